@@ -1,0 +1,209 @@
+"""Parameter objects: typed, frozen, described once, the same for node, replay and law.
+
+A parameter object is a frozen dataclass derived from :class:`Parameters` whose fields are made
+with :func:`parameter`. The description, unit and bounds written there are what the ROS node
+declares, what ``ros2 param describe`` shows and what :meth:`Parameters.from_yaml` checks, so a
+file that loads in ``rbd-control replay`` loads in the node and the other way round.
+
+A parameter file has the form ROS 2 uses::
+
+    contact_detector:
+      ros__parameters:
+        observer_gain: [50.0]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import yaml
+
+from rbd_control.errors import ParameterError
+
+P = TypeVar("P", bound="Parameters")
+
+
+def parameter(
+    default: Any,
+    description: str,
+    *,
+    unit: str = "",
+    lower: float = -math.inf,
+    upper: float = math.inf,
+    above: float = -math.inf,
+    choices: tuple[str, ...] = (),
+    per_joint: bool = False,
+    live: bool = True,
+) -> Any:
+    """Declare one field of a :class:`Parameters` dataclass.
+
+    ``lower`` and ``upper`` are inclusive bounds, ``above`` an exclusive lower bound, ``choices``
+    the admitted texts. A ``per_joint`` parameter is a tuple that holds one number for all joints
+    or one for each; ``live`` says whether it may change while the node is active.
+    """
+    return field(
+        default=default,
+        metadata={
+            "description": description,
+            "unit": unit,
+            "lower": lower,
+            "upper": upper,
+            "above": above,
+            "choices": choices,
+            "per_joint": per_joint,
+            "live": live,
+        },
+    )
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Base of the parameter objects: checks every field when it is made.
+
+    Raises:
+        ParameterError: naming the field, its value and its bounds.
+    """
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            object.__setattr__(self, item.name, _checked(item, getattr(self, item.name)))
+
+    @classmethod
+    def from_mapping(cls: type[P], values: Mapping[str, Any]) -> P:
+        """Build from ``{name: value}``; an unknown name is an error that lists the known ones."""
+        known = {item.name for item in fields(cls)}
+        unknown = sorted(set(values) - known)
+        if unknown:
+            raise ParameterError(
+                f"no parameter {unknown[0]!r}; parameters are {', '.join(sorted(known))}"
+            )
+        return cls(**values)
+
+    @classmethod
+    def from_yaml(
+        cls: type[P], path: str | Path, node: str, *, ignore: tuple[str, ...] = ()
+    ) -> P:
+        """Read the section of ``node`` (and ``/**``) of a ROS 2 parameter file.
+
+        ``ignore`` names parameters of the node that this object does not hold.
+        """
+        values = read_parameter_file(path, node)
+        return cls.from_mapping({name: v for name, v in values.items() if name not in ignore})
+
+    def for_joints(self, name: str, n: int) -> np.ndarray:
+        """The per-joint parameter ``name`` as an array of shape (n,), one value spread to all.
+
+        Raises:
+            ParameterError: when it has neither one value nor ``n``.
+        """
+        values = np.array(getattr(self, name), dtype=float)
+        if values.shape == (1,):
+            return np.full(n, values[0])
+        if values.shape != (n,):
+            raise ParameterError(
+                f"{name} has {values.size} values but the model has {n} joints; "
+                f"give one value for all or {n}"
+            )
+        return values
+
+
+def read_parameter_file(path: str | Path, node: str) -> dict[str, Any]:
+    """The ``{name: value}`` that a ROS 2 parameter file gives the node called ``node``.
+
+    Sections apply as in ROS 2: ``/**`` to every node, then ``node`` or ``/node``.
+
+    Raises:
+        ParameterError: when the file is missing, is not YAML or has no section for the node.
+    """
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ParameterError(f"cannot read the parameter file {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ParameterError(f"{path} is not YAML: {error}") from error
+    if not isinstance(content, dict):
+        raise ParameterError(f"{path} holds no parameter sections")
+    values: dict[str, Any] = {}
+    matched = False
+    for section in ("/**", node, f"/{node}"):
+        if section not in content:
+            continue
+        matched = True
+        body = content[section]
+        inner = body.get("ros__parameters") if isinstance(body, dict) else None
+        if not isinstance(inner, dict):
+            raise ParameterError(f"{path}: section {section!r} has no 'ros__parameters'")
+        values.update(inner)
+    if not matched:
+        raise ParameterError(
+            f"{path} has no section for {node!r}; sections are {', '.join(map(str, content))}"
+        )
+    return values
+
+
+def _checked(item: Field[Any], value: Any) -> Any:
+    """The value of one field in its declared type, or a :class:`ParameterError`."""
+    meta = cast("Mapping[str, Any]", item.metadata)
+    if meta.get("per_joint"):
+        return _checked_numbers(item.name, value, meta)
+    if isinstance(item.default, bool):
+        if not isinstance(value, bool):
+            raise ParameterError(f"{item.name} is {value!r}; give true or false")
+        return value
+    if isinstance(item.default, str):
+        choices = meta["choices"]
+        if not isinstance(value, str):
+            raise ParameterError(f"{item.name} is {value!r}; give a text")
+        if choices and value not in choices:
+            raise ParameterError(f"{item.name} is {value!r}; choices are {', '.join(choices)}")
+        return value
+    if isinstance(item.default, tuple):
+        if isinstance(value, str) or not hasattr(value, "__iter__"):
+            raise ParameterError(f"{item.name} is {value!r}; give a list")
+        if not all(isinstance(v, str) for v in value) and not item.metadata["unit"]:
+            raise ParameterError(f"{item.name} is {value!r}; give a list of texts")
+        if item.metadata["unit"]:
+            return _checked_numbers(item.name, value, meta)
+        return tuple(value)
+    if isinstance(item.default, int):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            raise ParameterError(f"{item.name} is {value!r}; give a whole number")
+        _check_bounds(item.name, float(value), meta)
+        return int(value)
+    number = _number(item.name, value)
+    _check_bounds(item.name, number, meta)
+    return number
+
+
+def _checked_numbers(name: str, value: Any, meta: Mapping[str, Any]) -> tuple[float, ...]:
+    values = np.atleast_1d(np.asarray(value, dtype=object)).tolist()
+    if meta.get("per_joint") and not values:
+        raise ParameterError(f"{name} is empty; give one value for all joints or one for each")
+    numbers = tuple(_number(f"{name}[{i}]", v) for i, v in enumerate(values))
+    for i, number in enumerate(numbers):
+        _check_bounds(f"{name}[{i}]", number, meta)
+    return numbers
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise ParameterError(f"{name} is {value!r}; give a number")
+    return float(value)
+
+
+def _check_bounds(name: str, value: float, meta: Mapping[str, Any]) -> None:
+    unit = f" {meta['unit']}" if meta["unit"] else ""
+    if not math.isfinite(value):
+        raise ParameterError(f"{name} is {value}; give a finite number")
+    if value < meta["lower"] or value > meta["upper"] or value <= meta["above"]:
+        low = (
+            f"above {meta['above']}" if meta["above"] > -math.inf else f"at least {meta['lower']}"
+        )
+        raise ParameterError(
+            f"{name} is {value}{unit}; it must be {low} and at most {meta['upper']}{unit}"
+        )
