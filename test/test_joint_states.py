@@ -1,0 +1,183 @@
+"""The intake of joint states against faults 1-12, 14 and 15, and its hot path."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from itertools import permutations
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rbd_control.errors import InputError
+from rbd_control.joint_states import DROPS, REMARKS, JointSample, JointStateIntake
+
+JOINTS = ("shoulder", "elbow", "wrist")
+
+
+def message(stamp: float = 10.0, receipt: float | None = None, **changes: Any) -> tuple[Any, ...]:
+    fields: dict[str, Any] = {
+        "name": list(JOINTS),
+        "position": [0.1, 0.2, 0.3],
+        "velocity": [1.0, 2.0, 3.0],
+        "effort": [4.0, 5.0, 6.0],
+        **changes,
+    }
+    return (stamp, stamp + 1e-4 if receipt is None else receipt, *fields.values())
+
+
+@dataclass
+class Fault:
+    """Messages after a good one at 9.0 s, and what becomes of the last of them."""
+
+    messages: list[tuple[Any, ...]]
+    reason: str = ""
+    stamp: float = 10.0
+    missing: tuple[str, ...] = ()
+    remarks: dict[str, int] = field(default_factory=dict)
+
+
+def one(**changes: Any) -> list[tuple[Any, ...]]:
+    return [message(**changes)]
+
+
+FAULTS = {
+    "1 velocity empty": Fault(one(velocity=[]), missing=("v",), remarks={"velocity missing": 1}),
+    "2 effort empty": Fault(one(effort=[]), missing=("tau",), remarks={"effort missing": 1}),
+    "3 NaN velocity": Fault(one(velocity=[nan] * 3), missing=("v",)),
+    "3 NaN effort of one joint": Fault(one(effort=[4.0, nan, 6.0]), missing=("tau",)),
+    "3 infinite effort": Fault(one(effort=[4.0, inf, 6.0]), missing=("tau",)),
+    "4 NaN position": Fault(one(position=[0.1, nan, 0.3]), "not finite"),
+    "4 infinite position": Fault(one(position=[0.1, 0.2, -inf]), "not finite"),
+    "5 position short": Fault(one(position=[0.1, 0.2]), "lengths"),
+    "5 position empty": Fault(one(position=[]), "lengths"),
+    "5 velocity long": Fault(one(velocity=[1.0] * 4), "lengths"),
+    "5 effort short": Fault(one(effort=[1.0]), "lengths"),
+    "6 other order": Fault(
+        one(
+            name=["wrist", "shoulder", "elbow"],
+            position=[0.3, 0.1, 0.2],
+            velocity=[3.0, 1.0, 2.0],
+            effort=[6.0, 4.0, 5.0],
+        )
+    ),
+    "7 extra joint": Fault(
+        one(
+            name=["finger", *JOINTS],
+            position=[nan, 0.1, 0.2, 0.3],
+            velocity=[nan, 1.0, 2.0, 3.0],
+            effort=[nan, 4.0, 5.0, 6.0],
+        )
+    ),
+    "8 duplicate name": Fault(one(name=["shoulder", "elbow", "elbow"]), "duplicate name"),
+    "8 duplicate extra": Fault(
+        one(name=[*JOINTS, "finger", "finger"], position=[0.0] * 5, velocity=[], effort=[]),
+        "duplicate name",
+    ),
+    "9 a joint missing": Fault(
+        one(name=["shoulder", "elbow"], position=[0.0] * 2, velocity=[], effort=[]),
+        "missing joint",
+    ),
+    "10 empty": Fault(one(name=[], position=[], velocity=[], effort=[]), "empty"),
+    "11 older stamp": Fault([message(10.0), message(9.5, 10.1)], "old stamp"),
+    "12 same stamp": Fault([message(10.0), message(10.0, 10.1)], "same stamp"),
+    "14 stamp zero": Fault([message(0.0, 10.2)], stamp=10.2, remarks={"stamp replaced": 1}),
+    "14 stamp in the future": Fault(
+        [message(3600.0, 10.2)], stamp=10.2, remarks={"stamp replaced": 1}
+    ),
+    "14 clocks a little apart": Fault([message(10.0, 9.99)]),
+    "14 zero after zero, same receipt": Fault(
+        [message(0.0, 10.2), message(0.0, 10.2)], "same stamp"
+    ),
+    "15 negative stamp": Fault([message(-1.0, 10.2)], "negative stamp"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+def test_fault(fault: Fault) -> None:
+    intake = JointStateIntake(JOINTS)
+    assert intake.accept(*message(9.0)) is not None
+    sample: JointSample | None = None
+    for each in fault.messages:
+        sample = intake.accept(*each)
+
+    assert intake.last_reason == fault.reason
+    assert sum(intake.counts[reason] for reason in DROPS) == bool(fault.reason)
+    for remark, count in fault.remarks.items():
+        assert intake.counts[remark] == count
+    if fault.reason:
+        assert sample is None
+        assert intake.counts[fault.reason] == 1
+        assert intake.counts["accepted"] == len(fault.messages)
+        after = intake.accept(*message(11.0))
+        assert after is not None, "a dropped message must not spoil the next good one"
+        return
+    assert sample is not None
+    assert sample.stamp == fault.stamp
+    np.testing.assert_array_equal(sample.q, [0.1, 0.2, 0.3])
+    for name, expected in (("v", [1.0, 2.0, 3.0]), ("tau", [4.0, 5.0, 6.0])):
+        if name in fault.missing:
+            assert getattr(sample, name) is None
+        else:
+            np.testing.assert_array_equal(getattr(sample, name), expected)
+
+
+def test_every_reason_is_counted_from_the_start() -> None:
+    assert set(JointStateIntake(JOINTS).counts) == {"accepted", *DROPS, *REMARKS}
+
+
+def test_any_order_gives_the_same_sample() -> None:
+    intake = JointStateIntake(JOINTS)
+    values = dict(zip(JOINTS, (0.1, 0.2, 0.3), strict=True))
+    for k, names in enumerate(permutations(JOINTS)):
+        position = array("d", [values[name] for name in names])
+        sample = intake.accept(*message(1.0 + k, name=names, position=position))
+        assert sample is not None
+        np.testing.assert_array_equal(sample.q, [0.1, 0.2, 0.3])
+
+
+def test_stamps_of_another_epoch_after_a_zero_stamp() -> None:
+    """The wall clock in place of a simulator's first stamp, 0, must not shut out the rest."""
+    intake = JointStateIntake(JOINTS)
+    samples = [intake.accept(*message(k * 0.01, 1.7e9 + k * 0.01)) for k in range(5)]
+    assert [s.stamp for s in samples if s] == [1.7e9 + k * 0.01 for k in range(5)]
+    assert intake.counts["stamp replaced"] == 5
+
+
+def test_stamps_resume_after_one_zero_stamp() -> None:
+    intake = JointStateIntake(JOINTS)
+    stamps = [5.000, 0.0, 5.002, 5.003]
+    samples = [intake.accept(*message(stamp, 5.0003 + k * 0.001)) for k, stamp in enumerate(stamps)]
+    assert [s.stamp for s in samples if s] == pytest.approx([5.0, 5.0013, 5.002, 5.003])
+    assert intake.counts["stamp replaced"] == 1
+
+
+def test_sample_does_not_alias_the_message() -> None:
+    position = np.array([0.1, 0.2, 0.3])
+    sample = JointStateIntake(JOINTS).accept(*message(position=position))
+    assert sample is not None
+    position[:] = 9.0
+    assert sample.q[0] == 0.1
+
+
+def test_rate_and_gaps() -> None:
+    intake = JointStateIntake(JOINTS)
+    stamps = np.arange(1000) * 0.002
+    stamps[500:] += 0.3
+    for stamp in stamps:
+        intake.accept(*message(float(stamp) + 1.0))
+    # The gap is cut to five periods and weighs one in a hundred or less: 4 % at most.
+    assert intake.rate == pytest.approx(500.0, rel=0.04)
+    assert intake.gaps == 1
+    assert intake.largest_gap == pytest.approx(0.302)
+    intake.reset()
+    assert intake.counts["accepted"] == 0
+    assert intake.accept(*message(0.5)) is not None, "reset forgets the last stamp"
+
+
+@pytest.mark.parametrize("names", [(), ("elbow", "elbow")])
+def test_refused_joints(names: tuple[str, ...]) -> None:
+    with pytest.raises(InputError):
+        JointStateIntake(names)
