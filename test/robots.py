@@ -1,0 +1,187 @@
+"""Robots to test on: published URDFs, random trees, and their twins in Pinocchio."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+_SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+_PUBLISHED = {
+    "panda": "panda_description/urdf/panda.urdf",
+    "ur5": "ur_description/urdf/ur5_robot.urdf",
+    "tiago": "tiago_description/robots/tiago.urdf",
+    "tiago_no_hand": "tiago_description/robots/tiago_no_hand.urdf",
+    "talos": "talos_data/robots/talos_full_v2.urdf",
+    "go2": "go2_description/urdf/go2.urdf",
+}
+
+ROBOTS = ("panda", "ur5", "tiago", "talos")
+
+LOCKED: dict[str, dict[str, float]] = {
+    "panda": {"panda_finger_joint2": 0.01},
+    "talos": {
+        f"gripper_{side}_{name}_joint": 0.0
+        for side in ("left", "right")
+        for name in (
+            "inner_double",
+            "fingertip_1",
+            "fingertip_2",
+            "inner_single",
+            "fingertip_3",
+            "motor_single",
+        )
+    },
+}
+"""The mimic joints of each robot, with a position to lock them at."""
+
+
+def urdf_path(name: str) -> Path:
+    """Path of a published URDF; skips the test where the package that ships it is absent."""
+    try:
+        package = distribution("example-robot-data")
+    except PackageNotFoundError:
+        pytest.skip("example-robot-data is not installed")
+    root = "cmeel.prefix/share/example-robot-data/robots"
+    return Path(str(package.locate_file(f"{root}/{_PUBLISHED[name]}")))
+
+
+def shared_data(name: str) -> Path:
+    """Path of a file beside the project; skips the test where it is absent."""
+    path = _SHARED_DATA / name
+    if not path.exists():
+        pytest.skip(f"{path} is absent")
+    return path
+
+
+def random_tree_urdf(
+    seed: int,
+    n: int,
+    *,
+    branching: float = 0.3,
+    prismatic: float = 0.2,
+    continuous: float = 0.0,
+    fixed: float = 0.2,
+) -> str:
+    """URDF of a random tree with ``n`` movable joints.
+
+    ``branching`` is the chance that a link hangs from any earlier link instead of the last,
+    ``prismatic`` and ``continuous`` the chance of each joint type, ``fixed`` the chance that a
+    fixed link (with its own inertia) follows a movable one. Axes and all origins point anywhere;
+    inertias are those of real mass distributions.
+    """
+    rng = np.random.default_rng(seed)
+    links = [_link("link0", rng)]
+    joints: list[str] = []
+    for i in range(n):
+        last = len(links) - 1
+        parent = int(rng.integers(last + 1)) if rng.random() < branching else last
+        draw = rng.random()
+        kind = "revolute"
+        if draw < prismatic:
+            kind = "prismatic"
+        elif draw < prismatic + continuous:
+            kind = "continuous"
+        joints.append(_joint(f"joint{i}", kind, f"link{parent}", f"link{len(links)}", rng))
+        links.append(_link(f"link{len(links)}", rng))
+        if rng.random() < fixed:
+            joints.append(
+                _joint(f"fix{i}", "fixed", f"link{len(links) - 1}", f"link{len(links)}", rng)
+            )
+            links.append(_link(f"link{len(links)}", rng))
+    return f'<robot name="tree{seed}">\n' + "\n".join(links + joints) + "\n</robot>"
+
+
+def _numbers(values: Sequence[float] | np.ndarray) -> str:
+    return " ".join(repr(float(v)) for v in values)
+
+
+def _origin(rng: np.random.Generator, reach: float) -> str:
+    xyz, rpy = rng.uniform(-reach, reach, 3), rng.uniform(-1.5, 1.5, 3)
+    return f'<origin xyz="{_numbers(xyz)}" rpy="{_numbers(rpy)}"/>'
+
+
+def _link(name: str, rng: np.random.Generator) -> str:
+    mass = rng.uniform(0.5, 5.0)
+    # The second moment of a real body is positive definite; 0.02 to 0.1 m are its half-axes.
+    half_axes = rng.uniform(0.02, 0.1, 3)
+    turn, _ = np.linalg.qr(rng.normal(size=(3, 3)))
+    second_moment = mass * turn @ np.diag(half_axes**2) @ turn.T
+    inertia = np.trace(second_moment) * np.eye(3) - second_moment
+    entries = " ".join(
+        f'i{a}{b}="{float(inertia[i, j])!r}"'
+        for i, a in enumerate("xyz")
+        for j, b in enumerate("xyz")
+        if i <= j
+    )
+    return (
+        f'<link name="{name}"><inertial>{_origin(rng, 0.2)}<mass value="{mass!r}"/>'
+        f"<inertia {entries}/></inertial></link>"
+    )
+
+
+def _joint(name: str, kind: str, parent: str, child: str, rng: np.random.Generator) -> str:
+    axis = rng.normal(size=3)
+    limit = '<limit lower="-2.5" upper="2.5" velocity="3.0" effort="80.0"/>'
+    return (
+        f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>'
+        f"{_origin(rng, 0.5)}"
+        + (f'<axis xyz="{_numbers(axis / np.linalg.norm(axis))}"/>' if kind != "fixed" else "")
+        + (limit if kind in ("revolute", "prismatic") else "")
+        + "</joint>"
+    )
+
+
+class PinocchioTwin:
+    """The same robot in Pinocchio, with the maps between its order of joints and ours.
+
+    ``rows`` (nv,) are Pinocchio's rows of v in the order of ``joint_names``, after the six of a
+    floating base, whose linear part Pinocchio puts first.
+    """
+
+    def __init__(
+        self,
+        source: str | Path,
+        joint_names: Sequence[str],
+        *,
+        locked: Mapping[str, float] | None = None,
+        floating_base: bool = False,
+    ) -> None:
+        pin: Any = pytest.importorskip("pinocchio")
+        text = source if isinstance(source, str) else source.read_text(encoding="utf-8")
+        if floating_base:
+            model = pin.buildModelFromXML(text, pin.JointModelFreeFlyer())
+        else:
+            model = pin.buildModelFromXML(text)
+        if locked:
+            q = pin.neutral(model)
+            for name, position in locked.items():
+                q[model.joints[model.getJointId(name)].idx_q] = position
+            model = pin.buildReducedModel(model, [model.getJointId(name) for name in locked], q)
+        self.model = model
+        self.data = model.createData()
+        self._joints = [model.joints[model.getJointId(name)] for name in joint_names]
+        root = [3, 4, 5, 0, 1, 2] if floating_base else []
+        self._root_q = 7 if floating_base else 0
+        self.rows = np.array(root + [joint.idx_v for joint in self._joints])
+
+    def q(self, q: np.ndarray) -> np.ndarray:
+        """Our q (nq,) as Pinocchio's, which holds a continuous joint as cosine and sine."""
+        result = np.zeros(self.model.nq)
+        result[: self._root_q] = q[: self._root_q]
+        for joint, angle in zip(self._joints, q[self._root_q :], strict=True):
+            result[joint.idx_q] = angle if joint.nq == 1 else np.cos(angle)
+            if joint.nq == 2:
+                result[joint.idx_q + 1] = np.sin(angle)
+        return result
+
+    def v(self, v: np.ndarray) -> np.ndarray:
+        """Our v, a or tau (nv,) in Pinocchio's order."""
+        result = np.zeros(self.model.nv)
+        result[self.rows] = v
+        return result
