@@ -1,0 +1,127 @@
+"""The boundary: shapes, leading axes and finite numbers are checked here, once, and nowhere else.
+
+Public functions accept arrays with any leading axes, ``q`` of shape ``(..., nq)``. Kernels see
+one flat batch of C-contiguous float64 states; results are given the leading axes back. Leading
+axes of several arguments broadcast as numpy's do, so one ``q`` may go with many ``v``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rbd_control.dynamics.compiled import compiled
+from rbd_control.errors import InputError
+
+if TYPE_CHECKING:
+    from rbd_control.dynamics.model import Model
+
+
+@compiled
+def _first_not_finite(x):
+    for b in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            if not np.isfinite(x[b, i]):
+                return b * x.shape[1] + i
+    return -1
+
+
+def as_batch(name: str, value: Any, size: int, model: Model) -> tuple[np.ndarray, tuple[int, ...]]:
+    """``value`` as a finite (batch, size) array, and its leading axes.
+
+    Raises:
+        InputError: naming the argument, its shape and what the model has.
+    """
+    try:
+        array = np.ascontiguousarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} is not an array of numbers: {error}") from error
+    if array.ndim == 0 or array.shape[-1] != size:
+        what = "nq" if name == "q" else "nv"
+        raise InputError(f"{name} has shape {np.shape(value)} but the model has {what} = {size}")
+    batch = array.reshape(-1, size)
+    bad = _first_not_finite(batch)
+    if bad >= 0:
+        raise InputError(f"{name}[{bad % size}] is {batch.flat[bad]}; give finite numbers")
+    return batch, array.shape[:-1]
+
+
+def configuration(model: Model, q: Any) -> tuple[np.ndarray, tuple[int, ...]]:
+    """Joint positions as a (batch, nq) array, and their leading axes."""
+    return as_batch("q", q, model.nq, model)
+
+
+def state(model: Model, q: Any, **vectors: Any) -> tuple[list[np.ndarray], tuple[int, ...]]:
+    """``q`` and joint-space vectors ((..., nv) each) as one batch, and the common leading axes."""
+    first, shape = configuration(model, q)
+    batches, shapes = [first], [shape]
+    for name, value in vectors.items():
+        batch, leading = as_batch(name, value, model.nv, model)
+        batches.append(batch)
+        shapes.append(leading)
+    if all(other == shape for other in shapes):
+        return batches, shape
+    try:
+        common = np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        listed = ", ".join(f"{n}: {s}" for n, s in zip(["q", *vectors], shapes, strict=True))
+        raise InputError(f"leading axes do not broadcast: {listed}") from error
+    spread = [
+        np.ascontiguousarray(
+            np.broadcast_to(batch.reshape(*leading, batch.shape[1]), (*common, batch.shape[1]))
+        ).reshape(-1, batch.shape[1])
+        for batch, leading in zip(batches, shapes, strict=True)
+    ]
+    return spread, common
+
+
+def link_attachment(model: Model, link: str) -> tuple[int, np.ndarray]:
+    """The row of the body a link belongs to (-1: the world) and its placement in that body.
+
+    Raises:
+        InputError: for an unknown link, listing the links.
+    """
+    try:
+        return model.link_body[link], model.link_placement[link]
+    except KeyError:
+        raise InputError(f"no link {link!r}; links are {', '.join(model.link_names)}") from None
+
+
+def external_wrenches(
+    model: Model, wrenches: Mapping[str, Any] | None, shape: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Wrenches on links as arrays for a kernel: bodies (k,), points (k, 3), values (batch, k, 6).
+
+    ``wrenches`` maps link names to ``[moment ; force]`` (..., 6) [N·m, N], world-aligned at the
+    link's origin, as the environment applies them; leading axes broadcast to ``shape``. A wrench
+    on a link that is fixed to the world moves nothing and is left out.
+    """
+    count = int(np.prod(shape, dtype=int))
+    bodies, points, values = [], [], []
+    for link, value in (wrenches or {}).items():
+        body, placement = link_attachment(model, link)
+        array = np.asarray(value, dtype=np.float64)
+        if array.ndim == 0 or array.shape[-1] != 6:
+            raise InputError(
+                f"the wrench on {link!r} has shape {array.shape}; give [moment ; force], (..., 6)"
+            )
+        if not np.isfinite(array).all():
+            raise InputError(f"the wrench on {link!r} is not finite: {array}")
+        try:
+            spread = np.broadcast_to(array, (*shape, 6))
+        except ValueError:
+            raise InputError(
+                f"the wrench on {link!r} has shape {array.shape}, which does not broadcast to "
+                f"{(*shape, 6)}"
+            ) from None
+        if body >= 0:
+            bodies.append(body)
+            points.append(placement[:3, 3])
+            values.append(spread.reshape(count, 6))
+    return (
+        np.array(bodies, dtype=np.int64),
+        np.array(points, dtype=np.float64).reshape(-1, 3),
+        np.ascontiguousarray(np.array(values).reshape(len(bodies), count, 6).swapaxes(0, 1)),
+    )

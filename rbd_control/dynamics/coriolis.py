@@ -1,0 +1,220 @@
+"""EW21 Algorithm 1: mass matrix, its rate and the Coriolis matrix in one O(Nd) sweep.
+
+Echeandia & Wensing, *Numerical Methods to Compute the Coriolis Matrix and Christoffel Symbols for
+Rigid-Body Systems*, ASME J. Comput. Nonlinear Dyn. 2021, doi 10.1115/1.4051169.
+
+Two things differ from the print, neither in the result. Every quantity is in world axes about one
+origin, so the transforms of lines 17, 24 and 25 are gone and composites simply add. And the
+body-level factor ``B`` of line 6 is carried in the twelve numbers that are not always zero, see
+:func:`~rbd_control.dynamics.spatial.coriolis_factor`; ``F_3 = Bᵀ Phi`` then has no linear part.
+
+The factorisation is the Christoffel-consistent one (EW21 Prop. 2): ``C_ij = sum_k Gamma_ijk v_k``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from rbd_control.dynamics.arguments import configuration, state
+from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.momentum import gravity_of_subtree
+from rbd_control.dynamics.spatial import (
+    add6,
+    coriolis_factor,
+    dot,
+    dot6,
+    factor_times,
+    factor_transpose_times,
+    inertia_times,
+    load6,
+    load_factor,
+    load_inertia,
+    store_factor,
+)
+from rbd_control.dynamics.sweep import (
+    move_bodies,
+    move_inertias,
+    new_sweep,
+    place_bodies,
+    place_inertias,
+)
+
+
+class DynamicsTerms(NamedTuple):
+    """What one sweep of :func:`dynamics_terms` yields, in ``M a + C v + g = tau``."""
+
+    M: np.ndarray
+    """Mass matrix, (..., nv, nv) [kg·m², kg·m or kg]."""
+    C: np.ndarray
+    """Christoffel-consistent Coriolis matrix, (..., nv, nv)."""
+    CTv: np.ndarray
+    """Cᵀ v, (..., nv) [N·m or N], as the momentum observer needs it."""
+    g: np.ndarray
+    """Gravity torque, (..., nv) [N·m or N]."""
+
+
+@njit
+def mass_matrix_sweep(model, q, s, M):
+    """Composite rigid bodies, EW21 Algorithm 1 lines 5, 10, 13, 21 and 24: M of one state."""
+    place_bodies(model, q, s)
+    place_inertias(model, s)
+    M[:] = 0.0
+    for j in range(model.parent.shape[0] - 1, -1, -1):
+        F2 = inertia_times(load_inertia(s.inertia, j), load6(s.Phi, j))
+        i = j
+        while i >= 0:
+            M[i, j] = M[j, i] = dot6(load6(s.Phi, i), F2)
+            i = model.parent[i]
+        if model.parent[j] >= 0:
+            s.inertia[model.parent[j]] += s.inertia[j]
+
+
+@njit
+def coriolis_sweep(model, q, v, s, factor, M, C, CTv, g):
+    """EW21 Algorithm 1 for one state, with Cᵀ v and g from the same composites.
+
+    ``s`` and ``factor`` (n, 12) are workspace.
+    """
+    n = model.parent.shape[0]
+    place_bodies(model, q, s)
+    move_bodies(model, v, s)  # lines 3 and 4
+    place_inertias(model, s)  # line 5
+    move_inertias(model, s)
+    for i in range(n):  # line 6
+        store_factor(factor, i, coriolis_factor(load6(s.velocity, i), load_inertia(s.inertia, i)))
+    M[:] = 0.0
+    C[:] = 0.0
+    for j in range(n - 1, -1, -1):  # line 8
+        inertia = load_inertia(s.inertia, j)
+        B = load_factor(factor, j)
+        Phi_j, Phi_dot_j = load6(s.Phi, j), load6(s.Phi_dot, j)
+        F1 = add6(inertia_times(inertia, Phi_dot_j), factor_times(B, Phi_j))  # line 9
+        F2 = inertia_times(inertia, Phi_j)  # line 10
+        F3 = factor_transpose_times(B, Phi_j)  # line 11
+        C[j, j] = dot6(Phi_j, F1)  # line 12
+        M[j, j] = dot6(Phi_j, F2)  # line 13
+        CTv[j] = dot6(Phi_dot_j, load6(s.momentum, j))  # momentum.py says why
+        g[j] = gravity_of_subtree(model, inertia, Phi_j)
+        i = model.parent[j]
+        while i >= 0:  # line 16
+            Phi_i = load6(s.Phi, i)
+            C[i, j] = dot6(Phi_i, F1)  # line 19
+            C[j, i] = dot6(load6(s.Phi_dot, i), F2) + dot(Phi_i[0], F3)  # line 20
+            M[i, j] = M[j, i] = dot6(Phi_i, F2)  # line 21
+            i = model.parent[i]
+        parent = model.parent[j]
+        if parent >= 0:
+            s.inertia[parent] += s.inertia[j]  # line 24
+            factor[parent] += factor[j]  # line 25
+            s.momentum[parent] += s.momentum[j]
+
+
+@compiled
+def _mass_matrices(model, q, M):
+    s = new_sweep(model.parent.shape[0])
+    for b in range(q.shape[0]):
+        mass_matrix_sweep(model, q[b], s, M[b])
+
+
+@compiled
+def _dynamics_terms(model, q, v, M, C, CTv, g):
+    n = model.parent.shape[0]
+    s, factor = new_sweep(n), np.empty((n, 12))
+    for b in range(q.shape[0]):
+        coriolis_sweep(model, q[b], v[b], s, factor, M[b], C[b], CTv[b], g[b])
+
+
+def mass_matrix(model: Model, q: np.ndarray) -> np.ndarray:
+    """The joint-space mass matrix M(q), symmetric and positive definite.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+
+    Returns:
+        (..., nv, nv) [kg·m² between revolute joints, kg between prismatic ones].
+
+    Raises:
+        InputError: for a ``q`` of the wrong shape or not finite.
+
+    Source: EW21 Algorithm 1 (the composite-rigid-body part), O(Nd).
+    """
+    batch, shape = configuration(model, q)
+    M = np.empty((batch.shape[0], model.nv, model.nv))
+    _mass_matrices(model.arrays, batch, M)
+    return M.reshape(*shape, model.nv, model.nv)
+
+
+def coriolis_matrix(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """The Christoffel-consistent Coriolis matrix, ``C_ij = sum_k Gamma_ijk(q) v_k``.
+
+    ``C v`` is the Coriolis and centripetal torque and ``M_dot - 2 C`` is skew-symmetric; of all
+    such matrices this is the one of the Christoffel symbols.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+        v: joint velocities, (..., nv) [rad/s or m/s].
+
+    Returns:
+        (..., nv, nv).
+
+    Raises:
+        InputError: for arguments of the wrong shape or not finite.
+
+    Source: EW21 Algorithm 1, O(Nd).
+    """
+    return dynamics_terms(model, q, v).C
+
+
+def mass_matrix_rate(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """The rate of the mass matrix along ``v``: ``M_dot = C + Cᵀ`` (EW21 eq. 2).
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+        v: joint velocities, (..., nv) [rad/s or m/s].
+
+    Returns:
+        (..., nv, nv), symmetric.
+
+    Raises:
+        InputError: for arguments of the wrong shape or not finite.
+
+    Source: EW21 Algorithm 1, lines 14 and 22, which are that sum.
+    """
+    C = coriolis_matrix(model, q, v)
+    return C + C.swapaxes(-1, -2)
+
+
+def dynamics_terms(model: Model, q: np.ndarray, v: np.ndarray) -> DynamicsTerms:
+    """M, C, Cᵀ v and g from one sweep, in ``M a + C v + g = tau``.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+        v: joint velocities, (..., nv) [rad/s or m/s].
+
+    Returns:
+        A named tuple ``M C CTv g``.
+
+    Raises:
+        InputError: for arguments of the wrong shape or not finite.
+
+    Source: EW21 Algorithm 1; Cᵀ v and g as in :mod:`~rbd_control.dynamics.momentum`.
+    """
+    (batch, velocities), shape = state(model, q, v=v)
+    count, n = batch.shape[0], model.nv
+    M, C = np.empty((count, n, n)), np.empty((count, n, n))
+    CTv, g = np.empty((count, n)), np.empty((count, n))
+    _dynamics_terms(model.arrays, batch, velocities, M, C, CTv, g)
+    return DynamicsTerms(
+        M.reshape(*shape, n, n),
+        C.reshape(*shape, n, n),
+        CTv.reshape(*shape, n),
+        g.reshape(*shape, n),
+    )

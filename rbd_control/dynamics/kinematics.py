@@ -1,0 +1,141 @@
+"""Where a link is and how it moves: placement, Jacobian and the Jacobian's rate."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from rbd_control.dynamics.arguments import configuration, link_attachment, state
+from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.spatial import (
+    add,
+    cross,
+    load3,
+    load6,
+    load_matrix,
+    store6,
+    transform,
+)
+from rbd_control.dynamics.sweep import move_bodies, new_sweep, place_bodies
+
+
+@njit
+def link_point(s, body, offset):
+    """A point given in the frame of a body, about the root's origin."""
+    return add(load3(s.p, body), transform(load_matrix(s.R, body), offset))
+
+
+@njit
+def _at_point(m, point):
+    """A motion about the origin, re-expressed about ``point`` (same axes)."""
+    return (m[0], add(m[1], cross(m[0], point)))
+
+
+@compiled
+def _body_placements(model, q, body, out):
+    s = new_sweep(model.parent.shape[0])
+    floating = q.shape[1] > model.parent.shape[0]
+    for b in range(q.shape[0]):
+        place_bodies(model, q[b], s)
+        out[b, :3, :3] = s.R[body]
+        out[b, :3, 3] = s.p[body]
+        if floating:
+            out[b, :3, 3] += q[b, :3]
+
+
+@compiled
+def _frame_jacobians(model, q, body, offset, out):
+    s = new_sweep(model.parent.shape[0])
+    for b in range(q.shape[0]):
+        place_bodies(model, q[b], s)
+        point = link_point(s, body, offset)
+        i = body
+        while i >= 0:
+            store6(out[b].T, i, _at_point(load6(s.Phi, i), point))
+            i = model.parent[i]
+
+
+@compiled
+def _frame_jacobian_rates(model, q, v, body, offset, out):
+    s = new_sweep(model.parent.shape[0])
+    for b in range(q.shape[0]):
+        place_bodies(model, q[b], s)
+        move_bodies(model, v[b], s)
+        point = link_point(s, body, offset)
+        _, point_velocity = _at_point(load6(s.velocity, body), point)
+        i = body
+        while i >= 0:
+            angular, linear = _at_point(load6(s.Phi_dot, i), point)
+            carried = cross(load6(s.Phi, i)[0], point_velocity)
+            store6(out[b].T, i, (angular, add(linear, carried)))
+            i = model.parent[i]
+
+
+def frame_placement(model: Model, q: np.ndarray, link: str) -> np.ndarray:
+    """Where a link is: the homogeneous transform from its frame to the world's.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+        link: name of the link.
+
+    Returns:
+        (..., 4, 4): rotation, and position [m] in the last column.
+
+    Raises:
+        InputError: for an unknown link or a ``q`` of the wrong shape or not finite.
+    """
+    batch, shape = configuration(model, q)
+    body, placement = link_attachment(model, link)
+    out = np.tile(np.eye(4), (batch.shape[0], 1, 1))
+    if body >= 0:
+        _body_placements(model.arrays, batch, body, out)
+    return (out @ placement).reshape(*shape, 4, 4)
+
+
+def frame_jacobian(model: Model, q: np.ndarray, link: str) -> np.ndarray:
+    """The Jacobian of a link, world-aligned at the link's origin: ``[w ; u] = J v``.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+        link: name of the link.
+
+    Returns:
+        (..., 6, nv), angular rows first [rad/s and m/s per unit of joint velocity].
+
+    Raises:
+        InputError: for an unknown link or a ``q`` of the wrong shape or not finite.
+    """
+    batch, shape = configuration(model, q)
+    body, placement = link_attachment(model, link)
+    out = np.zeros((batch.shape[0], 6, model.nv))
+    if body >= 0:
+        _frame_jacobians(model.arrays, batch, body, tuple(placement[:3, 3]), out)
+    return out.reshape(*shape, 6, model.nv)
+
+
+def frame_jacobian_rate(model: Model, q: np.ndarray, v: np.ndarray, link: str) -> np.ndarray:
+    """The time derivative of :func:`frame_jacobian` along ``v``.
+
+    With it ``[w_dot ; u_dot] = J a + J_dot v``.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+        v: joint velocities, (..., nv) [rad/s or m/s].
+        link: name of the link.
+
+    Returns:
+        (..., 6, nv), angular rows first.
+
+    Raises:
+        InputError: for an unknown link or arguments of the wrong shape or not finite.
+    """
+    (batch, velocities), shape = state(model, q, v=v)
+    body, placement = link_attachment(model, link)
+    out = np.zeros((batch.shape[0], 6, model.nv))
+    if body >= 0:
+        _frame_jacobian_rates(model.arrays, batch, velocities, body, tuple(placement[:3, 3]), out)
+    return out.reshape(*shape, 6, model.nv)

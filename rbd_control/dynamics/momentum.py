@@ -1,0 +1,163 @@
+"""Generalised momentum and what changes it, in O(N): sums over subtrees.
+
+With ``h_i`` the spatial momentum of body ``i`` and all it carries, and ``(m_i, c_i)`` their mass
+and first moment, in world axes about one origin::
+
+    p = M v         p_i       = Phi_iᵀ h_i
+    Cᵀ v            (Cᵀ v)_i  = Phi_dot_iᵀ h_i
+    g               g_i       = -Phi_iᵀ [ c_i x gamma ; m_i gamma ]     gamma: gravity
+
+The second line needs no Coriolis matrix. By EW21 eq. (30) ``C = sum J_kᵀ (B_k J_k + I_k J_dot_k)``,
+so ``Cᵀ v = sum J_kᵀ B_kᵀ v_k + J_dot_kᵀ I_k v_k``, and an admissible ``B`` has
+``Bᵀ v = I_dot v - B v = v x* I v - v x* I v = 0``. So every admissible factorisation has the same
+``Cᵀ v``: the derivative of the kinetic energy by ``q``.
+
+Together they are the observer's equation of motion, ``p_dot = tau + Cᵀ v - g + tau_ext``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from rbd_control.dynamics.arguments import configuration, state
+from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.spatial import cross, dot6, load6, load_inertia, scale
+from rbd_control.dynamics.sweep import (
+    move_bodies,
+    move_inertias,
+    new_sweep,
+    place_bodies,
+    place_inertias,
+)
+
+
+class MomentumTerms(NamedTuple):
+    """What a momentum observer needs of one state, from one sweep."""
+
+    p: np.ndarray
+    """Generalised momentum M v, (..., nv) [N·m·s or N·s]."""
+    CTv: np.ndarray
+    """Cᵀ v, (..., nv) [N·m or N]."""
+    g: np.ndarray
+    """Gravity torque, (..., nv) [N·m or N]."""
+
+
+@njit
+def gravity_of_subtree(model, inertia, Phi):
+    """The gravity torque of a joint ``Phi`` that carries the composite ``inertia``."""
+    m, c, _ = inertia
+    gamma = (model.gravity[0], model.gravity[1], model.gravity[2])
+    return -dot6(Phi, (cross(c, gamma), scale(m, gamma)))
+
+
+@compiled
+def _momentum_terms(model, q, v, p, CTv, g):
+    n = model.parent.shape[0]
+    s = new_sweep(n)
+    for b in range(q.shape[0]):
+        place_bodies(model, q[b], s)
+        move_bodies(model, v[b], s)
+        place_inertias(model, s)
+        move_inertias(model, s)
+        for i in range(n - 1, -1, -1):
+            h_i = load6(s.momentum, i)
+            Phi_i = load6(s.Phi, i)
+            p[b, i] = dot6(Phi_i, h_i)
+            CTv[b, i] = dot6(load6(s.Phi_dot, i), h_i)
+            g[b, i] = gravity_of_subtree(model, load_inertia(s.inertia, i), Phi_i)
+            parent = model.parent[i]
+            if parent >= 0:
+                s.inertia[parent] += s.inertia[i]
+                s.momentum[parent] += s.momentum[i]
+
+
+@compiled
+def _gravity_torques(model, q, g):
+    n = model.parent.shape[0]
+    s = new_sweep(n)
+    for b in range(q.shape[0]):
+        place_bodies(model, q[b], s)
+        place_inertias(model, s)
+        for i in range(n - 1, -1, -1):
+            g[b, i] = gravity_of_subtree(model, load_inertia(s.inertia, i), load6(s.Phi, i))
+            parent = model.parent[i]
+            if parent >= 0:
+                s.inertia[parent] += s.inertia[i]
+
+
+def momentum_terms(model: Model, q: np.ndarray, v: np.ndarray) -> MomentumTerms:
+    """The momentum p = M v, Cᵀ v and g from one O(N) sweep: the observer's right-hand side.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+        v: joint velocities, (..., nv) [rad/s or m/s].
+
+    Returns:
+        A named tuple ``p CTv g``, each (..., nv).
+
+    Raises:
+        InputError: for arguments of the wrong shape or not finite.
+    """
+    (batch, velocities), shape = state(model, q, v=v)
+    p, CTv, g = (np.empty(velocities.shape) for _ in range(3))
+    _momentum_terms(model.arrays, batch, velocities, p, CTv, g)
+    shape = (*shape, model.nv)
+    return MomentumTerms(p.reshape(shape), CTv.reshape(shape), g.reshape(shape))
+
+
+def momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """The generalised momentum p = M(q) v.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+        v: joint velocities, (..., nv) [rad/s or m/s].
+
+    Returns:
+        (..., nv) [N·m·s at revolute joints, N·s at prismatic ones].
+
+    Raises:
+        InputError: for arguments of the wrong shape or not finite.
+    """
+    return momentum_terms(model, q, v).p
+
+
+def coriolis_transpose_product(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """C(q, v)ᵀ v, in O(N) and without C; also the derivative of the kinetic energy by ``q``.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+        v: joint velocities, (..., nv) [rad/s or m/s].
+
+    Returns:
+        (..., nv) [N·m or N].
+
+    Raises:
+        InputError: for arguments of the wrong shape or not finite.
+    """
+    return momentum_terms(model, q, v).CTv
+
+
+def gravity_torque(model: Model, q: np.ndarray) -> np.ndarray:
+    """The gravity torque g(q) in ``M a + C v + g = tau``: what holds the robot up at rest.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+
+    Returns:
+        (..., nv) [N·m or N], the gradient of the potential energy.
+
+    Raises:
+        InputError: for a ``q`` of the wrong shape or not finite.
+    """
+    batch, shape = configuration(model, q)
+    g = np.empty((batch.shape[0], model.nv))
+    _gravity_torques(model.arrays, batch, g)
+    return g.reshape(*shape, model.nv)

@@ -1,0 +1,345 @@
+"""Spatial vector algebra on tuples, compiled into the kernels that use it.
+
+Conventions, said here once and relied on everywhere:
+
+- A spatial vector is a pair of 3-vectors, angular first: a motion ``(w, u)`` with angular velocity
+  ``w`` [rad/s] and velocity ``u`` [m/s] of the body point at the origin, a force ``(n, f)`` with
+  moment ``n`` about the origin [N·m] and force ``f`` [N] (Featherstone 2008).
+- In the sweeps every spatial quantity of every body is in world axes about one origin, the root's.
+- The inertia of a body is ``(m, h, S)``: mass [kg], first moment ``h = m c`` [kg·m] and second
+  moment of mass ``S = integral of x xᵀ dm`` [kg·m²], a symmetric matrix stored as
+  ``(xx, xy, xz, yy, yz, zz)``. The rotational inertia is ``tr(S) 1 - S``. All ten numbers are
+  sums over mass, so composite bodies just add.
+- The factor ``B(v, I)`` of the velocity-product force, EW21 eq. (10), is ``(A, f)``, see
+  :func:`coriolis_factor`.
+
+Tuples live in registers: nothing here allocates.
+"""
+
+from numba import njit
+
+# --- 3-vectors and 3x3 matrices ------------------------------------------------------------------
+
+
+@njit
+def add(a, b):
+    """a + b."""
+    return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
+
+
+@njit
+def sub(a, b):
+    """a - b."""
+    return (a[0] - b[0], a[1] - b[1], a[2] - b[2])
+
+
+@njit
+def scale(k, a):
+    """k a."""
+    return (k * a[0], k * a[1], k * a[2])
+
+
+@njit
+def dot(a, b):
+    """aᵀb."""
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+@njit
+def cross(a, b):
+    """a x b."""
+    return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+
+
+@njit
+def load3(array, i):
+    """Row ``i`` of an (n, 3) array."""
+    return (array[i, 0], array[i, 1], array[i, 2])
+
+
+@njit
+def store3(array, i, a):
+    """Write row ``i`` of an (n, 3) array."""
+    array[i, 0] = a[0]
+    array[i, 1] = a[1]
+    array[i, 2] = a[2]
+
+
+@njit
+def load_matrix(array, i):
+    """Matrix ``i`` of an (n, 3, 3) array, as a tuple of rows."""
+    return (
+        (array[i, 0, 0], array[i, 0, 1], array[i, 0, 2]),
+        (array[i, 1, 0], array[i, 1, 1], array[i, 1, 2]),
+        (array[i, 2, 0], array[i, 2, 1], array[i, 2, 2]),
+    )
+
+
+@njit
+def store_matrix(array, i, R):
+    """Write matrix ``i`` of an (n, 3, 3) array."""
+    for k in range(3):
+        array[i, k, 0] = R[k][0]
+        array[i, k, 1] = R[k][1]
+        array[i, k, 2] = R[k][2]
+
+
+@njit
+def transform(R, x):
+    """R x."""
+    return (dot(R[0], x), dot(R[1], x), dot(R[2], x))
+
+
+@njit
+def transpose(R):
+    """Rᵀ."""
+    return (
+        (R[0][0], R[1][0], R[2][0]),
+        (R[0][1], R[1][1], R[2][1]),
+        (R[0][2], R[1][2], R[2][2]),
+    )
+
+
+@njit
+def multiply(A, B):
+    """A B."""
+    columns = transpose(B)
+    return (
+        (dot(A[0], columns[0]), dot(A[0], columns[1]), dot(A[0], columns[2])),
+        (dot(A[1], columns[0]), dot(A[1], columns[1]), dot(A[1], columns[2])),
+        (dot(A[2], columns[0]), dot(A[2], columns[1]), dot(A[2], columns[2])),
+    )
+
+
+@njit
+def axis_rotation(a, c, s):
+    """The rotation about the unit vector ``a`` by the angle of cosine ``c`` and sine ``s``.
+
+    Rodrigues: c 1 + s S(a) + (1 - c) a aᵀ.
+    """
+    x, y, z = a
+    k = 1.0 - c
+    return (
+        (c + k * x * x, k * x * y - s * z, k * x * z + s * y),
+        (k * x * y + s * z, c + k * y * y, k * y * z - s * x),
+        (k * x * z - s * y, k * y * z + s * x, c + k * z * z),
+    )
+
+
+@njit
+def quaternion_rotation(x, y, z, w):
+    """The rotation of a quaternion, which need not have unit length."""
+    k = 2.0 / (x * x + y * y + z * z + w * w)
+    return (
+        (1.0 - k * (y * y + z * z), k * (x * y - w * z), k * (x * z + w * y)),
+        (k * (x * y + w * z), 1.0 - k * (x * x + z * z), k * (y * z - w * x)),
+        (k * (x * z - w * y), k * (y * z + w * x), 1.0 - k * (x * x + y * y)),
+    )
+
+
+# --- Motions and forces --------------------------------------------------------------------------
+
+
+@njit
+def load6(array, i):
+    """Row ``i`` of an (n, 6) array, as a spatial vector."""
+    return (
+        (array[i, 0], array[i, 1], array[i, 2]),
+        (array[i, 3], array[i, 4], array[i, 5]),
+    )
+
+
+@njit
+def store6(array, i, x):
+    """Write row ``i`` of an (n, 6) array."""
+    for k in range(3):
+        array[i, k] = x[0][k]
+        array[i, 3 + k] = x[1][k]
+
+
+@njit
+def accumulate6(array, i, x):
+    """Add the spatial vector ``x`` to row ``i`` of an (n, 6) array."""
+    for k in range(3):
+        array[i, k] += x[0][k]
+        array[i, 3 + k] += x[1][k]
+
+
+@njit
+def add6(a, b):
+    """a + b for spatial vectors."""
+    return (add(a[0], b[0]), add(a[1], b[1]))
+
+
+@njit
+def sub6(a, b):
+    """a - b for spatial vectors."""
+    return (sub(a[0], b[0]), sub(a[1], b[1]))
+
+
+@njit
+def scale6(k, a):
+    """k a for a spatial vector."""
+    return (scale(k, a[0]), scale(k, a[1]))
+
+
+@njit
+def dot6(m, f):
+    """The power of a force along a motion: mᵀf."""
+    return dot(m[0], f[0]) + dot(m[1], f[1])
+
+
+@njit
+def cross_motion(v, m):
+    """The rate of the motion ``m`` carried along by ``v``: v x m."""
+    return (cross(v[0], m[0]), add(cross(v[0], m[1]), cross(v[1], m[0])))
+
+
+@njit
+def cross_force(v, f):
+    """The rate of the force ``f`` carried along by ``v``: v x* f."""
+    return (add(cross(v[0], f[0]), cross(v[1], f[1])), cross(v[0], f[1]))
+
+
+# --- Inertias (m, h, S) --------------------------------------------------------------------------
+
+
+@njit
+def symmetric_times(S, x):
+    """S x for S stored as (xx, xy, xz, yy, yz, zz)."""
+    return (
+        S[0] * x[0] + S[1] * x[1] + S[2] * x[2],
+        S[1] * x[0] + S[3] * x[1] + S[4] * x[2],
+        S[2] * x[0] + S[4] * x[1] + S[5] * x[2],
+    )
+
+
+@njit
+def inertia_times(inertia, v):
+    """The momentum I v = [tr(S) w - S w + h x u ; m u + w x h]."""
+    m, h, S = inertia
+    w, u = v
+    angular = sub(scale(S[0] + S[3] + S[5], w), symmetric_times(S, w))
+    return (add(angular, cross(h, u)), add(scale(m, u), cross(w, h)))
+
+
+@njit
+def place_inertia(m, h, S, R, p):
+    """An inertia (S as a full matrix) given about a frame placed at (R, p), about the origin.
+
+    With x = p + R y:  h' = R h + m p,  S' = R S Rᵀ + (R h) pᵀ + p (R h)ᵀ + m p pᵀ.
+    """
+    g = transform(R, h)
+    W = multiply(multiply(R, S), transpose(R))
+    return (
+        m,
+        add(g, scale(m, p)),
+        (
+            W[0][0] + (2.0 * g[0] + m * p[0]) * p[0],
+            W[0][1] + g[0] * p[1] + (g[1] + m * p[1]) * p[0],
+            W[0][2] + g[0] * p[2] + (g[2] + m * p[2]) * p[0],
+            W[1][1] + (2.0 * g[1] + m * p[1]) * p[1],
+            W[1][2] + g[1] * p[2] + (g[2] + m * p[2]) * p[1],
+            W[2][2] + (2.0 * g[2] + m * p[2]) * p[2],
+        ),
+    )
+
+
+@njit
+def load_inertia(array, i):
+    """Row ``i`` of an (n, 10) array of inertias."""
+    return (
+        array[i, 0],
+        (array[i, 1], array[i, 2], array[i, 3]),
+        (array[i, 4], array[i, 5], array[i, 6], array[i, 7], array[i, 8], array[i, 9]),
+    )
+
+
+@njit
+def store_inertia(array, i, inertia):
+    """Write row ``i`` of an (n, 10) array of inertias."""
+    m, h, S = inertia
+    array[i, 0] = m
+    for k in range(3):
+        array[i, 1 + k] = h[k]
+    for k in range(6):
+        array[i, 4 + k] = S[k]
+
+
+# --- The factor B(v, I) of the velocity-product force --------------------------------------------
+
+
+@njit
+def coriolis_factor(v, inertia):
+    """The factor B(v, I) = ½[(v x*) I + (I v) x̄* - I (v x)] of EW21 eq. (10), in twelve numbers.
+
+    With I = (m, h, S), v = [w; u] and the linear momentum f = m u + w x h, all that depends on the
+    linear part of the vector B acts on cancels::
+
+        B(v, I) = [  A    0 ]        A = -S(w) S - u hᵀ + (hᵀu) 1
+                  [ -S(f) 0 ]
+
+    where S(.) is the cross-product matrix. Returns ``(A, f)``, linear in I. The test
+    ``test_compact_factor`` holds it against the 6x6 product.
+    """
+    m, h, S = inertia
+    w, u = v
+    k = dot(h, u)
+    # Columns of S(w) S are w x (columns of S); S is symmetric.
+    x = cross(w, (S[0], S[1], S[2]))
+    y = cross(w, (S[1], S[3], S[4]))
+    z = cross(w, (S[2], S[4], S[5]))
+    A = (
+        (k - x[0] - u[0] * h[0], -y[0] - u[0] * h[1], -z[0] - u[0] * h[2]),
+        (-x[1] - u[1] * h[0], k - y[1] - u[1] * h[1], -z[1] - u[1] * h[2]),
+        (-x[2] - u[2] * h[0], -y[2] - u[2] * h[1], k - z[2] - u[2] * h[2]),
+    )
+    return (A, add(scale(m, u), cross(w, h)))
+
+
+@njit
+def factor_times(B, x):
+    """B x = [A x_w ; x_w x f]: a force."""
+    A, f = B
+    return (transform(A, x[0]), cross(x[0], f))
+
+
+@njit
+def factor_transpose_times(B, x):
+    """The angular part Aᵀ x_w + f x x_u of the force Bᵀ x; its linear part is zero."""
+    A, f = B
+    return add(transform(transpose(A), x[0]), cross(f, x[1]))
+
+
+@njit
+def coriolis_force(v, inertia, x):
+    """B(v, I) x without forming B, for use where it acts on one vector only."""
+    m, h, S = inertia
+    w, u = v
+    y = x[0]
+    angular = sub(sub(scale(dot(h, u), y), scale(dot(h, y), u)), cross(w, symmetric_times(S, y)))
+    return (angular, cross(y, add(scale(m, u), cross(w, h))))
+
+
+@njit
+def load_factor(array, i):
+    """Row ``i`` of an (n, 12) array of factors."""
+    return (
+        (
+            (array[i, 0], array[i, 1], array[i, 2]),
+            (array[i, 3], array[i, 4], array[i, 5]),
+            (array[i, 6], array[i, 7], array[i, 8]),
+        ),
+        (array[i, 9], array[i, 10], array[i, 11]),
+    )
+
+
+@njit
+def store_factor(array, i, B):
+    """Write row ``i`` of an (n, 12) array of factors."""
+    A, f = B
+    for k in range(3):
+        array[i, k] = A[0][k]
+        array[i, 3 + k] = A[1][k]
+        array[i, 6 + k] = A[2][k]
+        array[i, 9 + k] = f[k]

@@ -1,0 +1,156 @@
+"""The outward sweep every algorithm begins with, and the workspace it fills.
+
+It walks from the root to the tips and leaves, for each body ``i`` of the model, in world axes
+about the root's origin (the world's origin if the base is fixed):
+
+- ``R[i], p[i]``: orientation and position of the body frame,
+- ``Phi[i]``: the motion subspace of its joint, ``[s ; p x s]`` revolute, ``[0 ; s]`` prismatic,
+- ``velocity[i]``: its spatial velocity, ``v_i = v_p(i) + Phi_i v`` (EW21 eq. 5),
+- ``Phi_dot[i] = v_i x Phi_i``, the rate of ``Phi_i`` (EW21 Algorithm 1, line 4),
+- ``inertia[i]`` and ``momentum[i] = I_i v_i`` of the body, which the inward sweeps turn into those
+  of the subtree by adding.
+
+All of it is one instant's expressions in one inertial frame, so a floating root is written about
+its own origin: a base that has travelled far costs no digits.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from rbd_control.dynamics.model import FLOATING, PRISMATIC
+from rbd_control.dynamics.spatial import (
+    add,
+    add6,
+    axis_rotation,
+    cross,
+    cross_motion,
+    inertia_times,
+    load3,
+    load6,
+    load_inertia,
+    load_matrix,
+    multiply,
+    place_inertia,
+    quaternion_rotation,
+    scale,
+    scale6,
+    store3,
+    store6,
+    store_inertia,
+    store_matrix,
+    transform,
+)
+
+
+class Sweep(NamedTuple):
+    """Workspace of a sweep over n bodies; what each array holds stands at the top of this file."""
+
+    R: np.ndarray  # (n, 3, 3)
+    p: np.ndarray  # (n, 3)
+    Phi: np.ndarray  # (n, 6)
+    velocity: np.ndarray  # (n, 6)
+    Phi_dot: np.ndarray  # (n, 6)
+    inertia: np.ndarray  # (n, 10)
+    momentum: np.ndarray  # (n, 6)
+
+
+@njit
+def new_sweep(n):
+    """A workspace for n bodies; make it once and use it for many states."""
+    return Sweep(
+        np.empty((n, 3, 3)),
+        np.empty((n, 3)),
+        np.empty((n, 6)),
+        np.empty((n, 6)),
+        np.empty((n, 6)),
+        np.empty((n, 10)),
+        np.empty((n, 6)),
+    )
+
+
+@njit
+def place_bodies(model, q, s):
+    """Fill R, p and Phi for the configuration ``q``."""
+    zero = (0.0, 0.0, 0.0)
+    identity = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    floating = q.shape[0] - model.parent.shape[0]  # a quaternion has one number more than a twist
+    for i in range(model.parent.shape[0]):
+        if model.joint_type[i] == FLOATING:
+            # Six rows, one body: the twist in root axes, angular first, about its own origin.
+            R_i = quaternion_rotation(q[3], q[4], q[5], q[6])
+            e = transform(R_i, load3(model.axis, i))
+            store_matrix(s.R, i, R_i)
+            store3(s.p, i, zero)
+            store6(s.Phi, i, (e, zero) if i < 3 else (zero, e))
+            continue
+        parent = model.parent[i]
+        if parent < 0:
+            R_parent, p_parent = identity, zero
+        else:
+            R_parent, p_parent = load_matrix(s.R, parent), load3(s.p, parent)
+        R_joint = multiply(R_parent, load_matrix(model.rotation, i))
+        p_i = add(p_parent, transform(R_parent, load3(model.translation, i)))
+        axis = load3(model.axis, i)
+        e = transform(R_joint, axis)
+        q_i = q[i + floating]
+        if model.joint_type[i] == PRISMATIC:
+            store_matrix(s.R, i, R_joint)
+            store3(s.p, i, add(p_i, scale(q_i, e)))
+            store6(s.Phi, i, (zero, e))
+        else:
+            rotation = axis_rotation(axis, math.cos(q_i), math.sin(q_i))
+            store_matrix(s.R, i, multiply(R_joint, rotation))
+            store3(s.p, i, p_i)
+            store6(s.Phi, i, (e, cross(p_i, e)))
+
+
+@njit
+def move_bodies(model, v, s):
+    """Fill velocity and Phi_dot for the joint velocities ``v``, after :func:`place_bodies`."""
+    zero = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+    n = model.parent.shape[0]
+    root = 0
+    if n > 0 and model.joint_type[0] == FLOATING:
+        # The six columns of the root's joint are fixed in the root, so each moves with the whole
+        # twist of the root, not with the part of it summed so far.
+        twist = zero
+        for i in range(6):
+            twist = add6(twist, scale6(v[i], load6(s.Phi, i)))
+        for i in range(6):
+            store6(s.velocity, i, twist)
+            store6(s.Phi_dot, i, cross_motion(twist, load6(s.Phi, i)))
+        root = 6
+    for i in range(root, n):
+        parent = model.parent[i]
+        v_parent = zero if parent < 0 else load6(s.velocity, parent)
+        Phi_i = load6(s.Phi, i)
+        store6(s.velocity, i, add6(v_parent, scale6(v[i], Phi_i)))
+        # v_i x Phi_i, and Phi_i x Phi_i = 0.
+        store6(s.Phi_dot, i, cross_motion(v_parent, Phi_i))
+
+
+@njit
+def place_inertias(model, s):
+    """Fill inertia, after :func:`place_bodies`."""
+    for i in range(model.parent.shape[0]):
+        inertia = place_inertia(
+            model.mass[i],
+            load3(model.first_moment, i),
+            load_matrix(model.second_moment, i),
+            load_matrix(s.R, i),
+            load3(s.p, i),
+        )
+        store_inertia(s.inertia, i, inertia)
+
+
+@njit
+def move_inertias(model, s):
+    """Fill momentum, after :func:`move_bodies` and :func:`place_inertias`."""
+    for i in range(model.parent.shape[0]):
+        momentum = inertia_times(load_inertia(s.inertia, i), load6(s.velocity, i))
+        store6(s.momentum, i, momentum)
