@@ -24,6 +24,8 @@ from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.momentum import gravity_of_subtree
 from rbd_control.dynamics.spatial import (
     add6,
+    add_row,
+    clear,
     coriolis_factor,
     dot,
     dot6,
@@ -62,7 +64,7 @@ def mass_matrix_sweep(model, q, s, M):
     """Composite rigid bodies, EW21 Algorithm 1 lines 5, 10, 13, 21 and 24: M of one state."""
     place_bodies(model, q, s)
     place_inertias(model, s)
-    M[:] = 0.0
+    clear(M)
     for j in range(model.parent.shape[0] - 1, -1, -1):
         F2 = inertia_times(load_inertia(s.inertia, j), load6(s.Phi, j))
         i = j
@@ -70,7 +72,7 @@ def mass_matrix_sweep(model, q, s, M):
             M[i, j] = M[j, i] = dot6(load6(s.Phi, i), F2)
             i = model.parent[i]
         if model.parent[j] >= 0:
-            s.inertia[model.parent[j]] += s.inertia[j]
+            add_row(s.inertia, model.parent[j], j)
 
 
 @njit
@@ -86,8 +88,8 @@ def coriolis_sweep(model, q, v, s, factor, M, C, CTv, g):
     move_inertias(model, s)
     for i in range(n):  # line 6
         store_factor(factor, i, coriolis_factor(load6(s.velocity, i), load_inertia(s.inertia, i)))
-    M[:] = 0.0
-    C[:] = 0.0
+    clear(M)
+    clear(C)
     for j in range(n - 1, -1, -1):  # line 8
         inertia = load_inertia(s.inertia, j)
         B = load_factor(factor, j)
@@ -108,9 +110,9 @@ def coriolis_sweep(model, q, v, s, factor, M, C, CTv, g):
             i = model.parent[i]
         parent = model.parent[j]
         if parent >= 0:
-            s.inertia[parent] += s.inertia[j]  # line 24
-            factor[parent] += factor[j]  # line 25
-            s.momentum[parent] += s.momentum[j]
+            add_row(s.inertia, parent, j)  # line 24
+            add_row(factor, parent, j)  # line 25
+            add_row(s.momentum, parent, j)
 
 
 @compiled

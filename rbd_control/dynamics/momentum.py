@@ -25,7 +25,14 @@ from numba import njit
 from rbd_control.dynamics.arguments import configuration, state
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.dynamics.model import Model
-from rbd_control.dynamics.spatial import cross, dot6, load6, load_inertia, scale
+from rbd_control.dynamics.spatial import (
+    add_row,
+    cross,
+    dot6,
+    load6,
+    load_inertia,
+    scale,
+)
 from rbd_control.dynamics.sweep import (
     move_bodies,
     move_inertias,
@@ -71,8 +78,8 @@ def _momentum_terms(model, q, v, p, CTv, g):
             g[b, i] = gravity_of_subtree(model, load_inertia(s.inertia, i), Phi_i)
             parent = model.parent[i]
             if parent >= 0:
-                s.inertia[parent] += s.inertia[i]
-                s.momentum[parent] += s.momentum[i]
+                add_row(s.inertia, parent, i)
+                add_row(s.momentum, parent, i)
 
 
 @compiled
@@ -86,7 +93,7 @@ def _gravity_torques(model, q, g):
             g[b, i] = gravity_of_subtree(model, load_inertia(s.inertia, i), load6(s.Phi, i))
             parent = model.parent[i]
             if parent >= 0:
-                s.inertia[parent] += s.inertia[i]
+                add_row(s.inertia, parent, i)
 
 
 def momentum_terms(model: Model, q: np.ndarray, v: np.ndarray) -> MomentumTerms:

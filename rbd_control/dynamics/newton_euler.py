@@ -26,6 +26,7 @@ from rbd_control.dynamics.spatial import (
     accumulate6,
     add,
     add6,
+    add_row,
     coriolis_force,
     cross,
     dot6,
@@ -38,7 +39,12 @@ from rbd_control.dynamics.spatial import (
     store6,
     transform,
 )
-from rbd_control.dynamics.sweep import move_bodies, new_sweep, place_bodies, place_inertias
+from rbd_control.dynamics.sweep import (
+    move_bodies,
+    new_sweep,
+    place_bodies,
+    place_inertias,
+)
 
 
 @compiled
@@ -76,7 +82,7 @@ def _newton_euler(model, q, v, v_r, a_r, bodies, points, wrenches, tau):
         for i in range(n - 1, -1, -1):
             tau[b, i] = dot6(load6(s.Phi, i), load6(force, i))
             if model.parent[i] >= 0:
-                force[model.parent[i]] += force[i]
+                add_row(force, model.parent[i], i)
 
 
 def inverse_dynamics(

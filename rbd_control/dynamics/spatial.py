@@ -137,6 +137,21 @@ def quaternion_rotation(x, y, z, w):
     )
 
 
+@njit
+def add_row(array, target, source):
+    """Add row ``source`` of an array to row ``target``."""
+    for k in range(array.shape[1]):
+        array[target, k] += array[source, k]
+
+
+@njit
+def clear(array):
+    """Set an (n, n) array to zero."""
+    for i in range(array.shape[0]):
+        for j in range(array.shape[1]):
+            array[i, j] = 0.0
+
+
 # --- Motions and forces --------------------------------------------------------------------------
 
 
