@@ -18,10 +18,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from rbd_control.dynamics.arguments import external_wrenches, state
-from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
     accumulate6,
@@ -47,7 +46,7 @@ from rbd_control.dynamics.sweep import (
 )
 
 
-@njit
+@inlined
 def _full_inertia(inertia, out):
     """The 6x6 matrix of (m, h, S): [tr(S) 1 - S, S(h) ; -S(h), m 1]."""
     m, h, S = inertia
@@ -66,7 +65,7 @@ def _full_inertia(inertia, out):
     out[2, 4] = out[4, 2] = h[0]
 
 
-@njit
+@inlined
 def _row(A, k, x):
     return (
         A[k, 0] * x[0][0]
@@ -78,7 +77,7 @@ def _row(A, k, x):
     )
 
 
-@njit
+@inlined
 def _full_times(A, x):
     """A x for a full 6x6 matrix."""
     return (

@@ -16,10 +16,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from rbd_control.dynamics.arguments import configuration, state
-from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.momentum import gravity_of_subtree
 from rbd_control.dynamics.spatial import (
@@ -59,7 +58,7 @@ class DynamicsTerms(NamedTuple):
     """Gravity torque, (..., nv) [N·m or N]."""
 
 
-@njit
+@inlined
 def mass_matrix_sweep(model, q, s, M):
     """Composite rigid bodies, EW21 Algorithm 1 lines 5, 10, 13, 21 and 24: M of one state."""
     place_bodies(model, q, s)
@@ -75,7 +74,7 @@ def mass_matrix_sweep(model, q, s, M):
             add_row(s.inertia, model.parent[j], j)
 
 
-@njit
+@inlined
 def coriolis_sweep(model, q, v, s, factor, M, C, CTv, g):
     """EW21 Algorithm 1 for one state, with Cᵀ v and g from the same composites.
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from rbd_control.dynamics.arguments import configuration, link_attachment, state
-from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
     add,
@@ -20,13 +19,13 @@ from rbd_control.dynamics.spatial import (
 from rbd_control.dynamics.sweep import move_bodies, new_sweep, place_bodies
 
 
-@njit
+@inlined
 def link_point(s, body, offset):
     """A point given in the frame of a body, about the root's origin."""
     return add(load3(s.p, body), transform(load_matrix(s.R, body), offset))
 
 
-@njit
+@inlined
 def _at_point(m, point):
     """A motion about the origin, re-expressed about ``point`` (same axes)."""
     return (m[0], add(m[1], cross(m[0], point)))

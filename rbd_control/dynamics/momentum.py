@@ -20,10 +20,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from rbd_control.dynamics.arguments import configuration, state
-from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
     add_row,
@@ -53,7 +52,7 @@ class MomentumTerms(NamedTuple):
     """Gravity torque, (..., nv) [N·m or N]."""
 
 
-@njit
+@inlined
 def gravity_of_subtree(model, inertia, Phi):
     """The gravity torque of a joint ``Phi`` that carries the composite ``inertia``."""
     m, c, _ = inertia

@@ -16,48 +16,48 @@ Conventions, said here once and relied on everywhere:
 Tuples live in registers: nothing here allocates.
 """
 
-from numba import njit
+from rbd_control.dynamics.compiled import inlined
 
 # --- 3-vectors and 3x3 matrices ------------------------------------------------------------------
 
 
-@njit
+@inlined
 def add(a, b):
     """a + b."""
     return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
 
 
-@njit
+@inlined
 def sub(a, b):
     """a - b."""
     return (a[0] - b[0], a[1] - b[1], a[2] - b[2])
 
 
-@njit
+@inlined
 def scale(k, a):
     """k a."""
     return (k * a[0], k * a[1], k * a[2])
 
 
-@njit
+@inlined
 def dot(a, b):
     """aᵀb."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-@njit
+@inlined
 def cross(a, b):
     """a x b."""
     return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
 
 
-@njit
+@inlined
 def load3(array, i):
     """Row ``i`` of an (n, 3) array."""
     return (array[i, 0], array[i, 1], array[i, 2])
 
 
-@njit
+@inlined
 def store3(array, i, a):
     """Write row ``i`` of an (n, 3) array."""
     array[i, 0] = a[0]
@@ -65,7 +65,7 @@ def store3(array, i, a):
     array[i, 2] = a[2]
 
 
-@njit
+@inlined
 def load_matrix(array, i):
     """Matrix ``i`` of an (n, 3, 3) array, as a tuple of rows."""
     return (
@@ -75,7 +75,7 @@ def load_matrix(array, i):
     )
 
 
-@njit
+@inlined
 def store_matrix(array, i, R):
     """Write matrix ``i`` of an (n, 3, 3) array."""
     for k in range(3):
@@ -84,13 +84,13 @@ def store_matrix(array, i, R):
         array[i, k, 2] = R[k][2]
 
 
-@njit
+@inlined
 def transform(R, x):
     """R x."""
     return (dot(R[0], x), dot(R[1], x), dot(R[2], x))
 
 
-@njit
+@inlined
 def transpose(R):
     """Rᵀ."""
     return (
@@ -100,7 +100,7 @@ def transpose(R):
     )
 
 
-@njit
+@inlined
 def multiply(A, B):
     """A B."""
     columns = transpose(B)
@@ -111,7 +111,7 @@ def multiply(A, B):
     )
 
 
-@njit
+@inlined
 def axis_rotation(a, c, s):
     """The rotation about the unit vector ``a`` by the angle of cosine ``c`` and sine ``s``.
 
@@ -126,7 +126,7 @@ def axis_rotation(a, c, s):
     )
 
 
-@njit
+@inlined
 def quaternion_rotation(x, y, z, w):
     """The rotation of a quaternion, which need not have unit length."""
     k = 2.0 / (x * x + y * y + z * z + w * w)
@@ -137,14 +137,14 @@ def quaternion_rotation(x, y, z, w):
     )
 
 
-@njit
+@inlined
 def add_row(array, target, source):
     """Add row ``source`` of an array to row ``target``."""
     for k in range(array.shape[1]):
         array[target, k] += array[source, k]
 
 
-@njit
+@inlined
 def clear(array):
     """Set an (n, n) array to zero."""
     for i in range(array.shape[0]):
@@ -155,7 +155,7 @@ def clear(array):
 # --- Motions and forces --------------------------------------------------------------------------
 
 
-@njit
+@inlined
 def load6(array, i):
     """Row ``i`` of an (n, 6) array, as a spatial vector."""
     return (
@@ -164,7 +164,7 @@ def load6(array, i):
     )
 
 
-@njit
+@inlined
 def store6(array, i, x):
     """Write row ``i`` of an (n, 6) array."""
     for k in range(3):
@@ -172,7 +172,7 @@ def store6(array, i, x):
         array[i, 3 + k] = x[1][k]
 
 
-@njit
+@inlined
 def accumulate6(array, i, x):
     """Add the spatial vector ``x`` to row ``i`` of an (n, 6) array."""
     for k in range(3):
@@ -180,37 +180,37 @@ def accumulate6(array, i, x):
         array[i, 3 + k] += x[1][k]
 
 
-@njit
+@inlined
 def add6(a, b):
     """a + b for spatial vectors."""
     return (add(a[0], b[0]), add(a[1], b[1]))
 
 
-@njit
+@inlined
 def sub6(a, b):
     """a - b for spatial vectors."""
     return (sub(a[0], b[0]), sub(a[1], b[1]))
 
 
-@njit
+@inlined
 def scale6(k, a):
     """k a for a spatial vector."""
     return (scale(k, a[0]), scale(k, a[1]))
 
 
-@njit
+@inlined
 def dot6(m, f):
     """The power of a force along a motion: mᵀf."""
     return dot(m[0], f[0]) + dot(m[1], f[1])
 
 
-@njit
+@inlined
 def cross_motion(v, m):
     """The rate of the motion ``m`` carried along by ``v``: v x m."""
     return (cross(v[0], m[0]), add(cross(v[0], m[1]), cross(v[1], m[0])))
 
 
-@njit
+@inlined
 def cross_force(v, f):
     """The rate of the force ``f`` carried along by ``v``: v x* f."""
     return (add(cross(v[0], f[0]), cross(v[1], f[1])), cross(v[0], f[1]))
@@ -219,7 +219,7 @@ def cross_force(v, f):
 # --- Inertias (m, h, S) --------------------------------------------------------------------------
 
 
-@njit
+@inlined
 def symmetric_times(S, x):
     """S x for S stored as (xx, xy, xz, yy, yz, zz)."""
     return (
@@ -229,7 +229,7 @@ def symmetric_times(S, x):
     )
 
 
-@njit
+@inlined
 def inertia_times(inertia, v):
     """The momentum I v = [tr(S) w - S w + h x u ; m u + w x h]."""
     m, h, S = inertia
@@ -238,7 +238,7 @@ def inertia_times(inertia, v):
     return (add(angular, cross(h, u)), add(scale(m, u), cross(w, h)))
 
 
-@njit
+@inlined
 def place_inertia(m, h, S, R, p):
     """An inertia (S as a full matrix) given about a frame placed at (R, p), about the origin.
 
@@ -260,7 +260,7 @@ def place_inertia(m, h, S, R, p):
     )
 
 
-@njit
+@inlined
 def load_inertia(array, i):
     """Row ``i`` of an (n, 10) array of inertias."""
     return (
@@ -270,7 +270,7 @@ def load_inertia(array, i):
     )
 
 
-@njit
+@inlined
 def store_inertia(array, i, inertia):
     """Write row ``i`` of an (n, 10) array of inertias."""
     m, h, S = inertia
@@ -284,7 +284,7 @@ def store_inertia(array, i, inertia):
 # --- The factor B(v, I) of the velocity-product force --------------------------------------------
 
 
-@njit
+@inlined
 def coriolis_factor(v, inertia):
     """The factor B(v, I) = ½[(v x*) I + (I v) x̄* - I (v x)] of EW21 eq. (10), in twelve numbers.
 
@@ -312,21 +312,21 @@ def coriolis_factor(v, inertia):
     return (A, add(scale(m, u), cross(w, h)))
 
 
-@njit
+@inlined
 def factor_times(B, x):
     """B x = [A x_w ; x_w x f]: a force."""
     A, f = B
     return (transform(A, x[0]), cross(x[0], f))
 
 
-@njit
+@inlined
 def factor_transpose_times(B, x):
     """The angular part Aᵀ x_w + f x x_u of the force Bᵀ x; its linear part is zero."""
     A, f = B
     return add(transform(transpose(A), x[0]), cross(f, x[1]))
 
 
-@njit
+@inlined
 def coriolis_force(v, inertia, x):
     """B(v, I) x without forming B, for use where it acts on one vector only."""
     m, h, S = inertia
@@ -336,7 +336,7 @@ def coriolis_force(v, inertia, x):
     return (angular, cross(y, add(scale(m, u), cross(w, h))))
 
 
-@njit
+@inlined
 def load_factor(array, i):
     """Row ``i`` of an (n, 12) array of factors."""
     return (
@@ -349,7 +349,7 @@ def load_factor(array, i):
     )
 
 
-@njit
+@inlined
 def store_factor(array, i, B):
     """Write row ``i`` of an (n, 12) array of factors."""
     A, f = B

@@ -20,8 +20,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from rbd_control.dynamics.compiled import inlined
 from rbd_control.dynamics.model import FLOATING, PRISMATIC
 from rbd_control.dynamics.spatial import (
     add,
@@ -59,7 +59,7 @@ class Sweep(NamedTuple):
     momentum: np.ndarray  # (n, 6)
 
 
-@njit
+@inlined
 def new_sweep(n):
     """A workspace for n bodies; make it once and use it for many states."""
     return Sweep(
@@ -73,7 +73,7 @@ def new_sweep(n):
     )
 
 
-@njit
+@inlined
 def place_bodies(model, q, s):
     """Fill R, p and Phi for the configuration ``q``."""
     zero = (0.0, 0.0, 0.0)
@@ -109,7 +109,7 @@ def place_bodies(model, q, s):
             store6(s.Phi, i, (e, cross(p_i, e)))
 
 
-@njit
+@inlined
 def move_bodies(model, v, s):
     """Fill velocity and Phi_dot for the joint velocities ``v``, after :func:`place_bodies`."""
     zero = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
@@ -134,7 +134,7 @@ def move_bodies(model, v, s):
         store6(s.Phi_dot, i, cross_motion(v_parent, Phi_i))
 
 
-@njit
+@inlined
 def place_inertias(model, s):
     """Fill inertia, after :func:`place_bodies`."""
     for i in range(model.parent.shape[0]):
@@ -148,7 +148,7 @@ def place_inertias(model, s):
         store_inertia(s.inertia, i, inertia)
 
 
-@njit
+@inlined
 def move_inertias(model, s):
     """Fill momentum, after :func:`move_bodies` and :func:`place_inertias`."""
     for i in range(model.parent.shape[0]):
