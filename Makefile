@@ -1,0 +1,60 @@
+# Each target sets up .venv by itself; nothing is installed outside it.
+
+VENV := .venv
+BIN := $(VENV)/bin
+# The first of these that is new enough makes .venv; name another with `make PYTHON=...`.
+PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11 python3.10
+# Where test runs keep to themselves: this machine, in a ROS domain picked for the run.
+ISOLATED = ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST ROS_DOMAIN_ID=$$(($$$$ % 100 + 1))
+
+# A sourced ROS 2, or another environment with ROS wheels that runs this make, would put its own
+# Python packages and libraries before those of .venv.
+unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE LD_LIBRARY_PATH PYTHONPATH PYTHONHOME
+unexport AMENT_PREFIX_PATH COLCON_PREFIX_PATH RMW_IMPLEMENTATION
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint format clean
+
+help: ## show this text
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
+
+demo: $(VENV)/ros ## arm, controller and detector over ROS 2; results in report/
+	$(BIN)/rbd-control demo --report report --json report/demo.json
+
+test: lint ## linters, type checker and all tests
+	@logs=$$(mktemp -d) && trap 'rm -rf "$$logs"' EXIT && \
+	$(ISOLATED) ROS_LOG_DIR="$$logs" ROS_PYTHON_CHECK_FIELDS=1 $(BIN)/python -m pytest -q
+
+lint: $(VENV)/test ## linters and type checker only
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/test ## format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove everything that was made here
+	rm -rf $(VENV) build install log report *.egg-info
+	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# Editable, so that a change of the sources needs no installation and keeps its compiled code.
+$(VENV)/ros: $(BIN)/python setup.py setup.cfg pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[ros]'
+	@touch $@
+
+$(VENV)/test: $(BIN)/python setup.py setup.cfg pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[ros,test]'
+	@touch $(VENV)/ros $@
+
+$(BIN)/python:
+	@for python in $(PYTHON); do \
+	  if $$python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then \
+	    echo "Setting up $(VENV) with $$($$python --version); the first time takes some minutes"; \
+	    $$python -m venv $(VENV) && exit 0; \
+	    rm -rf $(VENV); exit 1; \
+	  fi; \
+	done; \
+	echo "rbd_control needs Python 3.10 or newer; looked for $(PYTHON)" >&2; exit 1

@@ -1,0 +1,34 @@
+"""The simulated arm, its controller and the contact detector, each a process of its own."""
+
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, Shutdown
+from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
+from launch_ros.actions import Node
+from launch_ros.substitutions import FindPackageShare
+
+
+def generate_launch_description() -> LaunchDescription:
+    default_parameters = PathJoinSubstitution(
+        [FindPackageShare("rbd_control"), "config", "demo.yaml"]
+    )
+    return LaunchDescription(
+        [
+            DeclareLaunchArgument(
+                "params_file",
+                default_value=default_parameters,
+                description="parameters of the three nodes",
+            ),
+            *(
+                Node(
+                    package="rbd_control",
+                    executable=name,
+                    name=name,
+                    parameters=[LaunchConfiguration("params_file")],
+                    output="screen",
+                    # An arm keeps the last torque it was given, so none of the three runs alone.
+                    on_exit=Shutdown(reason=f"{name} ended"),
+                )
+                for name in ("simulated_arm", "passivity_controller", "contact_detector")
+            ),
+        ]
+    )

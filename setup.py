@@ -1,0 +1,69 @@
+from glob import glob
+
+from setuptools import find_packages, setup
+
+package_name = "rbd_control"
+
+nodes = ("contact_detector", "passivity_controller", "simulated_arm", "joint_state_player")
+
+# ROS 2 itself as wheels, for a Python environment without a ROS installation.
+ros = [
+    "ros-rclpy[fastrtps]",
+    "ros-diagnostic-msgs",
+    "ros-geometry-msgs",
+    "ros-lifecycle-msgs",
+    "ros-sensor-msgs",
+    "ros-std-msgs",
+    "ros-std-srvs",
+    "ros-trajectory-msgs",
+    "ros-visualization-msgs",
+]
+
+test = [
+    "example-robot-data",
+    "hypothesis",
+    "mujoco",
+    "mypy",
+    "pin",
+    "pytest",
+    "pytest-timeout",
+    "ruff==0.17.*",
+    "types-PyYAML",
+    "types-defusedxml",
+]
+
+setup(
+    name=package_name,
+    version="0.1.0",
+    description="Contact detection without force sensors and passive control of robot arms",
+    license="Apache-2.0",
+    python_requires=">=3.10",
+    packages=find_packages(include=[package_name, f"{package_name}.*"]),
+    package_data={package_name: ["py.typed"], f"{package_name}.simulation": ["arm7.urdf"]},
+    data_files=[
+        ("share/ament_index/resource_index/packages", [f"resource/{package_name}"]),
+        (f"share/{package_name}", ["package.xml"]),
+        (f"share/{package_name}/launch", sorted(glob("launch/*.launch.py"))),
+        (f"share/{package_name}/config", sorted(glob("config/*.yaml"))),
+        (f"share/{package_name}/urdf", ["rbd_control/simulation/arm7.urdf"]),
+    ],
+    install_requires=[
+        "defusedxml",
+        "matplotlib",
+        "numba",
+        "numpy",
+        "pyyaml",
+        "rich",
+        "rosbags",
+        "scipy",
+    ],
+    extras_require={"ros": ros, "test": test},
+    entry_points={
+        "console_scripts": [
+            "rbd-control = rbd_control.cli.main:main",
+            *(f"{node} = rbd_control.nodes.{node}:main" for node in nodes),
+        ]
+    },
+    # Numba keeps its compiled code beside the sources, so they must be files.
+    zip_safe=False,
+)
