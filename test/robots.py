@@ -159,10 +159,11 @@ class PinocchioTwin:
         else:
             model = pin.buildModelFromXML(text)
         if locked:
+            ids = [model.getJointId(name) for name in locked]
             q = pin.neutral(model)
-            for name, position in locked.items():
-                q[model.joints[model.getJointId(name)].idx_q] = position
-            model = pin.buildReducedModel(model, [model.getJointId(name) for name in locked], q)
+            for i, position in zip(ids, locked.values(), strict=True):
+                _put(q, model.joints[i], position)
+            model = pin.buildReducedModel(model, ids, q)
         self.model = model
         self.data = model.createData()
         self._joints = [model.joints[model.getJointId(name)] for name in joint_names]
@@ -175,9 +176,7 @@ class PinocchioTwin:
         result = np.zeros(self.model.nq)
         result[: self._root_q] = q[: self._root_q]
         for joint, angle in zip(self._joints, q[self._root_q :], strict=True):
-            result[joint.idx_q] = angle if joint.nq == 1 else np.cos(angle)
-            if joint.nq == 2:
-                result[joint.idx_q + 1] = np.sin(angle)
+            _put(result, joint, angle)
         return result
 
     def v(self, v: np.ndarray) -> np.ndarray:
@@ -185,3 +184,10 @@ class PinocchioTwin:
         result = np.zeros(self.model.nv)
         result[self.rows] = v
         return result
+
+
+def _put(q: np.ndarray, joint: Any, position: float) -> None:
+    if joint.nq == 1:
+        q[joint.idx_q] = position
+    else:
+        q[joint.idx_q : joint.idx_q + 2] = np.cos(position), np.sin(position)

@@ -7,12 +7,18 @@ zero is the joint frame. The world frame is the frame of the root link, unless t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from rbd_control.dynamics.inertia import pseudo_inertia, violation
+from rbd_control.dynamics.tree import Body, merged_tree
+from rbd_control.dynamics.urdf import parse_urdf
 from rbd_control.errors import InputError
 
 Array = NDArray[np.float64]
@@ -86,6 +92,106 @@ class Model:
     link_placement: dict[str, Array]
     """(4, 4) placement of each link in the frame of that body, or of the world."""
 
+    @classmethod
+    def from_urdf(
+        cls,
+        source: str | os.PathLike[str],
+        *,
+        locked: Mapping[str, float] = MappingProxyType({}),
+        floating_base: bool = False,
+        gravity: ArrayLike = (0.0, 0.0, -9.81),
+    ) -> Model:
+        """The model of the robot that ``source`` describes: URDF text, or a path.
+
+        ``locked`` maps joints to the position they are fixed at [rad or m]; fixed and locked
+        joints disappear into the bodies they belong to. ``gravity`` (3,) is in world axes [m/s²].
+
+        Raises:
+            ModelError: when the description is at fault; the message names the link or joint.
+            InputError: when ``locked`` or ``gravity`` is; the message gives the choices.
+        """
+        robot = parse_urdf(source)
+        tree = merged_tree(robot, locked, floating_base=floating_base)
+        bodies = tree.bodies
+        root_rows = 6 if floating_base else 0
+        g = _checked("gravity", gravity, (3,))
+        lower, upper, velocity, effort = np.array([body.limits for body in bodies]).T
+        return cls(
+            name=robot.name,
+            joint_names=tuple(body.joint for body in bodies[root_rows:]),
+            joint_links=tuple(body.link for body in bodies[root_rows:]),
+            link_names=tuple(link.name for link in robot.links),
+            nq=len(bodies) + (1 if floating_base else 0),
+            nv=len(bodies),
+            lower_limit=_read_only(lower),
+            upper_limit=_read_only(upper),
+            velocity_limit=_read_only(velocity),
+            effort_limit=_read_only(effort),
+            gravity=_read_only(g),
+            arrays=_arrays(bodies, root_rows, g),
+            link_body=tree.link_body,
+            link_placement={k: _read_only(v) for k, v in tree.link_placement.items()},
+        )
+
+    def __repr__(self) -> str:
+        names = self.joint_names
+        shown = ", ".join(names if len(names) <= 8 else (*names[:6], "...", names[-1]))
+        parts = ["floating base"] if self.floating_base else []
+        parts += [f"{len(names)} joints ({shown})"] if names else []
+        return (
+            f"<Model {self.name!r}: {', '.join(parts)}, nv = {self.nv}, "
+            f"moving mass {self.mass:.6g} kg>"
+        )
+
+    @property
+    def floating_base(self) -> bool:
+        """Whether the root link moves freely."""
+        return self.nq != self.nv
+
+    @property
+    def mass(self) -> float:
+        """Mass of all that moves [kg]."""
+        return float(self.arrays.mass.sum())
+
+    def with_payload(self, link: str, mass: float, com: ArrayLike, inertia: ArrayLike) -> Model:
+        """This model with a rigid body fixed to ``link``.
+
+        ``mass`` [kg]; ``com`` (3,) its centre of mass in the frame of the link [m]; ``inertia``
+        (3, 3) its rotational inertia about that centre in the axes of the link [kg·m²], zero for
+        a point mass.
+
+        Raises:
+            InputError: when there is no such link, when the link is fixed to the world, or when
+                the mass or the inertia is none that a body can have.
+        """
+        row = self.link_index(link)
+        if row < 0:
+            raise InputError(
+                f"link {link!r} is fixed to the world: a payload there never moves and changes "
+                f"no torque"
+            )
+        mass = float(_checked("payload: mass", mass, ()))
+        if mass < 0.0:
+            raise InputError(f"payload: mass is {mass} kg; it must not be negative")
+        com = _checked("payload: com", com, (3,))
+        inertia = _checked("payload: inertia", inertia, (3, 3))
+        if not np.allclose(inertia, inertia.T, rtol=0.0, atol=1e-9 * float(np.abs(inertia).max())):
+            raise InputError("payload: inertia is not symmetric")
+        wrong = violation(inertia, definite=False)
+        if wrong:
+            raise InputError(f"payload: {wrong}")
+        placement = self.link_placement[link]
+        added = placement @ pseudo_inertia(mass, com, inertia) @ placement.T
+        masses, first, second = (
+            part.copy()
+            for part in (self.arrays.mass, self.arrays.first_moment, self.arrays.second_moment)
+        )
+        masses[row] += added[3, 3]
+        first[row] += added[:3, 3]
+        second[row] += added[:3, :3]
+        arrays = self.arrays._replace(mass=masses, first_moment=first, second_moment=second)
+        return replace(self, arrays=arrays)
+
     def joint_index(self, name: str) -> int:
         """Row of the joint ``name`` in v and in ``arrays``.
 
@@ -105,3 +211,42 @@ class Model:
         if link not in self.link_body:
             raise InputError(f"no link {link!r}; links are {', '.join(self.link_names)}")
         return self.link_body[link]
+
+
+def _arrays(bodies: list[Body], root_rows: int, gravity: Array) -> ModelArrays:
+    subspace = np.array([body.subspace for body in bodies])
+    linear = subspace[:, 3:].any(axis=1)
+    joint_type = np.where(linear, PRISMATIC, REVOLUTE).astype(np.int64)
+    joint_type[:root_rows] = FLOATING
+    placement = np.array([body.placement for body in bodies])
+    pseudo = np.array([body.pseudo for body in bodies])
+    return ModelArrays(
+        parent=np.array([body.parent for body in bodies], dtype=np.int64),
+        joint_type=joint_type,
+        rotation=placement[:, :3, :3].copy(),
+        translation=placement[:, :3, 3].copy(),
+        axis=subspace[:, :3] + subspace[:, 3:],
+        mass=pseudo[:, 3, 3].copy(),
+        first_moment=pseudo[:, :3, 3].copy(),
+        second_moment=pseudo[:, :3, :3].copy(),
+        gravity=gravity.copy(),
+    )
+
+
+def _checked(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
+    """``value`` as an array of ``shape``, finite, or an :class:`InputError`."""
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} is {value!r}; give numbers") from error
+    if array.shape != shape:
+        raise InputError(f"{name} has shape {array.shape}; it must be {shape}")
+    if not np.isfinite(array).all():
+        raise InputError(f"{name} is {array.tolist()}; give finite numbers")
+    return array
+
+
+def _read_only(array: Array) -> Array:
+    result = array.copy()
+    result.flags.writeable = False
+    return result

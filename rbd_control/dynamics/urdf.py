@@ -1,0 +1,328 @@
+"""URDF text -> links and joints, each checked on its own; ``tree.py`` checks how they hang.
+
+Read are the links' inertials and the joints' frames, axes, limits and mimics. Visuals,
+collisions, meshes, transmissions, ``dynamics`` and ``safety_controller`` are ignored, so missing
+meshes do not matter.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element, ParseError
+
+import numpy as np
+from defusedxml import DefusedXmlException
+from defusedxml.ElementTree import iterparse
+from numpy.typing import NDArray
+
+from rbd_control.errors import ModelError
+
+Array = NDArray[np.float64]
+
+MAX_BYTES = 10_000_000
+MAX_DEPTH = 64
+MAX_JOINTS = 1000
+
+MOVABLE = ("revolute", "continuous", "prismatic")
+_KINDS = (*MOVABLE, "fixed", "floating", "planar")
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """A link; ``com`` (3,) and ``inertia`` (3, 3) about it are in the axes of the link."""
+
+    name: str
+    mass: float
+    com: Array
+    inertia: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """A joint; ``placement`` (4, 4) is that of its frame in the parent link's frame."""
+
+    name: str
+    kind: str
+    parent: str
+    child: str
+    placement: Array
+    axis: Array
+    lower: float
+    upper: float
+    velocity: float
+    effort: float
+    mimics: str
+    """Name of the joint that this one follows, "" when it follows none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Robot:
+    """The links and joints of a description, in its order."""
+
+    name: str
+    links: tuple[Link, ...]
+    joints: tuple[Joint, ...]
+
+
+def parse_urdf(source: str | os.PathLike[str]) -> Robot:
+    """The robot that ``source`` describes: URDF text (it begins with "<"), or a path.
+
+    Entities, document types and external references are refused, and so are more than
+    ``MAX_BYTES``, elements nested deeper than ``MAX_DEPTH`` and more than ``MAX_JOINTS`` joints.
+
+    Raises:
+        ModelError: naming the link, the joint or the path at fault.
+    """
+    root = _parse_xml(_open(source))
+    _refuse_xacro(root)
+    if root.tag != "robot":
+        raise ModelError(f"the root element is <{root.tag}>; that of a URDF is <robot>")
+    # Only direct children: transmissions and plugins have <joint> elements of their own.
+    joint_elements = root.findall("joint")
+    if len(joint_elements) > MAX_JOINTS:
+        raise ModelError(f"{len(joint_elements)} joints; at most {MAX_JOINTS} are read")
+    links = tuple(_link(element) for element in root.findall("link"))
+    joints = tuple(_joint(element) for element in joint_elements)
+    name = root.get("name", "robot")
+    if not links:
+        raise ModelError(f"robot {name!r} has no links")
+    _refuse_duplicates("link", (link.name for link in links))
+    _refuse_duplicates("joint", (joint.name for joint in joints))
+    return Robot(name, links, joints)
+
+
+def _open(source: str | os.PathLike[str]) -> io.StringIO | io.BytesIO:
+    if not isinstance(source, (str, os.PathLike)):
+        raise ModelError(
+            f"give the robot description as text or as a path, not as {type(source).__name__}"
+        )
+    if isinstance(source, str):
+        text = source.lstrip("\ufeff").strip()
+        if not text:
+            raise ModelError("the robot description is empty")
+        if text.startswith("<"):
+            _refuse_size(len(text), "the robot description")
+            return io.StringIO(text)
+    return io.BytesIO(_read(source))
+
+
+def _read(path: str | os.PathLike[str]) -> bytes:
+    name = str(os.fspath(path))
+    name = repr(name if len(name) <= 200 else f"{name[:60]}...")
+    if isinstance(path, str) and not os.path.exists(path):
+        raise ModelError(
+            f"{name} is neither URDF text, which begins with '<', nor an existing file"
+        )
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ModelError(f"cannot read {name}: {reason}") from error
+    _refuse_size(len(content), name)
+    if not content.strip():
+        raise ModelError(f"{name} is empty")
+    return content
+
+
+def _refuse_size(size: int, what: str) -> None:
+    if size > MAX_BYTES:
+        raise ModelError(f"{what} is larger than {MAX_BYTES / 1e6:g} MB, the most that is read")
+
+
+def _parse_xml(source: io.StringIO | io.BytesIO) -> Element:
+    depth = 0
+    root: Element | None = None
+    try:
+        for event, element in iterparse(source, events=("start", "end"), forbid_dtd=True):
+            if event == "end":
+                depth -= 1
+                continue
+            root = element if root is None else root
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise ModelError(f"<{element.tag}> is nested deeper than {MAX_DEPTH} elements")
+    except ParseError as error:
+        if "unbound prefix" in str(error):
+            raise ModelError(
+                f"an element has a prefix nobody declared ({error}); is this an xacro file that "
+                f"nobody expanded? Run xacro first"
+            ) from error
+        raise ModelError(f"the robot description is not XML: {error}") from error
+    except DefusedXmlException as error:
+        raise ModelError(
+            f"the robot description has a document type or entities, which are refused: {error}"
+        ) from error
+    except (ValueError, LookupError) as error:
+        # An encoding that is unknown or does not fit the bytes.
+        if isinstance(error, ModelError):
+            raise
+        raise ModelError(f"the robot description cannot be decoded: {error}") from error
+    assert root is not None  # text without an element is a ParseError
+    return root
+
+
+def _refuse_xacro(root: Element) -> None:
+    for element in root.iter():
+        if "/xacro}" in element.tag or element.tag.startswith("xacro:"):
+            what = f"<xacro:{element.tag.split('}')[-1]}>"
+        else:
+            values = (value for value in element.attrib.values() if "${" in value)
+            what = next(values, "")
+        if what:
+            raise ModelError(
+                f"the robot description is an xacro file that nobody expanded: it has {what}; "
+                f"run xacro first"
+            )
+
+
+def _refuse_duplicates(what: str, names: Iterable[str]) -> None:
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise ModelError(f"{what} {name!r} is described {count} times")
+
+
+def _link(element: Element) -> Link:
+    name = _attribute(element, "name", "a <link>")
+    who = f"link {name!r}"
+    inertial = element.find("inertial")
+    if inertial is None:
+        return Link(name, 0.0, np.zeros(3), np.zeros((3, 3)))
+    mass = _number(_child(inertial, "mass", who), "value", f"{who}: mass")
+    if mass < 0.0:
+        raise ModelError(f"{who}: mass is {mass} kg; it must not be negative")
+    entries = _child(inertial, "inertia", who)
+    inertia = np.empty((3, 3))
+    for i, a in enumerate("xyz"):
+        for j, b in enumerate("xyz"[: i + 1]):
+            key = f"i{b}{a}"
+            inertia[i, j] = inertia[j, i] = _number(entries, key, f"{who}: inertia {key}")
+    placement = _origin(inertial, f"{who}: origin of the inertial")
+    rotation = placement[:3, :3]
+    return Link(name, mass, placement[:3, 3].copy(), rotation @ inertia @ rotation.T)
+
+
+def _joint(element: Element) -> Joint:
+    name = _attribute(element, "name", "a <joint>")
+    who = f"joint {name!r}"
+    kind = _attribute(element, "type", who)
+    if kind not in _KINDS:
+        raise ModelError(f"{who}: type is {kind!r}; types are {', '.join(_KINDS)}")
+    mimic = element.find("mimic")
+    lower, upper, velocity, effort = _limits(element, kind, who)
+    return Joint(
+        name=name,
+        kind=kind,
+        parent=_attribute(_child(element, "parent", who), "link", f"{who}: <parent>"),
+        child=_attribute(_child(element, "child", who), "link", f"{who}: <child>"),
+        placement=_origin(element, f"{who}: origin"),
+        axis=_axis(element, who) if kind in MOVABLE else np.zeros(3),
+        lower=lower,
+        upper=upper,
+        velocity=velocity,
+        effort=effort,
+        mimics="" if mimic is None else _attribute(mimic, "joint", f"{who}: <mimic>"),
+    )
+
+
+def _axis(element: Element, who: str) -> Array:
+    axis = element.find("axis")
+    if axis is None:
+        return np.array([1.0, 0.0, 0.0])
+    values = _vector(axis, "xyz", f"{who}: axis")
+    length = np.linalg.norm(values)
+    if length == 0.0:
+        raise ModelError(f"{who}: axis is 0 0 0; it must have a direction")
+    return np.asarray(values / length)
+
+
+def _limits(element: Element, kind: str, who: str) -> tuple[float, float, float, float]:
+    """Lower, upper, velocity and effort limit; infinite where the kind of joint has none."""
+    if kind not in MOVABLE:
+        return -math.inf, math.inf, math.inf, math.inf
+    limit = element.find("limit")
+    if limit is None:
+        if kind != "continuous":
+            raise ModelError(f"{who}: a {kind} joint needs <limit> with effort and velocity")
+        limit = Element("limit")
+    bounds = []
+    for key in ("velocity", "effort"):
+        if key in limit.attrib:
+            bound = _number(limit, key, f"{who}: limit {key}", infinite=True)
+        elif kind == "continuous":
+            bound = math.inf
+        else:
+            raise ModelError(f"{who}: <limit> of a {kind} joint lacks {key!r}")
+        if bound < 0.0:
+            raise ModelError(f"{who}: limit {key} is {bound}; it must not be negative")
+        bounds.append(bound)
+    if kind == "continuous":
+        return -math.inf, math.inf, bounds[0], bounds[1]
+    lower = _number(limit, "lower", f"{who}: limit lower", default="0", infinite=True)
+    upper = _number(limit, "upper", f"{who}: limit upper", default="0", infinite=True)
+    if lower > upper:
+        raise ModelError(f"{who}: lower limit {lower} is above upper limit {upper}")
+    return lower, upper, bounds[0], bounds[1]
+
+
+def _origin(element: Element, who: str) -> Array:
+    """The (4, 4) placement of <origin>, the identity where there is none."""
+    placement = np.eye(4)
+    origin = element.find("origin")
+    if origin is not None:
+        placement[:3, 3] = _vector(origin, "xyz", f"{who}: xyz", default="0 0 0")
+        roll, pitch, yaw = _vector(origin, "rpy", f"{who}: rpy", default="0 0 0")
+        cr, sr = math.cos(roll), math.sin(roll)
+        cp, sp = math.cos(pitch), math.sin(pitch)
+        cy, sy = math.cos(yaw), math.sin(yaw)
+        # Rz(yaw) Ry(pitch) Rx(roll)
+        placement[:3, :3] = [
+            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+            [-sp, cp * sr, cp * cr],
+        ]
+    return placement
+
+
+def _child(element: Element, tag: str, who: str) -> Element:
+    child = element.find(tag)
+    if child is None:
+        raise ModelError(f"{who}: <{element.tag}> lacks <{tag}>")
+    return child
+
+
+def _attribute(element: Element, key: str, who: str, default: str | None = None) -> str:
+    value = element.get(key, default)
+    if not value:
+        raise ModelError(f"{who} lacks {key!r}")
+    return value
+
+
+def _number(
+    element: Element, key: str, who: str, *, default: str | None = None, infinite: bool = False
+) -> float:
+    text = _attribute(element, key, who, default)
+    return _as_number(text, text, who, infinite=infinite)
+
+
+def _vector(element: Element, key: str, who: str, *, default: str | None = None) -> Array:
+    text = _attribute(element, key, who, default)
+    words = text.split()
+    if len(words) != 3:
+        raise ModelError(f"{who} is {text!r}; give three numbers")
+    return np.array([_as_number(word, text, who) for word in words])
+
+
+def _as_number(word: str, text: str, who: str, *, infinite: bool = False) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        value = math.nan
+    if math.isnan(value) or (math.isinf(value) and not infinite):
+        raise ModelError(f"{who} is {text!r}; give {'a number' if infinite else 'finite numbers'}")
+    return value

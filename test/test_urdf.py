@@ -1,0 +1,472 @@
+"""URDF -> model: merging against Pinocchio, payloads, and what must be refused."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from robots import LOCKED, ROBOTS, PinocchioTwin, random_tree_urdf, shared_data, urdf_path
+
+from rbd_control.dynamics.inertia import spatial_inertia
+from rbd_control.dynamics.model import FLOATING, PRISMATIC, REVOLUTE, Model
+from rbd_control.dynamics.urdf import MAX_BYTES, MAX_DEPTH, MAX_JOINTS
+from rbd_control.errors import InputError, ModelError
+
+# Merging is a few products of 4x4 matrices whose entries are of order one: 1e-12 is generous.
+MERGING = 1e-12
+
+BODY = (
+    '<inertial><origin xyz="0.1 0 0"/><mass value="2"/>'
+    '<inertia ixx="0.01" ixy="0" ixz="0" iyy="0.02" iyz="0" izz="0.02"/></inertial>'
+)
+LIMIT = '<limit lower="-1" upper="2" velocity="3" effort="40"/>'
+
+
+def link(name: str, body: str = BODY) -> str:
+    return f'<link name="{name}">{body}</link>'
+
+
+def inertial(mass: str = "2", ixx: str = "0.01", iyy: str = "0.02", izz: str = "0.02") -> str:
+    return (
+        f'<inertial><mass value="{mass}"/>'
+        f'<inertia ixx="{ixx}" ixy="0" ixz="0" iyy="{iyy}" iyz="0" izz="{izz}"/></inertial>'
+    )
+
+
+def joint(
+    name: str,
+    parent: str,
+    child: str,
+    kind: str = "revolute",
+    *,
+    axis: str = '<axis xyz="0 0 1"/>',
+    more: str = LIMIT,
+    xyz: str = "0.3 0 0",
+) -> str:
+    return (
+        f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>'
+        f'<origin xyz="{xyz}"/>{axis}{more}</joint>'
+    )
+
+
+def robot(*parts: str) -> str:
+    return f'<?xml version="1.0"?><robot name="arm">{"".join(parts)}</robot>'
+
+
+def arm(forearm: str = BODY, elbow: str = "", *more: str) -> str:
+    """base - shoulder - upper_arm - elbow - forearm, with parts exchanged or added."""
+    return robot(
+        link("base", ""),
+        link("upper_arm"),
+        link("forearm", forearm),
+        joint("shoulder", "base", "upper_arm", xyz="0 0 0.5"),
+        elbow or joint("elbow", "upper_arm", "forearm"),
+        *more,
+    )
+
+
+def assert_same_bodies(model: Model, twin: PinocchioTwin) -> None:
+    """Every moving body, joint frame and limit is the one Pinocchio made of the same text."""
+    pin = twin.model
+    assert pin.nv == model.nv
+    linear_first = [3, 4, 5, 0, 1, 2]
+    arrays = model.arrays
+    for name, body in zip(model.joint_names, model.joint_links, strict=True):
+        row, other = model.joint_index(name), pin.getJointId(name)
+        assert model.link_body[body] == row
+        pseudo = np.zeros((4, 4))
+        pseudo[:3, :3] = arrays.second_moment[row]
+        pseudo[:3, 3] = pseudo[3, :3] = arrays.first_moment[row]
+        pseudo[3, 3] = arrays.mass[row]
+        expected = pin.inertias[other].matrix()[np.ix_(linear_first, linear_first)]
+        actual = spatial_inertia(pseudo)
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=MERGING * abs(expected).max())
+        placement = pin.jointPlacements[other]
+        np.testing.assert_allclose(arrays.rotation[row], placement.rotation, atol=MERGING)
+        np.testing.assert_allclose(arrays.translation[row], placement.translation, atol=MERGING)
+        v = pin.joints[other].idx_v
+        assert model.effort_limit[row] == pin.effortLimit[v]
+        assert model.velocity_limit[row] == pin.velocityLimit[v]
+        if pin.joints[other].nq == 1:
+            assert model.lower_limit[row] == pin.lowerPositionLimit[pin.joints[other].idx_q]
+            assert model.upper_limit[row] == pin.upperPositionLimit[pin.joints[other].idx_q]
+    for name in model.link_names:
+        frame = pin.frames[pin.getFrameId(name)]
+        expected_row = -1
+        if frame.parentJoint > 0:
+            expected_row = int(np.flatnonzero(twin.rows == pin.joints[frame.parentJoint].idx_v)[0])
+        if expected_row < 6 and model.floating_base:
+            expected_row = 5
+        assert model.link_body[name] == expected_row
+        np.testing.assert_allclose(
+            model.link_placement[name], frame.placement.homogeneous, atol=MERGING
+        )
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_merges_as_pinocchio(name: str) -> None:
+    locked = LOCKED.get(name, {})
+    model = Model.from_urdf(urdf_path(name), locked=locked)
+    assert_same_bodies(model, PinocchioTwin(urdf_path(name), model.joint_names, locked=locked))
+
+
+def test_merges_the_shared_panda() -> None:
+    path = shared_data("panda_arm.urdf")
+    model = Model.from_urdf(path)
+    assert model.joint_names == tuple(f"panda_joint{i}" for i in range(1, 8))
+    assert_same_bodies(model, PinocchioTwin(path, model.joint_names))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_merges_random_trees_with_locked_joints(seed: int) -> None:
+    text = random_tree_urdf(seed, 10, continuous=0.2, fixed=0.5)
+    rng = np.random.default_rng(seed)
+    names = rng.choice([f"joint{i}" for i in range(10)], size=4, replace=False)
+    locked = {str(name): float(rng.uniform(-2, 2)) for name in names}
+    for choice in ({}, locked):
+        model = Model.from_urdf(text, locked=choice)
+        assert not set(choice) & set(model.joint_names)
+        assert_same_bodies(model, PinocchioTwin(text, model.joint_names, locked=choice))
+
+
+def test_floating_base_is_six_rows_that_share_the_root() -> None:
+    path = urdf_path("talos")
+    model = Model.from_urdf(path, locked=LOCKED["talos"], floating_base=True)
+    twin = PinocchioTwin(path, model.joint_names, locked=LOCKED["talos"], floating_base=True)
+    assert_same_bodies(model, twin)
+    arrays = model.arrays
+    assert (model.nq, model.nv) == (len(model.joint_names) + 7, len(model.joint_names) + 6)
+    assert arrays.parent[:6].tolist() == [-1, 0, 1, 2, 3, 4]
+    assert set(arrays.joint_type[:6]) == {FLOATING}
+    np.testing.assert_array_equal(arrays.axis[:6], np.vstack([np.eye(3), np.eye(3)]))
+    assert not arrays.mass[:5].any()
+    root = twin.model.inertias[1]
+    assert arrays.mass[5] == pytest.approx(root.mass, rel=MERGING)
+    np.testing.assert_allclose(arrays.first_moment[5], root.mass * root.lever, atol=MERGING)
+    assert model.mass == pytest.approx(sum(i.mass for i in twin.model.inertias), rel=MERGING)
+
+
+def test_payload_is_one_more_fixed_link() -> None:
+    text = random_tree_urdf(3, 5)
+    inertia = [[0.05, 0.001, 0.0], [0.001, 0.04, 0.002], [0.0, 0.002, 0.03]]
+    base = Model.from_urdf(text)
+    model = base.with_payload("link4", 1.5, [0.1, -0.2, 0.3], inertia)
+    extra = (
+        '<link name="load"><inertial><origin xyz="0.1 -0.2 0.3"/><mass value="1.5"/>'
+        '<inertia ixx="0.05" ixy="0.001" ixz="0" iyy="0.04" iyz="0.002" izz="0.03"/>'
+        '</inertial></link><joint name="grip" type="fixed"><parent link="link4"/>'
+        '<child link="load"/></joint></robot>'
+    )
+    twin = PinocchioTwin(text.replace("</robot>", extra), model.joint_names)
+    assert_same_bodies(model, twin)
+    assert model.mass == pytest.approx(base.mass + 1.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"link": "lod"}, ("no link 'lod'", "link4")),
+        ({"link": "link0"}, ("'link0' is fixed to the world",)),
+        ({"mass": -1.0}, ("mass is -1.0",)),
+        ({"mass": math.nan}, ("mass is nan",)),
+        ({"com": [0, 0]}, ("com has shape (2,)", "(3,)")),
+        ({"inertia": np.diag([0.1, 0.1, 0.5])}, ("triangle inequality", "0.1 0.1 0.5")),
+        ({"inertia": [[1, 1, 0], [0, 1, 0], [0, 0, 1]]}, ("not symmetric",)),
+    ],
+)
+def test_payload_refused(change: dict[str, Any], words: tuple[str, ...]) -> None:
+    good = {"link": "link4", "mass": 1.0, "com": [0, 0, 0], "inertia": np.eye(3)}
+    with pytest.raises(InputError) as caught:
+        Model.from_urdf(random_tree_urdf(3, 5)).with_payload(**{**good, **change})
+    assert_names(caught.value, words)
+
+
+def test_order_types_limits_and_summary(tmp_path: Path) -> None:
+    text = robot(
+        link("base"),
+        *(link(name) for name in "abcd"),
+        joint("z", "base", "a", "continuous", more=""),
+        joint("y", "base", "b", "prismatic", axis='<axis xyz="0 2 0"/>'),
+        joint("x", "a", "c", axis=""),
+        joint("w", "c", "d", "fixed", more=""),
+    )
+    model = Model.from_urdf(text)
+    assert model.joint_names == ("z", "x", "y")  # depth first, in the order of the joints
+    assert model.joint_links == ("a", "c", "b")
+    assert model.arrays.parent.tolist() == [-1, 0, -1]
+    assert model.arrays.joint_type.tolist() == [REVOLUTE, REVOLUTE, PRISMATIC]
+    np.testing.assert_array_equal(model.arrays.axis, [[0, 0, 1], [1, 0, 0], [0, 1, 0]])
+    assert model.lower_limit.tolist() == [-math.inf, -1, -1]
+    assert model.effort_limit.tolist() == [math.inf, 40, 40]
+    assert model.link_body == {"base": -1, "a": 0, "b": 2, "c": 1, "d": 1}
+    assert repr(model) == "<Model 'arm': 3 joints (z, x, y), nv = 3, moving mass 8 kg>"
+    assert all(part.flags.c_contiguous and part.flags.writeable for part in model.arrays)
+    with pytest.raises(ValueError, match="read-only"):
+        model.effort_limit[0] = 0.0
+    with pytest.raises(InputError, match="no joint 'v'; joints are z, x, y"):
+        model.joint_index("v")
+
+    path = tmp_path / "arm.urdf"
+    path.write_text(text, encoding="utf-8")
+    for source in (path, str(path), f"\ufeff\n {text}"):
+        assert repr(Model.from_urdf(source)) == repr(model)
+
+
+def test_file_in_its_declared_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "arm.urdf"
+    text = arm().replace('"1.0"?', '"1.0" encoding="iso-8859-1"?').replace("shoulder", "épaule")
+    path.write_bytes(text.encode("latin-1"))
+    assert Model.from_urdf(path).joint_names == Model.from_urdf(text).joint_names
+    assert "épaule" in Model.from_urdf(path).joint_names
+
+
+def test_what_is_of_no_concern_is_ignored() -> None:
+    plain = Model.from_urdf(arm())
+    more = '<transmission name="t"><joint name="elbow"/></transmission><gazebo><x y="$z"/></gazebo>'
+    body = BODY + '<visual><geometry><mesh filename="package://gone.stl"/></geometry></visual>'
+    elbow = joint(
+        "elbow",
+        "upper_arm",
+        "forearm",
+        more=LIMIT + '<safety_controller k_velocity="x"/><dynamics damping="x"/>',
+    )
+    for a, b in zip(plain.arrays, Model.from_urdf(arm(body, elbow, more)).arrays, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+FINGER = link("finger") + joint(
+    "finger_joint", "forearm", "finger", more=LIMIT + '<mimic joint="elbow"/>'
+)
+
+BOMB = (
+    '<?xml version="1.0"?><!DOCTYPE robot [<!ENTITY a "aaaaaaaaaa">'
+    '<!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><robot name="&b;"><link name="base"/></robot>'
+)
+EXTERNAL = (
+    '<!DOCTYPE robot [<!ENTITY x SYSTEM "file:///etc/hostname">]>'
+    '<robot name="&x;"><link name="base"/></robot>'
+)
+
+
+def elbow(more: str = LIMIT, kind: str = "revolute", **kw: Any) -> str:
+    return arm(BODY, joint("elbow", "upper_arm", "forearm", kind, more=more, **kw))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        # 28
+        ("", ("empty",)),
+        (" \n", ("empty",)),
+        ("no/such/arm.urdf", ("'no/such/arm.urdf'", "neither URDF text", "nor an existing file")),
+        ("a: b\n" * 1000, ("neither URDF text",)),
+        (Path("no/such/arm.urdf"), ("cannot read", "no/such/arm.urdf", "No such file")),
+        (Path("/"), ("cannot read '/'", "directory")),
+        (b"<robot/>", ("not as bytes",)),
+        ("<robot><link>", ("not XML", "line 1")),
+        ("<mujoco/>", ("<mujoco>", "<robot>")),
+        ('<robot name="arm"/>', ("'arm'", "no links")),
+        (robot("<xacro:include/>"), ("xacro first",)),
+        (
+            '<robot xmlns:xacro="http://www.ros.org/wiki/xacro"><xacro:arm a="1"/></robot>',
+            ("<xacro:arm>", "xacro first"),
+        ),
+        (robot(link("${prefix}base")), ("${prefix}base", "xacro first")),
+        ('<?xml version="1.0" encoding="nonsense"?><robot/>', ("has no links",)),
+        # 29
+        (BOMB, ("entities", "refused")),
+        (EXTERNAL, ("entities", "refused")),
+        ("<robot>" + " " * MAX_BYTES + "</robot>", ("10 MB",)),
+        ("<robot>" + "<a>" * MAX_DEPTH + "</a>" * MAX_DEPTH + "</robot>", (str(MAX_DEPTH),)),
+        (robot(joint("j", "a", "b") * (MAX_JOINTS + 1)), ("1001 joints", "1000")),
+        # 30
+        (robot(link("a"), link("b"), joint("j", "a", "b"), joint("k", "b", "a")), ("a <- b",)),
+        (robot(link("r"), link("a"), joint("j", "a", "a")), ("loop", "a <- a")),
+        (
+            robot(link("r"), link("a"), link("b"), joint("j", "a", "b"), joint("k", "b", "a")),
+            ("loop", "a <- b"),
+        ),
+        (arm(BODY, "", joint("j", "base", "forearm")), ("'forearm'", "'elbow' and 'j'")),
+        (arm(BODY, "", link("lamp")), ("2 links", "'base', 'lamp'")),
+        (arm(BODY, "", joint("j", "bse", "forearm")), ("joint 'j'", "'bse'", "parent", "base")),
+        (arm(BODY, "", joint("j", "base", "hand")), ("joint 'j'", "'hand'", "child", "forearm")),
+        (arm(BODY, "", link("base")), ("link 'base'", "2 times")),
+        (arm(BODY, "", link("c"), joint("elbow", "base", "c")), ("joint 'elbow'", "2 times")),
+        (arm(BODY, "", "<link/>"), ("a <link> lacks 'name'",)),
+        (arm(BODY, "", '<joint name="j"/>'), ("joint 'j' lacks 'type'",)),
+        (arm(BODY, "", '<joint name="j" type="fixed"/>'), ("joint 'j'", "lacks <parent>")),
+        (robot(link("base")), ("'arm'", "no movable joint")),
+        # 31
+        (arm(""), ("joint 'elbow'", "link 'forearm'", "singular")),
+        (elbow(axis='<axis xyz="0 0 0"/>'), ("joint 'elbow'", "axis is 0 0 0")),
+        (elbow(axis='<axis xyz="0 0 1 0"/>'), ("joint 'elbow'", "axis", "three numbers")),
+        (elbow(xyz="0 nan 0"), ("joint 'elbow'", "origin", "0 nan 0")),
+        # 32
+        (arm(inertial(mass="-1")), ("link 'forearm'", "mass is -1")),
+        (arm(inertial(mass="nan")), ("link 'forearm'", "mass is 'nan'")),
+        (arm(inertial(mass="heavy")), ("link 'forearm'", "mass is 'heavy'")),
+        (arm(inertial(iyy="inf")), ("link 'forearm'", "iyy is 'inf'")),
+        (arm(inertial(ixx="-0.01")), ("link 'forearm'", "not positive definite", "-0.01")),
+        (arm(inertial(ixx="0")), ("link 'forearm'", "not positive definite", "0 0.02 0.02")),
+        (arm(inertial(ixx="0", iyy="0", izz="0")), ("'forearm'", "not positive definite")),
+        (
+            arm(inertial(ixx="0.1", iyy="0.1", izz="0.5")),
+            ("link 'forearm': inertia violates the triangle inequality", "0.1 0.1 0.5 kg·m²"),
+        ),
+        (
+            arm(
+                BODY,
+                "",
+                link("tool", inertial(izz="0.5")),
+                joint("flange", "forearm", "tool", "fixed"),
+            ),
+            ("link 'tool'", "triangle inequality"),
+        ),
+        (arm('<inertial><mass value="1"/></inertial>'), ("link 'forearm'", "lacks <inertia>")),
+        (arm(BODY.replace("iyz", "zyi")), ("link 'forearm'", "inertia iyz")),
+        # 33
+        (
+            arm(BODY, "", FINGER),
+            ("'finger_joint' mimics 'elbow'", "locked={'finger_joint': 0.0}"),
+        ),
+        (elbow(kind="floating"), ("joint 'elbow' is floating", "floating_base=True")),
+        (elbow(kind="planar"), ("joint 'elbow' is planar",)),
+        (elbow(kind="ball"), ("joint 'elbow'", "'ball'", "revolute")),
+        # 35
+        (elbow(more=""), ("joint 'elbow'", "needs <limit>")),
+        (elbow(more='<limit velocity="1"/>'), ("joint 'elbow'", "lacks 'effort'")),
+        (elbow(more='<limit effort="1"/>'), ("joint 'elbow'", "lacks 'velocity'")),
+        (
+            elbow(more='<limit lower="1" effort="1" velocity="1"/>'),
+            ("joint 'elbow'", "lower limit 1.0 is above upper limit 0.0"),
+        ),
+        (elbow(more='<limit effort="nan" velocity="1"/>'), ("joint 'elbow'", "effort", "nan")),
+        (elbow(more='<limit effort="1" velocity="-1"/>'), ("joint 'elbow'", "velocity", "-1")),
+        (elbow(more=LIMIT.replace("-1", "nan")), ("joint 'elbow'", "lower", "nan")),
+        (elbow(more='<limit effort="-1"/>', kind="continuous"), ("joint 'elbow'", "effort is -1")),
+    ],
+)
+def test_refused(text: Any, words: tuple[str, ...]) -> None:
+    with pytest.raises(ModelError) as caught:
+        Model.from_urdf(text)
+    assert_names(caught.value, words)
+
+
+def assert_names(error: Exception, words: tuple[str, ...]) -> None:
+    missing = [word for word in words if word not in str(error)]
+    assert not missing, f"{missing} not in: {error}"
+
+
+def test_large_and_empty_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "arm.urdf"
+    path.write_bytes(b"")
+    with pytest.raises(ModelError, match=re.escape(str(path)) + ".*empty"):
+        Model.from_urdf(path)
+    path.write_bytes(b" " * (MAX_BYTES + 1))
+    with pytest.raises(ModelError, match="10 MB"):
+        Model.from_urdf(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"locked": {"elbw": 0.0}}, ("no movable joint 'elbw'", "shoulder, elbow")),
+        ({"locked": {"elbow": math.nan}}, ("'elbow'", "nan")),
+        ({"locked": {"elbow": "up"}}, ("'elbow'", "'up'")),
+        ({"gravity": (0, -9.81)}, ("gravity has shape (2,)", "(3,)")),
+        ({"gravity": (0, 0, math.inf)}, ("gravity", "inf")),
+    ],
+)
+def test_arguments_refused(arguments: dict[str, Any], words: tuple[str, ...]) -> None:
+    with pytest.raises(InputError) as caught:
+        Model.from_urdf(arm(), **arguments)
+    assert_names(caught.value, words)
+
+
+def test_locking_is_the_remedy_for_a_mimic_joint() -> None:
+    model = Model.from_urdf(arm(BODY, "", FINGER), locked={"finger_joint": 0.0})
+    assert model.joint_names == ("shoulder", "elbow")
+    assert model.mass == 6.0
+
+
+def test_inertias_the_world_carries_are_not_judged() -> None:
+    bad = inertial(ixx="0.1", iyy="0.1", izz="0.5")
+    antenna = link("antenna", bad) + joint("mast", "base", "antenna", "fixed")
+    assert Model.from_urdf(arm(BODY, "", antenna)).mass == 4.0
+    with pytest.raises(ModelError, match="'antenna'"):
+        Model.from_urdf(arm(BODY, "", antenna), floating_base=True)
+
+
+@pytest.mark.parametrize("izz", ["0.03", "0.03002"])
+def test_the_triangle_inequality_bends_for_printed_digits(izz: str) -> None:
+    Model.from_urdf(arm(inertial(izz=izz)))
+
+
+def test_a_point_mass_may_be_fixed_to_a_body() -> None:
+    tool = link("tool", inertial(ixx="0", iyy="0", izz="0"))
+    model = Model.from_urdf(arm(BODY, "", tool, joint("flange", "forearm", "tool", "fixed")))
+    assert model.arrays.mass.tolist() == [2.0, 4.0]
+
+
+def wrist(first: str, second: str, third: str, kind: str = "revolute", flange: str = BODY) -> str:
+    """Three joints through one point, with massless links between them."""
+    return robot(
+        link("base"),
+        link("a", ""),
+        link("b", ""),
+        link("c", flange),
+        joint("j1", "base", "a", axis=f'<axis xyz="{first}"/>'),
+        joint("j2", "a", "b", axis=f'<axis xyz="{second}"/>', xyz="0 0 0"),
+        joint("j3", "b", "c", kind, axis=f'<axis xyz="{third}"/>', xyz="0 0 0"),
+    )
+
+
+@pytest.mark.parametrize("axes", [("1 0 0", "0 1 0", "0 0 1"), ("0 0 1", "0 1 0", "0 0 1")])
+def test_massless_links_between_are_allowed(axes: tuple[str, str, str]) -> None:
+    model = Model.from_urdf(wrist(*axes))
+    pin: Any = pytest.importorskip("pinocchio")
+    twin = PinocchioTwin(wrist(*axes), model.joint_names)
+    M = pin.crba(twin.model, twin.data, np.array([0.3, -0.8, 0.5]))
+    assert np.linalg.eigvalsh(M)[0] > 1e-4  # the smallest moment of the flange is 0.01
+
+
+POINT = link("tip", inertial(ixx="0", iyy="0", izz="0"))
+ON_AXIS = POINT + joint("tool", "c", "tip", "fixed", xyz="0 0 1")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (wrist("1 0 0", "0 0 1", "0 0 1"), "j2"),
+        (wrist("0 0 1", "0 1 0", "0 0 1", flange=""), "j3"),
+        (wrist("0 0 1", "0 1 0", "0 0 1", "prismatic", flange=""), "j3"),
+        (
+            wrist("1 0 0", "0 1 0", "0 0 1", flange="").replace("</robot>", f"{ON_AXIS}</robot>"),
+            "j3",
+        ),
+    ],
+)
+def test_massless_links_that_make_the_mass_matrix_singular_are_refused(
+    text: str, name: str
+) -> None:
+    with pytest.raises(ModelError, match=f"joint '{name}'.*singular"):
+        Model.from_urdf(text)
+
+
+def test_a_massless_floating_root_needs_bodies_that_resist_its_every_motion() -> None:
+    # Behind a single joint the root may always turn with that joint and move nothing.
+    with pytest.raises(ModelError, match=r"'root_joint'.*'base'.*singular"):
+        Model.from_urdf(arm(), floating_base=True)
+    other = link("leg") + joint("hip", "base", "leg", axis='<axis xyz="1 0 0"/>')
+    assert Model.from_urdf(arm(BODY, "", other), floating_base=True).nv == 9
+
+
+def test_a_chain_as_long_as_admitted() -> None:
+    names = [f"l{i}" for i in range(MAX_JOINTS + 1)]
+    joints = [joint(f"j{i}", names[i], names[i + 1], more=LIMIT) for i in range(MAX_JOINTS)]
+    model = Model.from_urdf(robot(*(link(name) for name in names), *joints))
+    assert model.nv == MAX_JOINTS
