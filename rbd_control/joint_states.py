@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,6 +39,17 @@ REMARKS = ("stamp replaced", "velocity missing", "effort missing")
 """What may be wrong with an accepted message; also keys of :attr:`JointStateIntake.counts`."""
 
 _MAX_LAYOUTS = 64
+
+
+class JointMessage(NamedTuple):
+    """What a joint-state message carries, and when it came: :meth:`JointStateIntake.accept` it."""
+
+    stamp: float
+    receipt: float
+    name: Sequence[str]
+    position: ArrayLike
+    velocity: ArrayLike
+    effort: ArrayLike
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Recordings in, reports out, without ROS."""

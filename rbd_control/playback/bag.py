@@ -1,0 +1,113 @@
+"""rosbag2 recordings, read without ROS: a folder, a bare ``.db3`` or a bare ``.mcap``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rosbags.highlevel import AnyReader
+from rosbags.interfaces import Connection
+from rosbags.typesys import Stores, get_typestore
+
+from rbd_control.errors import RecordingError
+from rbd_control.joint_states import JointMessage
+
+JOINT_STATE = "sensor_msgs/msg/JointState"
+BOOL = "std_msgs/msg/Bool"
+STORAGE_SUFFIXES = (".mcap", ".db3")
+
+
+class Bag:
+    """The topics of a rosbag2 recording. Every iteration opens the files anew and streams them.
+
+    Raises:
+        RecordingError: from the constructor and from every iteration, when the files are missing
+            or damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._files = _storage(path)
+        with self._open() as reader:
+            self.topics = {
+                topic: (info.msgtype or "several types", info.msgcount)
+                for topic, info in reader.topics.items()
+            }
+
+    def require(self, topic: str, msgtype: str) -> int:
+        """The number of messages on ``topic``.
+
+        Raises:
+            RecordingError: when there is no such topic (the message lists those there are), it
+                is not of type ``msgtype``, or it holds nothing.
+        """
+        if topic not in self.topics:
+            there = ", ".join(f"{name} ({kind})" for name, (kind, _) in self.topics.items())
+            raise RecordingError(
+                f"{self.path} has no topic {topic}; topics are {there or 'none at all'}"
+            )
+        kind, count = self.topics[topic]
+        if kind != msgtype:
+            raise RecordingError(f"{topic} in {self.path} carries {kind}, not {msgtype}")
+        if not count:
+            raise RecordingError(f"{self.path} holds no message on {topic}")
+        return count
+
+    def joint_messages(self, topic: str) -> Iterator[JointMessage]:
+        """The joint states of ``topic`` in the order they were received."""
+        for receipt, message in self._messages(topic):
+            stamp = message.header.stamp
+            yield JointMessage(
+                stamp.sec + 1e-9 * stamp.nanosec,
+                receipt,
+                message.name,
+                message.position,
+                message.velocity,
+                message.effort,
+            )
+
+    def flags(self, topic: str) -> Iterator[tuple[float, bool]]:
+        """Time of receipt [s] and value of each std_msgs/Bool of ``topic``."""
+        for receipt, message in self._messages(topic):
+            yield receipt, bool(message.data)
+
+    def _messages(self, topic: str) -> Iterator[tuple[float, Any]]:
+        with self._open() as reader:
+            wanted: list[Connection] = [c for c in reader.connections if c.topic == topic]
+            for connection, time, raw in reader.messages(connections=wanted):
+                yield 1e-9 * time, reader.deserialize(raw, connection.msgtype)
+
+    @contextmanager
+    def _open(self) -> Iterator[AnyReader]:
+        try:
+            # Bags recorded before ROS 2 Iron hold no type definitions; the types read here have
+            # been the same in every release.
+            with AnyReader(self._files, default_typestore=get_typestore(Stores.LATEST)) as reader:
+                yield reader
+        except RecordingError:
+            raise
+        # Damaged bytes come out of the reader as errors of sqlite, struct, yaml, zstd and more.
+        except Exception as error:
+            reason = (str(error).splitlines() or [""])[0].rstrip(".") or type(error).__name__
+            raise RecordingError(
+                f"{self.path} cannot be read as a rosbag2 recording: {reason}"
+            ) from error
+
+
+def _storage(path: Path) -> list[Path]:
+    """What to open: the folder, the file, or the files of a folder without metadata.yaml."""
+    if not path.is_dir():
+        if not path.stat().st_size:
+            raise RecordingError(f"{path} is empty")
+        return [path]
+    if (path / "metadata.yaml").exists():
+        return [path]
+    files = sorted(item for item in path.iterdir() if item.suffix in STORAGE_SUFFIXES)
+    if not files:
+        raise RecordingError(
+            f"{path} is no rosbag2 recording: it holds neither metadata.yaml nor a file "
+            f"{' or '.join(STORAGE_SUFFIXES)}"
+        )
+    return files

@@ -1,0 +1,282 @@
+"""Reading rosbag2 and CSV: what is recorded comes back, and what cannot be read is named."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Sequence
+from math import nan
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rosbags.rosbag2 import StoragePlugin, Writer
+from rosbags.typesys import Stores, get_typestore
+
+from rbd_control.errors import RecordingError
+from rbd_control.joint_states import JointMessage, JointStateIntake
+from rbd_control.playback.recording import read_recording
+from rbd_control.playback.truth import contact_intervals
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+TYPES = get_typestore(Stores.LATEST)
+JOINTS = ("shoulder", "elbow")
+JOINT_STATE = "sensor_msgs/msg/JointState"
+BOOL = "std_msgs/msg/Bool"
+
+
+def joint_messages(n: int = 50, start: float = 100.0) -> list[JointMessage]:
+    return [
+        JointMessage(
+            start + 0.01 * k,
+            start + 0.01 * k + 0.001,
+            list(JOINTS),
+            [0.1 * k, -0.1 * k],
+            [0.1, -0.1],
+            [1.0, 2.0],
+        )
+        for k in range(n)
+    ]
+
+
+def write_bag(
+    path: Path,
+    messages: Sequence[JointMessage],
+    storage: StoragePlugin = StoragePlugin.MCAP,
+    topic: str = "/joint_states",
+    flags: Sequence[tuple[float, bool]] = (),
+) -> Path:
+    header_type, time_type, state_type, bool_type = (
+        TYPES.types[name]
+        for name in ("std_msgs/msg/Header", "builtin_interfaces/msg/Time", JOINT_STATE, BOOL)
+    )
+    with Writer(path, version=9, storage_plugin=storage) as writer:
+        states = writer.add_connection(topic, JOINT_STATE, typestore=TYPES)
+        contact = writer.add_connection("/truth/contact", BOOL, typestore=TYPES)
+        for message in messages:
+            stamp = round(message.stamp * 1e9)
+            content = state_type(
+                header=header_type(
+                    stamp=time_type(sec=stamp // 10**9, nanosec=stamp % 10**9), frame_id=""
+                ),
+                name=list(message.name),
+                position=np.array(message.position, dtype=float),
+                velocity=np.array(message.velocity, dtype=float),
+                effort=np.array(message.effort, dtype=float),
+            )
+            raw = TYPES.serialize_cdr(content, JOINT_STATE)
+            writer.write(states, round(message.receipt * 1e9), raw)
+        for time, on in flags:
+            writer.write(contact, round(time * 1e9), TYPES.serialize_cdr(bool_type(data=on), BOOL))
+    return path
+
+
+def write_csv(path: Path, header: str, *rows: str) -> Path:
+    path.write_text("\n".join((header, *rows)) + "\n", encoding="utf-8")
+    return path
+
+
+STORAGE = {"mcap": StoragePlugin.MCAP, "db3": StoragePlugin.SQLITE3}
+
+
+@pytest.mark.parametrize("kind", STORAGE)
+@pytest.mark.parametrize("form", ["folder", "bare file", "folder without metadata"])
+def test_bag_comes_back(tmp_path: Path, kind: str, form: str) -> None:
+    written = joint_messages()
+    path = write_bag(tmp_path / "bag", written, STORAGE[kind])
+    if form != "folder":
+        (path / "metadata.yaml").unlink()
+    if form == "bare file":
+        path = path / f"bag.{kind}"
+
+    recording = read_recording(path)
+    assert recording.joint_names == JOINTS
+    assert recording.count == len(written)
+    for read, sent in zip(recording.messages(), written, strict=True):
+        assert (read.stamp, read.receipt) == pytest.approx((sent.stamp, sent.receipt), abs=1e-9)
+        assert list(read.name) == list(sent.name)
+        np.testing.assert_array_equal(read.position, sent.position)
+        np.testing.assert_array_equal(read.effort, sent.effort)
+
+
+def test_samples_go_through_the_intake(tmp_path: Path) -> None:
+    """Reordered by name, a zero stamp replaced by receipt, a repeated one dropped."""
+    messages = joint_messages(5)
+    messages[2] = messages[2]._replace(stamp=0.0)
+    messages[3] = messages[3]._replace(stamp=messages[1].stamp)
+    recording = read_recording(write_bag(tmp_path / "bag", messages))
+    intake = JointStateIntake(("elbow", "shoulder"))
+    samples = list(recording.samples(intake))
+    assert [s.stamp for s in samples] == pytest.approx([100.0, 100.01, 100.021, 100.031, 100.04])
+    assert intake.counts["stamp replaced"] == 2
+    np.testing.assert_allclose(samples[1].q, [-0.1, 0.1])
+
+
+def test_truth_is_read_and_bounces_are_one_contact(tmp_path: Path) -> None:
+    flags = [(100.0, False), (100.1, True), (100.2, False), (100.22, True), (100.3, False)]
+    flags += [(100.4, True)]
+    recording = read_recording(write_bag(tmp_path / "bag", joint_messages(), flags=flags))
+    assert recording.true_contacts is not None
+    assert recording.true_contacts[0] == pytest.approx((100.1, 100.3))
+    assert recording.true_contacts[1] == (pytest.approx(100.4), None)
+    assert len(recording.true_contacts) == 2
+    untold = read_recording(write_bag(tmp_path / "untold", joint_messages()))
+    assert untold.true_contacts is None, "a topic without messages says nothing"
+
+
+def test_truth_is_moved_to_the_clock_of_the_samples(tmp_path: Path) -> None:
+    """Simulated stamps from 5 s on, recorded at 100 s on the wall clock."""
+    messages = [m._replace(stamp=m.stamp - 95.0, receipt=m.stamp) for m in joint_messages()]
+    path = write_bag(tmp_path / "bag", messages, flags=[(100.1, True), (100.3, False)])
+    assert read_recording(path).true_contacts == (pytest.approx((5.1, 5.3)),)
+
+
+def test_intervals_of_a_flag_that_repeats_itself() -> None:
+    flags = [(0.0, False), (1.0, True), (1.1, True), (2.0, False), (2.1, False)]
+    assert contact_intervals(flags) == [(1.0, 2.0)]
+
+
+def test_csv(tmp_path: Path) -> None:
+    path = write_csv(
+        tmp_path / "log.csv",
+        "time, effort/elbow, position/shoulder, position/elbow, effort/shoulder",
+        "0.0,2,0.1,0.2,1",
+        "0.5,,0.3,0.4,1",
+        "1.0,2,0.5,0.6,1",
+    )
+    recording = read_recording(path)
+    assert (recording.count, recording.joint_names) == (3, JOINTS)
+    intake = JointStateIntake(JOINTS)
+    first, second, third = recording.samples(intake)
+    np.testing.assert_array_equal(first.q, [0.1, 0.2])
+    np.testing.assert_array_equal(first.tau, [1.0, 2.0])
+    assert first.v is None, "no velocity column: missing, never zero"
+    assert second.tau is None, "an empty cell is missing"
+    assert third.stamp == 1.0
+    assert intake.counts["stamp replaced"] == 0
+
+
+REFUSED_CSV = {
+    "another layout": (["t,q_0,q_1", "0,1,2"], "q_0|'t'"),
+    "no time": (["position/a", "1"], "time"),
+    "no position": (["time,effort/a", "0,1"], "position"),
+    "one name twice": (["time,position/a,position/a", "0,1,2"], "one name"),
+    "a joint without effort": (
+        ["time,position/a,position/b,effort/a", "0,1,2,3"],
+        "'b' lacks a position or effort",
+    ),
+    "text for a number": (["time,position/a", "0,1", "1,fast"], "line 3.*fast"),
+    "a row cut short": (["time,position/a,effort/a", "0,1,2", "1,2"], "line 3 has 2 columns"),
+    "no row": (["time,position/a"], "no row"),
+    "nothing": ([""], "empty"),
+}
+
+
+@pytest.mark.parametrize(("lines", "says"), REFUSED_CSV.values(), ids=REFUSED_CSV.keys())
+def test_refused_csv(tmp_path: Path, lines: list[str], says: str) -> None:
+    path = write_csv(tmp_path / "log.csv", *lines)
+    with pytest.raises(RecordingError, match=says) as refusal:
+        list(read_recording(path).messages())
+    assert "\n" not in str(refusal.value)
+
+
+def test_missing_path(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match="no recording .*nowhere"):
+        read_recording(tmp_path / "nowhere")
+
+
+def test_missing_topic_lists_those_there_are(tmp_path: Path) -> None:
+    path = write_bag(tmp_path / "bag", joint_messages(), topic="/left/joint_states")
+    with pytest.raises(RecordingError, match="/left/joint_states .*JointState.*/truth/contact"):
+        read_recording(path)
+    assert read_recording(path, "left/joint_states").count == 50
+
+
+def test_wrong_type_on_the_topic(tmp_path: Path) -> None:
+    path = write_bag(tmp_path / "bag", joint_messages(), flags=[(100.0, True)])
+    with pytest.raises(RecordingError, match="carries std_msgs/msg/Bool"):
+        read_recording(path, "/truth/contact")
+
+
+def test_topic_without_messages(tmp_path: Path) -> None:
+    path = write_bag(tmp_path / "bag", [], flags=[(100.0, True)])
+    with pytest.raises(RecordingError, match="no message on /joint_states"):
+        read_recording(path)
+
+
+def test_missing_joint_names_it(tmp_path: Path) -> None:
+    recording = read_recording(write_bag(tmp_path / "bag", joint_messages()))
+    with pytest.raises(RecordingError, match="no joint wrist; its joints are shoulder, elbow"):
+        list(recording.samples(JointStateIntake((*JOINTS, "wrist"))))
+
+
+@pytest.mark.parametrize("kind", STORAGE)
+@pytest.mark.parametrize("damage", ["cut", "empty", "rubbish", "overwritten"])
+def test_damaged_file(tmp_path: Path, kind: str, damage: str) -> None:
+    folder = write_bag(tmp_path / "bag", joint_messages(2000), STORAGE[kind])
+    path = folder / f"bag.{kind}"
+    whole = path.read_bytes()
+    middle = len(whole) // 2
+    path.write_bytes(
+        {
+            "cut": whole[:middle],
+            "empty": b"",
+            "rubbish": b"\x00\xff" * 500,
+            "overwritten": whole[: middle - 20000] + b"\xff" * 40000 + whole[middle + 20000 :],
+        }[damage]
+    )
+    for each in (folder, path):
+        with pytest.raises(RecordingError) as refusal:
+            list(read_recording(each).messages())
+        assert "\n" not in str(refusal.value)
+        assert str(each) in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "log.bag"])
+def test_another_kind_of_file(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("hello")
+    with pytest.raises(RecordingError, match="is no recording; give a rosbag2 folder"):
+        read_recording(tmp_path / name)
+
+
+def test_folder_that_is_no_bag(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match="neither metadata.yaml nor"):
+        read_recording(tmp_path)
+
+
+def test_reading_takes_no_memory_that_grows(tmp_path: Path) -> None:
+    """Five times as many samples, at most a chunk (1 MiB) or a page cache more."""
+    peaks = []
+    for n in (4_000, 20_000):
+        recording = read_recording(write_bag(tmp_path / f"bag{n}", joint_messages(n)))
+        tracemalloc.start()
+        for _ in recording.samples(JointStateIntake(JOINTS)):
+            pass
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 4 * 2**20
+
+
+def test_efforts_that_are_not_a_number_are_missing(tmp_path: Path) -> None:
+    messages = [m._replace(effort=[nan, nan]) for m in joint_messages(3)]
+    recording = read_recording(write_bag(tmp_path / "bag", messages))
+    assert all(s.tau is None for s in recording.samples(JointStateIntake(JOINTS)))
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the recordings in ../shared/data are not here")
+@pytest.mark.parametrize(
+    ("name", "count", "rate", "contacts"),
+    [
+        ("panda_exciting_trajectory.db3", 727, 30.0, None),
+        ("ur10_exciting_trajectory.db3", 3441, 125.0, None),
+        ("sim_free_1", 12000, 1000.0, 0),
+        ("sim_hit_link5", 6000, 1000.0, 2),
+        ("sim_push8_link4", 6000, 1000.0, 1),
+    ],
+)
+def test_recordings_of_others(name: str, count: int, rate: float, contacts: int | None) -> None:
+    recording = read_recording(DATA / name)
+    intake = JointStateIntake(recording.joint_names)
+    assert sum(1 for _ in recording.samples(intake)) == recording.count == count
+    assert intake.rate == pytest.approx(rate, rel=1e-3)
+    told = recording.true_contacts
+    assert (None if told is None else len(told)) == contacts
