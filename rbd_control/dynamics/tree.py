@@ -216,7 +216,7 @@ def _refuse_singular(bodies: list[Body]) -> None:
         own = s @ force
         # What roundoff is measured by: the inertia of all that the joint carries.
         block = slice(0, 3) if s[:3].any() else slice(3, 6)
-        if own <= 1e-12 * np.trace(composite[i][block, block]):
+        if not own > 1e-12 * np.trace(composite[i][block, block]):
             raise ModelError(
                 f"joint {body.joint!r}: link {body.link!r} and what it carries have no inertia "
                 f"that this joint alone moves, so the mass matrix is singular; give the link a "

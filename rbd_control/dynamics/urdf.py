@@ -27,6 +27,8 @@ Array = NDArray[np.float64]
 MAX_BYTES = 10_000_000
 MAX_DEPTH = 64
 MAX_JOINTS = 1000
+MAX_NUMBER = 1e9
+"""Larger than anything a robot is made of, small enough that no product overflows."""
 
 MOVABLE = ("revolute", "continuous", "prismatic")
 _KINDS = (*MOVABLE, "fixed", "floating", "planar")
@@ -323,6 +325,7 @@ def _as_number(word: str, text: str, who: str, *, infinite: bool = False) -> flo
         value = float(word)
     except ValueError:
         value = math.nan
-    if math.isnan(value) or (math.isinf(value) and not infinite):
-        raise ModelError(f"{who} is {text!r}; give {'a number' if infinite else 'finite numbers'}")
+    if math.isnan(value) or (abs(value) > MAX_NUMBER and not infinite):
+        wanted = "a number" if infinite else f"numbers of at most {MAX_NUMBER:g}"
+        raise ModelError(f"{who} is {text!r}; give {wanted}")
     return value
