@@ -28,19 +28,26 @@ def _first_not_finite(x):
     return -1
 
 
-def as_batch(name: str, value: Any, size: int, model: Model) -> tuple[np.ndarray, tuple[int, ...]]:
+def _numbers(name: str, value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} is not an array of numbers: {error}") from error
+
+
+def as_batch(name: str, value: Any, size: int) -> tuple[np.ndarray, tuple[int, ...]]:
     """``value`` as a finite (batch, size) array, and its leading axes.
 
     Raises:
         InputError: naming the argument, its shape and what the model has.
     """
-    try:
-        array = np.ascontiguousarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} is not an array of numbers: {error}") from error
+    array = _numbers(name, value)
     if array.ndim == 0 or array.shape[-1] != size:
         what = "nq" if name == "q" else "nv"
-        raise InputError(f"{name} has shape {np.shape(value)} but the model has {what} = {size}")
+        raise InputError(f"{name} has shape {array.shape} but the model has {what} = {size}")
+    if not array.flags.behaved:
+        # numba takes a read-only or unaligned array for another type and compiles all over again.
+        array = array.copy()
     batch = array.reshape(-1, size)
     bad = _first_not_finite(batch)
     if bad >= 0:
@@ -50,7 +57,10 @@ def as_batch(name: str, value: Any, size: int, model: Model) -> tuple[np.ndarray
 
 def configuration(model: Model, q: Any) -> tuple[np.ndarray, tuple[int, ...]]:
     """Joint positions as a (batch, nq) array, and their leading axes."""
-    return as_batch("q", q, model.nq, model)
+    batch, shape = as_batch("q", q, model.nq)
+    if model.floating_base and not np.linalg.norm(batch[:, 3:7], axis=1).all():
+        raise InputError("q[3:7], the quaternion of the base, is zero; give [qx qy qz qw]")
+    return batch, shape
 
 
 def state(model: Model, q: Any, **vectors: Any) -> tuple[list[np.ndarray], tuple[int, ...]]:
@@ -58,7 +68,7 @@ def state(model: Model, q: Any, **vectors: Any) -> tuple[list[np.ndarray], tuple
     first, shape = configuration(model, q)
     batches, shapes = [first], [shape]
     for name, value in vectors.items():
-        batch, leading = as_batch(name, value, model.nv, model)
+        batch, leading = as_batch(name, value, model.nv)
         batches.append(batch)
         shapes.append(leading)
     if all(other == shape for other in shapes):
@@ -69,8 +79,9 @@ def state(model: Model, q: Any, **vectors: Any) -> tuple[list[np.ndarray], tuple
         listed = ", ".join(f"{n}: {s}" for n, s in zip(["q", *vectors], shapes, strict=True))
         raise InputError(f"leading axes do not broadcast: {listed}") from error
     spread = [
-        np.ascontiguousarray(
-            np.broadcast_to(batch.reshape(*leading, batch.shape[1]), (*common, batch.shape[1]))
+        np.array(
+            np.broadcast_to(batch.reshape(*leading, batch.shape[1]), (*common, batch.shape[1])),
+            order="C",
         ).reshape(-1, batch.shape[1])
         for batch, leading in zip(batches, shapes, strict=True)
     ]
@@ -102,7 +113,7 @@ def external_wrenches(
     bodies, points, values = [], [], []
     for link, value in (wrenches or {}).items():
         body, placement = link_attachment(model, link)
-        array = np.asarray(value, dtype=np.float64)
+        array = _numbers(f"the wrench on {link!r}", value)
         if array.ndim == 0 or array.shape[-1] != 6:
             raise InputError(
                 f"the wrench on {link!r} has shape {array.shape}; give [moment ; force], (..., 6)"
