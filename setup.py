@@ -9,9 +9,11 @@ nodes = ("contact_detector", "passivity_controller", "simulated_arm", "joint_sta
 # ROS 2 itself as wheels, for a Python environment without a ROS installation.
 ros = [
     "ros-rclpy[fastrtps]",
+    "ros-builtin-interfaces",
     "ros-diagnostic-msgs",
     "ros-geometry-msgs",
     "ros-lifecycle-msgs",
+    "ros-rcl-interfaces",
     "ros-sensor-msgs",
     "ros-std-msgs",
     "ros-std-srvs",

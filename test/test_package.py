@@ -1,0 +1,167 @@
+"""What ships agrees with itself, and only the nodes need ROS."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+import subprocess
+import sys
+import types
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rbd_control
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "rbd_control"
+
+IMPORT_WITHOUT_ROS = """
+import importlib, sys
+
+class NoRos:
+    def find_spec(self, name, path=None, target=None):
+        root = name.partition(".")[0]
+        ends = ("_msgs", "_srvs", "_interfaces")
+        if root.startswith(("rcl", "launch", "ament")) or root.endswith(ends):
+            raise ModuleNotFoundError(f"{name} is blocked", name=name)
+
+sys.meta_path.insert(0, NoRos())
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+"""
+
+
+def modules(*, of_nodes: bool) -> list[str]:
+    """Dotted names of the package's modules, those of the nodes or all others."""
+    names = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if ("nodes" in parts) == of_nodes:
+            names.append(".".join(parts).removesuffix(".__init__"))
+    return names
+
+
+def import_without_ros(*names: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", IMPORT_WITHOUT_ROS, *names],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def imported_roots(path: Path) -> set[str]:
+    """First parts of the names that a file imports, at its top or anywhere below."""
+    roots = set()
+    for item in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(item, ast.Import):
+            roots |= {alias.name.partition(".")[0] for alias in item.names}
+        elif isinstance(item, ast.ImportFrom) and item.module and not item.level:
+            roots.add(item.module.partition(".")[0])
+    return roots
+
+
+@pytest.fixture(scope="module")
+def setup_arguments() -> dict[str, Any]:
+    """What setup.py hands to setuptools, which need not be installed for this."""
+    arguments: dict[str, Any] = {}
+    stand_in = types.ModuleType("setuptools")
+    stand_in.setup = arguments.update  # type: ignore[attr-defined]
+    stand_in.find_packages = lambda **_: []  # type: ignore[attr-defined]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "setuptools", stand_in)
+        patch.chdir(ROOT)
+        runpy.run_path("setup.py")
+    return arguments
+
+
+@pytest.fixture(scope="module")
+def manifest() -> ElementTree.Element:
+    return ElementTree.parse(ROOT / "package.xml").getroot()
+
+
+def test_all_but_the_nodes_import_without_ros() -> None:
+    result = import_without_ros(*modules(of_nodes=False))
+    assert result.returncode == 0, result.stderr
+
+
+def test_ros_is_really_blocked_in_that_test() -> None:
+    assert "is blocked" in import_without_ros("rbd_control.nodes.run").stderr
+
+
+def test_no_import_of_ros_hides_in_a_function_outside_the_nodes() -> None:
+    for path in SOURCE.rglob("*.py"):
+        if "nodes" not in path.parts:
+            ros = {r for r in imported_roots(path) if r.startswith(("rcl", "launch", "ament"))}
+            assert not ros, f"{path.relative_to(ROOT)} imports {ros}"
+
+
+def test_one_version_everywhere(
+    setup_arguments: dict[str, Any], manifest: ElementTree.Element
+) -> None:
+    version = rbd_control.__version__
+    assert setup_arguments["version"] == version
+    assert manifest.findtext("version") == version
+    changelog = (ROOT / "CHANGELOG.rst").read_text(encoding="utf-8").splitlines()
+    assert any(line.startswith(f"{version} (") for line in changelog)
+
+
+def test_what_is_to_be_installed_exists(setup_arguments: dict[str, Any]) -> None:
+    for folder, files in setup_arguments["data_files"]:
+        assert files, f"nothing is installed to {folder}"
+        for file in files:
+            assert (ROOT / file).is_file(), file
+    for package, files in setup_arguments["package_data"].items():
+        for file in files:
+            assert (ROOT / package.replace(".", "/") / file).is_file(), file
+
+
+def test_every_folder_with_python_is_a_package() -> None:
+    # find_packages() passes over a folder without it, and says nothing.
+    for folder in {path.parent for path in SOURCE.rglob("*.py")}:
+        assert (folder / "__init__.py").is_file(), folder.relative_to(ROOT)
+
+
+def test_entry_points_lead_to_a_main(setup_arguments: dict[str, Any]) -> None:
+    scripts = setup_arguments["entry_points"]["console_scripts"]
+    assert {s.partition(" ")[0] for s in scripts} == {
+        "contact_detector",
+        "joint_state_player",
+        "passivity_controller",
+        "rbd-control",
+        "simulated_arm",
+    }
+    for script in scripts:
+        module, _, function = script.partition(" = ")[2].partition(":")
+        tree = ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
+        assert function in {i.name for i in tree.body if isinstance(i, ast.FunctionDef)}, script
+
+
+def test_dependencies_on_ros_are_declared_for_both_places(
+    setup_arguments: dict[str, Any], manifest: ElementTree.Element
+) -> None:
+    imported = set()
+    for path in (SOURCE / "nodes").rglob("*.py"):
+        imported |= {
+            root
+            for root in imported_roots(path)
+            if root == "rclpy" or root.endswith(("_msgs", "_srvs", "_interfaces"))
+        }
+    wheels = {
+        wheel.partition("[")[0].removeprefix("ros-").replace("-", "_")
+        for wheel in setup_arguments["extras_require"]["ros"]
+    }
+    assert imported <= wheels
+    assert wheels <= {item.text for item in manifest.findall("exec_depend")}
+
+
+def test_every_library_has_a_rosdep_key(
+    setup_arguments: dict[str, Any], manifest: ElementTree.Element
+) -> None:
+    keys = {"pyyaml": "python3-yaml", "rosbags": "python3-rosbags-pip"}
+    needed = {keys.get(name, f"python3-{name}") for name in setup_arguments["install_requires"]}
+    assert needed <= {item.text for item in manifest.findall("exec_depend")}
