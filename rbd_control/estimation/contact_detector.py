@@ -30,6 +30,8 @@ NEAR_PEAK = 0.9
 """Part of the peak from which on link and force are taken for those of the peak."""
 TARE_TIME = 0.25
 """Time constant of the mean residual that a tare takes off [s]."""
+ROUNDING = 1e-6
+"""What sums of stamps differ from a round debounce time by [s]."""
 
 Level = Literal["none", "contact", "collision"]
 
@@ -156,7 +158,8 @@ class ContactDetector:
         if gap:
             closed = self._close(previous)
             self._restart()
-        residual = self._observer.update(q, v, tau - self._bias, dt)
+        # A residual r says the measured torque falls short by r.
+        residual = self._observer.update(q, v, tau + self._bias, dt)
         self._stamp = stamp
         if self._started is None:
             self._started = stamp
@@ -219,13 +222,13 @@ class ContactDetector:
         highest = int(np.argmax(ratios))
         if self._open is None:
             self._above = self._above + dt if ratios[highest] > 1.0 else 0.0
-            if self._above == 0.0 or self._above < self.parameters.onset_debounce:
+            if self._above == 0.0 or self._above < self.parameters.onset_debounce - ROUNDING:
                 return None
             return self._begin(stamp, q, residual, highest, float(ratios[highest]))
         self._follow(stamp, q, residual, highest, float(ratios[highest]))
         calm = ratios[highest] < self.parameters.release_ratio
         self._below = self._below + dt if calm else 0.0
-        if calm and self._below >= self.parameters.release_debounce:
+        if calm and self._below >= self.parameters.release_debounce - ROUNDING:
             return self._close(stamp)
         return None
 

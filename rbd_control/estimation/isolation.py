@@ -2,7 +2,7 @@
 
 A force ``F`` at a point of link ``l`` leaves ``r = Jᵀ F``, where ``J`` (3, nv) is the linear
 Jacobian of that point; joints beyond the link feel nothing. Every moving link offers a few points
-(joint origin, centre of mass, origins of the joints it carries), and for each point the force is
+(its origin, its centre of mass, half-way to the links it carries), and for each point the force is
 fitted by least squares, weighted by what each joint's residual is known to be worth. The point
 whose fit leaves the least unexplained residual names the link, each force component that could be
 chosen freely counting against it (Akaike's criterion).
@@ -75,7 +75,7 @@ class LinkIsolation:
             own = [np.zeros(3)]
             if arrays.mass[body] > 0.0:
                 own.append(arrays.first_moment[body] / arrays.mass[body])
-            own.extend(arrays.translation[arrays.parent == body])
+            own.extend(0.5 * arrays.translation[arrays.parent == body])
             for point in own:
                 bodies.append(body)
                 points.append(point)

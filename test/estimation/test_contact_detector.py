@@ -1,0 +1,305 @@
+"""Verdicts, events and validity of the contact detector, on a pendulum held at rest.
+
+At rest the momentum is zero, so a torque missing from what gravity asks for is exactly an external
+torque to the observer: residuals can be dictated.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from robots import urdf_path
+
+from rbd_control.dynamics import Model, frame_jacobian, gravity_torque
+from rbd_control.errors import InputError, ParameterError
+from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.estimation.isolation import LinkIsolation
+
+DT = 0.001
+Q = np.array([0.1, -0.4, 0.2, -1.8, 0.3, 1.7, 0.6])
+PARAMETERS = DetectorParameters(
+    contact_threshold=(1.0,), collision_threshold=(10.0,), observer_gain=(100.0,)
+)
+
+
+@pytest.fixture(scope="module")
+def model():
+    locked = {"panda_finger_joint1": 0.0, "panda_finger_joint2": 0.0}
+    return Model.from_urdf(urdf_path("panda"), locked=locked)
+
+
+class Bench:
+    """A detector and the time of its next sample."""
+
+    def __init__(self, model, parameters=PARAMETERS):
+        self.detector = ContactDetector(model, parameters)
+        self.g = gravity_torque(model, Q)
+        self.v = np.zeros(model.nv)
+        self.t = 10.0
+        self.events = []
+
+    def run(self, duration, external=0.0, dt=DT):
+        """Feed ``duration`` seconds under an external torque; the detections."""
+        detections = []
+        for _ in range(round(duration / dt)):
+            self.t += dt
+            detection = self.detector.update(self.t, Q, self.v, self.g - external)
+            if detection.event:
+                self.events.append(detection.event)
+            detections.append(detection)
+        return detections
+
+
+def on_joint(index, torque):
+    external = np.zeros(7)
+    external[index] = torque
+    return external
+
+
+def test_onset_and_release_of_a_push(model):
+    bench = Bench(model)
+    bench.run(0.5)
+    start = bench.t
+    touched = bench.run(0.3, on_joint(1, 5.0))
+    end = bench.t
+    bench.run(1.0)
+    onset, release = bench.events
+    assert (onset.phase, release.phase) == ("onset", "release")
+    assert onset.id == release.id == 1
+    assert onset.joint == release.joint == "panda_joint2"
+    # A first-order filter reaches 1 of 5 N·m after -ln(0.8) / 100 = 2.2 ms; the debounce adds 2.
+    assert 0.0 < onset.detected - start < 0.0055
+    assert abs(onset.onset - start) <= DT + 1e-9
+    assert release.level == "contact"
+    assert release.peak_torque == pytest.approx(5.0, rel=1e-6)
+    # From 5 to 0.7 N·m takes ln(5 / 0.7) / 100 = 20 ms, then the debounce of 150 ms.
+    assert release.release - end == pytest.approx(0.020 + 0.150, abs=0.004)
+    assert all(d.contact for d in touched[6:])
+
+
+def test_collision_is_the_upper_level(model):
+    bench = Bench(model)
+    bench.run(0.3)
+    assert bench.run(0.1, on_joint(2, 9.0))[-1].level == "contact"
+    assert bench.run(0.1, on_joint(2, 30.0))[-1].level == "collision"
+    bench.run(0.05, on_joint(2, 9.0))
+    bench.run(0.5)
+    assert [e.level for e in bench.events] == ["contact", "collision"]
+
+
+def test_hysteresis_holds_one_event_together(model):
+    bench = Bench(model)
+    bench.run(0.3)
+    bench.run(0.2, on_joint(0, 1.5))
+    # Under the threshold but over 0.7 of it: still the same contact, however long.
+    assert all(d.contact for d in bench.run(1.0, on_joint(0, 0.8)))
+    bench.run(0.2, on_joint(0, 1.5))
+    bench.run(0.5)
+    assert [e.phase for e in bench.events] == ["onset", "release"]
+
+
+def test_debounce_ignores_a_single_spike(model):
+    spike = replace(PARAMETERS, observer_gain=(2000.0,), onset_debounce=0.003)
+    bench = Bench(model, spike)
+    bench.run(0.3)
+    bench.run(DT, on_joint(0, 3.0))
+    bench.run(0.1)
+    assert bench.events == []
+    eager = Bench(model, replace(spike, onset_debounce=0.0))
+    eager.run(0.3)
+    eager.run(DT, on_joint(0, 3.0))
+    assert len(eager.events) == 1
+
+
+def test_not_valid_while_settling(model):
+    bench = Bench(model)
+    detections = bench.run(0.2, on_joint(1, 5.0))
+    invalid = [d for d in detections if not d.valid]
+    assert len(invalid) == pytest.approx(PARAMETERS.settling_time / DT, abs=1)
+    assert {d.reason for d in invalid} == {"settling"}
+    assert not any(d.contact for d in invalid)
+    assert detections[-1].valid
+    assert detections[-1].contact
+
+
+@pytest.mark.parametrize("missing", ["effort", "velocity"])
+def test_missing_input_gives_no_verdict(model, missing):
+    bench = Bench(model)
+    bench.run(0.5)
+    v = None if missing == "velocity" else bench.v
+    tau = None if missing == "effort" else bench.g
+    detection = bench.detector.update(bench.t + DT, Q, v, tau)
+    assert not detection.valid
+    assert detection.reason == f"no {missing}"
+    bench.t += DT
+    assert not bench.run(0.05)[-1].valid
+    assert bench.run(0.1)[-1].valid
+
+
+def test_gap_restarts_and_closes_the_contact(model):
+    bench = Bench(model)
+    bench.run(0.3)
+    bench.run(0.2, on_joint(1, 5.0))
+    last = bench.t
+    bench.t += PARAMETERS.maximum_gap
+    first = bench.run(DT)[0]
+    assert not first.valid
+    assert "gap" in first.reason
+    assert first.event.phase == "release"
+    assert first.event.release == last
+    assert np.all(first.residual == 0.0)
+
+
+def test_short_gap_is_bridged(model):
+    bench = Bench(model)
+    bench.run(0.3)
+    bench.t += 0.9 * PARAMETERS.maximum_gap
+    assert bench.run(DT)[0].valid
+
+
+def test_stamps_must_increase(model):
+    bench = Bench(model)
+    bench.run(0.01)
+    for stamp in (bench.t, bench.t - 1.0):
+        with pytest.raises(InputError, match="stamp"):
+            bench.detector.update(stamp, Q, bench.v, bench.g)
+
+
+def test_tare_takes_a_constant_error_off(model):
+    bench = Bench(model)
+    bias = on_joint(3, 0.6)
+    bench.run(3.0, bias)
+    np.testing.assert_allclose(bench.detector.tare(), bias, atol=1e-4)
+    after = bench.run(0.5, bias)
+    np.testing.assert_allclose(after[-1].residual, 0.0, atol=1e-4)
+
+
+def test_no_tare_during_contact(model):
+    bench = Bench(model)
+    with pytest.raises(InputError, match="tare"):
+        bench.detector.tare()
+    bench.run(0.3)
+    bench.run(0.1, on_joint(1, 5.0))
+    with pytest.raises(InputError, match="tare"):
+        bench.detector.tare()
+
+
+def test_reset_starts_again(model):
+    bench = Bench(model)
+    bench.run(0.3, on_joint(1, 5.0))
+    bench.detector.reset()
+    bench.t -= 5.0
+    assert not bench.run(0.05)[-1].valid
+
+
+def test_onset_is_found_at_30_hz(model):
+    bench = Bench(model)
+    bench.run(2.0, dt=1 / 30)
+    start = bench.t
+    bench.run(0.5, on_joint(1, 5.0), dt=1 / 30)
+    (onset,) = bench.events
+    assert onset.detected - start == pytest.approx(1 / 30)
+    assert abs(onset.onset - start) < 1 / 30 + 1e-9
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"observer_gain": (20.0,)},
+        {"contact_threshold": (4.0,)},
+        {"collision_threshold": (4.5,)},
+        {"release_ratio": 0.2},
+        {"onset_debounce": 0.02},
+        {"release_debounce": 0.3},
+        {"settling_time": 0.28},
+        {"maximum_gap": 0.0005},
+        {"force_uncertainty": 1e-3},
+        {"friction_model": "coulomb_viscous", "friction_offset": (-0.5,)},
+        {"friction_model": "coulomb_viscous", "friction_coulomb": (0.5,)},
+        {"friction_model": "coulomb_viscous", "friction_viscous": (5.0,)},
+        {
+            "friction_model": "coulomb_viscous",
+            "friction_coulomb": (0.5,),
+            "friction_velocity_scale": (1.0,),
+        },
+        {"friction_model": "sigmoid", "friction_f1": (1.0,)},
+        {"friction_model": "sigmoid", "friction_f1": (1.0,), "friction_f2": (3.0,)},
+        {"friction_model": "sigmoid", "friction_f1": (1.0,), "friction_f3": (0.5,)},
+    ],
+    ids=lambda change: " ".join(change),
+)
+def test_no_parameter_is_ignored(model, change):
+    """Against the same parameters without the last key, some output differs."""
+
+    def outcome(parameters):
+        bench = Bench(model, parameters)
+        bench.v = np.full(7, 0.05)
+        record = bench.run(0.3)
+        record += bench.run(0.2, np.array([0.0, 5.0, 3.0, 2.0, 0.5, 1.0, 0.1]))
+        record += bench.run(0.5)
+        return [
+            (d.valid, d.level, d.link, tuple(d.residual), None if d.force is None else 1)
+            for d in record
+        ]
+
+    # Moving slowly on the spot is no motion of a real arm, but a fair input to compare on.
+    without = dict(list(change.items())[:-1])
+    assert outcome(replace(PARAMETERS, **change)) != outcome(replace(PARAMETERS, **without))
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"observer_gain": (0.0,)}, "observer_gain"),
+        ({"contact_threshold": (np.nan,)}, "contact_threshold"),
+        ({"contact_threshold": (30.0,), "collision_threshold": (20.0,)}, "collision_threshold"),
+        ({"friction_model": "stribeck"}, "friction_model"),
+        ({"release_ratio": 1.5}, "release_ratio"),
+        ({"contact_threshold": ()}, "contact_threshold"),
+        ({"onset_debounce": "soon"}, "onset_debounce"),
+    ],
+)
+def test_bad_parameters_are_named(values, named):
+    with pytest.raises(ParameterError, match=named):
+        DetectorParameters(**values)
+
+
+def test_wrong_length_is_named(model):
+    parameters = replace(PARAMETERS, contact_threshold=(1.0, 2.0))
+    with pytest.raises(ParameterError, match="contact_threshold has 2 values .* 7 joints"):
+        ContactDetector(model, parameters)
+
+
+@pytest.mark.parametrize(
+    ("link", "named"),
+    [
+        ("panda_link4", "panda_link4"),
+        ("panda_link5", "panda_link5"),
+        # Links 5 and 6 share their origin: the same torques, so the first of them is named.
+        ("panda_link6", "panda_link5"),
+        ("panda_link7", "panda_link7"),
+    ],
+)
+def test_isolation_names_the_link_and_its_force(model, link, named):
+    """A force at the origin of a link, from exact torques."""
+    rng = np.random.default_rng(5)
+    isolation = LinkIsolation(model, np.full(7, 0.1), force_uncertainty=20.0)
+    forces = 0
+    for _ in range(20):
+        q = Q + rng.uniform(-0.5, 0.5, 7)
+        force = rng.normal(size=3)
+        force *= 20.0 / np.linalg.norm(force)
+        result = isolation.isolate(q, frame_jacobian(model, q, link)[3:].T @ force)
+        assert result.link == named
+        if result.force is not None:
+            forces += 1
+            np.testing.assert_allclose(result.force, force, atol=1e-6)
+    assert forces > 0
+
+
+def test_force_without_leverage_is_not_observable(model):
+    """Along the first axis and through it, joint 1 feels nothing and link 1 cannot tell."""
+    isolation = LinkIsolation(model, np.full(7, 0.1), force_uncertainty=20.0)
+    result = isolation.isolate(Q, np.array([5.0, 0, 0, 0, 0, 0, 0]))
+    assert result.link == "panda_link1"
+    assert result.force is None

@@ -1,0 +1,195 @@
+"""The momentum residual: unbiased and stable at any rate, and equal to its integral form."""
+
+import numpy as np
+import pytest
+from robots import random_tree_urdf
+
+from rbd_control.dynamics import Model, forward_dynamics, frame_jacobian, momentum_terms
+from rbd_control.errors import InputError
+from rbd_control.estimation import CoulombViscousFriction, MomentumObserver, SigmoidFriction
+
+GAIN = 50.0
+FINE = 1e-4
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Model.from_urdf(random_tree_urdf(3, 4, branching=0.0, prismatic=0.25))
+
+
+def motion(model, wrench=None, duration=1.5, friction=None):
+    """A damped motion of the exact model at 10 kHz: stamps, q, v, tau, external torque.
+
+    Integrated by RK4, whose error (1e-9 here) is far below every tolerance of this file.
+    """
+    rng = np.random.default_rng(1)
+    q, v = rng.uniform(-0.5, 0.5, model.nv), rng.uniform(-0.2, 0.2, model.nv)
+    rest, stiffness = q.copy(), 30.0
+    link = model.joint_links[-1]
+    rows = []
+    for k in range(round(duration / FINE) + 1):
+        t = k * FINE
+
+        def torque(t, q, v):
+            g = momentum_terms(model, q, v).g
+            swing = 3.0 * np.sin(2.0 * t + np.arange(model.nv))
+            return g + swing - stiffness * (q - rest) - 8.0 * v
+
+        def rate(t, q, v):
+            load = {link: wrench} if wrench is not None and t >= 0.5 else None
+            tau = torque(t, q, v)
+            return v, forward_dynamics(model, q, v, tau, load)
+
+        tau = torque(t, q, v)
+        external = np.zeros(model.nv)
+        if wrench is not None and t >= 0.5:
+            external = frame_jacobian(model, q, link).T @ wrench
+        measured = tau if friction is None else tau + friction.torque(v)
+        rows.append((t, q.copy(), v.copy(), measured, external))
+        k1 = rate(t, q, v)
+        k2 = rate(t + FINE / 2, q + FINE / 2 * k1[0], v + FINE / 2 * k1[1])
+        k3 = rate(t + FINE / 2, q + FINE / 2 * k2[0], v + FINE / 2 * k2[1])
+        k4 = rate(t + FINE, q + FINE * k3[0], v + FINE * k3[1])
+        q = q + FINE / 6 * (k1[0] + 2 * k2[0] + 2 * k3[0] + k4[0])
+        v = v + FINE / 6 * (k1[1] + 2 * k2[1] + 2 * k3[1] + k4[1])
+    return [np.array(column) for column in zip(*rows, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def pushed(model):
+    return motion(model, wrench=np.array([0.0, 0.0, 0.0, 6.0, -4.0, 9.0]))
+
+
+def observe(model, data, indices, gain=GAIN, friction=None):
+    """The residuals of the samples ``indices`` of a motion."""
+    t, q, v, tau, _ = data
+    observer = MomentumObserver(model, gain, friction)
+    previous = t[indices[0]]
+    residuals = []
+    for i in indices:
+        residuals.append(observer.update(q[i], v[i], tau[i], t[i] - previous))
+        previous = t[i]
+    return np.array(residuals)
+
+
+def sampling(rate, count, jitter=0.0):
+    step = 1.0 / (rate * FINE)
+    shift = np.random.default_rng(0).uniform(-jitter, jitter, 100000) * step
+    indices = [0]
+    while indices[-1] + step * (1 + jitter) + 1 < count:
+        indices.append(int(len(indices) * step + shift[len(indices)]))
+    return [i for i in indices if i < count]
+
+
+# The trapezoid errs by dt² / 12 times the curvature of the integrand, a few tens of N·m/s² here,
+# and the first-order lag follows the changing external torque 1 / K_O late.
+@pytest.mark.parametrize(
+    ("rate", "jitter", "tolerance"),
+    [(1000, 0.0, 1e-2), (1000, 0.4, 1e-2), (100, 0.0, 2e-2), (100, 0.4, 2e-2), (30, 0.0, 8e-2)],
+)
+def test_unbiased_at_any_rate(model, pushed, rate, jitter, tolerance):
+    t, _, _, _, external = pushed
+    indices = sampling(rate, len(t), jitter)
+    residual = observe(model, pushed, indices)
+    lagged = np.zeros(model.nv)
+    expected = []
+    for i in range(len(t)):
+        lagged += (1.0 - np.exp(-GAIN * FINE)) * (external[i] - lagged)
+        expected.append(lagged.copy())
+    settled = [k for k, i in enumerate(indices) if not 0.45 < t[i] < 0.7]
+    error = residual[settled] - np.array(expected)[indices][settled]
+    assert np.abs(error).max() < tolerance * np.abs(external).max()
+    assert np.abs(error.mean(axis=0)).max() < 0.2 * tolerance * np.abs(external).max()
+
+
+def test_is_the_integral_form(model, pushed):
+    """r = K_O (p - p(0) - integral of (tau + CTv - g + r)), integrated by Euler at 10 kHz."""
+    t, q, v, tau, _ = pushed
+    count = 8000
+    r, integral = np.zeros(model.nv), np.zeros(model.nv)
+    p0 = momentum_terms(model, q[0], v[0]).p
+    textbook = []
+    for i in range(count):
+        p, CTv, g = momentum_terms(model, q[i], v[i])
+        r = GAIN * (p - p0 - integral)
+        textbook.append(r)
+        integral = integral + (tau[i] + CTv - g + r) * FINE
+    residual = observe(model, pushed, range(count))
+    # Euler errs by K_O dt / 2 = 0.25 % of the residual and a step late at the onset.
+    assert np.abs(residual - textbook).max() < 1e-2 * np.abs(residual).max()
+
+
+@pytest.mark.parametrize("product", [0.1, 1.0, 2.5, 10.0])
+def test_stable_for_any_gain_times_period(model, product):
+    """At rest under a constant torque that should not be there, r climbs to it without ringing."""
+    dt = 0.03
+    q = np.full(model.nv, 0.3)
+    v = np.zeros(model.nv)
+    g = momentum_terms(model, q, v).g
+    unseen = np.linspace(1.2, -2.0, model.nv)
+    observer = MomentumObserver(model, product / dt)
+    residuals = np.array([observer.update(q, v, g - unseen, dt) for _ in range(200)])
+    climbing = np.diff(residuals / unseen, axis=0)
+    assert (climbing >= -1e-12).all()
+    np.testing.assert_allclose(residuals[-1], unseen, rtol=1e-8)
+    # After one step it stands where the continuous filter stands.
+    np.testing.assert_allclose(residuals[1], (1.0 - np.exp(-product)) * unseen, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "friction",
+    [
+        CoulombViscousFriction(
+            np.array([0.6, 0.5, 3.0, 0.2]),
+            np.array([1.0, 0.5, 2.0, 0.1]),
+            np.array([0.1, -0.2, 0.0, 0.3]),
+            np.full(4, 0.02),
+        ),
+        SigmoidFriction(np.full(4, 0.8), np.array([5.0, 9.0, 10.0, 20.0]), np.full(4, 0.03)),
+    ],
+)
+def test_known_friction_leaves_no_residual(model, friction):
+    data = motion(model, duration=0.6, friction=friction)
+    indices = range(0, len(data[0]), 10)
+    known = np.abs(observe(model, data, indices, friction=friction)).max()
+    unknown = np.abs(observe(model, data, indices)).max()
+    # What stays is the trapezoid across the tanh, whose curvature at a reversal is not small.
+    assert known < 0.02 * unknown
+
+
+def test_gain_sets_the_speed(model, pushed):
+    t = pushed[0]
+    indices = [i for i in range(0, len(t), 10) if t[i] < 0.51]
+    slow = observe(model, pushed, indices, gain=10.0)[-1]
+    fast = observe(model, pushed, indices, gain=np.full(model.nv, 100.0))[-1]
+    assert np.linalg.norm(fast) > 3.0 * np.linalg.norm(slow)
+
+
+def test_reset_forgets(model, pushed):
+    _, q, v, tau, _ = pushed
+    observer = MomentumObserver(model, GAIN)
+    first = [observer.update(q[i], v[i], tau[i], FINE) for i in range(6000, 6050)]
+    observer.reset()
+    again = [observer.update(q[i], v[i], tau[i], FINE) for i in range(6000, 6050)]
+    np.testing.assert_array_equal(first, again)
+
+
+@pytest.mark.parametrize("dt", [0.0, -0.001, np.nan, np.inf])
+def test_refuses_time_that_does_not_pass(model, dt):
+    observer = MomentumObserver(model, GAIN)
+    zeros = np.zeros(model.nv)
+    observer.update(zeros, zeros, zeros, 0.0)
+    with pytest.raises(InputError, match="dt"):
+        observer.update(zeros, zeros, zeros, dt)
+
+
+@pytest.mark.parametrize("gain", [0.0, -1.0, np.nan, np.ones(3)])
+def test_refuses_a_bad_gain(model, gain):
+    with pytest.raises(InputError, match="gain"):
+        MomentumObserver(model, gain)
+
+
+def test_refuses_torque_that_is_not_finite(model):
+    zeros = np.zeros(model.nv)
+    with pytest.raises(InputError, match="tau"):
+        MomentumObserver(model, GAIN).update(zeros, zeros, np.full(model.nv, np.nan), 0.001)
