@@ -1,0 +1,16 @@
+"""Control: trajectories, the Slotine-Li law, and the modes, limits and faults around it."""
+
+from rbd_control.control.controller_parameters import ControllerParameters
+from rbd_control.control.passivity_controller import Command, PassivityController
+from rbd_control.control.slotine_li import SlotineLiController
+from rbd_control.control.trajectory import DesiredState, Trajectory, TrajectoryPoint
+
+__all__ = [
+    "Command",
+    "ControllerParameters",
+    "DesiredState",
+    "PassivityController",
+    "SlotineLiController",
+    "Trajectory",
+    "TrajectoryPoint",
+]

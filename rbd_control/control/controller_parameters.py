@@ -1,0 +1,129 @@
+"""What can be set about the controller: described once for node, config file and law."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rbd_control.errors import ParameterError
+from rbd_control.parameters import Parameters, parameter
+
+
+@dataclass(frozen=True)
+class ControllerParameters(Parameters):
+    """Parameters of :class:`SlotineLiController` and :class:`PassivityController`.
+
+    The gain on s is ``K_D(q) = diag(damping) + damping_rate M(q)``, which is positive definite;
+    the proof asks no more. The second part is as strong in every direction as the arm is heavy
+    there, so that one number fits any arm in any posture: with it alone s decays as
+    exp(-damping_rate t). A loop that is late by T (delays and filters summed) wants
+    damping_rate T and bandwidth T below about 0.5; the defaults bear 6 ms. The first part adds
+    stiffness where friction is large beside inertia, in wrists above all; the delay bounds it by
+    the least inertia its joint can have. Set ``damping_rate`` to zero for the textbook's K_D.
+    """
+
+    bandwidth: tuple[float, ...] = parameter(
+        (40.0,),
+        "Lambda: rate at which the position error decays once s = 0",
+        unit="1/s",
+        above=0.0,
+        upper=500.0,
+        per_joint=True,
+    )
+    damping_rate: float = parameter(
+        80.0,
+        "part of K_D that is proportional to the mass matrix: rate at which s decays",
+        unit="1/s",
+        lower=0.0,
+        upper=2000.0,
+    )
+    damping: tuple[float, ...] = parameter(
+        (0.3,),
+        "constant part of K_D",
+        unit="N·m·s/rad or N·s/m",
+        lower=0.0,
+        upper=10000.0,
+        per_joint=True,
+    )
+    torque_share: tuple[float, ...] = parameter(
+        (1.0,),
+        "share of the description's effort limit that may be commanded",
+        above=0.0,
+        upper=1.0,
+        per_joint=True,
+    )
+    torque_rate: tuple[float, ...] = parameter(
+        (2000.0,),
+        "largest change of the commanded torque",
+        unit="N·m/s or N/s",
+        above=0.0,
+        upper=1e9,
+        per_joint=True,
+    )
+    timeout: float = parameter(
+        0.05,
+        "silence on joint_states, or a gap between stamps, after which the torque is safe",
+        unit="s",
+        above=0.0,
+        upper=1.0,
+    )
+    safe_torque: str = parameter(
+        "damping",
+        "torque after a fault while joint states are good: 'damping' carries the arm's weight and "
+        "brings it to rest, 'zero' is for arms that do that themselves; without good joint "
+        "states it is zero either way",
+        choices=("damping", "zero"),
+    )
+    safe_damping: float = parameter(
+        10.0,
+        "rate at which the safe torque brings the arm to rest",
+        unit="1/s",
+        lower=0.0,
+        upper=100.0,
+    )
+    bad_samples: int = parameter(
+        5,
+        "successive unusable samples (no velocity, not finite, implausible) that are a fault; "
+        "until then the last torque stands",
+        lower=1,
+        upper=1000,
+    )
+    speed_factor: float = parameter(
+        3.0,
+        "multiple of the description's velocity limit above which a sample is implausible",
+        lower=1.0,
+        upper=1000.0,
+    )
+    jump_tolerance: float = parameter(
+        0.02,
+        "jump of position between samples that is plausible at any speed",
+        unit="rad or m",
+        lower=0.0,
+        upper=10.0,
+    )
+    contact_reaction: str = parameter(
+        "hold",
+        "what a rising contact flag does until resumed: 'none', 'hold' (stay here) or 'float' "
+        "(gravity compensation only)",
+        choices=("none", "hold", "float"),
+    )
+    goal_tolerance: float = parameter(
+        0.02,
+        "distance from the last point at which a trajectory's goal is reached",
+        unit="rad or m",
+        above=0.0,
+        upper=10.0,
+    )
+    goal_time: float = parameter(
+        1.0,
+        "time after the last point within which the goal must be reached",
+        unit="s",
+        lower=0.0,
+        upper=60.0,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.damping_rate == 0.0 and min(self.damping) == 0.0:
+            raise ParameterError(
+                f"damping is {self.damping} and damping_rate 0: K_D must be positive definite"
+            )

@@ -1,0 +1,71 @@
+"""The passivity-based law of Slotine and Li.
+
+With the position error ``e = q - q_d``::
+
+    v_r = v_d - Lambda e          a_r = a_d - Lambda (v - v_d)          s = v - v_r
+    tau = M a_r + C v_r + g - K_D s
+
+the arm moves as ``M s_dot + C s + K_D s = tau_ext``. As M_dot - 2C is skew-symmetric, the storage
+``V = ½ sᵀ M s`` obeys ``V_dot = -sᵀ K_D s + sᵀ tau_ext``: from what it touches the controlled arm
+takes energy, measured along s, and never gives any.
+
+The proof lets K_D depend on the configuration. Here ``K_D = diag(damping) + damping_rate M(q)``,
+and the second part costs nothing: ``M a_r - damping_rate M s = M (a_r - damping_rate s)``.
+
+Source: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 6(3), 1987.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.control.controller_parameters import ControllerParameters
+from rbd_control.dynamics import Model, slotine_li_torque
+from rbd_control.errors import InputError
+
+Array = NDArray[np.float64]
+
+
+class SlotineLiController:
+    """The law for one arm; it has no state.
+
+    Args:
+        model: an arm with a fixed base.
+        parameters: of which ``bandwidth``, ``damping`` and ``damping_rate`` are used.
+
+    Raises:
+        InputError: for a floating base, which has no torque at its root.
+        ParameterError: for a per-joint parameter of the wrong length.
+    """
+
+    def __init__(self, model: Model, parameters: ControllerParameters) -> None:
+        if model.nq != model.nv:
+            raise InputError(f"{model.name}: a floating base cannot be controlled by joint torques")
+        self.model = model
+        self._Lambda = parameters.for_joints("bandwidth", model.nv)
+        self._damping = parameters.for_joints("damping", model.nv)
+        self._damping_rate = parameters.damping_rate
+
+    def torque(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> Array:
+        """The joint torque that tracks ``q_d(t)``.
+
+        Position errors are taken as they are: a continuous joint that is one turn away from its
+        desired position is brought back by a turn.
+
+        Args:
+            q, v: measured positions [rad or m] and velocities [rad/s or m/s], (nv,) each.
+            q_d, v_d, a_d: desired position, velocity and acceleration, (nv,) each.
+
+        Returns:
+            (nv,) [N·m or N], not limited.
+
+        Raises:
+            InputError: for arguments of the wrong shape or not finite.
+        """
+        error_rate = v - v_d
+        v_r = v_d - self._Lambda * (q - q_d)
+        a_r = a_d - self._Lambda * error_rate
+        s = v - v_r
+        tau = slotine_li_torque(self.model, q, v, v_r, a_r - self._damping_rate * s)
+        return tau - self._damping * s

@@ -1,0 +1,367 @@
+"""Joint trajectories: checked as a whole, then sampled as splines.
+
+The checks are those joint_trajectory_controller makes and the ones it leaves out: numbers that
+are not finite, joints named twice, negative times, limits on position and speed (between the
+points too) and a first point that is too far away for the time given.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
+
+from rbd_control.errors import TrajectoryError
+
+Array = NDArray[np.float64]
+
+START_TOLERANCE = 0.05
+"""How far a point that is due at once may be from the present desired position [rad or m]."""
+
+AT_ONCE = 0.1
+"""The time the arm takes to a last point that is due at once [s]."""
+
+REST_TOLERANCE = 1e-5
+"""The largest last velocity that counts as zero [rad/s or m/s]."""
+
+POSITION_SLACK = 1e-3
+"""How far a spline may pass a position limit between points that keep it [rad or m]."""
+
+SPEED_SLACK = 1.01
+"""Factor on the velocity limit, so that a plan that uses the whole of it is taken."""
+
+_PROBES = 24
+"""Intervals per segment at whose ends a spline is held against the limits."""
+
+
+class TrajectoryPoint(NamedTuple):
+    """A waypoint: what trajectory_msgs/JointTrajectoryPoint carries, as plain values."""
+
+    positions: Sequence[float]
+    """[rad or m], in the order of the names given with the points."""
+    velocities: Sequence[float] = ()
+    """[rad/s or m/s], or empty."""
+    accelerations: Sequence[float] = ()
+    """[rad/s² or m/s²], or empty."""
+    time_from_start: float = 0.0
+    """[s] from the stamp of the trajectory."""
+
+
+class DesiredState(NamedTuple):
+    """Where the arm should be at one instant, each (n,)."""
+
+    q_d: Array
+    """[rad or m]"""
+    v_d: Array
+    """[rad/s or m/s]"""
+    a_d: Array
+    """[rad/s² or m/s²]"""
+
+    @classmethod
+    def at_rest(cls, q: Array) -> DesiredState:
+        """Standing at ``q``."""
+        zero = np.zeros_like(q)
+        return cls(q, zero, zero)
+
+
+class JointLimits(Protocol):
+    """What a trajectory is checked against; :class:`rbd_control.dynamics.Model` has it."""
+
+    @property
+    def lower_limit(self) -> Array: ...
+    @property
+    def upper_limit(self) -> Array: ...
+    @property
+    def velocity_limit(self) -> Array: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """A motion of all joints from time 0 to :attr:`duration`, at rest at its end.
+
+    Made by :meth:`from_points`. Between two knots it is the polynomial
+    ``sum_k coefficients[i, k] (t - knots[i])^k``.
+    """
+
+    joint_names: tuple[str, ...]
+    knots: tuple[float, ...]
+    """(m + 1,) times [s]; the first is 0."""
+    coefficients: Array
+    """(m, 6, n) by segment, power and joint."""
+    final: Array
+    """(n,) last position [rad or m]."""
+
+    @property
+    def duration(self) -> float:
+        """Time of the last point [s]."""
+        return self.knots[-1]
+
+    @classmethod
+    def from_points(
+        cls,
+        joint_names: Sequence[str],
+        names: Sequence[str],
+        points: Sequence[TrajectoryPoint],
+        *,
+        start: DesiredState,
+        limits: JointLimits | None = None,
+        delay: float = 0.0,
+    ) -> Trajectory:
+        """Check the points and lay splines through them, from ``start`` at time 0 on.
+
+        A segment between two points is the quintic through position, velocity and acceleration
+        where both carry all three, else the cubic through position and velocity. Points without
+        velocities get those that make the acceleration continuous along their run (a clamped
+        cubic spline); a last point without velocity is one at rest. (joint_trajectory_controller
+        joins points without velocities by straight lines; no torque can follow their corners.)
+
+        Args:
+            joint_names: the joints of the arm, in the order samples shall have.
+            names: the joints in the order of the points; the same set.
+            points: see :class:`TrajectoryPoint`.
+            start: the desired state that the arm has now. As the spline begins there, replacing
+                a running trajectory makes no jump.
+            limits: position and speed limits to keep; None for no check.
+            delay: when the points' time 0 is [s from now]; negative when it has passed. Points
+                that are due already are left out.
+
+        Raises:
+            TrajectoryError: naming the point, the joint and the reason.
+        """
+        order = _joint_order(joint_names, names)
+        q, v, a = _fields(points, names)
+        times = _times(points, delay)
+        q, v, a = q[:, order], v[:, order], a[:, order]
+        if limits is not None:
+            _check_points(q, v, joint_names, limits)
+        last = len(points) - 1
+        if np.isnan(v[last, 0]):
+            v[last] = 0.0
+        j = int(np.abs(v[last]).argmax())
+        if abs(v[last, j]) > REST_TOLERANCE:
+            raise TrajectoryError(
+                f"point {last}, joint {joint_names[j]!r}: the last velocity is {v[last, j]:g}; "
+                "the arm must end at rest"
+            )
+
+        first = int(np.searchsorted(times, 0.0, side="right"))
+        if first > 0 and times[first - 1] == 0.0:
+            _check_start(q[first - 1], start.q_d, joint_names, first - 1)
+        if first > last:
+            first, times[last] = last, AT_ONCE
+        knots = np.array([0.0, *times[first:]])
+        q = np.vstack((start.q_d, q[first:]))
+        v = np.vstack((start.v_d, v[first:]))
+        a = np.vstack((start.a_d, a[first:]))
+        _fill_velocities(knots, q, v)
+        coefficients = _hermite(np.diff(knots)[:, None], q, v, a)
+        trajectory = cls(tuple(joint_names), tuple(knots.tolist()), coefficients, q[-1].copy())
+        if limits is not None:
+            trajectory._check_between(limits, start, first)
+        return trajectory
+
+    def sample(self, t: float) -> DesiredState:
+        """The desired state at time ``t`` [s]; before 0 the first, after the end the last."""
+        if t >= self.knots[-1]:
+            return DesiredState.at_rest(self.final)
+        t = max(t, 0.0)
+        i = bisect_right(self.knots, t) - 1
+        u = t - self.knots[i]
+        u2 = u * u
+        u3 = u2 * u
+        powers = np.array(
+            (
+                (1.0, u, u2, u3, u2 * u2, u2 * u3),
+                (0.0, 1.0, 2.0 * u, 3.0 * u2, 4.0 * u3, 5.0 * u2 * u2),
+                (0.0, 0.0, 2.0, 6.0 * u, 12.0 * u2, 20.0 * u3),
+            )
+        )
+        return DesiredState(*(powers @ self.coefficients[i]))
+
+    def resumed(self, t: float, start: DesiredState, limits: JointLimits) -> Trajectory:
+        """The rest of this trajectory after a stop at time ``t``, led into from ``start``.
+
+        A quintic takes the arm to the first knot that is at least 0.25 s ahead of ``t`` (or the
+        last) in twice the time that was left to it, or as much longer as the speed limits need.
+
+        Raises:
+            TrajectoryError: when no such lead-in keeps the limits.
+        """
+        ahead = bisect_right(self.knots[:-1], t + 0.25)
+        knot = self.knots[ahead]
+        target = self.sample(knot)
+        time = 2.0 * max(knot - t, 0.25)
+        for _ in range(6):
+            lead = _hermite(np.array([[time]]), *map(np.vstack, zip(start, target, strict=True)))
+            later = tuple(time + k - knot for k in self.knots[ahead:])
+            coefficients = np.concatenate((lead, self.coefficients[ahead:]))
+            trajectory = Trajectory(self.joint_names, (0.0, *later), coefficients, self.final)
+            try:
+                trajectory._check_between(limits, start, 0)
+                return trajectory
+            except TrajectoryError as error:
+                time, refusal = 2.0 * time, error
+        raise refusal
+
+    def _check_between(self, limits: JointLimits, start: DesiredState, first_point: int) -> None:
+        """Hold the splines against the limits; the arm may come in from outside of them."""
+        lengths = np.diff(self.knots)
+        u = lengths[:, None] * np.linspace(0.0, 1.0, _PROBES + 1)
+        powers = u[:, :, None] ** np.arange(6)
+        q = powers @ self.coefficients
+        v = (powers[:, :, :5] * np.arange(1, 6)) @ self.coefficients[:, 1:]
+        speed = np.abs(v).max(axis=1)
+        low, high = q.min(axis=1), q.max(axis=1)
+
+        def place(i: int, j: int) -> str:
+            point = first_point + i
+            before = "here" if i == 0 else f"point {point - 1}"
+            return f"from {before} to point {point}, joint {self.joint_names[j]!r}"
+
+        fastest = np.maximum(limits.velocity_limit, np.abs(start.v_d)) * SPEED_SLACK
+        for i, j in np.argwhere(speed > fastest)[:1]:
+            raise TrajectoryError(
+                f"{place(i, j)}: it would reach a speed of {speed[i, j]:.4g} on its way from "
+                f"{q[i, 0, j]:.4g} to {q[i, -1, j]:.4g} in {lengths[i]:.4g} s; "
+                f"its limit is {limits.velocity_limit[j]:g}"
+            )
+        lowest = np.minimum(limits.lower_limit, start.q_d) - POSITION_SLACK
+        highest = np.maximum(limits.upper_limit, start.q_d) + POSITION_SLACK
+        for i, j in np.argwhere((low < lowest) | (high > highest))[:1]:
+            worst = low[i, j] if low[i, j] < lowest[j] else high[i, j]
+            raise TrajectoryError(
+                f"{place(i, j)}: the spline passes {worst:.4g}; its limits are "
+                f"{limits.lower_limit[j]:g} to {limits.upper_limit[j]:g}"
+            )
+
+
+def _joint_order(joint_names: Sequence[str], names: Sequence[str]) -> list[int]:
+    """Where each joint of the arm stands in ``names``."""
+    known = ", ".join(joint_names)
+    position = {name: i for i, name in enumerate(names)}
+    for i, name in enumerate(names):
+        if name not in joint_names:
+            raise TrajectoryError(f"no joint {name!r}; joints are {known}")
+        if position[name] != i:
+            raise TrajectoryError(f"joint {name!r} is named twice")
+    for name in joint_names:
+        if name not in position:
+            raise TrajectoryError(f"joint {name!r} is missing; joints are {known}")
+    return [position[name] for name in joint_names]
+
+
+def _fields(points: Sequence[TrajectoryPoint], names: Sequence[str]) -> tuple[Array, Array, Array]:
+    """Positions, velocities and accelerations, (m, n) each; rows of NaN where there are none."""
+    if len(points) == 0:
+        raise TrajectoryError("the trajectory has no points")
+    out = np.full((3, len(points), len(names)), np.nan)
+    for i, point in enumerate(points):
+        for k, field in enumerate(("positions", "velocities", "accelerations")):
+            given = getattr(point, field)
+            if k > 0 and len(given) == 0:
+                continue
+            if len(given) != len(names):
+                raise TrajectoryError(
+                    f"point {i} has {len(given)} {field} but the trajectory names "
+                    f"{len(names)} joints"
+                )
+            try:
+                out[k, i] = given
+            except (TypeError, ValueError) as error:
+                raise TrajectoryError(f"point {i}: {field} are not numbers: {error}") from error
+            if not np.isfinite(out[k, i]).all():
+                j = int(np.isfinite(out[k, i]).argmin())
+                raise TrajectoryError(f"point {i}, joint {names[j]!r}: {field} hold {out[k, i, j]}")
+        if len(point.accelerations) and not len(point.velocities):
+            raise TrajectoryError(f"point {i} has accelerations but no velocities")
+    return out[0], out[1], out[2]
+
+
+def _times(points: Sequence[TrajectoryPoint], delay: float) -> Array:
+    """The time of each point from now [s], strictly increasing, the last not in the past."""
+    if not math.isfinite(delay):
+        raise TrajectoryError(f"the trajectory starts in {delay} s; give a finite time")
+    last = -math.inf
+    for i, point in enumerate(points):
+        time = float(point.time_from_start)
+        if not math.isfinite(time) or time < 0.0:
+            raise TrajectoryError(
+                f"point {i}: time_from_start is {time:g} s; it must be finite and not negative"
+            )
+        if time <= last:
+            raise TrajectoryError(
+                f"point {i}: time_from_start is {time:g} s, not after the {last:g} s of point "
+                f"{i - 1}"
+            )
+        last = time
+    if last + delay < 0.0:
+        raise TrajectoryError(
+            f"point {len(points) - 1}: the trajectory ended {-(last + delay):.4g} s ago"
+        )
+    return np.array([float(point.time_from_start) + delay for point in points])
+
+
+def _check_points(q: Array, v: Array, joint_names: Sequence[str], limits: JointLimits) -> None:
+    low, high, fastest = limits.lower_limit, limits.upper_limit, limits.velocity_limit
+    for i, j in np.argwhere((q < low) | (q > high))[:1]:
+        raise TrajectoryError(
+            f"point {i}, joint {joint_names[j]!r}: position {q[i, j]:g} is outside its limits "
+            f"{low[j]:g} to {high[j]:g}"
+        )
+    for i, j in np.argwhere(np.abs(v) > fastest * SPEED_SLACK)[:1]:
+        raise TrajectoryError(
+            f"point {i}, joint {joint_names[j]!r}: velocity {v[i, j]:g} is over its limit "
+            f"{fastest[j]:g}"
+        )
+
+
+def _check_start(q: Array, here: Array, joint_names: Sequence[str], point: int) -> None:
+    """A point that is due at once must be where the arm is."""
+    distance = np.abs(q - here)
+    j = int(distance.argmax())
+    if distance[j] > START_TOLERANCE:
+        raise TrajectoryError(
+            f"point {point}, joint {joint_names[j]!r}: it is due at once but {distance[j]:.4g} "
+            f"away (from {here[j]:.4g} to {q[j]:.4g}); give it time"
+        )
+
+
+def _fill_velocities(knots: Array, q: Array, v: Array) -> None:
+    """Replace rows of NaN in ``v``, run by run between points that have a velocity."""
+    given = np.flatnonzero(~np.isnan(v[:, 0]))
+    for first, last in pairwise(given):
+        if last > first + 1:
+            run = slice(first, last + 1)
+            spline = CubicSpline(knots[run], q[run], bc_type=((1, v[first]), (1, v[last])))
+            v[first + 1 : last] = spline(knots[first + 1 : last], 1)
+
+
+def _hermite(h: Array, q: Array, v: Array, a: Array) -> Array:
+    """Coefficients (m, 6, n) through m + 1 states, for segments of length ``h`` (m, 1).
+
+    Quintic where both ends carry accelerations, cubic where one of them is a row of NaN.
+    """
+    c = np.zeros((len(h), 6, q.shape[1]))
+    c[:, 0], c[:, 1] = q[:-1], v[:-1]
+    mean = (q[1:] - q[:-1]) / h
+    c[:, 2] = (3.0 * mean - 2.0 * v[:-1] - v[1:]) / h
+    c[:, 3] = (v[:-1] + v[1:] - 2.0 * mean) / h**2
+
+    k = np.flatnonzero(~np.isnan(a[:-1, 0] + a[1:, 0]))
+    h = h[k]
+    # What position, velocity and acceleration still lack at the end of the segment.
+    x = q[k + 1] - q[k] - v[k] * h - 0.5 * a[k] * h**2
+    y = v[k + 1] - v[k] - a[k] * h
+    z = a[k + 1] - a[k]
+    c[k, 2] = 0.5 * a[k]
+    c[k, 3] = (10.0 * x - 4.0 * y * h + 0.5 * z * h**2) / h**3
+    c[k, 4] = (-15.0 * x + 7.0 * y * h - z * h**2) / h**4
+    c[k, 5] = (6.0 * x - 3.0 * y * h + 0.5 * z * h**2) / h**5
+    return c

@@ -1,0 +1,313 @@
+"""A simulated arm: motors with a watchdog, joint friction, obstacles, pushes, imperfect sensors."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rbd_control.dynamics import Model, frame_placement
+from rbd_control.errors import InputError, ParameterError
+from rbd_control.joint_states import JointSample
+from rbd_control.simulation.obstacles import Obstacle
+from rbd_control.simulation.plant import Surroundings, Truth, advance
+from rbd_control.simulation.sensors import Sensors
+from rbd_control.simulation.simulation_parameters import SimulationParameters
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """One touch in the last step."""
+
+    link: str
+    force: Array
+    """(3,) what the environment applies to the link, world axes [N]."""
+    point: Array
+    """(3,) where, world axes [m]."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Push:
+    link: str
+    body: int
+    wrench: Array
+    until: int
+
+
+class SimulatedArm:
+    """The arm of ``model``, moved by :meth:`step` one period of the joint states at a time.
+
+    Torques are cut to the model's effort limits; the last command stands until the next. After
+    ``command_timeout`` without one, and before the first, the motors are off and the joint brakes
+    closed: each holds as much torque as the joint's effort limit, as friction. The joints have
+    stops at the model's position limits. Measured effort is the torque of the motor, so it
+    contains what friction takes.
+
+    Args:
+        model: what the world is told of the arm; ``mass_error`` makes the true one differ.
+        parameters: see :class:`SimulationParameters`.
+        obstacles: what the links can run into. Each link is a capsule from its joint to the next
+            (the last one to the farthest frame fixed to it). A ball touches the arm at its deepest
+            point only, a half-space at the far end of every capsule.
+
+    Attributes:
+        true_model: the arm as it really is.
+
+    Raises:
+        InputError: for a model with a floating base.
+        ParameterError: for a per-joint parameter of the wrong length, or an initial position
+            outside of the limits.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        parameters: SimulationParameters | None = None,
+        obstacles: Sequence[Obstacle] = (),
+    ) -> None:
+        if model.nq != model.nv:
+            raise InputError(f"{model.name}: an arm with a floating base cannot be simulated")
+        p = parameters or SimulationParameters()
+        n = model.nv
+        self.model = model
+        self.parameters = p
+        q = p.for_joints("initial_position", n)
+        for name, low, x, high in zip(
+            model.joint_names, model.lower_limit, q, model.upper_limit, strict=True
+        ):
+            if not low <= x <= high:
+                raise ParameterError(
+                    f"initial_position of {name} is {x:g}, outside its limits {low:g} to {high:g}"
+                )
+        random = np.random.default_rng(p.seed)
+        self.true_model = _with_wrong_masses(model, p.mass_error, random)
+        self._q, self._v = q, np.zeros(n)
+        self._sensors = Sensors(p, q, random)
+        self._steps = 0
+        self._pushes: dict[str, _Push] = {}
+        self._truth = Truth(np.zeros(n), np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3)))
+        self._torque = np.zeros(n)
+        self._queue: deque[Array | None] = deque([None] * p.command_delay)
+        self._command: Array | None = None
+        self._command_age = 0
+        self._timeout = round(p.command_timeout * p.rate)
+        self._brake = np.where(np.isfinite(model.effort_limit), model.effort_limit, 1e3)
+        bodies, ends = _capsules(model)
+        self._surroundings = Surroundings(
+            p.for_joints("coulomb", n),
+            p.for_joints("viscous", n),
+            p.friction_smoothing,
+            np.array(model.lower_limit),
+            np.array(model.upper_limit),
+            bodies,
+            ends,
+            p.link_radius,
+            np.array([o.row() for o in obstacles]).reshape(-1, 10),
+            np.zeros(0, dtype=np.int64),
+            np.zeros((0, 3)),
+            np.zeros((0, 6)),
+        )
+        self._reading: JointSample | None = JointSample(
+            0.0, self._sensors.position, np.zeros(n), np.zeros(n)
+        )
+
+    @property
+    def time(self) -> float:
+        """Simulated time [s]."""
+        return self._steps / self.parameters.rate
+
+    @property
+    def q(self) -> Array:
+        """True positions, (nv,) [rad or m]."""
+        return self._q.copy()
+
+    @property
+    def v(self) -> Array:
+        """True velocities, (nv,) [rad/s or m/s]."""
+        return self._v.copy()
+
+    @property
+    def torque(self) -> Array:
+        """Torque of the motors in the last step, (nv,) [N·m or N]."""
+        return self._torque.copy()
+
+    @property
+    def external_torque(self) -> Array:
+        """Torque of pushes, obstacles and stops, mean over the last step, (nv,) [N·m or N]."""
+        return self._truth.external.copy()
+
+    @property
+    def friction_torque(self) -> Array:
+        """Torque of friction (brakes included) on the joints, likewise; it opposes v."""
+        return self._truth.friction.copy()
+
+    @property
+    def braked(self) -> bool:
+        """Whether the brakes are closed for want of commands."""
+        return self._command is None
+
+    @property
+    def contacts(self) -> tuple[Contact, ...]:
+        """What touched the arm in the last step, obstacles and pushes, strongest first."""
+        found = [
+            Contact(
+                self.model.joint_links[i],
+                self._truth.contact[i].copy(),
+                self._truth.point[i].copy(),
+            )
+            for i in np.flatnonzero(self._truth.contact.any(axis=1))
+        ]
+        for push in self._pushes.values():
+            point = frame_placement(self.model, self._q, push.link)[:3, 3]
+            found.append(Contact(push.link, push.wrench[3:].copy(), point))
+        found.sort(key=lambda contact: -float(np.linalg.norm(contact.force)))
+        return tuple(found)
+
+    @property
+    def in_contact(self) -> bool:
+        """Whether anything touched the arm in the last step, obstacle or push."""
+        return bool(self._pushes) or bool(self._truth.contact.any())
+
+    @property
+    def contact_link(self) -> str:
+        """The link of the strongest contact; empty when there is none."""
+        contacts = self.contacts
+        return contacts[0].link if contacts else ""
+
+    @property
+    def contact_force(self) -> Array:
+        """The force of the strongest contact, (3,) world axes [N]; zero when there is none."""
+        contacts = self.contacts
+        return contacts[0].force if contacts else np.zeros(3)
+
+    def push(
+        self,
+        link: str,
+        force: ArrayLike,
+        moment: ArrayLike = (0.0, 0.0, 0.0),
+        duration: float = 0.2,
+    ) -> None:
+        """Let the environment push a link from now on; it ends an earlier push on that link.
+
+        Args:
+            link: any link of the description that moves.
+            force, moment: at the link's origin, world axes, (3,) each [N, N·m].
+            duration: [s].
+
+        Raises:
+            InputError: for an unknown or fixed link, or numbers that are not finite.
+        """
+        body = self.model.link_index(link)
+        if body < 0:
+            raise InputError(f"link {link!r} is fixed to the world: a push does not move it")
+        wrench = np.concatenate((_vector("moment", moment), _vector("force", force)))
+        if not (isfinite(duration) and duration >= 0.0):
+            raise InputError(f"duration is {duration} s; give a finite time, not negative")
+        self._pushes.pop(link, None)
+        if wrench.any():
+            until = self._steps + round(duration * self.parameters.rate)
+            self._pushes[link] = _Push(link, body, wrench, until)
+
+    def step(self, tau: ArrayLike | None = None) -> None:
+        """Move on by one period of the joint states.
+
+        Args:
+            tau: torques of the motors, (nv,) [N·m or N]; None when there is no new command.
+
+        Raises:
+            InputError: for torques of the wrong shape or not finite; the arm has not moved.
+        """
+        p, n = self.parameters, self.model.nv
+        if tau is not None:
+            tau = np.array(tau, dtype=float)
+            if tau.shape != (n,):
+                raise InputError(f"tau has shape {tau.shape} but the model has nv = {n}")
+            if not np.isfinite(tau).all():
+                raise InputError(f"tau is {tau}; give finite torques")
+        self._take(tau)
+        around = self._surroundings
+        if self._command is None:
+            self._torque = np.zeros(n)
+            around = around._replace(coulomb=around.coulomb + self._brake)
+        else:
+            limit = self.model.effort_limit
+            self._torque = np.clip(self._command, -limit, limit)
+        self._pushes = {k: push for k, push in self._pushes.items() if push.until > self._steps}
+        if self._pushes:
+            pushes = self._pushes.values()
+            around = around._replace(
+                push_body=np.array([push.body for push in pushes]),
+                push_point=np.array([self.model.link_placement[k][:3, 3] for k in self._pushes]),
+                push=np.array([push.wrench for push in pushes]),
+            )
+        advance(
+            self.true_model.arrays,
+            self._q,
+            self._v,
+            self._torque,
+            around,
+            1.0 / (p.rate * p.substeps),
+            p.substeps,
+            self._truth,
+        )
+        self._steps += 1
+        self._reading = self._sensors.read(self.time, self._q, self._v, self._torque)
+
+    def reading(self) -> JointSample | None:
+        """The joint state at :attr:`time`; None when it was lost."""
+        return self._reading
+
+    def _take(self, tau: Array | None) -> None:
+        """Pass a command through the delay to the motors, and watch for its absence."""
+        self._queue.append(tau)
+        arrived = self._queue.popleft()
+        if arrived is not None:
+            self._command, self._command_age = arrived, 0
+            return
+        self._command_age += 1
+        if self._command_age >= self._timeout:
+            self._command = None
+
+
+def _with_wrong_masses(model: Model, error: float, random: np.random.Generator) -> Model:
+    """The model with each body's inertia scaled by a factor in 1 - error ... 1 + error."""
+    factor = 1.0 + error * random.uniform(-1.0, 1.0, model.nv)
+    arrays = model.arrays
+    return replace(
+        model,
+        arrays=arrays._replace(
+            mass=arrays.mass * factor,
+            first_moment=arrays.first_moment * factor[:, None],
+            second_moment=arrays.second_moment * factor[:, None, None],
+        ),
+    )
+
+
+def _capsules(model: Model) -> tuple[NDArray[np.int64], Array]:
+    """The axes of the links: rows of the bodies (k,), and far ends in their frames (k, 3) [m]."""
+    arrays = model.arrays
+    bodies, ends = [], []
+    for i in range(model.nv):
+        children = [arrays.translation[j] for j in np.flatnonzero(arrays.parent == i)]
+        if not children:
+            fixed = [
+                model.link_placement[k][:3, 3] for k, row in model.link_body.items() if row == i
+            ]
+            children = [max(fixed, key=lambda x: float(np.linalg.norm(x)))]
+        bodies += [i] * len(children)
+        ends += children
+    return np.array(bodies, dtype=np.int64), np.array(ends).reshape(-1, 3)
+
+
+def _vector(name: str, value: Any) -> Array:
+    array = np.array(value, dtype=float)
+    if array.shape != (3,) or not np.isfinite(array).all():
+        raise InputError(f"{name} is {value}; give three finite numbers")
+    return array

@@ -1,0 +1,283 @@
+"""The compiled step of the simulated arm.
+
+Each substep of length h solves, for the new velocity v+,
+
+    (M + h D + h sum_c (h k_c + d_c) j_cᵀ j_c) v+
+        = M v + h (tau - C v - g + sum Jᵀ push + sum_c k_c x_c j_cᵀ)
+
+and moves on with ``q+ = q + h v+``. D is the secant slope of the joint friction at v, so that
+``D v`` is Coulomb (smoothed to ``tanh(v / v_s)``) plus viscous friction; c runs over the contacts
+at depth ``x_c > 0``, with ``j_c v`` the speed at which a contact opens. Friction, springs and
+dampers act at the end of the substep, hence are stable however stiff they are, and friction can
+stop a joint but not turn it round. A contact whose force comes out negative would be pulling: it
+is dropped and the step solved again.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.coriolis import coriolis_sweep
+from rbd_control.dynamics.spatial import (
+    add,
+    cross,
+    dot,
+    dot6,
+    load3,
+    load6,
+    load_matrix,
+    scale,
+    store3,
+    sub,
+    transform,
+)
+from rbd_control.dynamics.sweep import new_sweep
+from rbd_control.simulation.obstacles import SPHERE
+
+STOP_STIFFNESS = 20000.0
+"""Of the stops at the position limits [N·m/rad or N/m]."""
+
+STOP_DAMPING = 200.0
+"""Of the stops at the position limits [N·m·s/rad or N·s/m]."""
+
+
+class Surroundings(NamedTuple):
+    """What acts on the arm beside its motors, as arrays."""
+
+    coulomb: np.ndarray  # (n,) [N·m or N]
+    viscous: np.ndarray  # (n,) [N·m·s/rad or N·s/m]
+    smoothing: float  # v_s [rad/s or m/s]
+    lower: np.ndarray  # (n,) stops [rad or m]
+    upper: np.ndarray  # (n,)
+    capsule_body: np.ndarray  # (k,) row of the body
+    capsule_end: np.ndarray  # (k, 3) far end of the axis in the body, from its origin [m]
+    radius: float  # of the capsules [m]
+    obstacles: np.ndarray  # (m, 10), see obstacles.py
+    push_body: np.ndarray  # (p,) row of the body
+    push_point: np.ndarray  # (p, 3) where on the body [m]
+    push: np.ndarray  # (p, 6) moment and force, world axes [N·m, N]
+
+
+class Truth(NamedTuple):
+    """What happened in a step, means over its substeps."""
+
+    external: np.ndarray  # (n,) joint torque of pushes, obstacles and stops
+    friction: np.ndarray  # (n,) joint torque of friction
+    contact: np.ndarray  # (n, 3) force of the obstacles on each body, world axes [N]
+    point: np.ndarray  # (n, 3) where, at the end of the step [m]
+
+
+@njit
+def _solve(A, b, n):
+    """Solve A x = b in place for A symmetric positive definite (Cholesky)."""
+    for i in range(n):
+        for j in range(i + 1):
+            total = A[i, j]
+            for k in range(j):
+                total -= A[i, k] * A[j, k]
+            A[i, j] = math.sqrt(total) if i == j else total / A[j, j]
+    for i in range(n):
+        for k in range(i):
+            b[i] -= A[i, k] * b[k]
+        b[i] /= A[i, i]
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            b[i] -= A[k, i] * b[k]
+        b[i] /= A[i, i]
+
+
+@njit
+def _add_wrench(model, s, body, wrench, torque):
+    """Add Jᵀ of a wrench about the world's origin on a body."""
+    i = body
+    while i >= 0:
+        torque[i] += dot6(load6(s.Phi, i), wrench)
+        i = model.parent[i]
+
+
+@njit
+def _sphere_contact(s, around, row):
+    """The deepest point of the arm in a ball: depth, capsule, outward normal, point."""
+    centre = (row[1], row[2], row[3])
+    deepest, which = 0.0, -1
+    normal = point = (0.0, 0.0, 0.0)
+    for k in range(around.capsule_body.shape[0]):
+        body = around.capsule_body[k]
+        start = load3(s.p, body)
+        axis = transform(load_matrix(s.R, body), load3(around.capsule_end, k))
+        along = dot(sub(centre, start), axis) / max(dot(axis, axis), 1e-12)
+        nearest = add(start, scale(min(max(along, 0.0), 1.0), axis))
+        away = sub(nearest, centre)
+        distance = math.sqrt(dot(away, away))
+        depth = row[7] + around.radius - distance
+        if depth > deepest and distance > 1e-9:
+            deepest, which = depth, k
+            normal = scale(1.0 / distance, away)
+            point = sub(nearest, scale(around.radius, normal))
+    return deepest, which, normal, point
+
+
+@njit
+def _plane_contact(s, around, row, k):
+    """The far end of capsule ``k`` behind a plane: depth, outward normal, point."""
+    body = around.capsule_body[k]
+    end = add(load3(s.p, body), transform(load_matrix(s.R, body), load3(around.capsule_end, k)))
+    normal = (row[4], row[5], row[6])
+    depth = around.radius - dot(sub(end, (row[1], row[2], row[3])), normal)
+    return depth, normal, sub(end, scale(around.radius, normal))
+
+
+class Contacts(NamedTuple):
+    """Workspace: one row for each place where the arm can be touched."""
+
+    J: np.ndarray  # (c, n) j_c
+    depth: np.ndarray  # (c,)
+    stiffness: np.ndarray  # (c,)
+    damping: np.ndarray  # (c,)
+    body: np.ndarray  # (c,) row of the body; -1 for a stop
+    normal: np.ndarray  # (c, 3)
+    point: np.ndarray  # (c, 3)
+    closed: np.ndarray  # (c,) bool
+
+
+@njit
+def _touch(model, s, contacts, count, body, depth, normal, point, row):
+    contacts.J[count] = 0.0
+    _add_wrench(model, s, body, (cross(point, normal), normal), contacts.J[count])
+    contacts.depth[count] = depth
+    contacts.stiffness[count] = row[8]
+    contacts.damping[count] = row[9]
+    contacts.body[count] = body
+    store3(contacts.normal, count, normal)
+    store3(contacts.point, count, point)
+    contacts.closed[count] = True
+
+
+@njit
+def _find_contacts(model, q, s, around, contacts):
+    """Fill ``contacts`` with all that touches; their number."""
+    count = 0
+    for o in range(around.obstacles.shape[0]):
+        row = around.obstacles[o]
+        if row[0] == SPHERE:
+            depth, k, normal, point = _sphere_contact(s, around, row)
+            if k >= 0:
+                body = around.capsule_body[k]
+                _touch(model, s, contacts, count, body, depth, normal, point, row)
+                count += 1
+        else:
+            for k in range(around.capsule_body.shape[0]):
+                depth, normal, point = _plane_contact(s, around, row, k)
+                if depth > 0.0:
+                    body = around.capsule_body[k]
+                    _touch(model, s, contacts, count, body, depth, normal, point, row)
+                    count += 1
+    for i in range(q.shape[0]):
+        depth = max(around.lower[i] - q[i], q[i] - around.upper[i])
+        if depth > 0.0:
+            contacts.J[count] = 0.0
+            contacts.J[count, i] = 1.0 if q[i] < around.lower[i] else -1.0
+            contacts.depth[count] = depth
+            contacts.stiffness[count] = STOP_STIFFNESS
+            contacts.damping[count] = STOP_DAMPING
+            contacts.body[count] = -1
+            contacts.closed[count] = True
+            count += 1
+    return count
+
+
+@njit
+def _force(contacts, c, v, h):
+    """The force of a contact at the end of a substep with velocity ``v``."""
+    opening = 0.0
+    for i in range(v.shape[0]):
+        opening += contacts.J[c, i] * v[i]
+    depth = contacts.depth[c] - h * opening
+    return contacts.stiffness[c] * depth - contacts.damping[c] * opening
+
+
+@compiled
+def advance(model, q, v, tau, around, h, substeps, truth):
+    """Move ``q`` and ``v`` on by ``substeps`` of length ``h``; what happened goes into ``truth``."""
+    n = q.shape[0]
+    s, factor = new_sweep(n), np.empty((n, 12))
+    M, C, A = np.empty((n, n)), np.empty((n, n)), np.empty((n, n))
+    CTv, g, D, b, v_new, outside = (
+        np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    )  # fmt: skip
+    most = around.obstacles.shape[0] * max(around.capsule_body.shape[0], 1) + n
+    contacts = Contacts(
+        np.empty((most, n)),
+        np.empty(most),
+        np.empty(most),
+        np.empty(most),
+        np.empty(most, dtype=np.int64),
+        np.empty((most, 3)),
+        np.empty((most, 3)),
+        np.empty(most, dtype=np.bool_),
+    )
+    truth.external[:] = 0.0
+    truth.friction[:] = 0.0
+    truth.contact[:] = 0.0
+    share = 1.0 / substeps
+    for _ in range(substeps):
+        coriolis_sweep(model, q, v, s, factor, M, C, CTv, g)
+        outside[:] = 0.0
+        for k in range(around.push_body.shape[0]):
+            body = around.push_body[k]
+            point = add(
+                load3(s.p, body), transform(load_matrix(s.R, body), load3(around.push_point, k))
+            )
+            moment, force = load6(around.push, k)
+            wrench = (add(moment, cross(point, force)), force)
+            _add_wrench(model, s, body, wrench, outside)
+        count = _find_contacts(model, q, s, around, contacts)
+        for i in range(n):
+            speed = max(abs(v[i]), 1e-9 * around.smoothing)
+            D[i] = (
+                around.viscous[i] + around.coulomb[i] * math.tanh(speed / around.smoothing) / speed
+            )
+            b[i] = h * (tau[i] - g[i] + outside[i])
+            for j in range(n):
+                b[i] += (M[i, j] - h * C[i, j]) * v[j]
+        pulling = True
+        while pulling:
+            for i in range(n):
+                v_new[i] = b[i]
+                for j in range(i + 1):
+                    A[i, j] = M[i, j]
+                A[i, i] += h * D[i]
+            for c in range(count):
+                if contacts.closed[c]:
+                    J, k_c = contacts.J[c], contacts.stiffness[c]
+                    gain = h * (h * k_c + contacts.damping[c])
+                    for i in range(n):
+                        v_new[i] += h * k_c * contacts.depth[c] * J[i]
+                        for j in range(i + 1):
+                            A[i, j] += gain * J[i] * J[j]
+            _solve(A, v_new, n)
+            pulling = False
+            for c in range(count):
+                if contacts.closed[c] and _force(contacts, c, v_new, h) < 0.0:
+                    contacts.closed[c] = False
+                    pulling = True
+        for c in range(count):
+            if contacts.closed[c]:
+                pressure = _force(contacts, c, v_new, h)
+                body = contacts.body[c]
+                for i in range(n):
+                    outside[i] += pressure * contacts.J[c, i]
+                if body >= 0:
+                    for x in range(3):
+                        truth.contact[body, x] += share * pressure * contacts.normal[c, x]
+                        truth.point[body, x] = contacts.point[c, x]
+        for i in range(n):
+            truth.external[i] += share * outside[i]
+            truth.friction[i] -= share * D[i] * v_new[i]
+            v[i] = v_new[i]
+            q[i] += h * v[i]

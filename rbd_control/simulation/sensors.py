@@ -1,0 +1,51 @@
+"""What the simulated arm's sensors make of the truth."""
+
+from __future__ import annotations
+
+from math import exp, tau
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.joint_states import JointSample
+from rbd_control.simulation.simulation_parameters import SimulationParameters
+
+Array = NDArray[np.float64]
+
+
+class Sensors:
+    """Encoders, velocity differentiated from them, torque sensors, and a lossy line."""
+
+    def __init__(
+        self, parameters: SimulationParameters, q: Array, random: np.random.Generator
+    ) -> None:
+        self._resolution = parameters.encoder_resolution
+        self._differentiate = parameters.velocity_from_encoder
+        self._rate = parameters.rate
+        self._weight = 1.0 - exp(-tau * parameters.velocity_cutoff / parameters.rate)
+        self._noise = parameters.effort_noise
+        self._dropout = parameters.dropout
+        self._random = random
+        self._q = self._encoded(q)
+        self._v = np.zeros_like(q)
+
+    @property
+    def position(self) -> Array:
+        """The position last measured, (n,) [rad or m]."""
+        return self._q.copy()
+
+    def read(self, stamp: float, q: Array, v: Array, effort: Array) -> JointSample | None:
+        """One joint state, or None when it is lost; to be called once per period."""
+        measured = self._encoded(q)
+        self._v = self._v + self._weight * ((measured - self._q) * self._rate - self._v)
+        self._q = measured
+        noisy = effort + self._noise * self._random.standard_normal(effort.shape)
+        if self._random.random() < self._dropout:
+            return None
+        velocity = self._v if self._differentiate else v
+        return JointSample(stamp, measured.copy(), velocity.copy(), noisy)
+
+    def _encoded(self, q: Array) -> Array:
+        if self._resolution == 0.0:
+            return q.copy()
+        return np.asarray(np.round(q / self._resolution) * self._resolution)

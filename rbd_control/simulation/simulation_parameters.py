@@ -1,0 +1,115 @@
+"""What can be set about the simulated arm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rbd_control.parameters import Parameters, parameter
+
+
+@dataclass(frozen=True)
+class SimulationParameters(Parameters):
+    """Parameters of :class:`SimulatedArm`; all are fixed when it is made."""
+
+    initial_position: tuple[float, ...] = parameter(
+        (0.0,), "where the arm stands at first", unit="rad or m", per_joint=True, live=False
+    )
+    rate: float = parameter(
+        1000.0,
+        "joint states per second",
+        unit="Hz",
+        lower=1.0,
+        upper=20000.0,
+        live=False,
+    )
+    substeps: int = parameter(
+        4, "integration steps per joint state", lower=1, upper=1000, live=False
+    )
+    coulomb: tuple[float, ...] = parameter(
+        (0.5,),
+        "Coulomb friction",
+        unit="N·m or N",
+        lower=0.0,
+        upper=1e4,
+        per_joint=True,
+        live=False,
+    )
+    viscous: tuple[float, ...] = parameter(
+        (0.5,),
+        "viscous friction",
+        unit="N·m·s/rad or N·s/m",
+        lower=0.0,
+        upper=1e4,
+        per_joint=True,
+        live=False,
+    )
+    friction_smoothing: float = parameter(
+        0.01,
+        "speed v_s in the Coulomb friction's tanh(v / v_s)",
+        unit="rad/s or m/s",
+        above=0.0,
+        upper=10.0,
+        live=False,
+    )
+    mass_error: float = parameter(
+        0.0,
+        "largest error of a link's mass, as a share of it: each link's mass and inertia are "
+        "scaled by a random factor that the description does not know",
+        lower=0.0,
+        upper=0.5,
+        live=False,
+    )
+    link_radius: float = parameter(
+        0.06,
+        "radius of the capsules that obstacles touch, from each joint to the next",
+        unit="m",
+        above=0.0,
+        upper=1.0,
+        live=False,
+    )
+    command_delay: int = parameter(
+        0, "joint-state periods by which a command is late", lower=0, upper=1000, live=False
+    )
+    command_timeout: float = parameter(
+        0.1,
+        "time without a command after which the motors go limp and the joint brakes close",
+        unit="s",
+        above=0.0,
+        upper=60.0,
+        live=False,
+    )
+    encoder_resolution: float = parameter(
+        1.2e-5,
+        "step of the measured position (19 bit: 1.2e-5), 0 for none",
+        unit="rad or m",
+        lower=0.0,
+        upper=0.1,
+        live=False,
+    )
+    velocity_from_encoder: bool = parameter(
+        True,
+        "measure velocity by differences of the measured position; false for the true one",
+        live=False,
+    )
+    velocity_cutoff: float = parameter(
+        100.0,
+        "cut-off of the first-order filter on differentiated velocity",
+        unit="Hz",
+        above=0.0,
+        upper=1e5,
+        live=False,
+    )
+    effort_noise: float = parameter(
+        0.05,
+        "standard deviation of the measured torque's noise",
+        unit="N·m or N",
+        lower=0.0,
+        upper=1e3,
+        live=False,
+    )
+    dropout: float = parameter(
+        0.0, "probability that a joint state is lost", lower=0.0, upper=1.0, live=False
+    )
+    seed: int = parameter(
+        0, "of the random numbers: noise, wrong masses, dropouts", lower=0, live=False
+    )

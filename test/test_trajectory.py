@@ -1,0 +1,176 @@
+"""Trajectories: the splines are what they claim, and what must be refused is, with the reason."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.interpolate import BPoly, CubicSpline
+
+from rbd_control.control.trajectory import (
+    DesiredState,
+    JointLimits,
+    Trajectory,
+    TrajectoryPoint,
+)
+from rbd_control.errors import TrajectoryError
+
+JOINTS = ("shoulder", "elbow")
+LIMITS: JointLimits = SimpleNamespace(
+    lower_limit=np.array([-2.0, -2.0]),
+    upper_limit=np.array([2.0, 2.0]),
+    velocity_limit=np.array([3.0, 1.0]),
+)
+HERE = DesiredState(np.array([0.1, -0.2]), np.array([0.3, 0.0]), np.array([0.5, -0.5]))
+TIMES = (0.9, 1.7, 3.0)
+Q = np.array([[0.4, -0.5], [0.9, -0.3], [0.2, 0.1]])
+V = np.array([[0.5, 0.1], [-0.1, 0.2], [0.0, 0.0]])
+A = np.array([[0.1, -0.3], [0.2, 0.4], [0.3, 0.0]])
+
+
+def points(fields: str = "q", times=TIMES, q=Q) -> list[TrajectoryPoint]:
+    return [
+        TrajectoryPoint(
+            q[i], V[i] if "v" in fields else (), A[i] if "a" in fields else (), times[i]
+        )
+        for i in range(len(times))
+    ]
+
+
+def build(pts, **options) -> Trajectory:
+    options = {"start": HERE, "limits": LIMITS, **options}
+    return Trajectory.from_points(JOINTS, options.pop("names", JOINTS), pts, **options)
+
+
+def sampled(trajectory: Trajectory, t: np.ndarray) -> np.ndarray:
+    return np.array([trajectory.sample(x) for x in t])
+
+
+@pytest.mark.parametrize("fields", ["q", "qv", "qva"])
+def test_splines_against_scipy(fields: str) -> None:
+    knots = np.array([0.0, *TIMES])
+    q, v = np.vstack((HERE.q_d, Q)), np.vstack((HERE.v_d, V))
+    if fields == "q":
+        oracle = CubicSpline(knots, q, bc_type=((1, HERE.v_d), (1, np.zeros(2))))
+    else:
+        columns = (q, v) if fields == "qv" else (q, v, np.vstack((HERE.a_d, A)))
+        oracle = BPoly.from_derivatives(knots, np.stack(columns, axis=1))
+    t = np.linspace(0.0, 2.999, 200)
+    expected = np.stack([oracle(t), oracle(t, 1), oracle(t, 2)], axis=1)
+    # Polynomials of degree five over about a second: rounding only.
+    assert np.allclose(sampled(build(points(fields)), t), expected, rtol=0, atol=1e-11)
+
+
+def test_a_point_without_velocity_among_others_is_smooth_there() -> None:
+    pts = points("qv")
+    pts[1] = TrajectoryPoint(Q[1], time_from_start=TIMES[1])
+    trajectory = build(pts)
+    before, after = trajectory.sample(1.7 - 1e-9), trajectory.sample(1.7 + 1e-9)
+    for x, y in zip(before, after, strict=True):
+        assert np.allclose(x, y, atol=1e-7)  # 1e-9 s times a jerk of a few tens
+    assert np.allclose(trajectory.sample(0.9).v_d, V[0])
+
+
+def test_starts_where_the_arm_is_and_ends_at_rest() -> None:
+    trajectory = build(points("qva"))
+    assert np.allclose(trajectory.sample(-1.0), HERE)
+    assert np.allclose(trajectory.sample(0.0), HERE)
+    assert trajectory.duration == 3.0
+    assert np.array_equal(trajectory.sample(3.0).q_d, Q[2])
+    assert np.array_equal(trajectory.sample(9.0).q_d, trajectory.final)
+    assert not np.any(trajectory.sample(9.0)[1:])
+
+
+def test_joints_are_matched_by_name() -> None:
+    swapped = [TrajectoryPoint(p.positions[::-1], time_from_start=p[3]) for p in points()]
+    a, b = build(points()), build(swapped, names=JOINTS[::-1])
+    assert np.array_equal(a.coefficients, b.coefficients)
+
+
+def test_points_already_due_are_left_out() -> None:
+    later = build(points("qv"), delay=-1.0)
+    assert later.duration == pytest.approx(2.0)
+    assert np.allclose(later.sample(0.0), (*HERE[:2], later.sample(0.0).a_d))
+    assert np.allclose(later.sample(0.7).q_d, Q[1])
+    assert build(points(), delay=2.0).duration == pytest.approx(5.0)
+
+
+def test_a_single_point_due_at_once_is_taken_when_near() -> None:
+    near = TrajectoryPoint(HERE.q_d + 0.01)
+    assert np.allclose(build([near]).final, HERE.q_d + 0.01)
+    with pytest.raises(TrajectoryError, match=r"point 0, joint 'elbow'.*due at once"):
+        build([TrajectoryPoint(HERE.q_d + [0.0, 0.2])])
+
+
+def test_first_point_at_time_zero_may_be_here_only() -> None:
+    pts = points("q", times=(0.0, 1.7, 3.0), q=np.vstack((HERE.q_d, Q[1:])))
+    assert np.allclose(build(pts).sample(0.0), (*HERE[:2], build(pts).sample(0.0).a_d))
+    with pytest.raises(TrajectoryError, match="point 0, joint 'shoulder'"):
+        build(points("q", times=(0.0, 1.7, 3.0)))
+
+
+def test_the_arm_may_come_in_from_outside_its_limits() -> None:
+    outside = DesiredState.at_rest(np.array([2.05, 0.0]))
+    assert build(points("q"), start=outside).duration == 3.0
+
+
+def test_resumed_leads_into_the_rest() -> None:
+    trajectory = build(points("qv"))
+    start = DesiredState.at_rest(trajectory.sample(0.5).q_d)
+    rest = trajectory.resumed(0.5, start, LIMITS)
+    assert np.allclose(rest.sample(0.0), start)
+    shift = rest.duration - trajectory.duration
+    t = np.linspace(0.95, 2.99, 50)
+    assert np.allclose(sampled(rest, t + shift), sampled(trajectory, t))
+    fast = [np.abs(rest.sample(x).v_d) for x in np.linspace(0, rest.duration, 500)]
+    assert np.all(np.max(fast, axis=0) <= LIMITS.velocity_limit * 1.01)
+    near_end = trajectory.resumed(2.95, start, LIMITS)
+    assert np.array_equal(near_end.final, Q[2])
+
+
+def refused(i: int, **change) -> list[TrajectoryPoint]:
+    pts = points("qv")
+    pts[i] = pts[i]._replace(**change)
+    return pts
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("pts", "options", "message"),
+    [
+        ([], {}, "no points"),
+        (points(), {"names": ("shoulder", "elbw")}, "no joint 'elbw'; joints are shoulder, elbow"),
+        (points(), {"names": ("shoulder",)}, "joint 'elbow' is missing"),
+        (points(), {"names": ("elbow", "shoulder", "elbow")}, "'elbow' is named twice"),
+        (refused(1, positions=(0.0,)), {}, "point 1 has 1 positions but .* 2 joints"),
+        (refused(1, positions=()), {}, "point 1 has 0 positions"),
+        (refused(2, velocities=(0.0, 0.0, 0.0)), {}, "point 2 has 3 velocities"),
+        (refused(0, accelerations=(0.0,)), {}, "point 0 has 1 accelerations"),
+        (refused(0, velocities=(), accelerations=(0, 0)), {}, "accelerations but no velocities"),
+        (refused(1, positions=(0.0, NAN)), {}, "point 1, joint 'elbow': positions hold nan"),
+        (refused(1, velocities=(np.inf, 0)), {}, "point 1, joint 'shoulder': velocities hold inf"),
+        (refused(0, time_from_start=NAN), {}, "point 0: time_from_start is nan"),
+        (refused(0, time_from_start=-0.1), {}, "point 0: time_from_start is -0.1"),
+        (refused(1, time_from_start=0.9), {}, "point 1: time_from_start is 0.9 s, not after"),
+        (points(), {"delay": -3.5}, "point 2: the trajectory ended 0.5 s ago"),
+        (points(), {"delay": NAN}, "give a finite time"),
+        (refused(2, velocities=(0.0, 0.1)), {}, "point 2, joint 'elbow': the last velocity is 0.1"),
+        (refused(1, positions=(0.0, 2.1)), {}, "point 1, joint 'elbow': position 2.1 .* -2 to 2"),
+        (refused(1, velocities=(0.0, 1.5)), {}, "point 1, joint 'elbow': velocity 1.5 .* limit 1"),
+        # 0.8 rad in 0.6 s asks the clamped spline for more than 1 rad/s though no point does.
+        (
+            points("qv", times=(0.9, 1.5, 3.0), q=np.array([[0.4, -0.5], [0.9, 0.3], [0.2, 0.1]])),
+            {},
+            "from point 0 to point 1, joint 'elbow': it would reach a speed of .* limit is 1",
+        ),
+        (points(times=(0.01, 1.7, 3.0)), {}, "from here to point 0, joint 'shoulder'.*speed"),
+        # The spline swings out past a point at the limit that it must leave with speed.
+        (refused(0, positions=(1.99, -0.5), velocities=(2.0, 0.0)), {}, "spline passes"),
+    ],
+)
+def test_refusals_say_where_and_why(pts, options, message: str) -> None:
+    with pytest.raises(TrajectoryError, match=message):
+        build(pts, **options)
