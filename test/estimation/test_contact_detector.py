@@ -294,7 +294,8 @@ def test_isolation_names_the_link_and_its_force(model, link, named):
         if result.force is not None:
             forces += 1
             np.testing.assert_allclose(result.force, force, atol=1e-6)
-    assert forces > 0
+    # The elbow moves on a sphere about the shoulder: along its radius no joint feels a force.
+    assert forces == 0 if link == "panda_link4" else forces > 0
 
 
 def test_force_without_leverage_is_not_observable(model):
