@@ -92,7 +92,8 @@ class Bag:
         except Exception as error:
             reason = (str(error).splitlines() or [""])[0].rstrip(".") or type(error).__name__
             raise RecordingError(
-                f"{self.path} cannot be read as a rosbag2 recording: {reason}"
+                f"{self.path} cannot be read as a rosbag2 recording, it may be damaged or cut "
+                f"short: {reason}"
             ) from error
 
 

@@ -1,0 +1,158 @@
+"""The command ``rbd-control``: its sub-commands and their arguments.
+
+Exit codes: 0 it ran, 2 the input was bad (one line on stderr says how), 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rbd_control import __version__
+from rbd_control.errors import RbdControlError
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one sub-command; its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character is no reason to fail.
+        getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
+    arguments = _parser().parse_args(argv)
+    try:
+        code: int = arguments.run(arguments)
+    except RbdControlError as error:
+        return _refuse(str(error))
+    except OSError as error:
+        return _refuse(str(error))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="rbd-control",
+        description="Contact detection without force sensors and passive control of robot arms.",
+    )
+    parser.add_argument("--version", action="version", version=f"rbd-control {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_demo(commands)
+    _add_replay(commands)
+    return parser
+
+
+def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    demo = commands.add_parser(
+        "demo",
+        help="simulated arm, controller and detector over ROS 2",
+        description="Arm, controller and detector as ROS 2 nodes: a trajectory, pushes and a "
+        "collision, each contact scored against the truth.",
+    )
+    demo.add_argument(
+        "--duration", type=_seconds, default=20.0, metavar="S", help="length [s] (default 20)"
+    )
+    demo.add_argument("--report", type=Path, metavar="DIR", help="folder for the picture")
+    demo.add_argument("--json", type=Path, metavar="FILE", help="write the outcome as JSON")
+    demo.set_defaults(run=_run_demo)
+
+
+def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    replay = commands.add_parser(
+        "replay",
+        help="a recording through the contact detector",
+        description="Joint states of a recording through the detector that the node runs.",
+    )
+    replay.add_argument(
+        "recording", type=Path, metavar="RECORDING", help="rosbag2 folder, .db3, .mcap or .csv"
+    )
+    replay.add_argument(
+        "--urdf", required=True, metavar="FILE", help="the robot; 'arm7' for the one shipped"
+    )
+    replay.add_argument(
+        "--config",
+        type=Path,
+        metavar="YAML",
+        help="parameter file of the node, section contact_detector",
+    )
+    replay.add_argument(
+        "--topic", default="/joint_states", help="joint states in the recording (/joint_states)"
+    )
+    replay.add_argument(
+        "--lock",
+        type=_position,
+        action="append",
+        default=[],
+        metavar="JOINT=POSITION",
+        help="hold a joint that the recording does not move; may be repeated",
+    )
+    replay.add_argument(
+        "--joints",
+        type=lambda text: text.split(","),
+        metavar="A,B,...",
+        help="the recording's names of the model's joints, in the model's order",
+    )
+    replay.add_argument(
+        "--report", type=Path, metavar="DIR", help="folder for report.json and residual.png"
+    )
+    replay.add_argument("--json", type=Path, metavar="FILE", help="write the outcome as JSON")
+    replay.set_defaults(run=_run_replay)
+
+
+def _run_replay(arguments: argparse.Namespace) -> int:
+    # Numba and the rest take seconds to import, which --help need not wait for.
+    from rbd_control.cli.replay import run_replay
+
+    return run_replay(arguments)
+
+
+def _run_demo(arguments: argparse.Namespace) -> int:
+    try:
+        from rbd_control.nodes.demo import run_demo
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] == "rbd_control":
+            raise
+        return _refuse(
+            f"the demo needs ROS 2, and {error.name} is not installed: "
+            "source a ROS 2 installation, or pip install 'rbd_control[ros]'"
+        )
+    code: int = run_demo(arguments.duration, arguments.report, arguments.json)
+    return code
+
+
+def _refuse(message: str) -> int:
+    print(f"rbd-control: {' '.join(message.split())}", file=sys.stderr)
+    return BAD_INPUT
+
+
+def _seconds(text: str) -> float:
+    value = _finite(text)
+    if value <= 0.0:
+        raise argparse.ArgumentTypeError(f"{text} s; give a duration above 0")
+    return value
+
+
+def _position(text: str) -> tuple[str, float]:
+    joint, equals, position = text.rpartition("=")
+    if not equals or not joint:
+        raise argparse.ArgumentTypeError(f"{text!r}; give JOINT=POSITION")
+    return joint, _finite(position)
+
+
+def _finite(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is no finite number")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

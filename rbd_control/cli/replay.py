@@ -1,0 +1,102 @@
+"""``rbd-control replay``: a recording through the detector, from the command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+
+from rbd_control.dynamics import Model
+from rbd_control.errors import InputError
+from rbd_control.estimation import DetectorParameters
+from rbd_control.node_parameters import NODE_PARAMETERS
+from rbd_control.parameters import read_parameter_file
+from rbd_control.playback.recording import read_recording
+from rbd_control.playback.replay import replay
+from rbd_control.playback.report import print_result, write_json, write_report
+from rbd_control.simulation import arm7_urdf
+
+_NODE = "contact_detector"
+_NOT_THE_LAW = (*NODE_PARAMETERS, "use_sim_time")
+_WIDTH = 120
+
+
+def run_replay(arguments: argparse.Namespace) -> int:
+    """Read, replay, print and write; 0.
+
+    Raises:
+        RbdControlError: for bad input, in one sentence.
+        OSError: when the outcome cannot be written.
+    """
+    recording = read_recording(arguments.recording, arguments.topic)
+    model, parameters = _configured(arguments.urdf, arguments.config, dict(arguments.lock))
+    with _progress(recording.count) as progress:
+        result = replay(recording, model, parameters, joints=arguments.joints, progress=progress)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_WIDTH)
+    print_result(result, console)
+    if arguments.json:
+        write_json(result, arguments.json)
+    if arguments.report:
+        write_report(result, arguments.report)
+        console.print(f"report in {arguments.report}", markup=False)
+    return 0
+
+
+def _configured(
+    urdf: str, config: Path | None, locked: dict[str, float]
+) -> tuple[Model, DetectorParameters]:
+    """The model and the detector's parameters, as the node would make them of the same file."""
+    source = arm7_urdf() if urdf == "arm7" else urdf
+    model = Model.from_urdf(source, locked=locked)
+    if config is None:
+        return model, DetectorParameters()
+    values = read_parameter_file(config, _NODE)
+    parameters = DetectorParameters.from_mapping(
+        {name: value for name, value in values.items() if name not in _NOT_THE_LAW}
+    )
+    joints = values.get("joints") or model.joint_names
+    if isinstance(joints, str) or len(set(joints)) != len(joints):
+        raise InputError(f"joints in {config}: {joints!r} is no list of different joints")
+    for joint in joints:
+        if joint not in model.joint_names:
+            raise InputError(
+                f"joints in {config}: no movable joint {joint!r}; "
+                f"joints are {', '.join(model.joint_names)}"
+            )
+    others = {name: 0.0 for name in model.joint_names if name not in joints}
+    if others:
+        model = Model.from_urdf(source, locked={**locked, **others})
+    return model, _in_model_order(parameters, joints, model)
+
+
+def _in_model_order(
+    parameters: DetectorParameters, joints: Sequence[str], model: Model
+) -> DetectorParameters:
+    """Per-joint values that follow ``joints`` in the order of the model."""
+    order = [list(joints).index(name) for name in model.joint_names]
+    changes: dict[str, Any] = {}
+    for item in fields(parameters):
+        values = getattr(parameters, item.name)
+        if item.metadata["per_joint"] and len(values) == len(order):
+            changes[item.name] = tuple(values[i] for i in order)
+    return replace(parameters, **changes)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], None] | None]:
+    """A progress bar on stderr, if somebody is there to see it."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task("replay", total=total)
+        yield lambda done: bar.update(task, completed=done)

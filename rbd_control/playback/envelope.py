@@ -1,0 +1,50 @@
+"""Long series for pictures: lowest and highest value per bin of time, in bounded memory."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Envelope:
+    """Minimum and maximum per bin of ``channels`` series that share their times.
+
+    Bins begin narrow; whenever the series outgrows them, neighbours are merged and the width
+    doubles. NaN is left out of a bin; a bin that saw nothing but NaN stays NaN.
+    """
+
+    def __init__(self, channels: int, bins: int = 2000, width: float = 1e-3) -> None:
+        if bins % 2:
+            raise ValueError(f"bins is {bins}; neighbours are merged, so give an even number")
+        self._width = width
+        self._lower = np.full((bins, channels), np.nan)
+        self._upper = np.full((bins, channels), np.nan)
+        self._seen = np.zeros(bins, dtype=bool)
+
+    def add(self, times: Array, values: Array) -> None:
+        """Take ``values`` (m, channels) at ``times`` (m,) [s], none of them negative."""
+        if not times.size:
+            return
+        while times.max() >= self._width * len(self._seen):
+            self._fold()
+        bins = (times / self._width).astype(np.intp)
+        np.fmin.at(self._lower, bins, values)
+        np.fmax.at(self._upper, bins, values)
+        self._seen[bins] = True
+
+    def series(self) -> tuple[Array, Array, Array]:
+        """``(times, lower, upper)`` of the bins that were filled: (k,), (k, channels) twice."""
+        filled = np.flatnonzero(self._seen)
+        times = np.asarray((filled + 0.5) * self._width, dtype=np.float64)
+        return times, self._lower[filled], self._upper[filled]
+
+    def _fold(self) -> None:
+        half = len(self._seen) // 2
+        self._lower[:half] = np.fmin(self._lower[0::2], self._lower[1::2])
+        self._upper[:half] = np.fmax(self._upper[0::2], self._upper[1::2])
+        self._seen[:half] = self._seen[0::2] | self._seen[1::2]
+        self._lower[half:] = self._upper[half:] = np.nan
+        self._seen[half:] = False
+        self._width *= 2.0

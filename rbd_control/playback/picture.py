@@ -1,0 +1,88 @@
+"""The picture of a replay: contact above, one residual per joint below it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rbd_control.playback.replay import JointResidual, ReplayResult
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_FOUND, _TRUE, _RESIDUAL, _NO_VERDICT = "tab:orange", "tab:green", "tab:blue", "0.6"
+
+
+def draw_residuals(result: ReplayResult, path: Path) -> None:
+    """Write a PNG: truth, events and lack of verdict; each residual with its threshold."""
+    # Takes longer to import than a replay of some seconds takes.
+    from matplotlib.figure import Figure
+
+    n = len(result.joints)
+    figure = Figure(figsize=(11.0, 1.6 + 1.2 * n), layout="constrained")
+    axes = figure.subplots(n + 1, 1, sharex=True, squeeze=False, height_ratios=[0.6, *[1.0] * n])[
+        :, 0
+    ]
+    figure.suptitle(
+        f"{Path(result.recording).name}: residual (external joint torque), {result.rate:.0f} Hz"
+    )
+    _draw_contacts(axes[0], result)
+    for i, residual in enumerate(result.residuals):
+        _draw_joint(axes[1 + i], result, i, residual)
+    handles, labels = axes[1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower right", ncols=3, fontsize=8)
+    axes[-1].set_xlabel("time since the first sample [s]")
+    axes[-1].set_xlim(0.0, max(result.duration, 1e-3))
+    figure.savefig(path, dpi=110)
+
+
+def _draw_contacts(axes: Axes, result: ReplayResult) -> None:
+    rows = [("no verdict", _NO_VERDICT, _no_verdict(result))]
+    events = [
+        (event.detected, result.duration if event.release is None else event.release)
+        for event in result.events
+    ]
+    rows.insert(0, ("detected", _FOUND, events))
+    if result.score is not None:
+        contacts = [
+            (contact.start, result.duration if contact.end is None else contact.end)
+            for contact in result.score.contacts
+        ]
+        rows.insert(0, ("true contact", _TRUE, contacts))
+    for row, (_, colour, spans) in enumerate(rows):
+        axes.broken_barh(
+            [(start, end - start) for start, end in spans], (row - 0.35, 0.7), color=colour
+        )
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_yticks(range(len(rows)), [name for name, _, _ in rows], fontsize=8)
+    axes.tick_params(axis="y", length=0)
+
+
+def _draw_joint(axes: Axes, result: ReplayResult, i: int, residual: JointResidual) -> None:
+    for event in result.events:
+        end = result.duration if event.release is None else event.release
+        axes.axvspan(event.detected, end, color=_FOUND, alpha=0.15, linewidth=0)
+    axes.axhspan(-residual.threshold, residual.threshold, color="0.93", zorder=0, label="threshold")
+    for limit in (-residual.threshold, residual.threshold):
+        axes.axhline(limit, color="0.6", linewidth=0.8, linestyle="--")
+    if result.true_torque_series is not None:
+        times, lower, upper = result.true_torque_series.series()
+        axes.plot(times, (lower + upper)[:, i] / 2, color=_TRUE, linewidth=1.0, label="true")
+    times, lower, upper = result.residual_series.series()
+    axes.fill_between(times, lower[:, i], upper[:, i], color=_RESIDUAL, alpha=0.4, linewidth=0)
+    axes.plot(times, (lower + upper)[:, i] / 2, color=_RESIDUAL, linewidth=0.8, label="residual")
+    axes.set_ylabel(f"{residual.joint}\n[N·m]", fontsize=8)
+    axes.tick_params(labelsize=8)
+    axes.margins(y=0.1)
+
+
+def _no_verdict(result: ReplayResult) -> list[tuple[float, float]]:
+    """Spans of the bins in which no sample had a verdict."""
+    times, lower, _ = result.residual_series.series()
+    without = np.isnan(lower).any(1)
+    edges = np.diff(np.concatenate(([0], without.astype(int), [0])))
+    begins, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    times = np.append(times, result.duration)
+    return [(float(times[b]), float(times[e])) for b, e in zip(begins, ends, strict=True)]

@@ -1,0 +1,361 @@
+"""A recording through the same detector as the node, and what is to be said of the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from math import isnan, nan, nextafter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics import Model
+from rbd_control.errors import RecordingError
+from rbd_control.estimation import ContactDetector, ContactEvent, DetectorParameters
+from rbd_control.joint_states import DROPS, REMARKS, JointSample, JointStateIntake
+from rbd_control.playback.effort_check import EffortCheck, EffortFit
+from rbd_control.playback.envelope import Envelope
+from rbd_control.playback.joint_matching import match_joints
+from rbd_control.playback.recording import Recording
+from rbd_control.playback.truth import GRACE, Score, score
+
+Array = NDArray[np.float64]
+
+OFTEN = 0.2
+"""A residual above its threshold for this part of the time is hardly contact."""
+
+_BLOCK = 512
+
+
+@dataclass(frozen=True)
+class JointResidual:
+    """The residual of one joint over the valid samples [N·m or N]; NaN when there are none.
+
+    ``over_fraction`` is the part of them above ``threshold``, contacts the truth tells of apart.
+    """
+
+    joint: str
+    threshold: float
+    largest: float
+    rms: float
+    mean: float
+    over_fraction: float
+
+
+@dataclass(frozen=True)
+class ReplayResult:
+    """What a replay found. All times [s] count from the recording's first sample.
+
+    ``samples`` were usable, ``rate`` [1/s] is the inverse of their median distance; ``counts``
+    are those of :class:`~rbd_control.joint_states.JointStateIntake`; ``invalid`` says for how
+    long [s] the detector was without a verdict, and why. ``score`` is None without truth.
+    ``warnings`` say what makes the outcome doubtful, ``notes`` what else one should know.
+    ``residual_series`` and, where recorded, ``true_torque_series`` are for the picture.
+    """
+
+    recording: str
+    joints: tuple[str, ...]
+    samples: int
+    duration: float
+    rate: float
+    gaps: int
+    largest_gap: float
+    counts: dict[str, int]
+    valid_fraction: float
+    invalid: dict[str, float]
+    events: tuple[ContactEvent, ...]
+    residuals: tuple[JointResidual, ...]
+    efforts: tuple[EffortFit, ...]
+    score: Score | None
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    residual_series: Envelope = field(repr=False)
+    true_torque_series: Envelope | None = field(repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values that ``json`` can write; what is not known is None."""
+        return {
+            "recording": self.recording,
+            "samples": self.samples,
+            "duration": self.duration,
+            "valid_fraction": self.valid_fraction,
+            "warnings": list(self.warnings),
+            "notes": list(self.notes),
+            "events": [_event_json(event) for event in self.events],
+            "residual_max": {r.joint: _known(r.largest) for r in self.residuals},
+            "residual_rms": {r.joint: _known(r.rms) for r in self.residuals},
+            "residual_over_threshold": {r.joint: _known(r.over_fraction) for r in self.residuals},
+            "threshold": {r.joint: r.threshold for r in self.residuals},
+            "effort_over_gravity": {fit.joint: _known(fit.ratio) for fit in self.efforts},
+            "rate": _known(self.rate),
+            "gaps": self.gaps,
+            "largest_gap": self.largest_gap,
+            "counts": dict(self.counts),
+            "invalid": dict(self.invalid),
+            "truth": self.score.to_json() if self.score else None,
+        }
+
+
+def replay(
+    recording: Recording,
+    model: Model,
+    parameters: DetectorParameters,
+    *,
+    joints: Sequence[str] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> ReplayResult:
+    """Run the detector over a recording.
+
+    Args:
+        recording: what :func:`~rbd_control.playback.recording.read_recording` returned.
+        model: the robot; the recording may move other joints besides.
+        parameters: those of the detector, per-joint values in the model's order.
+        joints: what the recording calls the model's joints, in the model's order; by default
+            the same, or the same but for one prefix.
+        progress: called now and then with the number of messages read.
+
+    Raises:
+        RecordingError: when the recording lacks joints of the model, holds no usable sample, or
+            turns out damaged on the way.
+        ParameterError: when the parameters do not fit the model.
+    """
+    names, notes = match_joints(model.joint_names, recording.joint_names, joints)
+    if parameters == DetectorParameters():
+        notes.append("thresholds and friction are the defaults, calibrated for no robot")
+    intake = JointStateIntake(names)
+    run = _Run(model, parameters, recording)
+    for sample in recording.samples(intake):
+        if run.add(sample) and progress:
+            progress(_messages(intake))
+    run.flush()
+    if progress:
+        progress(_messages(intake))
+    if not intake.counts["accepted"]:
+        raise RecordingError(
+            f"none of the {recording.count} messages in {recording.path} can be used: "
+            f"{_listed({reason: intake.counts[reason] for reason in DROPS})}"
+        )
+    return run.result(intake, names, notes)
+
+
+class _Run:
+    """The detector and everything that is gathered beside it, block by block."""
+
+    def __init__(self, model: Model, parameters: DetectorParameters, recording: Recording) -> None:
+        n = model.nv
+        self._model, self._parameters, self._recording = model, parameters, recording
+        self._detector = ContactDetector(model, parameters)
+        self._threshold = parameters.for_joints("contact_threshold", n)
+        self._efforts = EffortCheck(model)
+        self._series = Envelope(n)
+        self._times = np.empty(_BLOCK)
+        self._q, self._tau, self._residual = (np.empty((_BLOCK, n)) for _ in range(3))
+        self._fill = 0
+        self._start = self._last = nan
+        self._medians: list[float] = []
+        self._valid = 0
+        self._free = 0
+        self._invalid: dict[str, float] = {}
+        self._events: dict[int, ContactEvent] = {}
+        self._largest = np.zeros(n)
+        self._sum = np.zeros(n)
+        self._squares = np.zeros(n)
+        self._over = np.zeros(n)
+
+    def add(self, sample: JointSample) -> bool:
+        """Take one sample; True when that completed a block."""
+        if isnan(self._start):
+            self._start = self._last = sample.stamp
+        detection = self._detector.update(sample.stamp, sample.q, sample.v, sample.tau)
+        k = self._fill
+        self._times[k] = sample.stamp - self._start
+        self._q[k] = sample.q
+        self._tau[k] = np.nan if sample.tau is None else sample.tau
+        if detection.valid:
+            self._residual[k] = detection.residual
+        else:
+            self._residual[k] = np.nan
+            step = sample.stamp - self._last
+            self._invalid[detection.reason] = self._invalid.get(detection.reason, 0.0) + step
+        self._last = sample.stamp
+        if detection.event is not None:
+            self._note(detection.event, detection.event.release)
+        self._fill += 1
+        if self._fill < _BLOCK:
+            return False
+        self.flush()
+        return True
+
+    def flush(self) -> None:
+        """Take the samples gathered since the last block into account."""
+        times, residual = self._times[: self._fill], self._residual[: self._fill]
+        if self._fill > 1:
+            self._medians.append(float(np.median(np.diff(times))))
+        self._efforts.add(times, self._q[: self._fill], self._tau[: self._fill])
+        self._series.add(times, residual)
+        valid = np.isfinite(residual).all(1)
+        absolute = np.abs(residual[valid])
+        if absolute.size:
+            self._largest = np.maximum(self._largest, absolute.max(0))
+            self._sum += residual[valid].sum(0)
+            self._squares += (absolute * absolute).sum(0)
+            free = ~self._in_contact(times[valid])
+            self._over += (absolute[free] > self._threshold).sum(0)
+            self._free += int(free.sum())
+        self._valid += int(valid.sum())
+        self._fill = 0
+
+    def result(
+        self, intake: JointStateIntake, names: tuple[str, ...], notes: list[str]
+    ) -> ReplayResult:
+        """Everything that was found."""
+        self._finish()
+        samples = intake.counts["accepted"]
+        duration = self._last - self._start
+        events = tuple(self._events.values())
+        residuals = self._residuals()
+        efforts = self._efforts.fits()
+        rate = 1.0 / float(np.median(self._medians)) if self._medians else nan
+        contacts = self._true_contacts()
+        warnings = _warnings(self._parameters, intake, samples, self._valid, residuals, efforts)
+        return ReplayResult(
+            recording=str(self._recording.path),
+            joints=self._model.joint_names,
+            samples=samples,
+            duration=duration,
+            rate=rate,
+            gaps=intake.gaps,
+            largest_gap=intake.largest_gap,
+            counts=dict(intake.counts),
+            valid_fraction=self._valid / samples,
+            invalid=self._invalid,
+            events=events,
+            residuals=residuals,
+            efforts=efforts,
+            score=None if contacts is None else score(contacts, events, duration),
+            warnings=tuple(warnings),
+            notes=tuple(notes),
+            residual_series=self._series,
+            true_torque_series=self._true_torques(names),
+        )
+
+    def _note(self, event: ContactEvent, release: float | None) -> None:
+        self._events[event.id] = replace(
+            event,
+            onset=event.onset - self._start,
+            detected=event.detected - self._start,
+            release=None if release is None else release - self._start,
+        )
+
+    def _finish(self) -> None:
+        """Get the level and peak of a contact that lasts to the end."""
+        # Without effort the detector closes what is open, which is no release.
+        after = nextafter(self._last, np.inf)
+        event = self._detector.update(after, self._q[0], None, None).event
+        if event is not None:
+            self._note(event, None)
+
+    def _true_contacts(self) -> list[tuple[float, float | None]] | None:
+        contacts = self._recording.true_contacts
+        if contacts is None:
+            return None
+        return [
+            (start - self._start, None if end is None else end - self._start)
+            for start, end in contacts
+        ]
+
+    def _in_contact(self, times: Array) -> NDArray[np.bool_]:
+        touched = np.zeros(times.shape, dtype=bool)
+        for start, end in self._true_contacts() or ():
+            touched |= (times >= start) & (times <= (np.inf if end is None else end + GRACE))
+        return touched
+
+    def _residuals(self) -> tuple[JointResidual, ...]:
+        n, free = self._valid or np.nan, self._free or np.nan
+        columns = (
+            self._threshold,
+            self._largest + 0.0 * n,
+            np.sqrt(self._squares / n),
+            self._sum / n,
+            self._over / free,
+        )
+        return tuple(
+            JointResidual(joint, *(float(column[i]) for column in columns))
+            for i, joint in enumerate(self._model.joint_names)
+        )
+
+    def _true_torques(self, names: tuple[str, ...]) -> Envelope | None:
+        envelope = None
+        for message in self._recording.true_torques():
+            time = (message.stamp or message.receipt) - self._start
+            torque = dict(zip(message.name, np.asarray(message.effort), strict=False))
+            if time < 0.0 or not all(name in torque for name in names):
+                continue
+            envelope = envelope or Envelope(len(names))
+            envelope.add(np.array([time]), np.array([[torque[name] for name in names]]))
+        return envelope
+
+
+def _warnings(
+    parameters: DetectorParameters,
+    intake: JointStateIntake,
+    samples: int,
+    valid: int,
+    residuals: Sequence[JointResidual],
+    efforts: Sequence[EffortFit],
+) -> list[str]:
+    """What makes the outcome doubtful, the worst first."""
+    said = [fit.complaint for fit in efforts if fit.complaint]
+    often = [residual for residual in residuals if residual.over_fraction > OFTEN]
+    if often:
+        cause = "friction (none is set)" if parameters.friction_model == "none" else "friction"
+        listed = ", ".join(f"{r.joint} {r.over_fraction:.0%} (mean {r.mean:+.2g})" for r in often)
+        said.append(
+            f"the residual is above its threshold for too much of the time, {listed}: unless there "
+            f"was contact for so long, {cause}, payload, model or thresholds do not fit"
+        )
+    if said:
+        said.insert(0, "do not trust the events: the residual is not external torque alone")
+    if not valid:
+        said.insert(0, "no verdict at any time")
+    for remark, meaning in zip(
+        REMARKS,
+        (
+            "had no usable stamp and were timed by their receipt",
+            "lack velocity: no verdict there",
+            "lack effort: no verdict there",
+        ),
+        strict=True,
+    ):
+        if intake.counts[remark]:
+            said.append(f"{intake.counts[remark]} of {samples} samples {meaning}")
+    dropped = {reason: intake.counts[reason] for reason in DROPS if intake.counts[reason]}
+    if dropped:
+        said.append(f"messages dropped: {_listed(dropped)}")
+    return said
+
+
+def _messages(intake: JointStateIntake) -> int:
+    return sum(intake.counts[key] for key in ("accepted", *DROPS))
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} x {reason}" for reason, count in counts.items() if count)
+
+
+def _known(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _event_json(event: ContactEvent) -> dict[str, Any]:
+    return {
+        "onset": event.onset,
+        "detected": event.detected,
+        "release": event.release,
+        "level": event.level,
+        "joint": event.joint,
+        "link": event.link,
+        "peak_torque": event.peak_torque,
+        "force": None if event.force is None else [float(x) for x in event.force],
+    }
