@@ -1,10 +1,11 @@
 """The contact detector beside a robot that runs already and publishes its joint states."""
 
-from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument
+from __future__ import annotations
+
+from launch import LaunchContext, LaunchDescription
+from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
-from launch_ros.parameter_descriptions import ParameterValue
 from launch_ros.substitutions import FindPackageShare
 
 
@@ -17,7 +18,8 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument(
                 "urdf",
                 default_value="",
-                description="path of the robot's URDF; empty: the topic robot_description",
+                description="path of the robot's URDF; empty: what params_file says, else the "
+                "topic robot_description",
             ),
             DeclareLaunchArgument(
                 "params_file",
@@ -36,24 +38,29 @@ def generate_launch_description() -> LaunchDescription:
                 "use_sim_time",
                 default_value="false",
                 choices=["true", "false"],
-                description="take the time from /clock",
+                description="true: take the time from /clock",
             ),
-            Node(
-                package="rbd_control",
-                executable="contact_detector",
-                name="contact_detector",
-                namespace=LaunchConfiguration("namespace"),
-                parameters=[
-                    LaunchConfiguration("params_file"),
-                    {
-                        "urdf": ParameterValue(LaunchConfiguration("urdf"), value_type=str),
-                        "use_sim_time": ParameterValue(
-                            LaunchConfiguration("use_sim_time"), value_type=bool
-                        ),
-                    },
-                ],
-                remappings=[("joint_states", LaunchConfiguration("joint_states"))],
-                output="screen",
-            ),
+            OpaqueFunction(function=detector),
         ]
     )
+
+
+def detector(context: LaunchContext) -> list[Node]:
+    """The node, with those parameters over the file's that were really given."""
+    given: dict[str, str | bool] = {}
+    urdf = LaunchConfiguration("urdf").perform(context)
+    if urdf:
+        given["urdf"] = urdf
+    if LaunchConfiguration("use_sim_time").perform(context) == "true":
+        given["use_sim_time"] = True
+    return [
+        Node(
+            package="rbd_control",
+            executable="contact_detector",
+            name="contact_detector",
+            namespace=LaunchConfiguration("namespace"),
+            parameters=[LaunchConfiguration("params_file"), *([given] if given else [])],
+            remappings=[("joint_states", LaunchConfiguration("joint_states"))],
+            output="screen",
+        )
+    ]
