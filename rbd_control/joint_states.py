@@ -150,7 +150,7 @@ class JointStateIntake:
         if not _finite(q):
             return self._drop("not finite")
 
-        time = self._time(stamp, receipt)
+        time = self._time(float(stamp), float(receipt))
         if isinstance(time, str):
             return self._drop(time)
         self._measure(time)

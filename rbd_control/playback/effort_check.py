@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isnan, nan, sqrt
+from math import nan, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,11 +40,11 @@ class EffortFit:
     def complaint(self) -> str:
         """What is wrong with the effort of this joint; empty when it fits or cannot be told.
 
-        Told only when what is off, ``(ratio - 1) * gravity``, is more than the remainder, which
-        holds friction, inertia and contact.
+        Told only when what is off, ``(ratio - 1) * gravity``, is more than twice the remainder,
+        which holds friction, inertia and contact.
         """
         off = abs(self.ratio - 1.0) * self.gravity
-        if isnan(self.ratio) or FITTING[0] <= self.ratio <= FITTING[1] or off <= self.remainder:
+        if FITTING[0] <= self.ratio <= FITTING[1] or not off > 2.0 * self.remainder:
             return ""
         if self.ratio < -0.5 and self.correlation < -0.5:
             guess = "its sign looks reversed"

@@ -192,6 +192,8 @@ class _Run:
         times, residual = self._times[: self._fill], self._residual[: self._fill]
         if self._fill > 1:
             self._medians.append(float(np.median(np.diff(times))))
+        touched = self._in_contact(times)
+        self._tau[: self._fill][touched] = np.nan
         self._efforts.add(times, self._q[: self._fill], self._tau[: self._fill])
         self._series.add(times, residual)
         valid = np.isfinite(residual).all(1)
@@ -200,7 +202,7 @@ class _Run:
             self._largest = np.maximum(self._largest, absolute.max(0))
             self._sum += residual[valid].sum(0)
             self._squares += (absolute * absolute).sum(0)
-            free = ~self._in_contact(times[valid])
+            free = ~touched[valid]
             self._over += (absolute[free] > self._threshold).sum(0)
             self._free += int(free.sum())
         self._valid += int(valid.sum())

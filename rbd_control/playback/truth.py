@@ -109,7 +109,7 @@ def score(
     misses = 0
     for i, (start, stop) in enumerate(intervals):
         if i not in found:
-            misses += end - start > JUDGED
+            misses += int(end - start > JUDGED)
             contacts.append(TrueContact(start, stop, None, None, None))
             continue
         k = found[i][0]

@@ -1,0 +1,482 @@
+"""Replay: known external torques come back as events, doubt is said aloud, the command behaves."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from rbd_control.cli.main import main
+from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
+from rbd_control.errors import RecordingError
+from rbd_control.estimation import DetectorParameters
+from rbd_control.joint_states import JointMessage
+from rbd_control.playback.envelope import Envelope
+from rbd_control.playback.joint_matching import match_joints
+from rbd_control.playback.recording import Recording, read_recording
+from rbd_control.playback.replay import replay
+from rbd_control.playback.report import write_report
+from rbd_control.playback.truth import score
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+needs_data = pytest.mark.skipif(
+    not DATA.is_dir(), reason="the recordings in ../shared/data are not here"
+)
+
+JOINTS = ("arm_shoulder", "arm_elbow")
+URDF = """<robot name="two">
+  <link name="base"/>
+  <link name="upper"><inertial><origin xyz="0.3 0 0"/><mass value="4"/>
+    <inertia ixx="0.01" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <link name="lower"><inertial><origin xyz="0.25 0 0"/><mass value="3"/>
+    <inertia ixx="0.01" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="arm_shoulder" type="revolute"><parent link="base"/><child link="upper"/>
+    <axis xyz="0 1 0"/><limit lower="-3" upper="3" effort="100" velocity="3"/></joint>
+  <joint name="arm_elbow" type="revolute"><parent link="upper"/><child link="lower"/>
+    <origin xyz="0.5 0 0"/><axis xyz="0 1 0"/>
+    <limit lower="-3" upper="3" effort="100" velocity="3"/></joint>
+</robot>"""
+MODEL = Model.from_urdf(URDF)
+PARAMETERS = DetectorParameters(contact_threshold=(2.0,), collision_threshold=(20.0,))
+RATE = 200.0
+START = 1000.0
+
+Efforts = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def swing(
+    push: Sequence[tuple[float, float, float]] = (),
+    effort: Efforts = lambda q, tau: tau,
+    duration: float = 4.0,
+) -> list[JointMessage]:
+    """A smooth exact motion; ``push`` adds an external elbow torque from one time to another.
+
+    ``effort`` makes what is recorded of positions and true motor torques.
+    """
+    t = np.arange(round(duration * RATE)) / RATE
+    omega, size, offset = np.array([1.5, 2.5]), np.array([0.5, 0.4]), np.array([-0.3, 0.6])
+    phase = t[:, None] * omega
+    q = offset + size * np.sin(phase)
+    v = size * omega * np.cos(phase)
+    a = -size * omega**2 * np.sin(phase)
+    external = np.zeros_like(q)
+    for begin, end, torque in push:
+        external[(t >= begin) & (t < end), 1] = torque
+    tau = effort(q, inverse_dynamics(MODEL, q, v, a) - external)
+    return [
+        JointMessage(START + t[k], START + t[k], JOINTS, q[k], v[k], tau[k]) for k in range(len(t))
+    ]
+
+
+def recorded(
+    messages: Sequence[JointMessage],
+    contacts: tuple[tuple[float, float | None], ...] | None = None,
+) -> Recording:
+    names = tuple(messages[0].name)
+    return Recording(
+        Path("made"), "/joint_states", names, len(messages), contacts, lambda: iter(messages)
+    )
+
+
+def write_csv(path: Path, messages: Sequence[JointMessage]) -> Path:
+    names = messages[0].name
+    columns = [f"{what}/{joint}" for what in ("position", "velocity", "effort") for joint in names]
+    rows = [",".join(["time", *columns])]
+    for m in messages:
+        values = (m.stamp, *m.position, *m.velocity, *m.effort)  # type: ignore[misc]
+        rows.append(",".join(map(repr, map(float, values))))
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def test_no_contact_no_event_no_residual() -> None:
+    result = replay(recorded(swing()), MODEL, PARAMETERS)
+    assert result.events == ()
+    assert result.warnings == ()
+    # The torque is held over each 5 ms step while the exact motion goes on: about 1 % of the
+    # 30 N·m/s at which it changes.
+    assert max(r.largest for r in result.residuals) < 0.3
+    assert result.samples == 800
+    assert result.duration == pytest.approx(3.995)
+    assert result.rate == pytest.approx(RATE, rel=1e-6)
+    assert result.valid_fraction == pytest.approx(1.0 - 0.1 / 4.0, abs=2 / 800)
+    assert result.invalid == {"settling": pytest.approx(0.1, abs=2 / RATE)}
+
+
+def test_a_push_is_one_event_scored_against_the_truth() -> None:
+    truth = ((START + 1.5, START + 2.0),)
+    messages = swing([(1.5, 2.0, 8.0)])
+    result = replay(recorded(messages, truth), MODEL, PARAMETERS)
+    (event,) = result.events
+    # 2 of 8 N·m at K_O = 50 1/s take 5.8 ms, and a sample is 5 ms.
+    assert 1.5 < event.detected < 1.52
+    assert event.onset == pytest.approx(1.5, abs=0.015)
+    assert event.release is not None
+    assert 2.0 < event.release < 2.3
+    assert event.peak_torque == pytest.approx(8.0, abs=0.3)
+    assert (event.level, event.joint, event.link) == ("contact", "arm_elbow", "lower")
+    assert result.score is not None
+    (contact,) = result.score.contacts
+    assert contact.event == 0
+    assert contact.delay == pytest.approx(event.detected - 1.5)
+    assert (result.score.misses, result.score.false_events) == (0, 0)
+    assert result.residuals[1].over_fraction == 0.0, "true contact is no mismatch"
+
+
+def test_a_contact_that_lasts_to_the_end_has_its_final_level_and_no_release() -> None:
+    result = replay(recorded(swing([(3.0, 3.5, 8.0), (3.5, 9.0, 40.0)])), MODEL, PARAMETERS)
+    (event,) = result.events
+    assert event.release is None
+    assert event.level == "collision"
+    assert event.peak_torque == pytest.approx(40.0, abs=0.5)
+    assert result.to_json()["events"][0]["release"] is None
+
+
+def test_json_is_what_the_contract_says() -> None:
+    result = replay(recorded(swing([(1.5, 2.0, 8.0)]), ((1001.5, 1002.0),)), MODEL, PARAMETERS)
+    content = json.loads(json.dumps(result.to_json(), allow_nan=False))
+    assert {"samples", "duration", "valid_fraction", "events", "residual_max", "truth"} <= set(
+        content
+    )
+    assert set(content["events"][0]) == {
+        "onset", "detected", "release", "level", "joint", "link", "peak_torque", "force"
+    }  # fmt: skip
+    assert list(content["residual_max"]) == list(JOINTS)
+    assert replay(recorded(swing()), MODEL, PARAMETERS).to_json()["truth"] is None
+
+
+@pytest.mark.parametrize("missing", ["velocity", "effort"])
+def test_without_velocity_or_effort_there_is_no_verdict(missing: str) -> None:
+    messages = [m._replace(**{missing: []}) for m in swing([(1.5, 2.0, 8.0)])]
+    result = replay(recorded(messages), MODEL, PARAMETERS)
+    assert result.valid_fraction == 0.0
+    assert result.events == ()
+    assert result.invalid == {f"no {missing}": pytest.approx(result.duration)}
+    assert result.warnings[0] == "no verdict at any time"
+    assert any(f"800 of 800 samples lack {missing}" in w for w in result.warnings)
+    assert result.to_json()["residual_max"] == dict.fromkeys(JOINTS)
+
+
+EFFORTS: dict[str, tuple[Efforts, str]] = {
+    "torque": (lambda q, tau: tau, ""),
+    "current": (lambda q, tau: 0.09 * tau, "0.09.* looks like motor current"),
+    "millinewtons": (lambda q, tau: 1000.0 * tau, "looks like motor current .* another unit"),
+    "reversed": (lambda q, tau: -tau, "sign looks reversed"),
+    "gravity taken off": (
+        lambda q, tau: tau - gravity_torque(MODEL, q),
+        "hardly follows gravity",
+    ),
+    "heavier": (lambda q, tau: 2.0 * tau, "masses, the payload or the unit"),
+}
+
+
+@pytest.mark.parametrize(("effort", "says"), EFFORTS.values(), ids=EFFORTS.keys())
+def test_effort_that_is_no_torque_is_said_first(effort: Efforts, says: str) -> None:
+    result = replay(recorded(swing(effort=effort)), MODEL, PARAMETERS)
+    complaints = [fit.complaint for fit in result.efforts if fit.complaint]
+    if not says:
+        assert complaints == []
+        return
+    assert result.warnings[0].startswith("do not trust the events")
+    for complaint in complaints:
+        assert complaint in result.warnings
+    assert re.search(says, complaints[0])
+
+
+def test_a_collision_is_no_wrong_effort() -> None:
+    """Eight times the gravity torque for half of the time, and not a word about the unit."""
+    messages = swing([(1.0, 3.0, 60.0)])
+    told = replay(recorded(messages, ((START + 1.0, START + 3.0),)), MODEL, PARAMETERS)
+    assert told.warnings == ()
+    untold = replay(recorded(messages), MODEL, PARAMETERS)
+    assert [fit.complaint for fit in untold.efforts] == ["", ""]
+    assert any("arm_elbow 5" in w for w in untold.warnings), "50 % of the time above threshold"
+
+
+def test_a_residual_mostly_above_its_threshold_is_said() -> None:
+    def bias(q: np.ndarray, tau: np.ndarray) -> np.ndarray:
+        return tau + np.array([4.0, 0.0])
+
+    result = replay(recorded(swing(effort=bias)), MODEL, PARAMETERS)
+    (said,) = (w for w in result.warnings if "above its threshold" in w)
+    assert "arm_shoulder 100% (mean -4)" in said or "arm_shoulder 100% (mean -3.9)" in said
+    assert "friction (none is set)" in said
+
+
+def test_gap_is_seen_and_explained() -> None:
+    messages = [m for m in swing() if not START + 2.0 < m.stamp < START + 2.5]
+    result = replay(recorded(messages), MODEL, PARAMETERS)
+    assert result.gaps == 1
+    assert result.largest_gap == pytest.approx(0.5)
+    assert sum(result.invalid.values()) > 0.5
+    assert result.events == ()
+
+
+def test_dropped_messages_are_counted() -> None:
+    messages = swing()
+    messages[10] = messages[10]._replace(position=[np.nan, 0.0])
+    messages[20] = messages[20]._replace(stamp=START)
+    result = replay(recorded(messages), MODEL, PARAMETERS)
+    assert result.samples == 798
+    assert "messages dropped: 1 x not finite, 1 x old stamp" in result.warnings
+
+
+def test_nothing_usable_says_why() -> None:
+    messages = [m._replace(velocity=[0.0]) for m in swing()]
+    with pytest.raises(RecordingError, match="none of the 800 messages .*800 x lengths"):
+        replay(recorded(messages), MODEL, PARAMETERS)
+
+
+def test_progress_counts_messages() -> None:
+    seen: list[int] = []
+    replay(recorded(swing()), MODEL, PARAMETERS, progress=seen.append)
+    assert seen == sorted(seen)
+    assert seen[-1] == 800
+
+
+def test_defaults_are_said_to_be_defaults() -> None:
+    assert "the defaults" in " ".join(replay(recorded(swing()), MODEL, DetectorParameters()).notes)
+    assert replay(recorded(swing()), MODEL, PARAMETERS).notes == ()
+
+
+def test_another_prefix_is_matched_and_said() -> None:
+    renamed = [m._replace(name=("r2_shoulder", "r2_elbow")) for m in swing([(1.5, 2.0, 8.0)])]
+    result = replay(recorded(renamed), MODEL, PARAMETERS)
+    assert "r2_shoulder in the recording is arm_shoulder of the model" in result.notes[0]
+    (event,) = result.events
+    assert event.joint == "arm_elbow"
+
+
+def test_joint_matching() -> None:
+    model = ("p_1", "p_2")
+    assert match_joints(model, ("x", "p_2", "p_1"))[0] == model
+    assert match_joints(model, ("q_1", "q_2", "grip_1"))[0] == ("q_1", "q_2")
+    assert match_joints(model, ("a", "b"), ["b", "a"])[0] == ("b", "a")
+    with pytest.raises(RecordingError, match="no joint p_2; .* --lock p_2=POSITION"):
+        match_joints(model, ("p_1", "x"))
+    with pytest.raises(RecordingError, match="no joint p_1, p_2"):
+        match_joints(model, ("left_1", "left_2", "right_1", "right_2"))
+    with pytest.raises(RecordingError, match="3 names given for the model's 2"):
+        match_joints(model, ("a", "b", "c"), ["a", "b", "c"])
+
+
+def test_scoring() -> None:
+    """Found, found twice, missed, false, and too close to the end to be held against it."""
+    (event,) = replay(recorded(swing([(1.5, 2.0, 8.0)])), MODEL, PARAMETERS).events
+    events = [replace(event, onset=t - 0.01, detected=t) for t in (0.9, 1.1, 1.4, 2.05, 5.0)]
+    contacts = [(1.0, 1.5), (2.0, 2.01), (3.0, 3.1), (9.97, None)]
+    result = score(contacts, events, 10.0)
+    assert [contact.event for contact in result.contacts] == [1, 3, None, None]
+    assert result.contacts[0].delay == pytest.approx(0.1)
+    assert result.contacts[0].onset_error == pytest.approx(0.09)
+    assert (result.misses, result.false_events, result.repeated_events) == (1, 2, 1)
+
+
+def test_envelope_keeps_extremes_in_bounded_memory() -> None:
+    generator = np.random.default_rng(1)
+    times = np.sort(generator.uniform(0.0, 50.0, 20_000))
+    values = generator.normal(size=(20_000, 2))
+    values[12_345] = (7.0, -9.0)
+    values[:100] = np.nan
+    envelope = Envelope(2, bins=64)
+    for block in np.array_split(np.arange(20_000), 77):
+        envelope.add(times[block], values[block])
+    centres, lower, upper = envelope.series()
+    assert len(centres) <= 64
+    assert np.all(np.diff(centres) > 0.0)
+    np.testing.assert_array_equal(np.nanmin(lower, 0), np.nanmin(values, 0))
+    np.testing.assert_array_equal(np.nanmax(upper, 0), np.nanmax(values, 0))
+    assert abs(centres[np.nanargmax(upper[:, 0])] - times[12_345]) <= np.diff(centres).max()
+
+
+def test_report(tmp_path: Path) -> None:
+    result = replay(recorded(swing([(1.5, 2.0, 8.0)]), ((1001.5, 1002.0),)), MODEL, PARAMETERS)
+    write_report(result, tmp_path / "a" / "b")
+    content = json.loads((tmp_path / "a" / "b" / "report.json").read_text(encoding="utf-8"))
+    assert content == json.loads(json.dumps(result.to_json()))
+    assert (tmp_path / "a" / "b" / "residual.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.fixture
+def urdf(tmp_path: Path) -> str:
+    (tmp_path / "two.urdf").write_text(URDF)
+    return str(tmp_path / "two.urdf")
+
+
+CONFIG = """
+/**:
+  ros__parameters:
+    use_sim_time: false
+contact_detector:
+  ros__parameters:
+    joints: [arm_elbow, arm_shoulder]
+    contact_threshold: [2.0, 3.0]
+    collision_threshold: [20.0]
+"""
+
+
+def test_command(tmp_path: Path, urdf: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The node's own parameter file, whose joints are in another order than the model's."""
+    log = write_csv(tmp_path / "log.csv", swing([(1.5, 2.0, 8.0)]))
+    (tmp_path / "detector.yaml").write_text(CONFIG)
+    report, outcome = tmp_path / "report", tmp_path / "out" / "replay.json"
+    arguments = ["replay", str(log), "--urdf", urdf, "--config", str(tmp_path / "detector.yaml")]
+    assert main([*arguments, "--report", str(report), "--json", str(outcome)]) == 0
+    content = json.loads(outcome.read_text(encoding="utf-8"))
+    assert [event["joint"] for event in content["events"]] == ["arm_elbow"]
+    assert content["threshold"] == {"arm_shoulder": 3.0, "arm_elbow": 2.0}
+    assert (report / "report.json").exists()
+    assert (report / "residual.png").exists()
+    out, err = capsys.readouterr()
+    assert "contacts found" in out
+    assert "arm_elbow" in out
+    assert err == "", "no progress bar where nobody sees it"
+
+
+def test_command_holds_a_joint(
+    tmp_path: Path, urdf: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = [
+        m._replace(name=("arm_shoulder",), position=m.position[:1], velocity=[0.0], effort=[-1.0])
+        for m in swing(duration=0.5)
+    ]  # type: ignore[index]
+    log = write_csv(tmp_path / "log.csv", one)
+    arguments = ["replay", str(log), "--urdf", urdf]
+    assert main(arguments) == 2
+    assert "--lock arm_elbow=POSITION" in capsys.readouterr().err
+    assert main([*arguments, "--lock", "arm_elbow=0.5"]) == 0
+    assert main([*arguments, "--lock", "arm_wrist=0.5"]) == 2
+    assert "arm_wrist" in capsys.readouterr().err
+
+
+BAD = {
+    "no recording": (["nowhere", "--urdf", "{urdf}"], "no recording nowhere"),
+    "no urdf": (["{log}", "--urdf", "nowhere.urdf"], "nowhere.urdf"),
+    "no config": (["{log}", "--urdf", "{urdf}", "--config", "nowhere.yaml"], "nowhere.yaml"),
+    "a config that is none": (["{log}", "--urdf", "{urdf}", "--config", "{log}"], "log.csv"),
+    "unwritable": (["{log}", "--urdf", "{urdf}", "--json", "{log}/x.json"], "log.csv"),
+    "a urdf as recording": (["{urdf}", "--urdf", "{urdf}"], "no recording; give"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "says"), BAD.values(), ids=BAD.keys())
+def test_bad_input_is_one_line_and_exit_code_2(
+    tmp_path: Path,
+    urdf: str,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    says: str,
+) -> None:
+    log = write_csv(tmp_path / "log.csv", swing(duration=0.5))
+    assert main(["replay", *(a.format(log=log, urdf=urdf) for a in arguments)]) == 2
+    err = capsys.readouterr().err
+    assert says in err
+    assert err.startswith("rbd-control: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["replay", "log.csv"],
+        ["replay", "log.csv", "--urdf", "x", "--lock", "elbow"],
+        ["replay", "log.csv", "--urdf", "x", "--lock", "elbow=much"],
+        ["demo", "--duration", "0"],
+        ["demo", "--duration", "nan"],
+    ],
+)
+def test_wrong_usage_is_exit_code_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    assert "usage: rbd-control" in capsys.readouterr().err
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out.startswith("rbd-control 0.")
+
+
+def test_demo_gets_its_arguments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    called: list[object] = []
+    demo = ModuleType("rbd_control.nodes.demo")
+    demo.run_demo = lambda *arguments: called.extend(arguments) or 7  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "rbd_control.nodes.demo", demo)
+    arguments = ["demo", "--duration", "5", "--report", str(tmp_path), "--json", "demo.json"]
+    assert main(arguments) == 7
+    assert called == [5.0, tmp_path, Path("demo.json")]
+
+
+def test_demo_without_ros_says_what_to_install() -> None:
+    program = (
+        "import sys; sys.modules['rclpy'] = None\n"
+        "from rbd_control.cli.main import main\n"
+        "sys.exit(main(['demo']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 2
+    assert "pip install 'rbd_control[ros]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+SIMULATED = DetectorParameters(
+    contact_threshold=(1.0, 1.2, 1.0, 1.0, 0.5, 0.5, 0.5),
+    friction_model="coulomb_viscous",
+    friction_coulomb=(0.6, 0.7, 0.6, 0.6, 0.4, 0.3, 0.3),
+    friction_viscous=(1.0, 1.0, 1.0, 1.0, 0.6, 0.5, 0.5),
+)
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "contacts"),
+    [
+        ("sim_free_1", 0),
+        ("sim_free_2", 0),
+        # It touches again 45 ms before the recording ends.
+        ("sim_hit_link5", 2),
+        ("sim_push20_link7", 1),
+        ("sim_push8_link4", 1),
+    ],
+)
+def test_simulated_recordings(name: str, contacts: int) -> None:
+    model = Model.from_urdf(str(DATA / "panda_arm.urdf"))
+    result = replay(read_recording(DATA / name), model, SIMULATED)
+    assert result.warnings == ()
+    assert result.score is not None
+    assert len(result.score.contacts) == len(result.events) == contacts
+    assert (result.score.misses, result.score.false_events) == (0, 0)
+    for contact in result.score.contacts:
+        assert contact.onset_error is not None
+        assert abs(contact.onset_error) < 0.04
+
+
+@needs_data
+def test_real_panda() -> None:
+    """30 Hz, no friction model: runs through, torque it is, and nothing to distrust."""
+    model = Model.from_urdf(str(DATA / "panda_arm.urdf"))
+    result = replay(
+        read_recording(DATA / "panda_exciting_trajectory.db3"), model, DetectorParameters()
+    )
+    assert result.warnings == ()
+    assert result.valid_fraction > 0.99
+    assert result.rate == pytest.approx(30.0, rel=1e-3)
+    # Gravity alone explains the torque of joints 2, 3 and 4 to a few per cent.
+    for fit in result.efforts[1:4]:
+        assert fit.ratio == pytest.approx(1.0, abs=0.05)
+        assert fit.correlation > 0.99
