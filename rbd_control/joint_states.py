@@ -140,9 +140,9 @@ class JointStateIntake:
         if isinstance(layout, str):
             return self._drop(layout)
 
-        q = np.array(position, dtype=float)
-        v = np.array(velocity, dtype=float)
-        tau = np.array(effort, dtype=float)
+        q = np.asarray(position, dtype=float)
+        v = np.asarray(velocity, dtype=float)
+        tau = np.asarray(effort, dtype=float)
         n = len(names)
         if q.shape != (n,) or v.shape not in ((n,), (0,)) or tau.shape not in ((n,), (0,)):
             return self._drop("lengths")
