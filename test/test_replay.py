@@ -216,7 +216,10 @@ def test_gap_is_seen_and_explained() -> None:
     result = replay(recorded(messages), MODEL, PARAMETERS)
     assert result.gaps == 1
     assert result.largest_gap == pytest.approx(0.5)
-    assert sum(result.invalid.values()) > 0.5
+    assert result.invalid == {
+        "settling": pytest.approx(0.2, abs=3 / RATE),
+        "gap": pytest.approx(0.5, abs=2 / RATE),
+    }
     assert result.events == ()
 
 

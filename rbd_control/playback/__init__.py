@@ -1,1 +1,7 @@
 """Recordings in, reports out, without ROS."""
+
+from rbd_control.playback.recording import Recording, read_recording
+from rbd_control.playback.replay import ReplayResult, replay
+from rbd_control.playback.report import write_report
+
+__all__ = ["Recording", "ReplayResult", "read_recording", "replay", "write_report"]

@@ -177,7 +177,9 @@ class _Run:
         else:
             self._residual[k] = np.nan
             step = sample.stamp - self._last
-            self._invalid[detection.reason] = self._invalid.get(detection.reason, 0.0) + step
+            # Without the length, or a recording full of gaps has as many reasons.
+            reason = detection.reason.split(" of ")[0]
+            self._invalid[reason] = self._invalid.get(reason, 0.0) + step
         self._last = sample.stamp
         if detection.event is not None:
             self._note(detection.event, detection.event.release)
