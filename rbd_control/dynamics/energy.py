@@ -43,7 +43,8 @@ def kinetic_energy(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
     Raises:
         InputError: for arguments of the wrong shape or not finite.
     """
-    return 0.5 * np.sum(np.asarray(v) * momentum(model, q, v), axis=-1)
+    p = momentum(model, q, v)
+    return 0.5 * np.sum(p * np.asarray(v, dtype=np.float64), axis=-1)
 
 
 def potential_energy(model: Model, q: np.ndarray) -> np.ndarray:
