@@ -6,6 +6,7 @@ ROS.
 """
 
 from rbd_control.dynamics.articulated_body import forward_dynamics
+from rbd_control.dynamics.christoffel import christoffel_symbols
 from rbd_control.dynamics.coriolis import (
     DynamicsTerms,
     coriolis_matrix,
@@ -14,7 +15,11 @@ from rbd_control.dynamics.coriolis import (
     mass_matrix_rate,
 )
 from rbd_control.dynamics.energy import kinetic_energy, potential_energy
-from rbd_control.dynamics.kinematics import frame_jacobian, frame_jacobian_rate, frame_placement
+from rbd_control.dynamics.kinematics import (
+    frame_jacobian,
+    frame_jacobian_rate,
+    frame_placement,
+)
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.momentum import (
     MomentumTerms,
@@ -24,11 +29,14 @@ from rbd_control.dynamics.momentum import (
     momentum_terms,
 )
 from rbd_control.dynamics.newton_euler import inverse_dynamics, slotine_li_torque
+from rbd_control.dynamics.rotors import Rotor, with_rotors
 
 __all__ = [
     "DynamicsTerms",
     "Model",
     "MomentumTerms",
+    "Rotor",
+    "christoffel_symbols",
     "coriolis_matrix",
     "coriolis_transpose_product",
     "dynamics_terms",
@@ -45,4 +53,5 @@ __all__ = [
     "momentum_terms",
     "potential_energy",
     "slotine_li_torque",
+    "with_rotors",
 ]

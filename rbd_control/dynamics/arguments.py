@@ -136,3 +136,16 @@ def external_wrenches(
         np.array(points, dtype=np.float64).reshape(-1, 3),
         np.ascontiguousarray(np.array(values).reshape(len(bodies), count, 6).swapaxes(0, 1)),
     )
+
+
+def checked_array(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """``value`` as an array of ``shape``, finite, or an :class:`InputError`."""
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} is {value!r}; give numbers") from error
+    if array.shape != shape:
+        raise InputError(f"{name} has shape {array.shape}; it must be {shape}")
+    if not np.isfinite(array).all():
+        raise InputError(f"{name} is {array.tolist()}; give finite numbers")
+    return array

@@ -10,6 +10,18 @@ In world axes about one origin (Featherstone 2008, chapter 7, with the transform
     outward   a_i   = (u_i - U_iᵀ a_p) / D_i,   b_i = b_p + xi_i + Phi_i a_i
 
 The root falls upward with ``-gamma``, which is all of gravity.
+
+A rotor ``R`` geared to joint ``i`` rides on the parent and is pushed around by the same
+acceleration ``a_i``, so it joins in before joint ``i`` is eliminated::
+
+    W_i = IA_i Phi_i + I_R Phi_R,   D_i = Phi_iᵀ IA_i Phi_i + Phi_Rᵀ I_R Phi_R
+    u_i = tau_i - Phi_iᵀ (pA_i + IA_i xi_i) - Phi_Rᵀ (p_R + I_R xi_R)
+    IA_p += IA_i + I_R - W_i W_iᵀ / D_i
+    pA_p += pA_i + IA_i xi_i + p_R + I_R xi_R + W_i u_i / D_i
+    a_i   = (u_i - W_iᵀ a_p) / D_i
+
+This is E20 chapter 4 (Gauss' principle), corrected: Algorithm 6 as printed there leaves out the
+cross terms of ``W_i W_iᵀ`` between link and rotor and counts the motor torque twice.
 """
 
 from __future__ import annotations
@@ -110,21 +122,34 @@ def _articulated_bodies(model, q, v, tau, bodies, points, wrenches, a):
             )
             about_origin = (add(wrench[0], cross(point, wrench[1])), wrench[1])
             accumulate6(pA, bodies[k], scale6(-1.0, about_origin))
-        for i in range(n - 1, -1, -1):
+        for i in range(v.shape[1] - 1, -1, -1):
             Phi_i = load6(s.Phi, i)
             xi_i = scale6(v[b, i], load6(s.Phi_dot, i))
-            U_i = _full_times(IA[i], Phi_i)
+            W = _full_times(IA[i], Phi_i)
             pushed = add6(load6(pA, i), _full_times(IA[i], xi_i))
-            store6(U, i, U_i)
-            D[i] = dot6(Phi_i, U_i)
+            D[i] = dot6(Phi_i, W)
             u[i] = tau[b, i] - dot6(Phi_i, pushed)
             parent = model.parent[i]
+            r = model.rotor[i]
+            if r >= 0:
+                Phi_r = load6(s.Phi, r)
+                W_r = _full_times(IA[r], Phi_r)
+                xi_r = scale6(v[b, i], load6(s.Phi_dot, r))
+                pushed_r = add6(load6(pA, r), _full_times(IA[r], xi_r))
+                D[i] += dot6(Phi_r, W_r)
+                u[i] -= dot6(Phi_r, pushed_r)
+                if model.parent[r] == parent:
+                    W = add6(W, W_r)
+                    pushed = add6(pushed, pushed_r)
+                    if parent >= 0:
+                        IA[parent] += IA[r]
+            store6(U, i, W)
             if parent >= 0:
-                for r in range(6):
-                    for c in range(6):
-                        IA[parent, r, c] += IA[i, r, c] - U[i, r] * U[i, c] / D[i]
-                accumulate6(pA, parent, add6(pushed, scale6(u[i] / D[i], U_i)))
-        for i in range(n):
+                for k in range(6):
+                    for m in range(6):
+                        IA[parent, k, m] += IA[i, k, m] - U[i, k] * U[i, m] / D[i]
+                accumulate6(pA, parent, add6(pushed, scale6(u[i] / D[i], W)))
+        for i in range(v.shape[1]):
             parent = model.parent[i]
             b_parent = falling if parent < 0 else load6(rate, parent)
             xi_i = scale6(v[b, i], load6(s.Phi_dot, i))

@@ -65,10 +65,15 @@ def mass_matrix_sweep(model, q, s, M):
     place_inertias(model, s)
     clear(M)
     for j in range(model.parent.shape[0] - 1, -1, -1):
-        F2 = inertia_times(load_inertia(s.inertia, j), load6(s.Phi, j))
-        i = j
+        Phi_j, dof_j = load6(s.Phi, j), model.dof[j]
+        F2 = inertia_times(load_inertia(s.inertia, j), Phi_j)
+        M[dof_j, dof_j] += dot6(Phi_j, F2)
+        i = model.parent[j]
         while i >= 0:
-            M[i, j] = M[j, i] = dot6(load6(s.Phi, i), F2)
+            dof_i = model.dof[i]
+            M_ij = dot6(load6(s.Phi, i), F2)
+            M[dof_i, dof_j] += M_ij
+            M[dof_j, dof_i] += M_ij
             i = model.parent[i]
         if model.parent[j] >= 0:
             add_row(s.inertia, model.parent[j], j)
@@ -89,23 +94,27 @@ def coriolis_sweep(model, q, v, s, factor, M, C, CTv, g):
         store_factor(factor, i, coriolis_factor(load6(s.velocity, i), load_inertia(s.inertia, i)))
     clear(M)
     clear(C)
+    CTv[:] = 0.0
+    g[:] = 0.0
     for j in range(n - 1, -1, -1):  # line 8
         inertia = load_inertia(s.inertia, j)
         B = load_factor(factor, j)
-        Phi_j, Phi_dot_j = load6(s.Phi, j), load6(s.Phi_dot, j)
+        Phi_j, Phi_dot_j, dof_j = load6(s.Phi, j), load6(s.Phi_dot, j), model.dof[j]
         F1 = add6(inertia_times(inertia, Phi_dot_j), factor_times(B, Phi_j))  # line 9
         F2 = inertia_times(inertia, Phi_j)  # line 10
         F3 = factor_transpose_times(B, Phi_j)  # line 11
-        C[j, j] = dot6(Phi_j, F1)  # line 12
-        M[j, j] = dot6(Phi_j, F2)  # line 13
-        CTv[j] = dot6(Phi_dot_j, load6(s.momentum, j))  # momentum.py says why
-        g[j] = gravity_of_subtree(model, inertia, Phi_j)
+        C[dof_j, dof_j] += dot6(Phi_j, F1)  # line 12
+        M[dof_j, dof_j] += dot6(Phi_j, F2)  # line 13
+        CTv[dof_j] += dot6(Phi_dot_j, load6(s.momentum, j))  # momentum.py says why
+        g[dof_j] += gravity_of_subtree(model, inertia, Phi_j)
         i = model.parent[j]
         while i >= 0:  # line 16
-            Phi_i = load6(s.Phi, i)
-            C[i, j] = dot6(Phi_i, F1)  # line 19
-            C[j, i] = dot6(load6(s.Phi_dot, i), F2) + dot(Phi_i[0], F3)  # line 20
-            M[i, j] = M[j, i] = dot6(Phi_i, F2)  # line 21
+            Phi_i, dof_i = load6(s.Phi, i), model.dof[i]
+            C[dof_i, dof_j] += dot6(Phi_i, F1)  # line 19
+            C[dof_j, dof_i] += dot6(load6(s.Phi_dot, i), F2) + dot(Phi_i[0], F3)  # line 20
+            M_ij = dot6(Phi_i, F2)  # line 21
+            M[dof_i, dof_j] += M_ij
+            M[dof_j, dof_i] += M_ij
             i = model.parent[i]
         parent = model.parent[j]
         if parent >= 0:

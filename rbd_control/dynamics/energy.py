@@ -8,14 +8,14 @@ from rbd_control.dynamics.arguments import configuration
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.momentum import momentum
-from rbd_control.dynamics.sweep import new_sweep, place_bodies, place_inertias
+from rbd_control.dynamics.sweep import new_sweep, place_bodies, place_inertias, position_offset
 
 
 @compiled
 def _potential_energies(model, q, out):
     n = model.parent.shape[0]
     s = new_sweep(n)
-    floating = q.shape[1] > n
+    floating = position_offset(model) > 0
     for b in range(q.shape[0]):
         place_bodies(model, q[b], s)
         place_inertias(model, s)

@@ -16,7 +16,7 @@ from rbd_control.dynamics.spatial import (
     store6,
     transform,
 )
-from rbd_control.dynamics.sweep import move_bodies, new_sweep, place_bodies
+from rbd_control.dynamics.sweep import move_bodies, new_sweep, place_bodies, position_offset
 
 
 @inlined
@@ -34,7 +34,7 @@ def _at_point(m, point):
 @compiled
 def _body_placements(model, q, body, out):
     s = new_sweep(model.parent.shape[0])
-    floating = q.shape[1] > model.parent.shape[0]
+    floating = position_offset(model) > 0
     for b in range(q.shape[0]):
         place_bodies(model, q[b], s)
         out[b, :3, :3] = s.R[body]

@@ -16,7 +16,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rbd_control.dynamics.arguments import checked_array
 from rbd_control.dynamics.inertia import pseudo_inertia, violation
+from rbd_control.dynamics.rotors import Rotor, with_rotors
 from rbd_control.dynamics.tree import Body, merged_tree
 from rbd_control.dynamics.urdf import parse_urdf
 from rbd_control.errors import InputError
@@ -34,10 +36,19 @@ class ModelArrays(NamedTuple):
     A floating root is six rows (0 to 5) of type ``FLOATING`` that share one body: rows 0 to 2 have
     as axis the unit vectors of rotation, rows 3 to 5 those of translation, placements are the
     identity, row 5 carries the inertia and rows 0 to 4 are massless.
+
+    Rotors of geared motors follow after all bodies, as rows that no body hangs from: see
+    :mod:`~rbd_control.dynamics.rotors`.
     """
 
     parent: NDArray[np.int64]
     """(n,) row of the parent body, -1 for the world."""
+    dof: NDArray[np.int64]
+    """(n,) degree of freedom that moves the body: its row, but for the rotors that follow."""
+    ratio: Array
+    """(n,) turns of the body per turn of that degree of freedom: 1, or a rotor's gear ratio."""
+    rotor: NDArray[np.int64]
+    """(n,) row of the rotor geared to the body's joint, -1 without."""
     joint_type: NDArray[np.int64]
     """(n,) ``REVOLUTE``, ``PRISMATIC`` or ``FLOATING``."""
     rotation: Array
@@ -100,11 +111,14 @@ class Model:
         locked: Mapping[str, float] = MappingProxyType({}),
         floating_base: bool = False,
         gravity: ArrayLike = (0.0, 0.0, -9.81),
+        rotors: Mapping[str, Rotor] | None = None,
     ) -> Model:
         """The model of the robot that ``source`` describes: URDF text, or a path.
 
         ``locked`` maps joints to the position they are fixed at [rad or m]; fixed and locked
         joints disappear into the bodies they belong to. ``gravity`` (3,) is in world axes [m/s²].
+        ``rotors`` gives joints the geared rotors of their motors, see
+        :mod:`~rbd_control.dynamics.rotors`.
 
         Raises:
             ModelError: when the description is at fault; the message names the link or joint.
@@ -114,9 +128,9 @@ class Model:
         tree = merged_tree(robot, locked, floating_base=floating_base)
         bodies = tree.bodies
         root_rows = 6 if floating_base else 0
-        g = _checked("gravity", gravity, (3,))
+        g = checked_array("gravity", gravity, (3,))
         lower, upper, velocity, effort = np.array([body.limits for body in bodies]).T
-        return cls(
+        model = cls(
             name=robot.name,
             joint_names=tuple(body.joint for body in bodies[root_rows:]),
             joint_links=tuple(body.link for body in bodies[root_rows:]),
@@ -132,6 +146,7 @@ class Model:
             link_body=tree.link_body,
             link_placement={k: _read_only(v) for k, v in tree.link_placement.items()},
         )
+        return with_rotors(model, rotors) if rotors else model
 
     def __repr__(self) -> str:
         names = self.joint_names
@@ -170,11 +185,11 @@ class Model:
                 f"link {link!r} is fixed to the world: a payload there never moves and changes "
                 f"no torque"
             )
-        mass = float(_checked("payload: mass", mass, ()))
+        mass = float(checked_array("payload: mass", mass, ()))
         if mass < 0.0:
             raise InputError(f"payload: mass is {mass} kg; it must not be negative")
-        com = _checked("payload: com", com, (3,))
-        inertia = _checked("payload: inertia", inertia, (3, 3))
+        com = checked_array("payload: com", com, (3,))
+        inertia = checked_array("payload: inertia", inertia, (3, 3))
         if not np.allclose(inertia, inertia.T, rtol=0.0, atol=1e-9 * float(np.abs(inertia).max())):
             raise InputError("payload: inertia is not symmetric")
         wrong = violation(inertia, definite=False)
@@ -222,6 +237,9 @@ def _arrays(bodies: list[Body], root_rows: int, gravity: Array) -> ModelArrays:
     pseudo = np.array([body.pseudo for body in bodies])
     return ModelArrays(
         parent=np.array([body.parent for body in bodies], dtype=np.int64),
+        dof=np.arange(len(bodies), dtype=np.int64),
+        ratio=np.ones(len(bodies)),
+        rotor=np.full(len(bodies), -1, dtype=np.int64),
         joint_type=joint_type,
         rotation=placement[:, :3, :3].copy(),
         translation=placement[:, :3, 3].copy(),
@@ -231,19 +249,6 @@ def _arrays(bodies: list[Body], root_rows: int, gravity: Array) -> ModelArrays:
         second_moment=pseudo[:, :3, :3].copy(),
         gravity=gravity.copy(),
     )
-
-
-def _checked(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
-    """``value`` as an array of ``shape``, finite, or an :class:`InputError`."""
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} is {value!r}; give numbers") from error
-    if array.shape != shape:
-        raise InputError(f"{name} has shape {array.shape}; it must be {shape}")
-    if not np.isfinite(array).all():
-        raise InputError(f"{name} is {array.tolist()}; give finite numbers")
-    return array
 
 
 def _read_only(array: Array) -> Array:

@@ -69,12 +69,15 @@ def _momentum_terms(model, q, v, p, CTv, g):
         move_bodies(model, v[b], s)
         place_inertias(model, s)
         move_inertias(model, s)
+        p[b] = 0.0
+        CTv[b] = 0.0
+        g[b] = 0.0
         for i in range(n - 1, -1, -1):
             h_i = load6(s.momentum, i)
-            Phi_i = load6(s.Phi, i)
-            p[b, i] = dot6(Phi_i, h_i)
-            CTv[b, i] = dot6(load6(s.Phi_dot, i), h_i)
-            g[b, i] = gravity_of_subtree(model, load_inertia(s.inertia, i), Phi_i)
+            Phi_i, dof = load6(s.Phi, i), model.dof[i]
+            p[b, dof] += dot6(Phi_i, h_i)
+            CTv[b, dof] += dot6(load6(s.Phi_dot, i), h_i)
+            g[b, dof] += gravity_of_subtree(model, load_inertia(s.inertia, i), Phi_i)
             parent = model.parent[i]
             if parent >= 0:
                 add_row(s.inertia, parent, i)
@@ -88,8 +91,11 @@ def _gravity_torques(model, q, g):
     for b in range(q.shape[0]):
         place_bodies(model, q[b], s)
         place_inertias(model, s)
+        g[b] = 0.0
         for i in range(n - 1, -1, -1):
-            g[b, i] = gravity_of_subtree(model, load_inertia(s.inertia, i), load6(s.Phi, i))
+            g[b, model.dof[i]] += gravity_of_subtree(
+                model, load_inertia(s.inertia, i), load6(s.Phi, i)
+            )
             parent = model.parent[i]
             if parent >= 0:
                 add_row(s.inertia, parent, i)

@@ -60,12 +60,14 @@ def _newton_euler(model, q, v, v_r, a_r, bodies, points, wrenches, tau):
         move_bodies(model, v[b], s)
         place_inertias(model, s)
         for i in range(n):
-            parent = model.parent[i]
+            parent, dof = model.parent[i], model.dof[i]
             Phi_i = load6(s.Phi, i)
-            w_i = add6(still if parent < 0 else load6(reference, parent), scale6(v_r[b, i], Phi_i))
+            w_i = add6(
+                still if parent < 0 else load6(reference, parent), scale6(v_r[b, dof], Phi_i)
+            )
             b_i = add6(
-                add6(falling if parent < 0 else load6(rate, parent), scale6(a_r[b, i], Phi_i)),
-                scale6(v_r[b, i], load6(s.Phi_dot, i)),
+                add6(falling if parent < 0 else load6(rate, parent), scale6(a_r[b, dof], Phi_i)),
+                scale6(v_r[b, dof], load6(s.Phi_dot, i)),
             )
             store6(reference, i, w_i)
             store6(rate, i, b_i)
@@ -79,8 +81,9 @@ def _newton_euler(model, q, v, v_r, a_r, bodies, points, wrenches, tau):
             )
             about_origin = (add(wrench[0], cross(point, wrench[1])), wrench[1])
             accumulate6(force, bodies[k], scale6(-1.0, about_origin))
+        tau[b] = 0.0
         for i in range(n - 1, -1, -1):
-            tau[b, i] = dot6(load6(s.Phi, i), load6(force, i))
+            tau[b, model.dof[i]] += dot6(load6(s.Phi, i), load6(force, i))
             if model.parent[i] >= 0:
                 add_row(force, model.parent[i], i)
 

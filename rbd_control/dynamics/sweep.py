@@ -10,6 +10,10 @@ about the root's origin (the world's origin if the base is fixed):
 - ``inertia[i]`` and ``momentum[i] = I_i v_i`` of the body, which the inward sweeps turn into those
   of the subtree by adding.
 
+Bodies are numbered by row, degrees of freedom by ``dof[i]``. The two differ only for the rotors of
+geared motors, rows of their own that turn ``ratio`` times as fast as their joint: every sum below
+is over rows, and adds into the entry of the row's degree of freedom.
+
 All of it is one instant's expressions in one inertial frame, so a floating root is written about
 its own origin: a base that has travelled far costs no digits.
 """
@@ -74,11 +78,17 @@ def new_sweep(n):
 
 
 @inlined
+def position_offset(model):
+    """How far joint positions stand behind velocities: a quaternion has a number more."""
+    return 1 if model.dof.shape[0] > 0 and model.joint_type[0] == FLOATING else 0
+
+
+@inlined
 def place_bodies(model, q, s):
     """Fill R, p and Phi for the configuration ``q``."""
     zero = (0.0, 0.0, 0.0)
     identity = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
-    floating = q.shape[0] - model.parent.shape[0]  # a quaternion has one number more than a twist
+    extra = position_offset(model)
     for i in range(model.parent.shape[0]):
         if model.joint_type[i] == FLOATING:
             # Six rows, one body: the twist in root axes, angular first, about its own origin.
@@ -97,15 +107,17 @@ def place_bodies(model, q, s):
         p_i = add(p_parent, transform(R_parent, load3(model.translation, i)))
         axis = load3(model.axis, i)
         e = transform(R_joint, axis)
-        q_i = q[i + floating]
+        ratio = model.ratio[i]
+        q_i = ratio * q[model.dof[i] + extra]
         if model.joint_type[i] == PRISMATIC:
             store_matrix(s.R, i, R_joint)
             store3(s.p, i, add(p_i, scale(q_i, e)))
-            store6(s.Phi, i, (zero, e))
+            store6(s.Phi, i, (zero, scale(ratio, e)))
         else:
             rotation = axis_rotation(axis, math.cos(q_i), math.sin(q_i))
             store_matrix(s.R, i, multiply(R_joint, rotation))
             store3(s.p, i, p_i)
+            e = scale(ratio, e)
             store6(s.Phi, i, (e, cross(p_i, e)))
 
 
@@ -129,7 +141,7 @@ def move_bodies(model, v, s):
         parent = model.parent[i]
         v_parent = zero if parent < 0 else load6(s.velocity, parent)
         Phi_i = load6(s.Phi, i)
-        store6(s.velocity, i, add6(v_parent, scale6(v[i], Phi_i)))
+        store6(s.velocity, i, add6(v_parent, scale6(v[model.dof[i]], Phi_i)))
         # v_i x Phi_i, and Phi_i x Phi_i = 0.
         store6(s.Phi_dot, i, cross_motion(v_parent, Phi_i))
 

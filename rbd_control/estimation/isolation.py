@@ -75,7 +75,8 @@ class LinkIsolation:
             own = [np.zeros(3)]
             if arrays.mass[body] > 0.0:
                 own.append(arrays.first_moment[body] / arrays.mass[body])
-            own.extend(0.5 * arrays.translation[arrays.parent == body])
+            children = np.flatnonzero(arrays.parent[: model.nv] == body)
+            own.extend(0.5 * arrays.translation[children])
             for point in own:
                 bodies.append(body)
                 points.append(point)

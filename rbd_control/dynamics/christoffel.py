@@ -1,0 +1,107 @@
+"""EW21 Algorithm 2: all Christoffel symbols of the first kind in O(Nd²).
+
+Echeandia & Wensing, ASME J. Comput. Nonlinear Dyn. 2021, doi 10.1115/1.4051169. As in
+``coriolis.py`` all is in world axes about one origin, so lines 15, 18, 19 and 22 transform nothing,
+and the factor ``B~ = B(Phi_k, I^C_k)`` is carried as ``(A, f)``. With ``[n ; f] = I^C_k Phi_k``::
+
+    B~ x  = [ A x_w ; x_w x f ]        B~ᵀ x = [ Aᵀ x_w + f x x_u ; 0 ]
+    D x   = [ -n x x_w - f x x_u - A x_w ; 0 ]
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rbd_control.dynamics.arguments import configuration
+from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.spatial import (
+    add,
+    add_row,
+    coriolis_factor,
+    cross,
+    dot,
+    dot6,
+    factor_times,
+    factor_transpose_times,
+    inertia_times,
+    load6,
+    load_inertia,
+    sub,
+)
+from rbd_control.dynamics.sweep import new_sweep, place_bodies, place_inertias
+
+
+@inlined
+def christoffel_sweep(model, q, s, Gamma):
+    """EW21 Algorithm 2 for one configuration; ``s`` is workspace."""
+    place_bodies(model, q, s)
+    place_inertias(model, s)  # line 2
+    Gamma[:] = 0.0
+    for k in range(model.parent.shape[0] - 1, -1, -1):  # line 4
+        Phi_k, dof_k = load6(s.Phi, k), model.dof[k]
+        inertia = load_inertia(s.inertia, k)
+        B = coriolis_factor(Phi_k, inertia)  # line 5
+        n, f = inertia_times(inertia, Phi_k)
+        j = k
+        while j >= 0:  # line 8
+            Phi_j, dof_j = load6(s.Phi, j), model.dof[j]
+            F1 = factor_times(B, Phi_j)  # line 9
+            F2 = factor_transpose_times(B, Phi_j)
+            D_angular = add(add(cross(n, Phi_j[0]), cross(f, Phi_j[1])), F1[0])  # line 6
+            F3 = sub((0.0, 0.0, 0.0), D_angular)
+            i = j
+            while i >= 0:  # line 11
+                Phi_i, dof_i = load6(s.Phi, i), model.dof[i]
+                # Rows of one chain have different degrees of freedom, but a rotor adds to the
+                # entries of its joint, so each entry is added to once per chain.
+                G_ijk = dot6(Phi_i, F1)  # line 12
+                Gamma[dof_i, dof_j, dof_k] += G_ijk
+                if j != k:
+                    Gamma[dof_i, dof_k, dof_j] += G_ijk
+                    if i != j:
+                        G_jik = dot(Phi_i[0], F2)  # line 13
+                        Gamma[dof_j, dof_i, dof_k] += G_jik
+                        Gamma[dof_j, dof_k, dof_i] += G_jik
+                if i != k:
+                    G_kij = dot(Phi_i[0], F3)  # line 14
+                    Gamma[dof_k, dof_i, dof_j] += G_kij
+                    if i != j:
+                        Gamma[dof_k, dof_j, dof_i] += G_kij
+                i = model.parent[i]
+            j = model.parent[j]
+        if model.parent[k] >= 0:
+            add_row(s.inertia, model.parent[k], k)  # line 22
+
+
+@compiled
+def _christoffel_symbols(model, q, Gamma):
+    s = new_sweep(model.parent.shape[0])
+    for b in range(q.shape[0]):
+        christoffel_sweep(model, q[b], s, Gamma[b])
+
+
+def christoffel_symbols(model: Model, q: np.ndarray) -> np.ndarray:
+    """The Christoffel symbols of the first kind, Gamma[i, j, k], so ``C_ij = Gamma_ijk v_k``.
+
+    Gamma_ijk = ½ (dM_ij / dq_k + dM_ik / dq_j - dM_jk / dq_i), EW21 eq. (4).
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+
+    Returns:
+        (..., nv, nv, nv), symmetric in the last two axes. With a floating base the coordinates
+        are not generalised coordinates; the symbols then are those of EW21 eq. (36) for
+        generalised speeds: admissible, and not symmetric within the base (EW21 Remark 5).
+
+    Raises:
+        InputError: for a ``q`` of the wrong shape or not finite.
+
+    Source: EW21 Algorithm 2.
+    """
+    batch, shape = configuration(model, q)
+    n = model.nv
+    Gamma = np.empty((batch.shape[0], n, n, n))
+    _christoffel_symbols(model.arrays, batch, Gamma)
+    return Gamma.reshape(*shape, n, n, n)

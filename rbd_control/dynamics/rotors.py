@@ -1,0 +1,119 @@
+"""Motor rotors geared to their joints: bodies that turn faster than what they drive.
+
+A rotor of inertia ``I_R`` that rides on the parent of joint ``i`` and turns ``n`` times as fast is
+one more body, with the motion subspace ``Phi_R = n [e ; p x e]`` where ``e`` is the rotor's own axis
+(E20 chapter 4). Every sum over bodies takes it in as a row of its own: M, M_dot,
+C, Cᵀ v, Christoffel symbols, g, momentum and inverse dynamics need nothing else; forward dynamics
+says in ``articulated_body.py`` what it does.
+
+The usual approximation, ``n² I_R`` on the diagonal of M, is what remains if the rotor is taken to
+turn in a frame at rest: a row whose parent is the world. It loses the gyroscopic torque of the
+spinning rotor and the coupling of its speed with the motion of the link it rides on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rbd_control.dynamics.arguments import checked_array
+from rbd_control.errors import InputError
+
+if TYPE_CHECKING:
+    from rbd_control.dynamics.model import Model, ModelArrays
+
+
+@dataclass(frozen=True)
+class Rotor:
+    """The rotor of a motor, geared to a joint and riding on the link before it."""
+
+    gear_ratio: float
+    """Turns of the rotor per turn of the joint (per metre over 2 pi of a prismatic joint)."""
+    inertia: ArrayLike
+    """Rotational inertia about the rotor's centre of mass [kg·m²]: a number, about its axis, or
+    (3, 3) in the axes of the joint frame."""
+    axis: ArrayLike | None = None
+    """Axis it turns about, (3,) in the joint frame; the joint's own axis by default."""
+    mass: float = 0.0
+    """[kg]; leave zero if the description counts it to the link it rides on."""
+    com: ArrayLike = (0.0, 0.0, 0.0)
+    """Its centre of mass, on its axis, (3,) in the joint frame [m]."""
+
+
+def with_rotors(model: Model, rotors: Mapping[str, Rotor], *, reflected: bool = False) -> Model:
+    """A model whose joints are driven by geared rotors.
+
+    Args:
+        model: the robot without them.
+        rotors: rotor of each driven joint, by the joint's name.
+        reflected: take the approximation ``n² I_R`` on the diagonal of M instead.
+
+    Raises:
+        InputError: for an unknown joint, or a rotor with numbers no rotor has.
+    """
+    if np.any(model.arrays.rotor >= 0):
+        raise InputError("the model has rotors already; give them all at once")
+    arrays = model.arrays
+    for joint, rotor in rotors.items():
+        arrays = _append(arrays, model.joint_index(joint), joint, rotor, reflected)
+    return replace(model, arrays=arrays)
+
+
+def _append(
+    arrays: ModelArrays, row: int, joint: str, rotor: Rotor, reflected: bool
+) -> ModelArrays:
+    from rbd_control.dynamics.model import REVOLUTE
+
+    name = f"rotor of joint {joint!r}"
+    ratio = float(checked_array(f"{name}: gear_ratio", rotor.gear_ratio, ()))
+    mass = float(checked_array(f"{name}: mass", rotor.mass, ()))
+    if mass < 0.0 or ratio == 0.0:
+        raise InputError(f"{name}: mass {mass} kg, gear ratio {ratio}; give at least 0 and not 0")
+    com = checked_array(f"{name}: com", rotor.com, (3,))
+    axis = arrays.axis[row]
+    if rotor.axis is not None:
+        axis = checked_array(f"{name}: axis", rotor.axis, (3,))
+        length = np.linalg.norm(axis)
+        if length == 0.0:
+            raise InputError(f"{name}: axis is zero")
+        axis = axis / length
+    inertia = _inertia(name, rotor.inertia, axis)
+    rotation = arrays.rotation[row]
+    appended = {
+        "parent": -1 if reflected else arrays.parent[row],
+        "dof": arrays.dof[row],
+        "ratio": ratio,
+        "rotor": -1,
+        "joint_type": REVOLUTE,
+        "rotation": rotation,
+        "translation": arrays.translation[row] + rotation @ com,
+        "axis": axis,
+        "mass": 0.0 if reflected else mass,
+        "first_moment": np.zeros(3),
+        "second_moment": 0.5 * np.trace(inertia) * np.eye(3) - inertia,
+    }
+    rotor_row = arrays.rotor.copy()
+    rotor_row[row] = arrays.parent.size
+    grown = {
+        field: np.concatenate([getattr(arrays, field), np.array([value])]).astype(
+            getattr(arrays, field).dtype
+        )
+        for field, value in appended.items()
+        if field != "rotor"
+    }
+    return arrays._replace(rotor=np.append(rotor_row, -1), **grown)
+
+
+def _inertia(name: str, value: ArrayLike, axis: np.ndarray) -> np.ndarray:
+    """The rotational inertia about the centre of mass, (3, 3)."""
+    if np.ndim(value) == 0:  # type: ignore[arg-type]
+        inertia = float(checked_array(f"{name}: inertia", value, ())) * np.outer(axis, axis)
+    else:
+        inertia = checked_array(f"{name}: inertia", value, (3, 3))
+    if not np.allclose(inertia, inertia.T) or np.linalg.eigvalsh(inertia)[0] < -1e-12:
+        raise InputError(f"{name}: inertia must be symmetric and not negative")
+    return inertia
