@@ -55,7 +55,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "collision, each contact scored against the truth.",
     )
     demo.add_argument(
-        "--duration", type=_seconds, default=20.0, metavar="S", help="length [s] (default 20)"
+        "--duration", type=_seconds, metavar="S", help="length of the motion [s] (20)"
     )
     demo.add_argument("--report", type=Path, metavar="DIR", help="folder for the picture")
     demo.add_argument("--json", type=Path, metavar="FILE", help="write the outcome as JSON")
