@@ -7,6 +7,13 @@ ROS.
 
 from rbd_control.dynamics.articulated_body import forward_dynamics
 from rbd_control.dynamics.christoffel import christoffel_symbols
+from rbd_control.dynamics.coordinates import (
+    TransformedTerms,
+    change_christoffel_symbols,
+    change_coordinates,
+    decoupled_dynamics,
+    torque_velocity_derivative,
+)
 from rbd_control.dynamics.coriolis import (
     DynamicsTerms,
     coriolis_matrix,
@@ -15,6 +22,10 @@ from rbd_control.dynamics.coriolis import (
     mass_matrix_rate,
 )
 from rbd_control.dynamics.energy import kinetic_energy, potential_energy
+from rbd_control.dynamics.factorizations import (
+    admissible_coriolis_matrix,
+    coriolis_matrix_from_body_jacobians,
+)
 from rbd_control.dynamics.kinematics import (
     frame_jacobian,
     frame_jacobian_rate,
@@ -36,9 +47,15 @@ __all__ = [
     "Model",
     "MomentumTerms",
     "Rotor",
+    "TransformedTerms",
+    "admissible_coriolis_matrix",
+    "change_christoffel_symbols",
+    "change_coordinates",
     "christoffel_symbols",
     "coriolis_matrix",
+    "coriolis_matrix_from_body_jacobians",
     "coriolis_transpose_product",
+    "decoupled_dynamics",
     "dynamics_terms",
     "forward_dynamics",
     "frame_jacobian",
@@ -53,5 +70,6 @@ __all__ = [
     "momentum_terms",
     "potential_energy",
     "slotine_li_torque",
+    "torque_velocity_derivative",
     "with_rotors",
 ]

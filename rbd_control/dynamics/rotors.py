@@ -1,7 +1,7 @@
 """Motor rotors geared to their joints: bodies that turn faster than what they drive.
 
 A rotor of inertia ``I_R`` that rides on the parent of joint ``i`` and turns ``n`` times as fast is
-one more body, with the motion subspace ``Phi_R = n [e ; p x e]`` where ``e`` is the rotor's own axis
+one more body, with the motion subspace ``Phi_R = n [e ; p x e]`` where ``e`` is its own axis
 (E20 chapter 4). Every sum over bodies takes it in as a row of its own: M, M_dot,
 C, Cᵀ v, Christoffel symbols, g, momentum and inverse dynamics need nothing else; forward dynamics
 says in ``articulated_body.py`` what it does.

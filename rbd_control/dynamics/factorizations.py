@@ -1,0 +1,163 @@
+"""Other Coriolis matrices: EW21's Algorithm 1 with any body-level factor, and its Jacobian form.
+
+``C v`` is one vector, C is many matrices. A body-level factor with ``B(v, I) v = v x* I v`` and
+``B + Bᵀ = I_dot`` (EW21 Definition 4) leads to a C for which ``M_dot - 2 C`` is skew-symmetric
+(Prop. 1). Of those below only the first gives the C of the Christoffel symbols (Prop. 2):
+
+- ``"christoffel"``: ½[(v x*) I + (I v) x̄* - I (v x)], EW21 eq. 10 (Niemeyer & Slotine),
+- ``"cross"``: (v x*) I, EW21 eq. 9. Admissible: its symmetric part is that of the first.
+
+Everything here is dense 6x6 numpy for comparison; :func:`~rbd_control.dynamics.coriolis_matrix` is
+the one to use.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rbd_control.dynamics.arguments import state
+from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.inertia import cross_matrix, spatial_inertia
+from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.sweep import move_bodies, new_sweep, place_bodies, place_inertias
+from rbd_control.errors import InputError
+
+FACTORIZATIONS = ("christoffel", "cross")
+
+
+def motion_cross(v: np.ndarray) -> np.ndarray:
+    """The 6x6 matrix of ``v x`` (EW21 Appendix A)."""
+    result = np.zeros((6, 6))
+    result[:3, :3] = result[3:, 3:] = cross_matrix(v[:3])
+    result[3:, :3] = cross_matrix(v[3:])
+    return result
+
+
+def force_cross(v: np.ndarray) -> np.ndarray:
+    """The 6x6 matrix of ``v x*``, which is -(v x)ᵀ (EW21 eq. 8)."""
+    return -motion_cross(v).T
+
+
+def force_cross_bar(f: np.ndarray) -> np.ndarray:
+    """The 6x6 matrix of ``f x̄*``, with (f x̄*) v = (v x*) f (EW21 Appendix A)."""
+    result = np.zeros((6, 6))
+    result[:3, :3] = -cross_matrix(f[:3])
+    result[:3, 3:] = result[3:, :3] = -cross_matrix(f[3:])
+    return result
+
+
+def body_factor(v: np.ndarray, inertia: np.ndarray, factorization: str) -> np.ndarray:
+    """The body-level factor B(v, I), (6, 6), of one body.
+
+    Raises:
+        InputError: for an unknown factorisation, listing the choices.
+    """
+    if factorization == "christoffel":
+        return 0.5 * (
+            force_cross(v) @ inertia + force_cross_bar(inertia @ v) - inertia @ motion_cross(v)
+        )
+    if factorization == "cross":
+        return force_cross(v) @ inertia
+    raise InputError(f"no factorisation {factorization!r}; choices are {', '.join(FACTORIZATIONS)}")
+
+
+@compiled
+def _outward(model, q, v, Phi, Phi_dot, velocity, inertia):
+    s = new_sweep(model.parent.shape[0])
+    place_bodies(model, q, s)
+    move_bodies(model, v, s)
+    place_inertias(model, s)
+    Phi[:] = s.Phi
+    Phi_dot[:] = s.Phi_dot
+    velocity[:] = s.velocity
+    inertia[:] = s.inertia
+
+
+class _Bodies:
+    """One state: motion subspaces, their rates, twists, inertias and factors of all bodies."""
+
+    def __init__(self, model: Model, q: np.ndarray, v: np.ndarray, factorization: str) -> None:
+        n = model.arrays.parent.size
+        self.parent, self.dof = model.arrays.parent, model.arrays.dof
+        self.Phi, self.Phi_dot, self.velocity = (np.empty((n, 6)) for _ in range(3))
+        numbers = np.empty((n, 10))
+        _outward(model.arrays, q, v, self.Phi, self.Phi_dot, self.velocity, numbers)
+        self.inertia = np.empty((n, 6, 6))
+        for i, (m, hx, hy, hz, xx, xy, xz, yy, yz, zz) in enumerate(numbers):
+            rows = [xx, xy, xz, hx], [xy, yy, yz, hy], [xz, yz, zz, hz], [hx, hy, hz, m]
+            self.inertia[i] = spatial_inertia(np.array(rows))
+        self.factor = np.empty((n, 6, 6))
+        for i in range(n):
+            self.factor[i] = body_factor(self.velocity[i], self.inertia[i], factorization)
+
+
+def admissible_coriolis_matrix(
+    model: Model, q: np.ndarray, v: np.ndarray, factorization: str = "christoffel"
+) -> np.ndarray:
+    """The Coriolis matrix that a body-level factorisation leads to.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+        v: joint velocities, (..., nv) [rad/s or m/s].
+        factorization: ``"christoffel"`` or ``"cross"``.
+
+    Returns:
+        (..., nv, nv).
+
+    Raises:
+        InputError: for an unknown factorisation, or arguments of the wrong shape or not finite.
+
+    Source: EW21 Algorithm 1 with line 6 exchanged, eq. 18; O(Nd).
+    """
+    return _each_state(model, q, v, factorization, _algorithm_1)
+
+
+def coriolis_matrix_from_body_jacobians(
+    model: Model, q: np.ndarray, v: np.ndarray, factorization: str = "christoffel"
+) -> np.ndarray:
+    """C = sum over bodies of J_kᵀ (B_k J_k + I_k J_dot_k): an oracle that needs no recursion.
+
+    Arguments, result and errors as :func:`admissible_coriolis_matrix`.
+
+    Source: EW21 Remark 4, eq. 30; O(N³).
+    """
+    return _each_state(model, q, v, factorization, _body_jacobian_sum)
+
+
+def _each_state(model, q, v, factorization, compute):  # type: ignore[no-untyped-def]
+    (batch, velocities), shape = state(model, q, v=v)
+    C = np.empty((batch.shape[0], model.nv, model.nv))
+    for b in range(batch.shape[0]):
+        C[b] = compute(_Bodies(model, batch[b], velocities[b], factorization), model.nv)
+    return C.reshape(*shape, model.nv, model.nv)
+
+
+def _algorithm_1(s: _Bodies, nv: int) -> np.ndarray:
+    C = np.zeros((nv, nv))
+    for j in reversed(range(len(s.parent))):
+        F1 = s.inertia[j] @ s.Phi_dot[j] + s.factor[j] @ s.Phi[j]
+        F2 = s.inertia[j] @ s.Phi[j]
+        F3 = s.factor[j].T @ s.Phi[j]
+        C[s.dof[j], s.dof[j]] += s.Phi[j] @ F1
+        i = s.parent[j]
+        while i >= 0:
+            C[s.dof[i], s.dof[j]] += s.Phi[i] @ F1
+            C[s.dof[j], s.dof[i]] += s.Phi_dot[i] @ F2 + s.Phi[i] @ F3
+            i = s.parent[i]
+        if s.parent[j] >= 0:
+            s.inertia[s.parent[j]] += s.inertia[j]
+            s.factor[s.parent[j]] += s.factor[j]
+    return C
+
+
+def _body_jacobian_sum(s: _Bodies, nv: int) -> np.ndarray:
+    C = np.zeros((nv, nv))
+    for k in range(len(s.parent)):
+        J, J_dot = np.zeros((6, nv)), np.zeros((6, nv))
+        i = k
+        while i >= 0:
+            J[:, s.dof[i]], J_dot[:, s.dof[i]] = s.Phi[i], s.Phi_dot[i]
+            i = s.parent[i]
+        C += J.T @ (s.factor[k] @ J + s.inertia[k] @ J_dot)
+    return C

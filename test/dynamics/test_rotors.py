@@ -1,0 +1,226 @@
+"""Geared rotors against the full mechanism, in which each rotor is a link of its own.
+
+The full mechanism is a URDF with one more link and joint per rotor, driven by the constraint
+``q_rotor = n q_joint``: with ``v_full = S v`` everything is ``Sᵀ (...) S``, which needs nothing of
+what is tested here.
+"""
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from robots import random_tree_urdf
+
+from rbd_control.dynamics import (
+    Model,
+    Rotor,
+    christoffel_symbols,
+    coriolis_transpose_product,
+    dynamics_terms,
+    forward_dynamics,
+    gravity_torque,
+    inverse_dynamics,
+    kinetic_energy,
+    mass_matrix,
+    momentum,
+    potential_energy,
+    slotine_li_torque,
+    with_rotors,
+)
+from rbd_control.errors import InputError
+
+
+def relative(actual, expected):
+    return np.abs(actual - expected).max() / np.abs(expected).max()
+
+
+class Mechanism:
+    """A random tree with rotors on most joints, and its twin with the rotors as links."""
+
+    def __init__(self, seed, floating_base=False):
+        rng = np.random.default_rng(seed)
+        text = random_tree_urdf(seed, 5, prismatic=0.2, branching=0.4)
+        tree = ET.fromstring(text)
+        self.rotors = {}
+        for joint in tree.findall("joint"):
+            if joint.get("type") == "fixed" or rng.random() < 0.25:
+                continue
+            self.rotors[joint.get("name")] = self._add(tree, joint, rng)
+        self.bare = Model.from_urdf(text, floating_base=floating_base)
+        self.geared = Model.from_urdf(text, rotors=self.rotors, floating_base=floating_base)
+        self.full = Model.from_urdf(
+            ET.tostring(tree, encoding="unicode"), floating_base=floating_base
+        )
+        self.S = np.zeros((self.full.nv, self.bare.nv))
+        if floating_base:
+            self.S[:6, :6] = np.eye(6)
+        for name in self.bare.joint_names:
+            column = self.bare.joint_index(name)
+            self.S[self.full.joint_index(name), column] = 1.0
+            if name in self.rotors:
+                row = self.full.joint_index(f"turn_{name}")
+                self.S[row, column] = self.rotors[name].gear_ratio
+        self.q = rng.uniform(-2.0, 2.0, self.bare.nq)
+        if floating_base:
+            self.q[3:7] /= np.linalg.norm(self.q[3:7])
+        self.v, self.a, self.v_r = rng.normal(size=(3, self.bare.nv))
+
+    @staticmethod
+    def _add(tree, joint, rng):
+        name = joint.get("name")
+        inertia = np.diag(rng.uniform(0.005, 0.01, 3))
+        inertia[0, 1] = inertia[1, 0] = 4e-4
+        mass, ratio = rng.uniform(0.1, 0.5), rng.uniform(2.0, 60.0)
+        com, axis = rng.normal(size=3) * 0.1, rng.normal(size=3)
+
+        def numbers(x):
+            return " ".join(repr(float(k)) for k in x)
+
+        link = ET.SubElement(tree, "link", name=f"rotor_{name}")
+        inertial = ET.SubElement(link, "inertial")
+        ET.SubElement(inertial, "mass", value=repr(float(mass)))
+        entries = {
+            f"i{a}{b}": repr(float(inertia[i, j]))
+            for i, a in enumerate("xyz")
+            for j, b in enumerate("xyz")
+            if i <= j
+        }
+        ET.SubElement(inertial, "inertia", **entries)
+        ET.SubElement(tree, "link", name=f"mount_{name}")
+        mount = ET.SubElement(tree, "joint", name=f"fix_{name}", type="fixed")
+        ET.SubElement(mount, "parent", link=joint.find("parent").get("link"))
+        ET.SubElement(mount, "child", link=f"mount_{name}")
+        if joint.find("origin") is not None:
+            mount.append(joint.find("origin"))
+        turn = ET.SubElement(tree, "joint", name=f"turn_{name}", type="continuous")
+        ET.SubElement(turn, "parent", link=f"mount_{name}")
+        ET.SubElement(turn, "child", link=f"rotor_{name}")
+        ET.SubElement(turn, "origin", xyz=numbers(com))
+        ET.SubElement(turn, "axis", xyz=numbers(axis))
+        return Rotor(ratio, inertia, axis=axis, mass=mass, com=com)
+
+    def full_q(self):
+        if not self.bare.floating_base:
+            return self.S @ self.q
+        return np.concatenate([self.q[:7], self.S[6:, 6:] @ self.q[7:]])
+
+
+@pytest.fixture(scope="module", params=range(6))
+def mechanism(request):
+    return Mechanism(request.param, floating_base=request.param >= 4)
+
+
+# The reference sums terms n² = 3600 times as large as the result's smallest, and cancels them.
+ROUNDING = 1e-10
+
+
+def test_terms(mechanism):
+    S, q, v = mechanism.S, mechanism.q, mechanism.v
+    full = dynamics_terms(mechanism.full, mechanism.full_q(), S @ v)
+    ours = dynamics_terms(mechanism.geared, q, v)
+    assert relative(ours.M, S.T @ full.M @ S) < ROUNDING
+    assert relative(ours.C, S.T @ full.C @ S) < ROUNDING
+    assert relative(ours.CTv, (S.T @ full.C @ S).T @ v) < ROUNDING
+    assert relative(ours.g, S.T @ full.g) < ROUNDING
+    np.testing.assert_array_equal(mass_matrix(mechanism.geared, q), ours.M)
+    np.testing.assert_allclose(gravity_torque(mechanism.geared, q), ours.g, rtol=1e-12, atol=1e-12)
+    assert relative(coriolis_transpose_product(mechanism.geared, q, v), ours.CTv) < ROUNDING
+    assert relative(momentum(mechanism.geared, q, v), ours.M @ v) < ROUNDING
+
+
+def test_energies(mechanism):
+    S, q, v = mechanism.S, mechanism.q, mechanism.v
+    assert kinetic_energy(mechanism.geared, q, v) == pytest.approx(
+        kinetic_energy(mechanism.full, mechanism.full_q(), S @ v), rel=1e-12
+    )
+    assert potential_energy(mechanism.geared, q) == pytest.approx(
+        potential_energy(mechanism.full, mechanism.full_q()), rel=1e-12
+    )
+
+
+def test_christoffel_symbols(mechanism):
+    S, q = mechanism.S, mechanism.q
+    full = christoffel_symbols(mechanism.full, mechanism.full_q())
+    expected = np.einsum("ai,bj,ck,abc->ijk", S, S, S, full, optimize=True)
+    assert relative(christoffel_symbols(mechanism.geared, q), expected) < ROUNDING
+
+
+def test_inverse_and_forward_dynamics(mechanism):
+    S, q, v, a = mechanism.S, mechanism.q, mechanism.v, mechanism.a
+    full = inverse_dynamics(mechanism.full, mechanism.full_q(), S @ v, S @ a)
+    tau = inverse_dynamics(mechanism.geared, q, v, a)
+    assert relative(tau, S.T @ full) < ROUNDING
+    assert relative(forward_dynamics(mechanism.geared, q, v, tau), a) < ROUNDING
+
+
+def test_forward_dynamics_at_rest_and_under_a_wrench(mechanism):
+    q, a = mechanism.q, mechanism.a
+    still = np.zeros_like(a)
+    wrenches = {mechanism.geared.link_names[-1]: [1.0, -2.0, 3.0, 20.0, 10.0, -5.0]}
+    tau = inverse_dynamics(mechanism.geared, q, still, a, wrenches)
+    assert relative(forward_dynamics(mechanism.geared, q, still, tau, wrenches), a) < ROUNDING
+
+
+def test_slotine_li_torque(mechanism):
+    q, v, v_r, a = mechanism.q, mechanism.v, mechanism.v_r, mechanism.a
+    M, C, _, g = dynamics_terms(mechanism.geared, q, v)
+    torque = slotine_li_torque(mechanism.geared, q, v, v_r, a)
+    assert relative(torque, M @ a + C @ v_r + g) < ROUNDING
+
+
+def test_reflected_inertia_is_a_constant_diagonal(mechanism):
+    """The usual approximation adds n² times the inertia about the axis, and nothing else."""
+    q, v, a = mechanism.q, mechanism.v, mechanism.a
+    approximate = with_rotors(mechanism.bare, mechanism.rotors, reflected=True)
+    expected = np.zeros(mechanism.bare.nv)
+    for name, rotor in mechanism.rotors.items():
+        axis = rotor.axis / np.linalg.norm(rotor.axis)
+        inertia = rotor.gear_ratio**2 * axis @ rotor.inertia @ axis
+        expected[mechanism.bare.joint_index(name)] = inertia
+    bare, ours = (dynamics_terms(m, q, v) for m in (mechanism.bare, approximate))
+    assert relative(ours.M, bare.M + np.diag(expected)) < ROUNDING
+    # A general inertia that turns with the rotor is gyroscopic, but not for one turning about a
+    # fixed axis.
+    assert relative(ours.C, bare.C) < ROUNDING
+    np.testing.assert_allclose(ours.g, bare.g, rtol=1e-12, atol=1e-12)
+    tau = inverse_dynamics(approximate, q, v, a)
+    assert relative(tau, inverse_dynamics(mechanism.bare, q, v, a) + expected * a) < ROUNDING
+    assert relative(forward_dynamics(approximate, q, v, tau), a) < ROUNDING
+
+
+def test_the_approximation_is_one(mechanism):
+    q, v = mechanism.q, mechanism.v
+    approximate = with_rotors(mechanism.bare, mechanism.rotors, reflected=True)
+    exact = dynamics_terms(mechanism.geared, q, v)
+    assert relative(dynamics_terms(approximate, q, v).C, exact.C) > 1e-3
+
+
+def test_an_inertia_given_as_a_number_is_about_the_axis(mechanism):
+    name = mechanism.bare.joint_names[0]
+    row = mechanism.bare.joint_index(name)
+    model = with_rotors(mechanism.bare, {name: Rotor(10.0, 0.003)}, reflected=True)
+    added = mass_matrix(model, mechanism.q) - mass_matrix(mechanism.bare, mechanism.q)
+    assert added[row, row] == pytest.approx(0.3, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("joint", "rotor", "named"),
+    [
+        ("elbow", Rotor(10.0, 0.001), "no joint 'elbow'"),
+        ("joint0", Rotor(0.0, 0.001), "gear ratio 0.0"),
+        ("joint0", Rotor(np.nan, 0.001), "gear_ratio"),
+        ("joint0", Rotor(10.0, -0.001), "inertia"),
+        ("joint0", Rotor(10.0, np.eye(2)), "inertia"),
+        ("joint0", Rotor(10.0, 0.001, mass=-1.0), "mass"),
+        ("joint0", Rotor(10.0, 0.001, axis=(0, 0, 0)), "axis"),
+    ],
+)
+def test_bad_rotors_are_named(joint, rotor, named):
+    model = Model.from_urdf(random_tree_urdf(0, 2))
+    with pytest.raises(InputError, match=named):
+        with_rotors(model, {joint: rotor})
+
+
+def test_rotors_are_given_at_once(mechanism):
+    with pytest.raises(InputError, match="already"):
+        with_rotors(mechanism.geared, mechanism.rotors)

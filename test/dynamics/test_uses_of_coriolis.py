@@ -1,0 +1,208 @@
+"""What EW21 proves of its Coriolis matrix, and the Christoffel symbols, on trees with rotors."""
+
+import numpy as np
+import pytest
+from robots import random_tree_urdf, urdf_path
+
+from rbd_control.dynamics import (
+    Model,
+    Rotor,
+    admissible_coriolis_matrix,
+    change_christoffel_symbols,
+    change_coordinates,
+    christoffel_symbols,
+    coriolis_matrix,
+    coriolis_matrix_from_body_jacobians,
+    decoupled_dynamics,
+    gravity_torque,
+    inverse_dynamics,
+    mass_matrix,
+    mass_matrix_rate,
+    torque_velocity_derivative,
+)
+from rbd_control.errors import InputError
+
+# Sums of a few hundred products in different orders.
+ROUNDING = 1e-12
+
+
+def relative(actual, expected):
+    return np.abs(actual - expected).max() / max(np.abs(expected).max(), 1e-300)
+
+
+def states(model, seed=0):
+    rng = np.random.default_rng(seed)
+    q = rng.uniform(-2.0, 2.0, model.nq)
+    if model.floating_base:
+        q[3:7] /= np.linalg.norm(q[3:7])
+    return q, rng.normal(size=model.nv), rng.normal(size=model.nv)
+
+
+@pytest.fixture(scope="module", params=range(4))
+def tree(request):
+    text = random_tree_urdf(request.param, 7, branching=0.4, prismatic=0.3)
+    rotors = {}
+    if request.param % 2:
+        rotors = {
+            "joint1": Rotor(20.0, 0.002),
+            "joint4": Rotor(-7.0, np.diag([2e-3, 3e-3, 4e-3]), (1, 2, 0.5), 0.4, (0.1, 0, 0.2)),
+        }
+    return Model.from_urdf(text, rotors=rotors)
+
+
+def test_coriolis_is_christoffel_symbols_times_velocity(tree):
+    q, v, _ = states(tree)
+    Gamma = christoffel_symbols(tree, q)
+    assert relative(Gamma @ v, coriolis_matrix(tree, q, v)) < ROUNDING
+    np.testing.assert_array_equal(Gamma, Gamma.swapaxes(1, 2))
+
+
+def test_christoffel_symbols_are_derivatives_of_the_mass_matrix(tree):
+    """Their definition, EW21 eq. 4, by central differences."""
+    q, _, _ = states(tree)
+    h = 1e-5
+    dM = np.stack(
+        [
+            (mass_matrix(tree, q + h * e) - mass_matrix(tree, q - h * e)) / (2 * h)
+            for e in np.eye(tree.nv)
+        ],
+        axis=-1,
+    )
+    expected = 0.5 * (dM + dM.swapaxes(1, 2) - dM.transpose(2, 0, 1))
+    # The differences err by h² times third derivatives and by 1e-16 / h; rotors turn 20 times as
+    # fast and their third derivatives are 8000 times as large.
+    assert relative(christoffel_symbols(tree, q), expected) < 1e-6
+
+
+def test_christoffel_symbols_of_a_floating_base_still_give_the_coriolis_matrix():
+    model = Model.from_urdf(random_tree_urdf(5, 6, branching=0.5), floating_base=True)
+    q, v, _ = states(model)
+    C = coriolis_matrix(model, q, v)
+    columns = np.stack([coriolis_matrix(model, q, e) for e in np.eye(model.nv)], axis=-1)
+    assert relative(columns @ v, C) < ROUNDING
+    joints = slice(6, None)
+    Gamma = christoffel_symbols(model, q)
+    assert relative(Gamma[joints, joints, joints], columns[joints, joints, joints]) < ROUNDING
+
+
+@pytest.mark.parametrize("factorization", ["christoffel", "cross"])
+def test_factorisations_are_admissible(tree, factorization):
+    q, v, _ = states(tree)
+    C = admissible_coriolis_matrix(tree, q, v, factorization)
+    assert relative(C + C.T, mass_matrix_rate(tree, q, v)) < ROUNDING
+    assert relative(C @ v, coriolis_matrix(tree, q, v) @ v) < ROUNDING
+    oracle = coriolis_matrix_from_body_jacobians(tree, q, v, factorization)
+    assert relative(C, oracle) < ROUNDING
+
+
+def test_only_one_factorisation_is_christoffel_consistent(tree):
+    q, v, _ = states(tree)
+    C = coriolis_matrix(tree, q, v)
+    assert relative(admissible_coriolis_matrix(tree, q, v), C) < ROUNDING
+    assert relative(admissible_coriolis_matrix(tree, q, v, "cross"), C) > 1e-3
+
+
+def test_unknown_factorisation_is_refused(tree):
+    q, v, _ = states(tree)
+    with pytest.raises(InputError, match="newton.*christoffel, cross"):
+        admissible_coriolis_matrix(tree, q, v, "newton")
+
+
+def test_torque_derivative_is_twice_the_coriolis_matrix(tree):
+    q, v, a = states(tree)
+    h = 1e-3
+    expected = np.stack(
+        [
+            (inverse_dynamics(tree, q, v + h * e, a) - inverse_dynamics(tree, q, v - h * e, a))
+            / (2 * h)
+            for e in np.eye(tree.nv)
+        ],
+        axis=-1,
+    )
+    # tau is quadratic in v, so central differences are exact but for rounding, 1e-16 / h.
+    assert relative(torque_velocity_derivative(tree, q, v), expected) < 1e-10
+
+
+def polar(q_bar):
+    """Coordinates q = q_bar + 0.3 sin(q_bar) + coupling, with first and second derivatives."""
+    n = q_bar.size
+    shift = np.roll(np.eye(n), 1, axis=1)
+    q = q_bar + 0.3 * np.sin(q_bar) + 0.2 * (shift @ q_bar) ** 2
+    A = np.eye(n) + np.diag(0.3 * np.cos(q_bar)) + 0.4 * (shift @ q_bar)[:, None] * shift
+    dA = np.einsum("bj,bk->bjk", shift, shift) * 0.4
+    for b in range(n):
+        dA[b, b, b] -= 0.3 * np.sin(q_bar[b])
+    return q, A, dA
+
+
+def test_change_of_coordinates_keeps_admissible_and_christoffel(tree):
+    """Props. 3 and Theorem 1, for a curved change of coordinates."""
+    rng = np.random.default_rng(4)
+    q_bar, rate = rng.uniform(-1, 1, tree.nv), rng.normal(size=tree.nv)
+    q, A, dA = polar(q_bar)
+    terms = change_coordinates(tree, q, A @ rate, A, dA @ rate)
+    Gamma = change_christoffel_symbols(christoffel_symbols(tree, q), mass_matrix(tree, q), A, dA)
+    assert relative(Gamma @ rate, terms.C) < ROUNDING
+
+    def M_bar(x):
+        q, A, _ = polar(x)
+        return A.T @ mass_matrix(tree, q) @ A
+
+    h = 1e-5
+    M_dot = (M_bar(q_bar + h * rate) - M_bar(q_bar - h * rate)) / (2 * h)
+    assert relative(terms.C + terms.C.T, M_dot) < 1e-6  # as for the symbols above
+    np.testing.assert_allclose(terms.g, A.T @ gravity_torque(tree, q), rtol=1e-12)
+
+
+def test_centre_of_mass_splits_off():
+    """Remark 6 on a tree and on Talos."""
+    talos = urdf_path("talos")
+    from robots import LOCKED
+
+    for model in (
+        Model.from_urdf(random_tree_urdf(2, 6, branching=0.5), floating_base=True),
+        Model.from_urdf(talos, locked=LOCKED["talos"], floating_base=True),
+    ):
+        q, v, _ = states(model)
+        M, C, g, A, _ = decoupled_dynamics(model, q, v)
+        scale = np.abs(M).max()
+        assert np.abs(M[:3, :3] - model.mass * np.eye(3)).max() < 1e-11 * scale
+        assert np.abs(M[:3, 3:]).max() < 1e-11 * scale
+        for block in (C[:3], C[:, :3]):
+            assert np.abs(block).max() < 1e-11 * np.abs(C).max()
+        np.testing.assert_allclose(g[:3], [0, 0, 9.81 * model.mass], rtol=1e-9, atol=1e-9)
+        # Admissible: the power of C + Cᵀ is the rate of the kinetic energy's matrix.
+        nu = np.linalg.solve(A, v)
+        h = 1e-6
+        base = np.eye(6)
+
+        def moved(step, q=q, v=v, base=base):
+            """The configuration after moving along v for ``step``, to first order and a half."""
+            from scipy.spatial.transform import Rotation
+
+            turn = Rotation.from_quat(q[3:7])
+            new = q.copy()
+            half = Rotation.from_rotvec(0.5 * step * v[:3])
+            new[:3] += step * (turn * half).apply(v[3:6])
+            new[3:7] = (turn * Rotation.from_rotvec(step * v[:3])).as_quat()
+            new[7:] += step * v[6:]
+            return new
+
+        def M_of(x, v=v, model=model):
+            return decoupled_dynamics(model, x, v).M
+
+        M_dot = (M_of(moved(h)) - M_of(moved(-h))) / (2 * h)
+        assert relative(C + C.T, M_dot) < 1e-5
+        assert np.isfinite(nu).all()
+
+
+def test_floating_base_is_refused_where_it_does_not_hold(tree):
+    floating = Model.from_urdf(random_tree_urdf(2, 3), floating_base=True)
+    q, v, _ = states(floating)
+    with pytest.raises(InputError, match="fixed base"):
+        torque_velocity_derivative(floating, q, v)
+    q, v, _ = states(tree)
+    with pytest.raises(InputError, match="floating base"):
+        decoupled_dynamics(tree, q, v)
+    with pytest.raises(InputError, match="A has shape"):
+        change_coordinates(tree, q, v, np.eye(3), np.eye(3))
