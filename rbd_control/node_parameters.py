@@ -1,0 +1,57 @@
+"""The parameters that nodes have beside those of the law they run.
+
+A node's own parameter object derives from what it needs of these and from its law's, so that one
+object serves both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from rbd_control.parameters import Parameters, parameter
+
+
+@dataclass(frozen=True)
+class NodeParameters(Parameters):
+    """What every node has."""
+
+    autostart: bool = parameter(
+        True, "configure and activate by itself as soon as it can", live=False
+    )
+
+
+@dataclass(frozen=True)
+class ModelParameters(NodeParameters):
+    """Where a node has its robot from."""
+
+    robot_description: str = parameter(
+        "", "URDF of the robot as text; empty: urdf is used", live=False
+    )
+    urdf: str = parameter(
+        "",
+        "path of the robot's URDF, or 'arm7' for the arm that ships with the package; when it and "
+        "robot_description are empty, the topic robot_description is used",
+        live=False,
+    )
+    joints: tuple[str, ...] = parameter(
+        (),
+        "joints in the order of parameters and commands; others are held at zero; empty: all "
+        "movable ones in the order of the description",
+        live=False,
+    )
+
+
+@dataclass(frozen=True)
+class ReceivingParameters(ModelParameters):
+    """How joint states are received."""
+
+    best_effort: bool = parameter(
+        True, "receive joint states best-effort, which fits any publisher", live=False
+    )
+    queue_depth: int = parameter(
+        50, "joint states kept while the node is busy", lower=1, upper=100_000, live=False
+    )
+
+
+NODE_PARAMETERS = tuple(item.name for item in fields(ReceivingParameters))
+"""Names that the parameter file of a node may hold beside those of its law."""

@@ -1,0 +1,177 @@
+"""The node that tells contact from joint states."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import WrenchStamped
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool
+from std_srvs.srv import Trigger
+from visualization_msgs.msg import MarkerArray
+
+from rbd_control.errors import RbdControlError
+from rbd_control.estimation import ContactDetector, Detection, DetectorParameters
+from rbd_control.joint_states import JointSample
+from rbd_control.node_parameters import ReceivingParameters
+from rbd_control.nodes.contact_messages import ForceArrow, event_message, wrench_message
+from rbd_control.nodes.diagnostics import WARN, Status
+from rbd_control.nodes.joint_state_input import JointStateInput
+from rbd_control.nodes.managed_node import LATCHED, ManagedNode
+from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter
+from rbd_control.nodes.run import run
+
+REPEAT_PERIOD = 0.02
+"""The verdict is repeated this often while it is valid [s]."""
+
+SILENCE = 0.1
+"""After this long without a sample there is no verdict [s]."""
+
+
+@dataclass(frozen=True)
+class ContactDetectorParameters(ReceivingParameters, DetectorParameters):
+    """Parameters of the node: its model, its input, and the detector's."""
+
+
+class ContactDetectorNode(ManagedNode):
+    """Runs a :class:`ContactDetector` on each sample and publishes what it says."""
+
+    parameters_type = ContactDetectorParameters
+
+    def __init__(self) -> None:
+        super().__init__("contact_detector")
+        self._contact = self.create_publisher(Bool, "~/contact", LATCHED)
+        self._torques = self.create_publisher(JointState, "~/external_joint_torques", EVERY_SAMPLE)
+        self._events = self.create_publisher(DiagnosticArray, "~/events", QoSProfile(depth=50))
+        self._wrench = self.create_publisher(WrenchStamped, "~/external_wrench", EVERY_SAMPLE)
+        self._markers = self.create_publisher(MarkerArray, "~/markers", QoSProfile(depth=10))
+        self.create_service(Trigger, "~/reset", self._on_reset)
+        self.create_service(Trigger, "~/tare", self._on_tare)
+        self.create_timer(REPEAT_PERIOD, self._repeat, clock=self.steady)
+        self._verdict: bool | None = None
+        self._detection: Detection | None = None
+        self.diagnostics.append(self._report)
+
+    def configure(self) -> None:
+        """Make the detector and compile what it needs."""
+        model = self.robot.model
+        self._detector = self._make_detector(self.parameters)
+        self._rehearse()
+        self._writer = JointStateWriter(self._torques, model.joint_names)
+        self._arrow = ForceArrow(model, self._markers)
+        self._input = JointStateInput(
+            self, model.joint_names, lambda: SILENCE, self._on_sample, self._on_silence
+        )
+
+    def cleanup(self) -> None:
+        """Give the subscription back."""
+        self._input.destroy()
+
+    def activate(self) -> None:
+        """Begin without a memory of earlier samples."""
+        self._detector.reset()
+        self._samples = self._valid = 0
+
+    def deactivate(self) -> None:
+        """End without a verdict."""
+        self._on_silence()
+
+    def check_parameters(self, new: ContactDetectorParameters) -> None:
+        """Refuse per-joint values of the wrong number."""
+        self._make_detector(new)
+
+    def parameters_changed(self) -> None:
+        """Start anew with the new ones."""
+        self._detector = self._make_detector(self.parameters)
+
+    def _make_detector(self, parameters: ContactDetectorParameters) -> ContactDetector:
+        return ContactDetector(self.robot.model, self.robot.in_model_order(parameters))
+
+    def _rehearse(self) -> None:
+        """Let a detector go through a contact, so that nothing is left to compile in a real one."""
+        hasty = replace(
+            self.parameters, settling_time=0.0, onset_debounce=0.0, observer_gain=(100.0,)
+        )
+        detector = self._make_detector(hasty)
+        rest, zero = np.zeros(self.robot.model.nq), np.zeros(self.robot.model.nv)
+        strong = 10.0 * detector.contact_threshold + 1000.0
+        step = min(0.005, hasty.maximum_gap)
+        for k in range(1000):
+            if detector.update(k * step, rest, zero, strong).contact:
+                break
+
+    def _on_sample(self, sample: JointSample, stamp: Time) -> None:
+        detection = self._detector.update(sample.stamp, sample.q, sample.v, sample.tau)
+        self._publish(detection, sample, stamp)
+        self._detection = detection
+        self._samples += 1
+        self._valid += detection.valid
+
+    def _on_silence(self) -> None:
+        self._detection = self._verdict = None
+        self._arrow.clear()
+
+    def _publish(self, detection: Detection, sample: JointSample, stamp: Time) -> None:
+        verdict = detection.contact if detection.valid else None
+        if verdict != self._verdict:
+            self._verdict = verdict
+            self._repeat()
+        if sample.v is not None and sample.tau is not None:
+            self._writer.publish(stamp, effort=detection.residual)
+        if detection.event is not None:
+            self._events.publish(event_message(self.get_name(), detection.event, stamp))
+        if detection.contact and detection.force is not None:
+            self._wrench.publish(wrench_message(detection.link, detection.force, stamp))
+            self._arrow.show(sample.q, detection.link, detection.force, stamp)
+        else:
+            self._arrow.clear()
+
+    def _repeat(self) -> None:
+        if self._verdict is not None:
+            self._contact.publish(Bool(data=bool(self._verdict)))
+
+    def _on_reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        return self._trigger(response, "reset")
+
+    def _on_tare(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        return self._trigger(response, "tare")
+
+    def _trigger(self, response: Trigger.Response, what: str) -> Trigger.Response:
+        if not self.is_active:
+            response.message = "the node is not active"
+            return response
+        try:
+            getattr(self._detector, what)()
+        except RbdControlError as error:
+            response.message = str(error)
+            return response
+        response.success = True
+        return response
+
+    def _report(self, status: Status) -> None:
+        detection = self._detection
+        status.add("valid", detection is not None and detection.valid)
+        if detection is None:
+            return
+        status.add("valid fraction", self._valid / self._samples)
+        if not detection.valid:
+            status.raise_to(WARN, f"no verdict: {detection.reason}")
+        status.add("contact", detection.contact)
+        status.add("level", detection.level)
+        for joint, torque in zip(self.robot.model.joint_names, detection.residual, strict=True):
+            status.add(f"residual {joint} [N·m]", float(torque))
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node; its exit code."""
+    return run(ContactDetectorNode, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""What a contact looks like as messages."""
+
+from __future__ import annotations
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from geometry_msgs.msg import Point, Vector3, WrenchStamped
+from numpy.typing import NDArray
+from rclpy.publisher import Publisher
+from visualization_msgs.msg import Marker, MarkerArray
+
+from rbd_control.dynamics import Model, frame_placement
+from rbd_control.estimation import ContactEvent
+from rbd_control.nodes.messages import to_seconds
+
+Array = NDArray[np.float64]
+
+ARROW_SCALE = 0.02
+"""Length of the arrow for each newton [m/N]."""
+
+ARROW_PERIOD = 0.03
+"""The least time between two arrows [s]; nobody sees more."""
+
+
+def event_message(node: str, event: ContactEvent, stamp: Time) -> DiagnosticArray:
+    """One status that tells of the onset or the release of a contact."""
+    released = event.phase == "release"
+    severe = DiagnosticStatus.ERROR if event.level == "collision" else DiagnosticStatus.WARN
+    force = event.force
+    size = 0.0 if force is None else float(np.linalg.norm(force))
+    end = event.detected if event.release is None else event.release
+    values = {
+        "id": event.id,
+        "phase": event.phase,
+        "level": event.level,
+        "stamp": f"{event.onset:.9f}",
+        "detected": f"{event.detected:.9f}",
+        "joint": event.joint,
+        "link": event.link,
+        "peak_torque": f"{event.peak_torque:.6g}",
+        "direction": _numbers(force / size) if force is not None and size > 0.0 else "",
+        "force": "" if force is None else _numbers(force),
+        "duration": f"{end - event.onset:.9f}",
+    }
+    status = DiagnosticStatus(
+        level=DiagnosticStatus.OK if released else severe,
+        name=f"{node}: {event.level}",
+        message=f"{event.level} {event.id} {event.phase} at {event.link or event.joint}",
+        hardware_id=event.link,
+        values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
+    )
+    message = DiagnosticArray()
+    message.header.stamp = stamp
+    message.status = [status]
+    return message
+
+
+def event_from_status(status: DiagnosticStatus) -> ContactEvent:
+    """The event that a status of :func:`event_message` tells of; its joint torque is rounded."""
+    values = {item.key: item.value for item in status.values}
+    onset, phase = float(values["stamp"]), values["phase"]
+    force = np.array([float(x) for x in values["force"].split()])
+    return ContactEvent(
+        id=int(values["id"]),
+        phase="release" if phase == "release" else "onset",
+        level="collision" if values["level"] == "collision" else "contact",
+        onset=onset,
+        detected=float(values["detected"]),
+        release=onset + float(values["duration"]) if phase == "release" else None,
+        joint=values["joint"],
+        link=values["link"],
+        peak_torque=float(values["peak_torque"]),
+        force=force if force.size == 3 else None,
+    )
+
+
+def wrench_message(link: str, force: Array, stamp: Time) -> WrenchStamped:
+    """The force on a link, world-aligned."""
+    message = WrenchStamped()
+    message.header.stamp = stamp
+    message.header.frame_id = link
+    message.wrench.force = Vector3(x=float(force[0]), y=float(force[1]), z=float(force[2]))
+    return message
+
+
+class ForceArrow:
+    """An arrow in RViz at the link that is touched, along the force on it."""
+
+    def __init__(self, model: Model, publisher: Publisher[MarkerArray]) -> None:
+        self._model, self._publisher = model, publisher
+        marker = Marker(ns="contact_force", type=Marker.ARROW)
+        marker.header.frame_id = model.link_names[0]
+        marker.scale = Vector3(x=0.015, y=0.03, z=0.0)
+        marker.color.r = marker.color.a = 1.0
+        self._marker = marker
+        self._shown: float | None = None
+
+    def show(self, q: Array, link: str, force: Array, stamp: Time) -> None:
+        """Publish the arrow, unless the last one is recent."""
+        now = to_seconds(stamp)
+        if self._shown is not None and 0.0 <= now - self._shown < ARROW_PERIOD:
+            return
+        self._shown = now
+        origin = frame_placement(self._model, q, link)[:3, 3]
+        self._marker.points = [_point(origin), _point(origin + ARROW_SCALE * force)]
+        self._send(Marker.ADD, stamp)
+
+    def clear(self) -> None:
+        """Take the arrow away, if there is one."""
+        if self._shown is not None:
+            self._shown = None
+            self._send(Marker.DELETE, self._marker.header.stamp)
+
+    def _send(self, action: int, stamp: Time) -> None:
+        self._marker.header.stamp = stamp
+        self._marker.action = action
+        self._publisher.publish(MarkerArray(markers=[self._marker]))
+
+
+def _numbers(values: Array) -> str:
+    return " ".join(f"{float(x):.6g}" for x in values)
+
+
+def _point(values: Array) -> Point:
+    return Point(x=float(values[0]), y=float(values[1]), z=float(values[2]))

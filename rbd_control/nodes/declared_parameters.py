@@ -1,0 +1,124 @@
+"""A parameter object declared on a node: read at start, checked as a whole when it changes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any, Generic, TypeVar
+
+from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+from rbd_control.errors import ParameterError
+from rbd_control.parameters import Parameters
+
+P = TypeVar("P", bound=Parameters)
+
+# Names that rclpy itself may find among the values given at start.
+_OF_ROS = ("use_sim_time", "start_type_description_service", "qos_overrides.")
+
+
+class DeclaredParameters(Generic[P]):
+    """Declares the fields of a parameter class on a node and keeps the object they make.
+
+    Args:
+        node: the node.
+        kind: the parameter class.
+        is_fixed: says whether parameters declared with ``live=False`` may not change now.
+        check: raises a ``ValueError`` for an object the node cannot work with.
+        changed: called with the new object after a change was accepted.
+
+    Raises:
+        ParameterError: when a value given at start is unusable.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        kind: type[P],
+        is_fixed: Callable[[], bool],
+        check: Callable[[P], None],
+        changed: Callable[[P], None],
+    ) -> None:
+        self._kind = kind
+        self._fields = {item.name: item for item in fields(kind)}
+        self._is_fixed, self._check, self._changed = is_fixed, check, changed
+        values = {name: self._declare(node, name) for name in self._fields}
+        self.current: P = kind.from_mapping(values)
+        self._warn_of_unknown(node)
+        node.add_on_set_parameters_callback(self._on_set)
+        node.add_post_set_parameters_callback(self._after_set)
+
+    def _declare(self, node: Node, name: str) -> Any:
+        item = self._fields[name]
+        default = list(item.default) if isinstance(item.default, tuple) else item.default
+        # Typed by the object, not by rclpy, which would refuse 10 for a floating-point number.
+        descriptor = ParameterDescriptor(
+            description=_description(item.metadata),
+            additional_constraints=_constraints(item.metadata),
+            dynamic_typing=True,
+        )
+        value = node.declare_parameter(name, default, descriptor).value
+        return item.default if value is None else value
+
+    def _warn_of_unknown(self, node: Node) -> None:
+        # rclpy has no public list of the values given at start and ignores those never declared.
+        for name in getattr(node, "_parameter_overrides", {}):
+            if name not in self._fields and not name.startswith(_OF_ROS):
+                node.get_logger().warning(
+                    f"no parameter {name!r}, ignored; parameters are {', '.join(self._fields)}"
+                )
+
+    def _merged(self, changes: Sequence[Parameter]) -> P:
+        values = {name: getattr(self.current, name) for name in self._fields}
+        for change in changes:
+            if change.name not in values:
+                continue
+            item = self._fields[change.name]
+            values[change.name] = item.default if change.value is None else change.value
+        return self._kind.from_mapping(values)
+
+    def _on_set(self, changes: Sequence[Parameter]) -> SetParametersResult:
+        # An exception here would end the node and leave the caller without an answer.
+        try:
+            new = self._merged(changes)
+            fixed = [
+                name
+                for name, item in self._fields.items()
+                if not item.metadata["live"] and getattr(new, name) != getattr(self.current, name)
+            ]
+            if fixed and self._is_fixed():
+                raise ParameterError(f"{fixed[0]} cannot change unless the node is unconfigured")
+            self._check(new)
+        except Exception as error:
+            return SetParametersResult(successful=False, reason=str(error))
+        return SetParametersResult(successful=True)
+
+    def _after_set(self, changes: Sequence[Parameter]) -> None:
+        new = self._merged(changes)
+        if new != self.current:
+            self.current = new
+            self._changed(new)
+
+
+def _description(meta: Any) -> str:
+    return f"{meta['description']} [{meta['unit']}]" if meta["unit"] else str(meta["description"])
+
+
+def _constraints(meta: Any) -> str:
+    parts = []
+    if meta["choices"]:
+        parts.append(f"one of {', '.join(meta['choices'])}")
+    if meta["above"] > -math.inf:
+        parts.append(f"above {meta['above']:g}")
+    if meta["lower"] > -math.inf:
+        parts.append(f"at least {meta['lower']:g}")
+    if meta["upper"] < math.inf:
+        parts.append(f"at most {meta['upper']:g}")
+    if meta["per_joint"]:
+        parts.append("one value for all joints or one for each")
+    if not meta["live"]:
+        parts.append("fixed while the node is configured")
+    return "; ".join(parts)

@@ -1,0 +1,186 @@
+"""``rbd-control demo``: arm, controller and detector as processes that talk over real DDS.
+
+The demo takes a ROS domain of its own, whatever ROS_DOMAIN_ID says, and stays on this machine: its
+torques must not reach another robot.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import rclpy
+from rclpy.signals import SignalHandlerOptions
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from rbd_control.errors import RbdControlError
+from rbd_control.estimation import DetectorParameters
+from rbd_control.node_parameters import NODE_PARAMETERS
+from rbd_control.nodes.demo_observer import DemoObserver
+from rbd_control.nodes.demo_scenario import SHORTEST, Scenario
+from rbd_control.nodes.processes import NodeProcesses, free_domain
+from rbd_control.playback.demo_report import draw_demo, print_demo
+from rbd_control.playback.demo_result import DemoLog, DemoResult, judge
+from rbd_control.share import share_directory
+
+NODES = ("simulated_arm", "passivity_controller", "contact_detector")
+
+STARTING = 180.0
+"""How long the nodes may take to be ready: the first time, they compile [s]."""
+
+LEAD, TAIL = 1.0, 1.0
+"""The arm stands still before the motion, and after it [s]."""
+
+STALLED = 20.0
+"""Simulated time that stands still for so long will not go on [s]."""
+
+DURATION = 20.0
+"""Length of the motion [s]."""
+
+Show = Callable[[str, float], None]
+
+
+def run_demo(
+    duration: float | None = None,
+    report: str | Path | None = None,
+    json_path: str | Path | None = None,
+) -> int:
+    """Run the demo; 0 when every staged contact was found at once, and only those.
+
+    Args:
+        duration: of the motion [s]; at least :data:`SHORTEST`.
+        report: folder for ``demo.png`` and ``demo.json``, made if need be.
+        json_path: file for the outcome as JSON.
+
+    Raises:
+        RbdControlError: when a node or the simulation does not come up, or dies.
+        OSError: when the outcome cannot be written.
+        KeyboardInterrupt: on SIGINT and SIGTERM, with everything stopped.
+    """
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=140)
+    scenario = Scenario(max(duration or DURATION, SHORTEST))
+    if duration is not None and duration < SHORTEST:
+        console.print(f"the contacts take {SHORTEST:g} s; {duration:g} s are too short for them")
+    try:
+        result = judge(_record(scenario))
+    except RbdControlError as error:
+        console.print(f"failed: {error}", markup=False)
+        return 1
+    print_demo(result, console)
+    _write(result, report, json_path, console)
+    return 1 if result.failures else 0
+
+
+def _write(
+    result: DemoResult,
+    report: str | Path | None,
+    json_path: str | Path | None,
+    console: Console,
+) -> None:
+    text = json.dumps(result.to_json(), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    paths = [Path(json_path)] if json_path else []
+    if report:
+        folder = Path(report)
+        folder.mkdir(parents=True, exist_ok=True)
+        draw_demo(result, folder / "demo.png")
+        paths.append(folder / "demo.json")
+        console.print(f"picture in {folder / 'demo.png'}", markup=False)
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def _record(scenario: Scenario) -> DemoLog:
+    """Bring everything up, go through the scenario, and take everything down."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rbd_control_demo_")))
+        stopped = stack.enter_context(_signals())
+        show = stack.enter_context(_progress(scenario.duration))
+        domain = free_domain()
+        # rclpy logs into the home directory, which there may be none of.
+        os.environ.setdefault("ROS_LOG_DIR", str(folder))
+        environment = {
+            **os.environ,
+            "ROS_DOMAIN_ID": str(domain),
+            "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+        }
+        os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+        config = share_directory() / "config" / "demo.yaml"
+        processes = stack.enter_context(NodeProcesses(environment, folder))
+        show("starting the nodes; the first time they compile, which takes a minute", 0.0)
+        for node in NODES:
+            processes.start(node, ["--params-file", str(config)])
+        rclpy.init(args=[], domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
+        stack.callback(rclpy.try_shutdown)
+        observer = DemoObserver(scenario, _thresholds(config))
+        stack.callback(observer.destroy)
+
+        def wait(done: Callable[[], bool], patience: float, what: str) -> None:
+            """Spin until ``done``; ``patience`` counts from the last progress of the simulation."""
+            deadline, seen = time.monotonic() + patience, observer.time
+            while not done():
+                observer.spin(0.05)
+                processes.check()
+                if stopped():
+                    raise KeyboardInterrupt
+                if observer.time != seen:
+                    deadline, seen = time.monotonic() + patience, observer.time
+                if time.monotonic() > deadline:
+                    tails = "\n".join(f"--- {node}\n{processes.tail(node)}" for node in NODES)
+                    raise RbdControlError(f"{what}\n{tails}")
+                show(observer.activity, observer.elapsed)
+
+        wait(lambda: observer.is_ready, STARTING, f"the nodes were not ready in {STARTING:g} s")
+        stalled = f"the simulation stood still for {STALLED:g} s"
+        begin = observer.time + LEAD
+        wait(lambda: observer.time > begin, STALLED, stalled)
+        observer.begin()
+        wait(lambda: observer.elapsed > scenario.duration + TAIL, STALLED, stalled)
+        return observer.log
+
+
+def _thresholds(config: Path) -> tuple[float, ...]:
+    parameters = DetectorParameters.from_yaml(config, "contact_detector", ignore=NODE_PARAMETERS)
+    return parameters.contact_threshold
+
+
+@contextmanager
+def _signals() -> Iterator[Callable[[], bool]]:
+    """Whether SIGINT or SIGTERM came; raised in a callback, they would not get through rclpy."""
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    previous = {n: signal.signal(n, lambda number, _: came.append(number)) for n in numbers}
+    try:
+        yield lambda: bool(came)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _progress(duration: float) -> Iterator[Show]:
+    """What is going on: as a bar where somebody watches, else as a line at each change."""
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        told: list[str] = []
+
+        def tell(what: str, elapsed: float) -> None:
+            if told[-1:] != [what]:
+                told.append(what)
+                console.print(what, markup=False, soft_wrap=True)
+
+        yield tell
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=duration + TAIL)
+        yield lambda what, elapsed: bar.update(task, description=what, completed=elapsed)

@@ -1,0 +1,164 @@
+"""The demo's own node: gives the orders, stages the pushes, and writes down what happens."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import Vector3, WrenchStamped
+from rclpy.duration import Duration
+from rclpy.executors import Executor
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from rclpy.task import Future
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from rbd_control.dynamics import Model
+from rbd_control.nodes.contact_messages import event_from_status
+from rbd_control.nodes.demo_scenario import Scenario
+from rbd_control.nodes.messages import to_array, to_seconds
+from rbd_control.nodes.run import make_executor
+from rbd_control.playback.demo_result import DemoLog, Series
+from rbd_control.simulation import arm7_urdf
+
+PUSH_SHOWN = 1.0
+"""A push is named for so long [s], or nobody could read it."""
+
+
+class DemoObserver:
+    """Listens to the three nodes and drives the scenario on the arm's own time.
+
+    Attributes:
+        log: what was recorded.
+        activity: what is going on, in words.
+    """
+
+    def __init__(self, scenario: Scenario, thresholds: tuple[float, ...]) -> None:
+        joints = Model.from_urdf(arm7_urdf()).joint_names
+        limits = np.broadcast_to(np.array(thresholds), (len(joints),))
+        self.log = DemoLog(joints, limits, scenario.contacts)
+        self.activity = "starting the nodes; the first time they compile, which takes a minute"
+        self._scenario = scenario
+        self._begin: float | None = None
+        self._pushes = list(scenario.pushes)
+        self._shown_until = 0.0
+        self._verdicts = 0
+        self._node = Node("demo")
+        self._executor: Executor = make_executor()
+        self._executor.add_node(self._node)
+        # Everything is wanted, however late it is read.
+        many = QoSProfile(depth=5000)
+        log, node = self.log, self._node
+        for topic, series in (
+            ("contact_detector/external_joint_torques", log.residual),
+            ("simulated_arm/true_external_joint_torques", log.true_torque),
+        ):
+            node.create_subscription(JointState, topic, partial(self._on_torque, series), many)
+        node.create_subscription(
+            JointState, "passivity_controller/tracking_error", self._on_error, many
+        )
+        node.create_subscription(
+            WrenchStamped, "simulated_arm/true_external_wrench", self._on_true_force, many
+        )
+        node.create_subscription(DiagnosticArray, "contact_detector/events", self._on_event, many)
+        node.create_subscription(Bool, "contact_detector/contact", self._on_verdict, 10)
+        node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, 10)
+        self._trajectory = node.create_publisher(
+            JointTrajectory, "passivity_controller/joint_trajectory", 10
+        )
+        self._push = node.create_publisher(WrenchStamped, "simulated_arm/external_wrench", 10)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all three nodes work and hear what will be sent to them."""
+        return bool(
+            self._verdicts
+            and self.log.tracking_error.last
+            and self.log.true_torque.last
+            and self._trajectory.get_subscription_count()
+            and self._push.get_subscription_count()
+        )
+
+    @property
+    def time(self) -> float:
+        """The arm's time, as far as the detector has come [s]; 0 before the first sample."""
+        return self.log.residual.last or 0.0
+
+    @property
+    def elapsed(self) -> float:
+        """Time since the motion began [s]."""
+        return 0.0 if self._begin is None else self.time - self._begin
+
+    def spin(self, seconds: float) -> None:
+        """Listen for a while, and push when it is time to."""
+        self._executor.spin_until_future_complete(Future(), timeout_sec=seconds)
+        if self._begin is None:
+            return
+        if self._pushes and self.elapsed >= self._pushes[0].time:
+            push = self._pushes.pop(0)
+            message = WrenchStamped()
+            message.header.frame_id = push.link
+            x, y, z = push.force
+            message.wrench.force = Vector3(x=x, y=y, z=z)
+            self._push.publish(message)
+            self._say(f"pushing {push.link} with {np.linalg.norm(push.force):.0f} N")
+        elif self.elapsed > self._shown_until:
+            stroke = self.elapsed > self._scenario.stroke
+            self._say("a stroke into the ball" if stroke else "a lively motion of every joint")
+
+    def begin(self) -> None:
+        """Order the motion."""
+        message = JointTrajectory(joint_names=list(self.log.joints))
+        for point in self._scenario.points():
+            message.points.append(
+                JointTrajectoryPoint(
+                    positions=to_array(np.asarray(point.positions)),
+                    velocities=to_array(np.asarray(point.velocities)),
+                    accelerations=to_array(np.asarray(point.accelerations)),
+                    time_from_start=Duration(seconds=point.time_from_start).to_msg(),
+                )
+            )
+        self._trajectory.publish(message)
+        self.log.begin = self._begin = self.time
+
+    def destroy(self) -> None:
+        """Take the node down."""
+        self._executor.remove_node(self._node)
+        self._node.destroy_node()
+
+    def _say(self, what: str) -> None:
+        if what != self.activity:
+            self.activity = what
+            self._shown_until = self.elapsed + PUSH_SHOWN
+
+    def _on_torque(self, series: Series, message: JointState) -> None:
+        series.add(to_seconds(message.header.stamp), message.effort)
+
+    def _on_error(self, message: JointState) -> None:
+        self.log.tracking_error.add(to_seconds(message.header.stamp), message.position)
+
+    def _on_true_force(self, message: WrenchStamped) -> None:
+        force = message.wrench.force
+        entry = (
+            to_seconds(message.header.stamp),
+            message.header.frame_id,
+            np.array([force.x, force.y, force.z]),
+        )
+        self.log.true_forces.append(entry)
+
+    def _on_event(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            event = event_from_status(status)
+            self.log.events[event.id] = event
+
+    def _on_verdict(self, message: Bool) -> None:
+        self._verdicts += 1
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            if status.name.startswith("contact_detector"):
+                values = {item.key: item.value for item in status.values}
+                self.log.valid_fraction = float(values.get("valid fraction", "0"))

@@ -1,0 +1,92 @@
+"""What the demo stages: a lively motion of every joint, two pushes, and a stroke into a ball.
+
+The ball and the posture the arm starts in stand in ``config/demo.yaml``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.control import TrajectoryPoint
+
+Array = NDArray[np.float64]
+
+SHORTEST = 10.0
+"""The least duration that all contacts fit into [s]."""
+
+START = np.array([0.0, 0.3, 0.0, -1.5, 0.0, 0.9, 0.0])
+"""Where the arm stands first and last [rad]."""
+
+_AMPLITUDE = np.array([0.5, 0.3, 0.5, 0.4, 0.7, 0.5, 0.9])
+_PERIOD = np.array([4.6, 3.8, 5.3, 3.3, 2.9, 2.6, 2.3])
+_FADE = 1.5
+_STROKE = np.array([-1.15, 0.15, 0.0, 0.1, 0.0, 0.0, 0.0])
+_STROKE_TIME = 3.6
+_SPACING = 0.1
+
+
+@dataclass(frozen=True)
+class Push:
+    """A push at a time from the start of the trajectory [s], with a force in world axes [N]."""
+
+    time: float
+    link: str
+    force: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """The demo's motion and pushes, laid out over ``duration`` [s]."""
+
+    duration: float
+
+    @property
+    def stroke(self) -> float:
+        """When the stroke into the ball begins [s]."""
+        return self.duration - _STROKE_TIME
+
+    @property
+    def pushes(self) -> tuple[Push, ...]:
+        """One on the tool and one on a link in the middle."""
+        free = self.stroke
+        return (
+            Push(0.35 * free, "tool", (0.0, 25.0, 0.0)),
+            Push(0.7 * free, "link_5", (0.0, -30.0, 0.0)),
+        )
+
+    @property
+    def contacts(self) -> tuple[str, ...]:
+        """What is staged, in words and in the order of time."""
+        pushed = (f"push of {np.linalg.norm(p.force):.0f} N on {p.link}" for p in self.pushes)
+        return (*pushed, "collision with the ball")
+
+    def points(self) -> list[TrajectoryPoint]:
+        """The trajectory: a point every 0.1 s with position, velocity and acceleration."""
+        count = round(self.duration / _SPACING)
+        times = np.linspace(0.0, self.duration, count + 1)[1:]
+        h = 1e-4
+        before, at, after = (self._positions(times + dt) for dt in (-h, 0.0, h))
+        v = (after - before) / (2.0 * h)
+        a = (after - 2.0 * at + before) / h**2
+        # The splines' ends are at rest exactly; differences are not.
+        v[-1] = a[-1] = 0.0
+        return [TrajectoryPoint(*point) for point in zip(at, v, a, times, strict=True)]
+
+    def _positions(self, times: Array) -> Array:
+        """Sines that fade in and out, then the stroke, (k, 7) [rad]."""
+        free = self.stroke
+        t = times[:, None]
+        fade = _smooth(t / _FADE) * _smooth((free - t) / _FADE)
+        lively = _AMPLITUDE * np.sin(2.0 * np.pi * t / _PERIOD) * fade
+        phase = (t - free) / _STROKE_TIME
+        stroke = _STROKE * _smooth(2.0 * phase) * _smooth(2.0 * (1.0 - phase))
+        return START + lively + stroke
+
+
+def _smooth(x: Array) -> Array:
+    """From 0 to 1 with two continuous derivatives at both ends."""
+    x = np.clip(x, 0.0, 1.0)
+    return x**3 * (10.0 - 15.0 * x + 6.0 * x**2)

@@ -1,0 +1,85 @@
+"""What a node tells ``/diagnostics`` once a second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+
+OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
+
+
+class Status:
+    """One report: the worst level given wins, with all messages of that level."""
+
+    def __init__(self) -> None:
+        self.level: bytes = OK
+        self.messages: list[str] = []
+        self.values: list[KeyValue] = []
+
+    def raise_to(self, level: bytes, message: str) -> None:
+        """Report something to heed; milder things said before are no longer in the message."""
+        if level > self.level:
+            self.level, self.messages = level, [message]
+        elif level == self.level:
+            self.messages.append(message)
+
+    def add(self, key: str, value: object) -> None:
+        """Add one value."""
+        text = f"{value:.6g}" if isinstance(value, float) else str(value)
+        self.values.append(KeyValue(key=key, value=text))
+
+
+class Diagnostics:
+    """Publishes one status of a node each second of the steady clock.
+
+    ``sources`` are called in turn with the :class:`Status` to fill.
+    """
+
+    def __init__(self, node: Node, sources: list[Callable[[Status], None]]) -> None:
+        self._node = node
+        self._sources = sources
+        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        # A member: rclpy keeps no reference to a timer's clock.
+        self._clock = Clock(clock_type=ClockType.STEADY_TIME)
+        node.create_timer(1.0, self.publish, clock=self._clock)
+
+    def publish(self) -> None:
+        """Ask the sources and publish."""
+        status = Status()
+        for source in self._sources:
+            source(status)
+        name = self._node.get_fully_qualified_name().lstrip("/")
+        message = DiagnosticArray()
+        message.header.stamp = self._node.get_clock().now().to_msg()
+        message.status = [
+            DiagnosticStatus(
+                level=status.level,
+                name=name,
+                message="; ".join(status.messages) or "ok",
+                hardware_id=name,
+                values=status.values,
+            )
+        ]
+        self._publisher.publish(message)
+
+
+class Durations:
+    """Durations gathered since they were last reported: how long a node takes, say."""
+
+    def __init__(self) -> None:
+        self._values: list[float] = []
+
+    def add(self, seconds: float) -> None:
+        """Gather one duration [s]."""
+        self._values.append(seconds)
+
+    def report(self, status: Status, what: str) -> None:
+        """Add median and maximum [ms] to a status and start anew."""
+        values = sorted(self._values)
+        self._values.clear()
+        if values:
+            status.add(f"{what} median [ms]", 1e3 * values[len(values) // 2])
+            status.add(f"{what} maximum [ms]", 1e3 * values[-1])

@@ -1,0 +1,128 @@
+"""Joint states off the wire: one subscription, judged, watched for silence, and measured."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+
+from builtin_interfaces.msg import Time
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+
+from rbd_control.joint_states import DROPS, REMARKS, JointSample, JointStateIntake
+from rbd_control.nodes.diagnostics import ERROR, WARN, Durations, Status
+from rbd_control.nodes.managed_node import ManagedNode
+from rbd_control.nodes.messages import to_seconds, to_stamp
+
+WATCH_PERIOD = 0.02
+"""How often it is looked for silence [s]."""
+
+
+class JointStateInput:
+    """Calls ``on_sample(sample, stamp)`` for each usable message while the node is active.
+
+    Args:
+        node: the node; its parameters give the quality of service.
+        joint_names: the joints in the order of the samples.
+        timeout: tells after which time without a sample joint states are silent [s]; it counts on
+            the steady clock, which runs on when simulated time stands still.
+        on_sample: takes the sample and its stamp as a message.
+        on_silence: called over and over while the node is active and joint states are silent.
+
+    Attributes:
+        latest: the last sample, whether the node was active or not; None before the first.
+        is_silent: whether the last sample is longer ago than ``timeout``.
+    """
+
+    def __init__(
+        self,
+        node: ManagedNode,
+        joint_names: Sequence[str],
+        timeout: Callable[[], float],
+        on_sample: Callable[[JointSample, Time], None],
+        on_silence: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._node, self._timeout = node, timeout
+        self._on_sample, self._on_silence = on_sample, on_silence
+        self._intake = JointStateIntake(joint_names)
+        # The executor's own time of receipt would be better: rclpy 9.1's events executor fails
+        # when it is asked for.
+        self._age = Durations()
+        self._latency = Durations()
+        self._clock = node.get_clock()
+        self._heard = -math.inf
+        self._counted: dict[str, int] = {}
+        self.latest: JointSample | None = None
+        parameters = node.parameters
+        reliability = (
+            ReliabilityPolicy.BEST_EFFORT if parameters.best_effort else ReliabilityPolicy.RELIABLE
+        )
+        self._subscription = node.create_subscription(
+            JointState,
+            "joint_states",
+            self._receive,
+            QoSProfile(depth=parameters.queue_depth, reliability=reliability),
+        )
+        self._watchdog = node.create_timer(WATCH_PERIOD, self._watch, clock=node.steady)
+        node.diagnostics.append(self._report)
+
+    def destroy(self) -> None:
+        """Take everything back from the node."""
+        self._node.diagnostics.remove(self._report)
+        self._node.destroy_timer(self._watchdog)
+        self._node.destroy_subscription(self._subscription)
+
+    @property
+    def is_silent(self) -> bool:
+        return time.monotonic() - self._heard > self._timeout()
+
+    def _receive(self, message: JointState) -> None:
+        begin = time.perf_counter()
+        now = self._clock.now().nanoseconds * 1e-9
+        stamp = to_seconds(message.header.stamp)
+        sample = self._intake.accept(
+            stamp, now, message.name, message.position, message.velocity, message.effort
+        )
+        if sample is None:
+            return
+        self.latest = sample
+        self._heard = time.monotonic()
+        if self._node.is_active:
+            replaced = stamp != sample.stamp
+            self._on_sample(sample, to_stamp(sample.stamp) if replaced else message.header.stamp)
+            self._age.add(now - sample.stamp)
+            self._latency.add(time.perf_counter() - begin)
+
+    def _watch(self) -> None:
+        if self._node.is_active and self.is_silent:
+            self._on_silence()
+
+    def _report(self, status: Status) -> None:
+        intake = self._intake
+        if self.is_silent:
+            why = f", last dropped: {intake.last_reason}" if intake.last_reason else ""
+            level = ERROR if self._node.is_active else WARN
+            status.raise_to(level, f"no usable joint states for {self._timeout():g} s{why}")
+        self._report_publishers(status)
+        status.add("rate [Hz]", intake.rate)
+        status.add("gaps", intake.gaps)
+        status.add("largest gap [s]", intake.largest_gap)
+        for what, count in intake.counts.items():
+            status.add(what, count)
+            new = count - self._counted.get(what, 0)
+            if new and what in (*DROPS, *REMARKS):
+                status.raise_to(WARN, f"joint states: {what} ({new} in the last second)")
+        self._counted = dict(intake.counts)
+        self._age.report(status, "stamp to receipt")
+        self._latency.report(status, "receipt to publication")
+
+    def _report_publishers(self, status: Status) -> None:
+        topic = self._subscription.topic_name
+        publishers = self._node.get_publishers_info_by_topic(topic)
+        types = {p.topic_type for p in publishers} - {"sensor_msgs/msg/JointState"}
+        if types:
+            status.raise_to(WARN, f"{topic} is published as {', '.join(sorted(types))}")
+        if len(publishers) > 1:
+            status.raise_to(WARN, f"{topic} has {len(publishers)} publishers")
+        status.add("publishers", len(publishers))

@@ -1,0 +1,147 @@
+"""The node that plays a recording onto ``joint_states``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rclpy.duration import Duration
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import JointState
+
+from rbd_control.errors import ParameterError
+from rbd_control.joint_states import JointMessage
+from rbd_control.node_parameters import NodeParameters
+from rbd_control.nodes.diagnostics import Status
+from rbd_control.nodes.managed_node import ManagedNode
+from rbd_control.nodes.messages import to_array, to_stamp
+from rbd_control.nodes.run import run
+from rbd_control.parameters import parameter
+from rbd_control.playback.recording import Recording, read_recording
+
+TICK = 0.001
+"""How often it is looked for messages that are due [s]."""
+
+
+@dataclass(frozen=True)
+class PlayerParameters(NodeParameters):
+    """What to play and how."""
+
+    recording: str = parameter("", "rosbag2 folder, .db3, .mcap or .csv file to play", live=False)
+    topic: str = parameter(
+        "/joint_states", "topic of the joint states within the recording", live=False
+    )
+    rate: float = parameter(
+        1.0, "speed of playing, times the recorded one", above=0.0, upper=1000.0, live=False
+    )
+    loop: bool = parameter(False, "start again at the end, for ever", live=False)
+    restamp: bool = parameter(
+        True,
+        "move the stamps so that the recording begins now, its own spacing kept; above rate 1, "
+        "where they would run ahead of the clock, the recorded ones stay",
+        live=False,
+    )
+
+
+def timeline(
+    messages: Callable[[], Iterator[JointMessage]], loop: bool
+) -> Iterator[tuple[float, float, JointMessage]]:
+    """Each message with its time since the beginning of the playback and what its stamp moves by.
+
+    Both [s] in the recording's own time. A further pass begins one spacing after the last message
+    of the one before, and its stamps go on accordingly.
+    """
+    begin = 0.0
+    while True:
+        first = last = step = None
+        for message in messages():
+            if first is None:
+                first = message.receipt
+            elif last is not None:
+                step = message.receipt - last
+            last = message.receipt
+            yield begin + last - first, begin, message
+        if not loop or first is None or last is None:
+            return
+        begin += last - first + (step or 0.0)
+
+
+class JointStatePlayer(ManagedNode):
+    """Plays a recording with its original spacing and ends with it, unless it loops."""
+
+    parameters_type = PlayerParameters
+    needs_model = False
+
+    def __init__(self) -> None:
+        super().__init__("joint_state_player")
+        self._publisher = self.create_publisher(JointState, "joint_states", QoSProfile(depth=50))
+        self._count = 0
+        self._recording: Recording
+        self._lead: float | None = None
+        self.diagnostics.append(self._report)
+
+    def configure(self) -> None:
+        """Open the recording."""
+        if not self.parameters.recording:
+            raise ParameterError("recording is empty; give the path of the recording to play")
+        self._recording = read_recording(self.parameters.recording, self.parameters.topic)
+
+    def activate(self) -> None:
+        """Play from the beginning."""
+        self._timeline = timeline(self._recording.messages, self.parameters.loop)
+        self._next = next(self._timeline)
+        self._began = time.monotonic()
+        restamps = self.parameters.restamp and self.parameters.rate <= 1.0
+        self._lead = None if restamps else 0.0
+        self._timer = self.create_timer(TICK, self._tick, clock=self.steady)
+        self.get_logger().info(
+            f"playing {self._recording.count} messages of {self._recording.path}"
+        )
+
+    def deactivate(self) -> None:
+        """Stop playing."""
+        self.destroy_timer(self._timer)
+        # The process may end next, and with it what is still on its way.
+        self._publisher.wait_for_all_acked(Duration(seconds=1.0))
+
+    def _tick(self) -> None:
+        now = (time.monotonic() - self._began) * self.parameters.rate
+        while self._next[0] <= now:
+            _, shift, message = self._next
+            self._publish(message, shift)
+            following = next(self._timeline, None)
+            if following is None:
+                self.get_logger().info(f"played {self._count} messages to the end")
+                self.exit_code = 0
+                self.trigger_deactivate()
+                return
+            self._next = following
+
+    def _publish(self, message: JointMessage, shift: float) -> None:
+        output = JointState()
+        # A stamp of zero means "none", and stays that.
+        if message.stamp:
+            if self._lead is None:
+                self._lead = self.get_clock().now().nanoseconds * 1e-9 - message.stamp
+            output.header.stamp = to_stamp(message.stamp + shift + self._lead)
+        output.name = list(message.name)
+        output.position = to_array(np.asarray(message.position, dtype=float))
+        output.velocity = to_array(np.asarray(message.velocity, dtype=float))
+        output.effort = to_array(np.asarray(message.effort, dtype=float))
+        self._publisher.publish(output)
+        self._count += 1
+
+    def _report(self, status: Status) -> None:
+        status.add("played", self._count)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node; its exit code."""
+    return run(JointStatePlayer, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

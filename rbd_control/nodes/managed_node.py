@@ -1,0 +1,216 @@
+"""What the four nodes share: lifecycle, parameters, robot description, start and end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, cast
+
+from rclpy.clock import Clock, ClockType
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from std_msgs.msg import String
+
+from rbd_control.errors import ModelError, RbdControlError
+from rbd_control.node_parameters import NodeParameters
+from rbd_control.nodes.declared_parameters import DeclaredParameters
+from rbd_control.nodes.diagnostics import WARN, Diagnostics, Status
+from rbd_control.nodes.robot_model import RobotModel, description_text
+
+LATCHED = QoSProfile(
+    depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
+)
+"""The last message is kept for those who come later."""
+
+_SUCCESS, _FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
+
+
+class ManagedNode(LifecycleNode):
+    """A lifecycle node that reads its parameters, finds its model and starts by itself.
+
+    A derived class sets ``parameters_type``, fills in the hooks :meth:`configure`,
+    :meth:`activate`, :meth:`deactivate` and :meth:`cleanup`, and may raise any error of the
+    package in the first two: the transition then fails with one line in the log. When the node
+    starts by itself such a failure ends it, with :attr:`exit_code` 1.
+
+    Attributes:
+        parameters: the current parameter object.
+        is_active: whether the node is in the lifecycle state active.
+        exit_code: set when the node wants the process to end.
+        in_transition: whether a transition is being carried out.
+        steady: the steady clock, for watchdogs.
+
+    Raises:
+        ParameterError: by the constructor, for an unusable parameter.
+    """
+
+    parameters_type: ClassVar[type[NodeParameters]]
+    needs_model: ClassVar[bool] = True
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.is_active = False
+        self.in_transition = False
+        self.exit_code: int | None = None
+        self.steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.robot: RobotModel
+        self._configured = False
+        self._waiting = ""
+        self._failure: BaseException | None = None
+        self._described = ""
+        self._declared = DeclaredParameters(
+            self,
+            self.parameters_type,
+            is_fixed=lambda: self._configured,
+            check=lambda new: self.check_parameters(new) if self._configured else None,
+            changed=lambda new: self.parameters_changed() if self._configured else None,
+        )
+        if self.needs_model:
+            self.create_subscription(String, "robot_description", self._on_description, LATCHED)
+        self.diagnostics: list[Callable[[Status], None]] = [self._report_state]
+        Diagnostics(self, self.diagnostics)
+        if self.parameters.autostart:
+            self._starter = self.create_timer(0.05, self._start, clock=self.steady)
+
+    @property
+    def parameters(self) -> Any:
+        """The current parameter object, of class ``parameters_type``."""
+        return self._declared.current
+
+    # Hooks -----------------------------------------------------------------------------------
+
+    def configure(self) -> None:
+        """Make what depends on parameters and ``robot``."""
+
+    def activate(self) -> None:
+        """Start to publish."""
+
+    def deactivate(self) -> None:
+        """Stop to publish; called before the process ends, too."""
+
+    def cleanup(self) -> None:
+        """Destroy what :meth:`configure` made."""
+
+    def waiting_for(self) -> str:
+        """What keeps the configured node from being activated; empty when nothing does."""
+        return ""
+
+    def check_parameters(self, new: Any) -> None:
+        """Raise a ``ValueError`` for parameters that the configured node cannot change to."""
+
+    def parameters_changed(self) -> None:
+        """Take over the current parameter object; the node is configured."""
+
+    # Lifecycle -------------------------------------------------------------------------------
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Find the model and call :meth:`configure`."""
+        return self._transition("configure", self._configure)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Call :meth:`activate`, unless something is missing."""
+        return self._transition("activate", self._activate)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Call :meth:`deactivate`."""
+        return self._transition("deactivate", self._deactivate)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Call :meth:`cleanup`."""
+        return self._transition("clean up", self._cleanup)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Leave the active state, so that nothing is left running downstream."""
+        return self._transition("shut down", self._deactivate)
+
+    def _transition(self, what: str, step: Callable[[], None]) -> TransitionCallbackReturn:
+        # rclpy swallows what a transition raises: whoever is to see it must be told here.
+        self._failure = None
+        self.in_transition = True
+        try:
+            step()
+        except KeyboardInterrupt as error:
+            self._failure, self.exit_code = error, 0
+        except RbdControlError as error:
+            self._failure = error
+            self.get_logger().error(f"cannot {what}: {error}")
+        except Exception as error:
+            self._failure = error
+            self.get_logger().error(f"cannot {what}: {type(error).__name__}: {error}")
+        finally:
+            self.in_transition = False
+        return _FAILURE if self._failure else _SUCCESS
+
+    def _configure(self) -> None:
+        parameters = self.parameters
+        if self.needs_model:
+            text = description_text(parameters) or self._described
+            if not text:
+                raise ModelError(f"no robot description; {self._where_from()}")
+            self.robot = RobotModel.load(text, parameters.joints)
+            self.get_logger().info("loading compiled code; making it the first time takes a minute")
+        self.configure()
+        self._configured = True
+
+    def _activate(self) -> None:
+        missing = self.waiting_for()
+        if missing:
+            raise RbdControlError(f"waiting for {missing}")
+        self.activate()
+        self.is_active = True
+
+    def _deactivate(self) -> None:
+        if self.is_active:
+            self.is_active = False
+            self.deactivate()
+
+    def _cleanup(self) -> None:
+        self._configured = False
+        self.cleanup()
+
+    # Start -----------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        """One try at configuring and activating; goes on until the node was active once."""
+        if not self._configured:
+            if self.needs_model and not self._described and not self._has_description():
+                self._wait(f"a robot description; {self._where_from()}")
+                return
+            self.trigger_configure()
+        if self._configured:
+            missing = self.waiting_for()
+            if missing:
+                self._wait(missing)
+                return
+            self.trigger_activate()
+        if self._failure and self.exit_code is None:
+            self.exit_code = 1
+        self._waiting = ""
+        self.destroy_timer(self._starter)
+
+    def _has_description(self) -> bool:
+        return bool(self.parameters.robot_description or self.parameters.urdf)
+
+    def _wait(self, what: str) -> None:
+        self._waiting = what
+        self.get_logger().info(f"waiting for {what}", throttle_duration_sec=5.0, skip_first=True)
+
+    def _where_from(self) -> str:
+        topic = self.resolve_topic_name("robot_description")
+        return f"give robot_description or urdf, or publish it on {topic}"
+
+    def _on_description(self, message: String) -> None:
+        if self._has_description():
+            return
+        if self._configured and message.data != self.robot.urdf:
+            self.get_logger().warning(
+                "another robot description arrived and is ignored until the node is configured anew"
+            )
+        self._described = message.data
+
+    def _report_state(self, status: Status) -> None:
+        state = cast("str", self._state_machine.current_state[1])
+        status.add("state", state)
+        if not self.is_active:
+            status.raise_to(
+                WARN, f"{state}, waiting for {self._waiting}" if self._waiting else state
+            )

@@ -1,0 +1,58 @@
+"""Between messages and plain values, cheap enough for every sample of a 1 kHz loop."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from numpy.typing import NDArray
+from rclpy.publisher import Publisher
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import JointState
+
+EVERY_SAMPLE = QoSProfile(depth=1000)
+"""For what is published with each joint state: a second of it is kept for slow reliable readers."""
+
+_NONE = array("d")
+
+
+def to_seconds(stamp: Time) -> float:
+    """The time of a stamp [s]."""
+    return float(stamp.sec + 1e-9 * stamp.nanosec)
+
+
+def to_stamp(seconds: float) -> Time:
+    """The stamp of a time [s]."""
+    nanoseconds = round(seconds * 1e9)
+    return Time(sec=nanoseconds // 1_000_000_000, nanosec=nanoseconds % 1_000_000_000)
+
+
+def to_array(values: NDArray[np.float64]) -> array[float]:
+    """The values as a message field takes them without looking at each."""
+    return array("d", np.ascontiguousarray(values, dtype=np.float64).tobytes())
+
+
+class JointStateWriter:
+    """Publishes joint states of the same joints over and over with one message object."""
+
+    def __init__(self, publisher: Publisher[JointState], names: Sequence[str]) -> None:
+        self._publisher = publisher
+        self._message = JointState()
+        self._message.name = list(names)
+
+    def publish(
+        self,
+        stamp: Time,
+        position: NDArray[np.float64] | None = None,
+        velocity: NDArray[np.float64] | None = None,
+        effort: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Publish; what is None stays empty."""
+        message = self._message
+        message.header.stamp = stamp
+        message.position = _NONE if position is None else to_array(position)
+        message.velocity = _NONE if velocity is None else to_array(velocity)
+        message.effort = _NONE if effort is None else to_array(effort)
+        self._publisher.publish(message)

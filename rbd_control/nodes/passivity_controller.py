@@ -1,0 +1,218 @@
+"""The node that moves an arm by joint torques under Slotine-Li control."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from rclpy.duration import Duration
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool, Float64MultiArray
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from rbd_control.control import (
+    Command,
+    ControllerParameters,
+    PassivityController,
+    TrajectoryPoint,
+)
+from rbd_control.errors import RbdControlError, TrajectoryError
+from rbd_control.joint_states import JointSample
+from rbd_control.node_parameters import ReceivingParameters
+from rbd_control.nodes.diagnostics import ERROR, WARN, Status
+from rbd_control.nodes.joint_state_input import JointStateInput
+from rbd_control.nodes.managed_node import ManagedNode
+from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, to_array, to_seconds
+from rbd_control.nodes.run import run
+
+WATCH_PERIOD = 0.01
+"""How often it is looked for silence; the safe torque is repeated as often [s]."""
+
+
+@dataclass(frozen=True)
+class PassivityControllerParameters(ReceivingParameters, ControllerParameters):
+    """Parameters of the node: its model, its input, and the controller's."""
+
+
+class PassivityControllerNode(ManagedNode):
+    """Runs a :class:`PassivityController` on each sample and sends the torque it answers."""
+
+    parameters_type = PassivityControllerParameters
+
+    def __init__(self) -> None:
+        super().__init__("passivity_controller")
+        self._commands = self.create_publisher(
+            Float64MultiArray, "effort_controller/commands", EVERY_SAMPLE
+        )
+        self._errors = self.create_publisher(JointState, "~/tracking_error", EVERY_SAMPLE)
+        self.create_subscription(
+            JointTrajectory, "~/joint_trajectory", self._on_trajectory, QoSProfile(depth=10)
+        )
+        self.create_subscription(
+            Bool, "contact_detector/contact", self._on_contact, QoSProfile(depth=10)
+        )
+        for what, order in (
+            ("hold", lambda: self._controller.hold()),
+            ("float", lambda: self._controller.float_()),
+            ("resume", lambda: self._controller.resume()),
+        ):
+            self.create_service(Trigger, f"~/{what}", self._service(order))
+        self.create_timer(WATCH_PERIOD, self._watch, clock=self.steady)
+        self._message = Float64MultiArray()
+        self._last: Command | None = None
+        self._refused = 0
+        self._saturated = 0
+        self.diagnostics.append(self._report)
+
+    def configure(self) -> None:
+        """Make the controller and compile what it needs."""
+        model = self.robot.model
+        self._controller = self._make_controller(self.parameters)
+        rest, zero = np.zeros(model.nq), np.zeros(model.nv)
+        warm = self._make_controller(self.parameters)
+        warm.start(0.0, rest, zero)
+        warm.update(0.001, rest, zero)
+        self._writer = JointStateWriter(self._errors, model.joint_names)
+        self._input = JointStateInput(
+            self, model.joint_names, lambda: self.parameters.timeout, self._on_sample
+        )
+
+    def cleanup(self) -> None:
+        """Give the subscription back."""
+        self._input.destroy()
+
+    def waiting_for(self) -> str:
+        """A fresh sample with velocity, which is never assumed to be zero."""
+        sample = self._input.latest
+        if sample is None or self._input.is_silent:
+            return f"joint states on {self.resolve_topic_name('joint_states')}"
+        if sample.v is None:
+            return "velocity: the joint states carry none"
+        return ""
+
+    def activate(self) -> None:
+        """Hold the arm where it is."""
+        sample = self._input.latest
+        assert sample is not None
+        self._controller = self._make_controller(self.parameters)
+        self._controller.start(sample.stamp, sample.q, sample.v, time.monotonic())
+        self._last = None
+
+    def deactivate(self) -> None:
+        """Send zero torque, and see it off: whoever receives it keeps the last command for ever."""
+        self._send(np.zeros(self.robot.model.nv))
+        self._commands.wait_for_all_acked(Duration(seconds=1.0))
+
+    def check_parameters(self, new: PassivityControllerParameters) -> None:
+        """Refuse per-joint values of the wrong number."""
+        self._make_controller(new)
+
+    def parameters_changed(self) -> None:
+        """Use the new ones from the next sample on."""
+        self._controller.set_parameters(self.robot.in_model_order(self.parameters))
+
+    def _make_controller(self, parameters: PassivityControllerParameters) -> PassivityController:
+        return PassivityController(self.robot.model, self.robot.in_model_order(parameters))
+
+    def _on_sample(self, sample: JointSample, stamp: Time) -> None:
+        command = self._controller.update(sample.stamp, sample.q, sample.v, time.monotonic())
+        self._send(command.torque)
+        if sample.v is not None:
+            self._writer.publish(
+                stamp, sample.q - command.q_d, sample.v - command.v_d, command.torque
+            )
+        self._note(command)
+
+    def _watch(self) -> None:
+        if self.is_active:
+            command = self._controller.silence(time.monotonic())
+            if command is not None:
+                self._send(command.torque)
+                self._note(command)
+
+    def _send(self, torque: np.ndarray) -> None:
+        self._message.data = to_array(torque[self.robot.order])
+        self._commands.publish(self._message)
+
+    def _note(self, command: Command) -> None:
+        """Log a change of mode once, and count."""
+        last, self._last = self._last, command
+        self._saturated += command.saturated
+        if last is not None and last.mode == command.mode:
+            return
+        if command.mode == "safe":
+            self.get_logger().error(f"safe torque: {command.reason}; ~/resume when it is cured")
+        else:
+            why = f": {command.reason}" if command.reason else ""
+            self.get_logger().info(f"{command.mode}{why}")
+
+    def _on_contact(self, message: Bool) -> None:
+        if self.is_active:
+            self._controller.contact(message.data)
+
+    def _on_trajectory(self, message: JointTrajectory) -> None:
+        try:
+            if not self.is_active:
+                raise TrajectoryError("the controller is not active")
+            self._controller.set_trajectory(
+                message.joint_names,
+                [_point(point) for point in message.points],
+                self.get_clock().now().nanoseconds * 1e-9,
+                to_seconds(message.header.stamp),
+            )
+        except TrajectoryError as error:
+            self._refused += 1
+            self.get_logger().error(f"trajectory refused: {error}")
+
+    def _service(
+        self, order: Callable[[], str | None]
+    ) -> Callable[[Trigger.Request, Trigger.Response], Trigger.Response]:
+        def answer(request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+            if not self.is_active:
+                response.message = "the controller is not active"
+                return response
+            try:
+                response.message = order() or f"in {self._controller.mode}"
+                response.success = True
+            except RbdControlError as error:
+                response.message = str(error)
+            return response
+
+        return answer
+
+    def _report(self, status: Status) -> None:
+        command = self._last
+        if self.is_active and command is not None:
+            status.add("mode", command.mode)
+            status.add("goal", command.goal)
+            if command.mode == "safe":
+                status.raise_to(ERROR, f"safe torque: {command.reason}")
+            elif command.reason:
+                status.raise_to(WARN, command.reason)
+        status.add("saturated samples", self._saturated)
+        status.add("trajectories refused", self._refused)
+        publishers = self.count_publishers(self._commands.topic_name)
+        if publishers > 1:
+            status.raise_to(ERROR, f"{publishers} nodes send torque to {self._commands.topic_name}")
+
+
+def _point(point: JointTrajectoryPoint) -> TrajectoryPoint:
+    due = point.time_from_start
+    return TrajectoryPoint(
+        point.positions, point.velocities, point.accelerations, due.sec + 1e-9 * due.nanosec
+    )
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node; its exit code."""
+    return run(PassivityControllerNode, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""Nodes as processes of their own: started together, watched, and ended together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import sample
+from types import TracebackType
+
+from rbd_control.errors import RbdControlError
+
+PATIENCE = 5.0
+"""How long a node may take to end when asked to, before it is killed [s]."""
+
+# Domains whose ports Linux gives to no one else: above the ephemeral ones (32768 to 60999).
+_DOMAINS = range(215, 232)
+_TAIL = 15
+
+
+def free_domain() -> int:
+    """A ROS domain that nobody on this machine uses just now.
+
+    Raises:
+        RbdControlError: when all of those tried are in use.
+    """
+    for domain in sample(_DOMAINS, len(_DOMAINS)):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                # The port where every DDS participant of the domain listens; without
+                # SO_REUSEADDR it can be had only while nobody does.
+                probe.bind(("", 7400 + 250 * domain))
+            except OSError:
+                continue
+            return domain
+    raise RbdControlError(
+        f"ROS domains {_DOMAINS.start} to {_DOMAINS.stop - 1} are all in use on this machine"
+    )
+
+
+class NodeProcesses:
+    """Runs nodes of this package; leaving the context ends them all.
+
+    Args:
+        environment: what they see.
+        folder: where each leaves its output, as ``<node>.log``.
+    """
+
+    def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
+        self._environment, self._folder = dict(environment), folder
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> NodeProcesses:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self, node: str, ros_arguments: Sequence[str]) -> None:
+        """Start the node ``node`` with what may follow ``--ros-args``."""
+        with self._log(node).open("wb") as log:
+            self._running[node] = subprocess.Popen(
+                [sys.executable, "-m", f"rbd_control.nodes.{node}", "--ros-args", *ros_arguments],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                # Ctrl-C is for whoever started them: they end in order, and after it.
+                start_new_session=os.name == "posix",
+            )
+
+    def check(self) -> None:
+        """Raise an :class:`RbdControlError` with the last output of a node that has ended."""
+        for node, process in self._running.items():
+            code = process.poll()
+            if code is not None:
+                raise RbdControlError(f"{node} ended with code {code}:\n{self.tail(node)}")
+
+    def tail(self, node: str) -> str:
+        """The last lines that a node wrote."""
+        text = self._log(node).read_text(encoding="utf-8", errors="replace")
+        return "\n".join(text.splitlines()[-_TAIL:])
+
+    def stop(self) -> None:
+        """End all, the last one started first, and leave none behind."""
+        running, self._running = list(self._running.values()), {}
+        for process in reversed(running):
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + PATIENCE
+        for process in running:
+            try:
+                process.wait(max(deadline - time.monotonic(), 0.01))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def _log(self, node: str) -> Path:
+        return self._folder / f"{node}.log"

@@ -1,0 +1,82 @@
+"""From a node's parameters to the model it works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics import Model
+from rbd_control.errors import InputError, ModelError
+from rbd_control.node_parameters import ModelParameters
+from rbd_control.simulation import arm7_urdf
+
+P = TypeVar("P", bound=ModelParameters)
+
+
+@dataclass(frozen=True)
+class RobotModel:
+    """A model and the order in which a node's parameters and commands list its joints.
+
+    ``order[i]`` is the index in the model of the i-th of ``joints``.
+    """
+
+    urdf: str
+    model: Model
+    joints: tuple[str, ...]
+    order: NDArray[np.intp]
+
+    @classmethod
+    def load(cls, urdf: str, joints: tuple[str, ...]) -> RobotModel:
+        """Build the model from URDF text; movable joints that ``joints`` leaves out are held at 0.
+
+        Raises:
+            ModelError: when the description cannot become a model.
+            InputError: when ``joints`` names a joint that is not movable, or one twice.
+        """
+        model = Model.from_urdf(urdf)
+        names = joints or model.joint_names
+        for name in names:
+            if name not in model.joint_names:
+                raise InputError(
+                    f"joints: no movable joint {name!r}; joints are {', '.join(model.joint_names)}"
+                )
+        if len(set(names)) != len(names):
+            raise InputError(f"joints: a joint is named twice in {', '.join(names)}")
+        held = {name: 0.0 for name in model.joint_names if name not in names}
+        if held:
+            model = Model.from_urdf(urdf, locked=held)
+        order = np.array([model.joint_index(name) for name in names], dtype=np.intp)
+        return cls(urdf, model, names, order)
+
+    def in_model_order(self, parameters: P) -> P:
+        """The same parameters with per-joint values in the order of the model."""
+        changes: dict[str, Any] = {}
+        for item in fields(parameters):
+            value = getattr(parameters, item.name)
+            if item.metadata["per_joint"] and len(value) == len(self.joints) > 1:
+                changes[item.name] = tuple(np.array(value)[np.argsort(self.order)])
+        return replace(parameters, **changes)
+
+
+def description_text(parameters: ModelParameters) -> str:
+    """The robot description that the parameters give; empty when they leave it to the topic.
+
+    Raises:
+        ModelError: when ``urdf`` names a file that cannot be read.
+    """
+    if parameters.robot_description:
+        return parameters.robot_description
+    if parameters.urdf == "arm7":
+        return arm7_urdf()
+    if not parameters.urdf:
+        return ""
+    try:
+        return Path(parameters.urdf).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ModelError(f"cannot read urdf {parameters.urdf!r}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ModelError(f"urdf {parameters.urdf!r} is not UTF-8 text: {error.reason}") from error

@@ -1,0 +1,241 @@
+"""The node that takes the place of an arm: torques in, joint states and the truth out."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import WrenchStamped
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool, Float64MultiArray, String
+
+from rbd_control.errors import InputError, ParameterError
+from rbd_control.node_parameters import ModelParameters
+from rbd_control.nodes.contact_messages import wrench_message
+from rbd_control.nodes.diagnostics import WARN, Status
+from rbd_control.nodes.managed_node import LATCHED, ManagedNode
+from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter
+from rbd_control.nodes.run import run
+from rbd_control.parameters import parameter
+from rbd_control.simulation import HalfSpace, SimulatedArm, SimulationParameters, Sphere
+
+SPHERE_NUMBERS = 6
+HALF_SPACE_NUMBERS = 8
+
+
+@dataclass(frozen=True)
+class SimulatedArmParameters(ModelParameters, SimulationParameters):
+    """Parameters of the node: its model, the simulation's, obstacles and timing."""
+
+    spheres: tuple[float, ...] = parameter(
+        (),
+        "balls in the way, six numbers each: centre x y z, radius, stiffness, damping",
+        unit="m, N/m, N·s/m",
+        live=False,
+    )
+    half_spaces: tuple[float, ...] = parameter(
+        (),
+        "tables and walls, eight numbers each: point x y z, normal x y z (out of the obstacle), "
+        "stiffness, damping",
+        unit="m, N/m, N·s/m",
+        live=False,
+    )
+    push_timeout: float = parameter(
+        0.2,
+        "a push ends this long after the last message about it",
+        unit="s",
+        above=0.0,
+        upper=3600.0,
+    )
+    lockstep: bool = parameter(
+        False,
+        "wait for a command after each joint state, so that a busy machine slows the simulation "
+        "down instead of delaying the torque",
+    )
+    lockstep_timeout: float = parameter(
+        0.2,
+        "wait no longer than this for a command; then go on without until the next one",
+        unit="s",
+        above=0.0,
+        upper=60.0,
+    )
+
+    def obstacles(self) -> list[Sphere | HalfSpace]:
+        """The obstacles that the flat lists describe.
+
+        Raises:
+            ParameterError: when a list does not divide into obstacles, or one cannot be.
+        """
+        try:
+            return [
+                *(
+                    Sphere((x[0], x[1], x[2]), *x[3:])
+                    for x in _groups("spheres", self.spheres, SPHERE_NUMBERS)
+                ),
+                *(
+                    HalfSpace((x[0], x[1], x[2]), (x[3], x[4], x[5]), *x[6:])
+                    for x in _groups("half_spaces", self.half_spaces, HALF_SPACE_NUMBERS)
+                ),
+            ]
+        except InputError as error:
+            raise ParameterError(f"spheres or half_spaces: {error}") from error
+
+
+class SimulatedArmNode(ManagedNode):
+    """Steps a :class:`SimulatedArm` in real time, or slower, and publishes what its sensors say.
+
+    The stamp of a joint state is the time of activation plus simulated time: on a machine that
+    does not keep up simulated time falls behind, and no period is made up for.
+    """
+
+    parameters_type = SimulatedArmParameters
+
+    def __init__(self) -> None:
+        super().__init__("simulated_arm")
+        self._states = self.create_publisher(JointState, "joint_states", EVERY_SAMPLE)
+        self._torques = self.create_publisher(
+            JointState, "~/true_external_joint_torques", EVERY_SAMPLE
+        )
+        self._contact = self.create_publisher(Bool, "~/true_contact", LATCHED)
+        self._wrench = self.create_publisher(WrenchStamped, "~/true_external_wrench", EVERY_SAMPLE)
+        self._description = self.create_publisher(String, "robot_description", LATCHED)
+        self.create_subscription(
+            Float64MultiArray, "effort_controller/commands", self._on_command, QoSProfile(depth=10)
+        )
+        self.create_subscription(
+            WrenchStamped, "~/external_wrench", self._on_push, QoSProfile(depth=10)
+        )
+        self._skipped = self._unanswered = self._bad_commands = 0
+        self.diagnostics.append(self._report)
+
+    def configure(self) -> None:
+        """Make the arm and compile what it needs."""
+        model = self.robot.model
+        # First, so that who waits for it can prepare at the same time.
+        if self.parameters.robot_description or self.parameters.urdf:
+            self._description.publish(String(data=self.robot.urdf))
+        trial = self._make_arm()
+        trial.push(model.joint_links[-1], (1.0, 0.0, 0.0))
+        trial.step()
+        assert trial.contacts
+        self._arm = self._make_arm()
+        self._state_writer = JointStateWriter(self._states, model.joint_names)
+        self._torque_writer = JointStateWriter(self._torques, model.joint_names)
+
+    def activate(self) -> None:
+        """Run from where the arm stands."""
+        self._origin = self.get_clock().now().nanoseconds - round(self._arm.time * 1e9)
+        self._command: np.ndarray | None = None
+        self._in_contact: bool | None = None
+        self._waits = self._is_due = False
+        self._published = self._ticked = time.monotonic()
+        period = 1.0 / self.parameters.rate
+        self._timer = self.create_timer(period, self._tick, clock=self.steady)
+
+    def deactivate(self) -> None:
+        """Let time stand still."""
+        self.destroy_timer(self._timer)
+
+    def _make_arm(self) -> SimulatedArm:
+        parameters = self.robot.in_model_order(self.parameters)
+        return SimulatedArm(self.robot.model, parameters, parameters.obstacles())
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        self._skipped += max(round((now - self._ticked) * self.parameters.rate) - 1, 0)
+        self._ticked = now
+        if self._waits:
+            if now - self._published < self.parameters.lockstep_timeout:
+                self._is_due = True
+                return
+            self._unanswered += 1
+        self._advance(answered=not self._waits)
+
+    def _advance(self, *, answered: bool) -> None:
+        self._arm.step(self._command)
+        # Once unanswered, the arm runs freely until a command shows that somebody is there.
+        self._waits = self.parameters.lockstep and answered and not self._arm.braked
+        self._is_due, self._command = False, None
+        self._published = time.monotonic()
+        self._publish()
+
+    def _publish(self) -> None:
+        arm = self._arm
+        nanoseconds = self._origin + round(arm.time * 1e9)
+        stamp = Time(sec=nanoseconds // 1_000_000_000, nanosec=nanoseconds % 1_000_000_000)
+        reading = arm.reading()
+        if reading is not None:
+            # With the brakes closed the motors are off: their torque is not that of the joints.
+            effort = None if arm.braked else reading.tau
+            self._state_writer.publish(stamp, reading.q, reading.v, effort)
+        self._torque_writer.publish(stamp, effort=arm.external_torque)
+        if arm.in_contact:
+            for contact in arm.contacts:
+                self._wrench.publish(wrench_message(contact.link, contact.force, stamp))
+        if arm.in_contact != self._in_contact:
+            self._in_contact = arm.in_contact
+            self._contact.publish(Bool(data=bool(arm.in_contact)))
+
+    def _on_command(self, message: Float64MultiArray) -> None:
+        if not self.is_active:
+            return
+        torque = np.array(message.data)
+        if torque.shape != (self.robot.model.nv,) or not np.isfinite(torque).all():
+            self._bad_commands += 1
+            self.get_logger().error(
+                f"command ignored: {list(message.data)}; give {self.robot.model.nv} finite torques",
+                throttle_duration_sec=5.0,
+            )
+            return
+        self._command = np.empty_like(torque)
+        self._command[self.robot.order] = torque
+        self._waits = False
+        if self._is_due:
+            self._advance(answered=True)
+
+    def _on_push(self, message: WrenchStamped) -> None:
+        if not self.is_active:
+            return
+        wrench = message.wrench
+        try:
+            self._arm.push(
+                message.header.frame_id,
+                (wrench.force.x, wrench.force.y, wrench.force.z),
+                (wrench.torque.x, wrench.torque.y, wrench.torque.z),
+                self.parameters.push_timeout,
+            )
+        except InputError as error:
+            self.get_logger().error(f"push ignored: {error}", throttle_duration_sec=5.0)
+
+    def _report(self, status: Status) -> None:
+        status.add("skipped periods", self._skipped)
+        status.add("unanswered joint states", self._unanswered)
+        status.add("bad commands", self._bad_commands)
+        if not self.is_active:
+            return
+        now = self.get_clock().now().nanoseconds
+        status.add("simulated time [s]", self._arm.time)
+        status.add("behind the clock [s]", 1e-9 * (now - self._origin) - self._arm.time)
+        status.add("in contact", self._arm.in_contact)
+        if self._arm.braked:
+            status.raise_to(WARN, "brakes closed: no commands")
+
+
+def _groups(name: str, numbers: Sequence[float], size: int) -> list[Sequence[float]]:
+    if len(numbers) % size:
+        raise ParameterError(f"{name} has {len(numbers)} numbers; give {size} for each obstacle")
+    return [numbers[i : i + size] for i in range(0, len(numbers), size)]
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node; its exit code."""
+    return run(SimulatedArmNode, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,246 @@
+"""What a run of the demo recorded, and how it compares with what was staged."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rbd_control.estimation import ContactEvent
+from rbd_control.playback.truth import Score, contact_intervals, score
+
+Array = NDArray[np.float64]
+
+ONSET_TOLERANCE = 0.03
+"""A contact counts as found when flag and estimated onset are this close to its start [s]."""
+
+RMS_LIMIT = 0.02
+"""Largest tracking error without contact, root mean square over joints and time [rad]."""
+
+RECOVERY = 0.3
+"""Tracking is not judged for this long after a contact [s]: the arm returns to its path."""
+
+_TOUCH = 1e-6
+"""External torque above this is contact [N·m]; the simulation's is exactly zero without."""
+
+
+class Series:
+    """Samples of n values each with their times."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._times, self._values = array("d"), array("d")
+
+    def add(self, time: float, values: Sequence[float]) -> None:
+        """Append one sample; one with another number of values is left out."""
+        if len(values) == self._n:
+            self._times.append(time)
+            self._values.extend(values)
+
+    @property
+    def times(self) -> Array:
+        return np.array(self._times)
+
+    @property
+    def values(self) -> Array:
+        return np.array(self._values).reshape(-1, self._n)
+
+    @property
+    def last(self) -> float | None:
+        """Time of the last sample; None before the first."""
+        return self._times[-1] if self._times else None
+
+
+class DemoLog:
+    """What comes in while the demo runs; all times are stamps [s].
+
+    Attributes:
+        residual, true_torque, tracking_error: (k, n) each, by joint.
+        true_forces: time, link and force (3,) of everything that touched the arm.
+        events: the contacts told of, by their id, as last told.
+        begin: when the motion was ordered.
+        valid_fraction: part of the samples with a verdict.
+    """
+
+    def __init__(self, joints: Sequence[str], thresholds: ArrayLike, staged: Sequence[str]) -> None:
+        n = len(joints)
+        self.joints, self.staged = tuple(joints), tuple(staged)
+        self.thresholds = np.array(thresholds, dtype=float)
+        self.residual, self.true_torque, self.tracking_error = Series(n), Series(n), Series(n)
+        self.true_forces: list[tuple[float, str, Array]] = []
+        self.events: dict[int, ContactEvent] = {}
+        self.begin = float("nan")
+        self.valid_fraction = 0.0
+
+
+@dataclass(frozen=True)
+class StagedContact:
+    """One contact of the truth: ``what`` was staged, when and where the arm was touched.
+
+    ``start`` and ``end`` [s]; ``force`` (3,) is the largest that acted [N]; ``event`` found it.
+    """
+
+    what: str
+    start: float
+    end: float
+    link: str
+    force: Array
+    event: ContactEvent | None
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """The demo, scored. All times [s] count from the first sample.
+
+    ``tracking_rms`` [rad] is over all joints without contact, ``failures`` say what was not as it
+    should be.
+    """
+
+    log: DemoLog
+    first: float
+    samples: int
+    duration: float
+    events: tuple[ContactEvent, ...]
+    contacts: tuple[StagedContact, ...]
+    score: Score
+    tracking_rms: float
+    residual_max: Array
+    failures: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values that ``json`` can write."""
+        truth = self.score.to_json()
+        for plain, contact in zip(truth["contacts"], self.contacts, strict=True):
+            plain.update(what=contact.what, link=contact.link, force=contact.force.tolist())
+        return {
+            "samples": self.samples,
+            "duration": self.duration,
+            "valid_fraction": self.log.valid_fraction,
+            "events": [_event_json(event) for event in self.events],
+            "residual_max": dict(zip(self.log.joints, self.residual_max.tolist(), strict=True)),
+            "truth": truth,
+            "tracking_rms": self.tracking_rms,
+            "passed": not self.failures,
+            "failures": list(self.failures),
+        }
+
+
+def judge(log: DemoLog) -> DemoResult:
+    """Score a run: each staged contact found at once, no other event, and the path kept.
+
+    Raises:
+        ValueError: when the log holds no samples.
+    """
+    if log.residual.last is None or log.true_torque.last is None:
+        raise ValueError("the demo recorded no samples")
+    times = log.residual.times
+    first = float(times[0])
+    duration = float(times[-1]) - first
+    events = tuple(_shifted(event, first) for event in log.events.values())
+    intervals = _contacts(log, first)
+    scored = score(intervals, events, duration)
+    contacts = _staged(log, intervals, events, scored, first, duration)
+    rms = _tracking_rms(log, intervals, first)
+    return DemoResult(
+        log=log,
+        first=first,
+        samples=len(times),
+        duration=duration,
+        events=events,
+        contacts=contacts,
+        score=scored,
+        tracking_rms=rms,
+        residual_max=np.abs(log.residual.values).max(0),
+        failures=tuple(_failures(log, contacts, scored, rms)),
+    )
+
+
+def _contacts(log: DemoLog, first: float) -> list[tuple[float, float | None]]:
+    times = log.true_torque.times - first
+    touched = np.abs(log.true_torque.values).max(1) > _TOUCH
+    changes = np.flatnonzero(np.diff(touched, prepend=False))
+    # A torque is that of the period before its stamp.
+    period = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+    return contact_intervals((float(times[k]) - period, bool(touched[k])) for k in changes)
+
+
+def _staged(
+    log: DemoLog,
+    intervals: Sequence[tuple[float, float | None]],
+    events: Sequence[ContactEvent],
+    scored: Score,
+    first: float,
+    duration: float,
+) -> tuple[StagedContact, ...]:
+    contacts = []
+    for i, (start, end) in enumerate(intervals):
+        end = duration if end is None else end
+        inside = [f for f in log.true_forces if start <= f[0] - first <= end + 1e-3]
+        _, link, force = max(
+            inside, key=lambda f: float(np.linalg.norm(f[2])), default=(0.0, "", np.zeros(3))
+        )
+        found = scored.contacts[i].event
+        what = log.staged[i] if i < len(log.staged) else "not staged"
+        event = None if found is None else events[found]
+        contacts.append(StagedContact(what, start, end, link, force, event))
+    return tuple(contacts)
+
+
+def _tracking_rms(
+    log: DemoLog, intervals: Sequence[tuple[float, float | None]], first: float
+) -> float:
+    times = log.tracking_error.times - first
+    free = times >= log.begin - first
+    for start, end in intervals:
+        free &= (times < start) | (times > (np.inf if end is None else end + RECOVERY))
+    errors = log.tracking_error.values[free]
+    return float(np.sqrt(np.mean(errors**2))) if errors.size else float("nan")
+
+
+def _failures(
+    log: DemoLog, contacts: Sequence[StagedContact], scored: Score, rms: float
+) -> list[str]:
+    said = []
+    for what in log.staged[len(contacts) :]:
+        said.append(f"{what}: did not happen")
+    for contact, found in zip(contacts, scored.contacts, strict=True):
+        if contact.what == "not staged":
+            said.append(f"contact at {contact.start:.3f} s: was not staged")
+        elif found.delay is None or found.onset_error is None:
+            said.append(f"{contact.what}: missed")
+        elif max(found.delay, abs(found.onset_error)) > ONSET_TOLERANCE:
+            said.append(
+                f"{contact.what}: found after {1e3 * found.delay:.0f} ms with an onset off by "
+                f"{1e3 * found.onset_error:.0f} ms; both must be within "
+                f"{1e3 * ONSET_TOLERANCE:.0f} ms"
+            )
+    others = scored.false_events + scored.repeated_events
+    if others:
+        said.append(f"{others} other events")
+    if not rms < RMS_LIMIT:
+        said.append(f"tracking error is {rms:.4f} rad without contact; limit {RMS_LIMIT} rad")
+    return said
+
+
+def _shifted(event: ContactEvent, first: float) -> ContactEvent:
+    release = None if event.release is None else event.release - first
+    return replace(
+        event, onset=event.onset - first, detected=event.detected - first, release=release
+    )
+
+
+def _event_json(event: ContactEvent) -> dict[str, Any]:
+    return {
+        "onset": event.onset,
+        "detected": event.detected,
+        "release": event.release,
+        "level": event.level,
+        "joint": event.joint,
+        "link": event.link,
+        "peak_torque": event.peak_torque,
+        "force": None if event.force is None else [float(x) for x in event.force],
+    }

@@ -1,0 +1,29 @@
+"""Where the files that ship with the package are, however it was installed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+
+def share_directory() -> Path:
+    """The folder that holds ``config/`` and ``launch/``.
+
+    Looked for in the source checkout this file belongs to, in the ROS 2 workspaces on
+    ``AMENT_PREFIX_PATH``, and below the prefix of the running Python, in this order.
+
+    Raises:
+        FileNotFoundError: naming the places looked at.
+    """
+    checkout = Path(__file__).resolve().parent.parent
+    prefixes = [p for p in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if p]
+    installed = [Path(p) / "share" / "rbd_control" for p in (*prefixes, sys.prefix)]
+    if (checkout / "package.xml").is_file() and (checkout / "config").is_dir():
+        return checkout
+    for place in installed:
+        if (place / "config").is_dir():
+            return place
+    raise FileNotFoundError(
+        f"rbd_control's share files are in none of {', '.join(map(str, (checkout, *installed)))}"
+    )
