@@ -52,12 +52,20 @@ class ControllerParameters(Parameters):
         per_joint=True,
     )
     torque_rate: tuple[float, ...] = parameter(
-        (2000.0,),
-        "largest change of the commanded torque",
+        (20000.0,),
+        "largest rate of change of the commanded torque; as it is a lag, it must be able to cross "
+        "the effort limits in a fraction of 1 / bandwidth",
         unit="N·m/s or N/s",
         above=0.0,
         upper=1e9,
         per_joint=True,
+    )
+    stop_time: float = parameter(
+        0.1,
+        "time in which a moving arm is brought to rest where it was told to hold",
+        unit="s",
+        above=0.0,
+        upper=10.0,
     )
     timeout: float = parameter(
         0.05,
@@ -88,7 +96,7 @@ class ControllerParameters(Parameters):
         upper=1000,
     )
     speed_factor: float = parameter(
-        3.0,
+        5.0,
         "multiple of the description's velocity limit above which a sample is implausible",
         lower=1.0,
         upper=1000.0,

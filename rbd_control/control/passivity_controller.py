@@ -28,13 +28,14 @@ from numpy.typing import NDArray
 
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.slotine_li import SlotineLiController
+from rbd_control.control.torque_limits import TorqueLimits
 from rbd_control.control.trajectory import (
     START_TOLERANCE,
     DesiredState,
     Trajectory,
     TrajectoryPoint,
 )
-from rbd_control.dynamics import Model, slotine_li_torque
+from rbd_control.dynamics import Model, gravity_torque, slotine_li_torque
 from rbd_control.errors import InputError, TrajectoryError
 
 Array = NDArray[np.float64]
@@ -54,9 +55,9 @@ class Command:
     """(nv,) desired velocity; the measured one in modes without."""
     mode: Mode
     saturated: bool
-    """A torque was cut to its limit."""
+    """The torque was made smaller to keep the limits."""
     rate_limited: bool
-    """A torque was cut to its largest change."""
+    """The torque was slowed down to keep the largest rate of change."""
     goal: Goal
     """What became of the last trajectory."""
     reason: str
@@ -83,13 +84,14 @@ class PassivityController:
         self._started = False
         self._latched = False
         self._goal: Goal = "none"
-        self._hold = DesiredState.at_rest(np.zeros(n))
-        self._trajectory: Trajectory | None = None
-        self._time = 0.0
-        """On the trajectory [s]; kept through a hold for :meth:`resume`."""
         self._stamp = -inf
         self._now = -inf
         self._q, self._v = np.zeros(n), np.zeros(n)
+        self._motion = self._stop()
+        """What the law tracks in hold and follow, and the time [s] on it."""
+        self._time = 0.0
+        self._paused: tuple[Trajectory, float] | None = None
+        """The motion that a hold interrupted, and the time [s] on it."""
         self._seen = False
         """Whether q and v are good and fresh."""
         self._rejected = 0
@@ -110,11 +112,9 @@ class PassivityController:
         Raises:
             ParameterError: for a per-joint parameter of the wrong length.
         """
-        n = self.model.nv
         law = SlotineLiController(self.model, parameters)
-        limit = parameters.for_joints("torque_share", n) * self.model.effort_limit
-        rate = parameters.for_joints("torque_rate", n)
-        self._parameters, self._law, self._limit, self._rate = parameters, law, limit, rate
+        limits = TorqueLimits(self.model, parameters)
+        self._parameters, self._law, self._limits = parameters, law, limits
 
     # --- Orders ----------------------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ class PassivityController:
         """
         if self._mode == "safe" or self._latched:
             raise TrajectoryError(f"the arm stays in {self._mode} ({self._reason}): resume first")
-        self._trajectory = Trajectory.from_points(
+        self._motion = Trajectory.from_points(
             self.model.joint_names,
             names,
             points,
@@ -165,7 +165,7 @@ class PassivityController:
         self._mode, self._goal = "follow", "moving"
 
     def hold(self, reason: str = "held by request") -> None:
-        """Stay here until :meth:`resume`, which goes on with the trajectory.
+        """Stop within ``stop_time`` and stay until :meth:`resume`, which goes on.
 
         Raises:
             InputError: in mode safe.
@@ -173,10 +173,11 @@ class PassivityController:
         self._leave_safe_first()
         if self._mode == "hold" and self._latched:
             return
-        if self._mode == "follow":
-            self._goal = "paused"
+        interrupted = (self._motion, self._time) if self._mode == "follow" else None
         self._hold_here()
         self._latched, self._reason = True, reason
+        if interrupted:
+            self._paused, self._goal = interrupted, "paused"
 
     def float_(self, reason: str = "floating by request") -> None:
         """Compensate gravity only until :meth:`resume`; the trajectory is given up.
@@ -191,8 +192,9 @@ class PassivityController:
     def resume(self) -> str:
         """Go on after a hold, a float, a contact or a fault; what that means, in words.
 
-        A trajectory that a hold interrupted goes on, if the arm is still beside it. After float
-        and safe the arm holds where it is.
+        A trajectory that a hold interrupted goes on, if the arm still is where it stopped. After
+        float and safe the arm holds where it is. A contact flag that is still up starts no new
+        reaction; its next rise does.
 
         Raises:
             InputError: before :meth:`start`, and after a fault while joint states are not good.
@@ -203,19 +205,21 @@ class PassivityController:
             raise InputError(f"cannot resume: no good joint states ({self._reason})")
         if self._mode != "safe" and not self._latched:
             return f"nothing to resume from: in {self._mode}"
-        trajectory, self._latched, self._reason = self._trajectory, False, ""
-        if self._mode != "hold" or trajectory is None:
+        if self._paused is None:
             self._hold_here()
             return "holding here"
-        away = float(np.abs(self._hold.q_d - trajectory.sample(self._time).q_d).max())
+        trajectory, time = self._paused
+        away = float(np.abs(self._q - self._motion.final).max())
         try:
             if away > START_TOLERANCE:
-                raise TrajectoryError(f"the arm is {away:.3g} away from it")
-            self._trajectory = trajectory.resumed(self._time, self._hold, self.model)
+                raise TrajectoryError(f"the arm is {away:.3g} away from where it stopped")
+            rest = trajectory.resumed(time, self._desired(), self.model)
         except TrajectoryError as error:
             self._give_up()
+            self._hold_here()
             return f"holding here; the trajectory cannot go on: {error}"
-        self._time, self._mode, self._goal = 0.0, "follow", "moving"
+        self._hold_here()
+        self._motion, self._mode, self._goal = rest, "follow", "moving"
         return "following the trajectory again"
 
     def contact(self, flag: bool) -> None:
@@ -248,28 +252,20 @@ class PassivityController:
             return self._command(np.zeros(self.model.nv), False, False)
         if late and self._mode != "safe":
             self._fault(f"no joint states for {dt:.3g} s")
-        if self._mode == "follow":
-            self._advance(dt)
+        self._advance(dt)
         try:
             torque = self._law_torque()
+            if not np.isfinite(torque).all():  # or the cuts would make a number of it
+                raise FloatingPointError("its torque is not finite")
+            cut = self._limits.cut(torque, self._q)
+            slow = self._limits.slow(cut, self._torque, min(dt, self._parameters.timeout))
+            if not np.isfinite(slow).all():
+                raise FloatingPointError("the limited torque is not finite")
         except Exception as error:  # whatever the model raises, the arm gets a torque
             self._fault(f"the law failed: {error}")
             return self._zero()
-        if not np.isfinite(torque).all():  # the cuts below would make a number of it
-            self._fault("the law's torque is not finite")
-            return self._zero()
-        limited = np.clip(torque, -self._limit, self._limit)
-        step = self._rate * min(dt, self._parameters.timeout)
-        slewed = np.clip(limited, self._torque - step, self._torque + step)
-        # The last torque may lie outside of limits that have just been lowered.
-        slewed = np.clip(slewed, -self._limit, self._limit)
-        if not np.isfinite(slewed).all():
-            self._fault("the limited torque is not finite")
-            return self._zero()
-        self._torque = slewed
-        return self._command(
-            slewed, bool((limited != torque).any()), bool((slewed != limited).any())
-        )
+        self._torque = slow
+        return self._command(slow, cut is not torque, slow is not cut)
 
     def silence(self, now: float) -> Command | None:
         """For a watchdog on the steady clock: None while joint states come, else what to send."""
@@ -320,45 +316,44 @@ class PassivityController:
         return self._zero()
 
     def _desired(self) -> DesiredState:
-        if self._mode == "follow" and self._trajectory is not None:
-            return self._trajectory.sample(self._time)
-        if self._mode == "hold":
-            return self._hold
+        if self._mode in ("hold", "follow"):
+            return self._motion.sample(self._time)
         return DesiredState(self._q, self._v, np.zeros_like(self._v))
 
     def _advance(self, dt: float) -> None:
-        """Move on along the trajectory; hold its last point once it is reached or missed."""
-        assert self._trajectory is not None
+        """Move on; a trajectory's last point is held once it is reached or missed."""
         self._time += dt
-        over = self._time - self._trajectory.duration
-        if over < 0.0:
+        over = self._time - self._motion.duration
+        if self._mode != "follow" or over < 0.0:
             return
-        final = self._trajectory.final
-        reached = np.abs(self._q - final).max() <= self._parameters.goal_tolerance
+        away = np.abs(self._q - self._motion.final).max()
+        reached = bool(away <= self._parameters.goal_tolerance)
         if reached or over > self._parameters.goal_time:
-            self._goal = "reached" if reached else "missed"
-            self._trajectory = None
-            self._mode, self._hold = "hold", DesiredState.at_rest(final)
+            self._mode, self._goal = "hold", "reached" if reached else "missed"
 
     def _law_torque(self) -> Array:
         if self._mode in ("hold", "follow"):
             return self._law.torque(self._q, self._v, *self._desired())
+        if self._mode == "float":
+            return gravity_torque(self.model, self._q)
         zero = np.zeros(self.model.nv)
-        slowing = zero
-        if self._mode == "safe":
-            if self._parameters.safe_torque == "zero":
-                return zero
-            slowing = -self._parameters.safe_damping * self._v
+        if self._parameters.safe_torque == "zero":
+            return zero
+        slowing = -self._parameters.safe_damping * self._v
         return slotine_li_torque(self.model, self._q, zero, zero, slowing)
+
+    def _stop(self) -> Trajectory:
+        time = self._parameters.stop_time
+        return Trajectory.stop(self.model.joint_names, self._q, self._v, time)
 
     def _hold_here(self) -> None:
         self._mode, self._reason, self._latched = "hold", "", False
-        self._hold = DesiredState.at_rest(self._q.copy())
+        self._motion, self._time, self._paused = self._stop(), 0.0, None
 
     def _give_up(self) -> None:
         if self._goal in ("moving", "paused"):
             self._goal = "cancelled"
-        self._trajectory = None
+        self._paused = None
 
     def _fault(self, reason: str) -> None:
         self._give_up()

@@ -63,6 +63,10 @@ class SlotineLiController:
         Raises:
             InputError: for arguments of the wrong shape or not finite.
         """
+        n = self.model.nv
+        for name, x in (("q", q), ("v", v), ("q_d", q_d), ("v_d", v_d), ("a_d", a_d)):
+            if np.shape(x) != (n,):
+                raise InputError(f"{name} has shape {np.shape(x)} but the model has nv = {n}")
         error_rate = v - v_d
         v_r = v_d - self._Lambda * (q - q_d)
         a_r = a_d - self._Lambda * error_rate

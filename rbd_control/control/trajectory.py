@@ -167,6 +167,17 @@ class Trajectory:
             trajectory._check_between(limits, start, first)
         return trajectory
 
+    @classmethod
+    def stop(cls, joint_names: Sequence[str], q: Array, v: Array, time: float) -> Trajectory:
+        """Come to rest at ``q`` from there with velocity ``v``, within ``time`` [s].
+
+        The cubic brakes with 4 v / time at first, overshoots by 4/27 v time and comes back: an arm
+        that stops because it has run into something ends no deeper in it.
+        """
+        states = np.vstack((q, q)), np.vstack((v, np.zeros_like(v)))
+        coefficients = _hermite(np.array([[time]]), *states, np.full((2, len(q)), np.nan))
+        return cls(tuple(joint_names), (0.0, time), coefficients, np.array(q, dtype=float))
+
     def sample(self, t: float) -> DesiredState:
         """The desired state at time ``t`` [s]; before 0 the first, after the end the last."""
         if t >= self.knots[-1]:

@@ -92,6 +92,7 @@ class SimulatedArm:
         self._sensors = Sensors(p, q, random)
         self._steps = 0
         self._pushes: dict[str, _Push] = {}
+        self._acting: tuple[_Push, ...] = ()
         self._truth = Truth(np.zeros(n), np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3)))
         self._torque = np.zeros(n)
         self._queue: deque[Array | None] = deque([None] * p.command_delay)
@@ -164,7 +165,7 @@ class SimulatedArm:
             )
             for i in np.flatnonzero(self._truth.contact.any(axis=1))
         ]
-        for push in self._pushes.values():
+        for push in self._acting:
             point = frame_placement(self.model, self._q, push.link)[:3, 3]
             found.append(Contact(push.link, push.wrench[3:].copy(), point))
         found.sort(key=lambda contact: -float(np.linalg.norm(contact.force)))
@@ -173,7 +174,7 @@ class SimulatedArm:
     @property
     def in_contact(self) -> bool:
         """Whether anything touched the arm in the last step, obstacle or push."""
-        return bool(self._pushes) or bool(self._truth.contact.any())
+        return bool(self._acting) or bool(self._truth.contact.any())
 
     @property
     def contact_link(self) -> str:
@@ -208,11 +209,11 @@ class SimulatedArm:
         if body < 0:
             raise InputError(f"link {link!r} is fixed to the world: a push does not move it")
         wrench = np.concatenate((_vector("moment", moment), _vector("force", force)))
-        if not (isfinite(duration) and duration >= 0.0):
-            raise InputError(f"duration is {duration} s; give a finite time, not negative")
+        if not (isfinite(duration) and duration > 0.0):
+            raise InputError(f"duration is {duration} s; give a positive, finite time")
         self._pushes.pop(link, None)
         if wrench.any():
-            until = self._steps + round(duration * self.parameters.rate)
+            until = self._steps + max(1, round(duration * self.parameters.rate))
             self._pushes[link] = _Push(link, body, wrench, until)
 
     def step(self, tau: ArrayLike | None = None) -> None:
@@ -240,12 +241,13 @@ class SimulatedArm:
             limit = self.model.effort_limit
             self._torque = np.clip(self._command, -limit, limit)
         self._pushes = {k: push for k, push in self._pushes.items() if push.until > self._steps}
-        if self._pushes:
-            pushes = self._pushes.values()
+        self._acting = tuple(self._pushes.values())
+        if self._acting:
+            places = [self.model.link_placement[push.link][:3, 3] for push in self._acting]
             around = around._replace(
-                push_body=np.array([push.body for push in pushes]),
-                push_point=np.array([self.model.link_placement[k][:3, 3] for k in self._pushes]),
-                push=np.array([push.wrench for push in pushes]),
+                push_body=np.array([push.body for push in self._acting]),
+                push_point=np.array(places),
+                push=np.array([push.wrench for push in self._acting]),
             )
         advance(
             self.true_model.arrays,

@@ -203,7 +203,7 @@ def _force(contacts, c, v, h):
 
 @compiled
 def advance(model, q, v, tau, around, h, substeps, truth):
-    """Move ``q`` and ``v`` on by ``substeps`` of length ``h``; what happened goes into ``truth``."""
+    """Move q and v on by ``substeps`` of length ``h``; what happened goes into ``truth``."""
     n = q.shape[0]
     s, factor = new_sweep(n), np.empty((n, 12))
     M, C, A = np.empty((n, n)), np.empty((n, n)), np.empty((n, n))

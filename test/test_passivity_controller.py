@@ -1,0 +1,498 @@
+"""The controller's brain: modes, limits and faults, on the simulated arm and on rubbish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rbd_control.control import (
+    Command,
+    ControllerParameters,
+    PassivityController,
+    SlotineLiController,
+    TrajectoryPoint,
+    passivity_controller,
+)
+from rbd_control.dynamics import Model, frame_placement, gravity_torque, momentum
+from rbd_control.errors import InputError, ParameterError, TrajectoryError
+from rbd_control.simulation import SimulatedArm, SimulationParameters, Sphere, arm7_urdf
+
+HOME = np.array([0.0, 0.5, 0.0, -1.2, 0.0, 0.9, 0.0])
+STILL = np.zeros(7)
+NO_RATE = ControllerParameters(torque_rate=(1e9,))
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model.from_urdf(arm7_urdf())
+
+
+class Loop:
+    """A controller and an arm at 1 kHz."""
+
+    def __init__(self, model: Model, **parameters: Any) -> None:
+        simulation = SimulationParameters(
+            initial_position=tuple(HOME), coulomb=(0.3,), viscous=(0.3,)
+        )
+        self.arm = SimulatedArm(model, simulation)
+        self.controller = PassivityController(model, ControllerParameters(**parameters))
+        sample = self.arm.reading()
+        assert sample is not None
+        self.controller.start(sample.stamp, sample.q, sample.v)
+
+    def run(self, time: float, each: Callable[[Command], None] = lambda command: None) -> Command:
+        for _ in range(round(time * 1000)):
+            sample = self.arm.reading()
+            assert sample is not None
+            command = self.controller.update(sample.stamp, sample.q, sample.v)
+            self.arm.step(command.torque)
+            each(command)
+        return command
+
+    def follow(self, target: np.ndarray, time: float) -> None:
+        self.controller.set_trajectory(
+            self.controller.model.joint_names, [TrajectoryPoint(target, time_from_start=time)]
+        )
+
+
+def started(model: Model, parameters: ControllerParameters = NO_RATE) -> PassivityController:
+    controller = PassivityController(model, parameters)
+    controller.start(0.0, HOME, STILL)
+    return controller
+
+
+# --- Modes ---------------------------------------------------------------------------------------
+
+
+def test_does_nothing_before_start(model: Model) -> None:
+    controller = PassivityController(model)
+    command = controller.update(0.0, HOME, STILL)
+    assert (command.mode, command.reason) == ("safe", "not started")
+    assert not command.torque.any()
+    assert controller.silence(99.0) is None
+    with pytest.raises(TrajectoryError, match="not started"):
+        controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME)])
+    with pytest.raises(InputError, match="not started"):
+        controller.resume()
+
+
+@pytest.mark.parametrize(
+    ("q", "v", "why"),
+    [
+        (HOME, None, "no velocity"),
+        (HOME, np.full(7, np.nan), "not finite"),
+        (np.full(7, np.inf), STILL, "not finite"),
+        (HOME[:6], STILL, "7 joints"),
+        (HOME, np.full(7, 50.0), "joint_1 at a speed of 50 is implausible"),
+    ],
+)
+def test_start_is_refused_without_a_plausible_state(model: Model, q: Any, v: Any, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        PassivityController(model).start(0.0, q, v)
+
+
+def test_holds_then_follows_then_holds(model: Model) -> None:
+    loop = Loop(model)
+    command = loop.run(0.5)
+    assert command.mode == "hold"
+    assert command.goal == "none"
+    assert np.abs(loop.arm.q - HOME).max() < 0.02
+    target = HOME + 0.3
+    loop.follow(target, 1.0)
+    command = loop.run(0.5)
+    assert (command.mode, command.goal) == ("follow", "moving")
+    assert np.all(command.v_d > 0.1)
+    command = loop.run(1.0)
+    assert (command.mode, command.goal) == ("hold", "reached")
+    assert np.array_equal(command.q_d, target)
+    assert np.abs(loop.arm.q - target).max() < 0.02
+
+
+def test_goal_is_missed_when_friction_keeps_the_arm_off(model: Model) -> None:
+    loop = Loop(model, goal_time=0.3, goal_tolerance=1e-5)
+    loop.follow(HOME + 0.1, 0.5)
+    assert loop.run(0.7).goal == "moving"
+    command = loop.run(0.3)
+    assert (command.mode, command.goal) == ("hold", "missed")
+
+
+def test_replacing_a_trajectory_makes_no_jump(model: Model) -> None:
+    loop = Loop(model)
+    loop.follow(HOME + 0.4, 1.0)
+    before = loop.run(0.5)
+    loop.follow(HOME - 0.4, 1.5)
+    after = loop.run(0.001)
+    assert np.allclose(after.q_d, before.q_d + 1e-3 * before.v_d, atol=1e-5)
+    assert np.allclose(after.v_d, before.v_d, atol=5e-3)  # 1 ms of a few rad/s²
+    assert loop.run(2.0).goal == "reached"
+
+
+def test_a_bad_trajectory_leaves_the_old_one_running(model: Model) -> None:
+    loop = Loop(model)
+    loop.follow(HOME + 0.2, 1.0)
+    loop.run(0.3)
+    with pytest.raises(TrajectoryError, match="point 0, joint 'joint_2'"):
+        loop.follow(HOME + [0.0, 3.0, 0.0, 0.0, 0.0, 0.0, 0.0], 1.0)
+    assert loop.run(1.0).goal == "reached"
+    assert np.allclose(loop.run(0.001).q_d, HOME + 0.2)
+
+
+def test_a_stamped_trajectory_starts_when_it_says(model: Model) -> None:
+    controller = started(model)
+    point = TrajectoryPoint(HOME + 0.1, time_from_start=1.0)
+    controller.set_trajectory(model.joint_names, [point], now=500.0, stamp=501.0)
+    for k in range(1, 200):
+        command = controller.update(0.01 * k, HOME, STILL)
+    assert command.goal == "moving"
+    assert np.allclose(controller.update(2.001, HOME, STILL).q_d, HOME + 0.1)
+    with pytest.raises(TrajectoryError, match="ended 3 s ago"):
+        controller.set_trajectory(model.joint_names, [point], now=505.0, stamp=501.0)
+
+
+def test_hold_stays_here_and_resume_goes_on(model: Model) -> None:
+    loop = Loop(model)
+    loop.follow(HOME + 0.5, 1.0)
+    loop.run(0.4)
+    loop.controller.hold()
+    here, v = loop.arm.q, loop.arm.v
+    loop.run(0.1, lambda command: np.testing.assert_array_less(np.abs(loop.arm.v), 1.1 * v.max()))
+    assert np.abs(loop.arm.q - here).max() < 0.02  # stop_time has passed
+    command = loop.run(0.4)
+    assert (command.mode, command.goal) == ("hold", "paused")
+    assert np.allclose(command.q_d, here, atol=1e-3)  # one period at the arm's speed
+    assert np.abs(loop.arm.q - command.q_d).max() < 0.02
+    with pytest.raises(TrajectoryError, match=r"stays in hold \(held by request\): resume first"):
+        loop.follow(HOME, 1.0)
+    assert loop.controller.resume() == "following the trajectory again"
+    command = loop.run(2.5)
+    assert (command.goal, command.reason) == ("reached", "")
+    assert np.array_equal(command.q_d, HOME + 0.5)
+
+
+def test_float_yields_to_a_push_and_forgets_the_trajectory(model: Model) -> None:
+    loop = Loop(model)
+    loop.follow(HOME + 0.5, 2.0)
+    loop.run(0.2)
+    loop.controller.float_()
+    command = loop.run(0.3)
+    assert (command.mode, command.goal) == ("float", "cancelled")
+    assert np.allclose(command.torque, gravity_torque(model, command.q_d))
+    here = loop.arm.q
+    loop.arm.push("link_4", (0.0, 20.0, 0.0), duration=0.5)
+    loop.run(0.5)
+    assert np.abs(loop.arm.q - here).max() > 0.1
+    assert loop.controller.resume() == "holding here"
+    assert loop.run(0.001).mode == "hold"
+    assert loop.controller.resume() == "nothing to resume from: in hold"
+
+
+@pytest.mark.parametrize(("reaction", "mode"), [("hold", "hold"), ("float", "float")])
+def test_contact_reaction_is_latched(model: Model, reaction: str, mode: str) -> None:
+    loop = Loop(model, contact_reaction=reaction)
+    loop.follow(HOME + 0.5, 1.0)
+    loop.run(0.3)
+    loop.controller.contact(True)
+    command = loop.run(0.01)
+    assert (command.mode, command.reason) == (mode, "contact")
+    assert not np.array_equal(command.q_d, HOME)
+    loop.controller.contact(False)
+    assert loop.run(0.1).mode == mode
+    loop.controller.resume()
+    assert loop.run(0.001).reason == ""
+
+
+def test_without_reaction_contact_changes_nothing(model: Model) -> None:
+    loop = Loop(model, contact_reaction="none")
+    loop.follow(HOME + 0.5, 1.0)
+    loop.controller.contact(True)
+    assert loop.run(0.01).mode == "follow"
+
+
+# --- Limits --------------------------------------------------------------------------------------
+
+
+def test_torque_is_cut_to_the_limits_and_flagged(model: Model) -> None:
+    """As a whole: one joint is at its limit; what goes beyond the weight keeps its direction."""
+    parameters = replace(NO_RATE, torque_share=(0.5,))
+    controller = started(model, parameters)
+    assert not controller.update(0.001, HOME, STILL).saturated
+    v = np.array([-1.5, 1.0, 0.5, -0.5, 1.0, 1.0, 1.0])
+    command = controller.update(0.002, HOME, v)
+    assert command.saturated
+    used = np.abs(command.torque) / (0.5 * model.effort_limit)
+    assert used.max() == pytest.approx(1.0)
+    desired = (command.q_d, command.v_d, STILL)
+    g = gravity_torque(model, HOME)
+    beyond = SlotineLiController(model, parameters).torque(HOME, v, *desired) - g
+    assert np.linalg.matrix_rank(np.array([beyond, command.torque - g]), tol=1e-6) == 1
+
+
+def test_torque_changes_at_its_rate(model: Model) -> None:
+    controller = started(model, ControllerParameters(torque_rate=(100.0,)))
+    wanted = gravity_torque(model, HOME)
+    command = controller.update(0.001, HOME, STILL)
+    assert command.rate_limited
+    assert np.allclose(command.torque, wanted * 0.1 / np.abs(wanted).max())
+    for k in range(2, 400):
+        command = controller.update(0.001 * k, HOME, STILL)
+    assert not command.rate_limited
+    assert np.allclose(command.torque, wanted)
+
+
+@pytest.mark.parametrize("reaction", ["none", "hold", "float"])
+def test_a_collision_is_survived(model: Model, reaction: str) -> None:
+    """A link runs into a ball of 100 N/mm at 0.8 rad/s; the flag comes 5 ms after the touch."""
+    loop = Loop(model, contact_reaction=reaction)
+    swung = HOME + [0.6, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    ball = Sphere(tuple(frame_placement(model, swung, "link_6")[:3, 3]), 0.05, 1e5, 200.0)
+    loop.arm = SimulatedArm(model, replace(loop.arm.parameters, command_delay=1), [ball])
+    loop.follow(HOME + [1.2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], 1.2)
+    touched = [False] * 5
+
+    def flag(command: Command) -> None:
+        touched.append(loop.arm.in_contact)
+        loop.controller.contact(touched[-5])
+
+    command = loop.run(3.0, flag)
+    assert any(touched)
+    assert command.mode == ("hold" if reaction == "none" else reaction)
+    # Saturated and pressed hard for a while, then at rest again: no limit cycle, little force.
+    assert np.abs(loop.arm.v).max() < 0.02
+    assert np.linalg.norm(loop.arm.contact_force) < 50.0
+
+
+# --- Faults --------------------------------------------------------------------------------------
+
+
+def assert_zero(command: Command | None) -> None:
+    assert command is not None
+    assert command.mode == "safe"
+    assert not command.torque.any()
+
+
+def test_silence_is_safe_and_latched(model: Model) -> None:
+    controller = PassivityController(model)
+    controller.start(1e9, HOME, STILL, now=10.0)
+    assert controller.silence(10.04) is None
+    command = controller.silence(10.06)
+    assert_zero(command)
+    assert command is not None
+    assert command.reason == "no joint states for 0.06 s"
+    with pytest.raises(InputError, match="no good joint states"):
+        controller.resume()
+    back = controller.update(1e9 + 1.0, HOME, STILL, now=11.0)
+    assert back.mode == "safe"
+    with pytest.raises(TrajectoryError, match="no joint states for"):
+        controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME)])
+    with pytest.raises(InputError, match="resume first"):
+        controller.hold()
+    assert controller.resume() == "holding here"
+    assert controller.update(1e9 + 1.001, HOME, STILL, now=11.001).mode == "hold"
+
+
+def test_a_gap_between_stamps_is_silence(model: Model) -> None:
+    controller = started(model)
+    assert controller.update(0.04, HOME, STILL).mode == "hold"
+    command = controller.update(0.14, HOME, STILL)
+    assert (command.mode, command.reason) == ("safe", "no joint states for 0.1 s")
+
+
+def test_safe_torque_brings_a_moving_arm_to_rest(model: Model) -> None:
+    """Good joint states after a fault: the weight is carried, the speed is taken."""
+    controller = started(model, replace(NO_RATE, safe_damping=7.0))
+    v = np.linspace(-1.0, 1.0, 7)
+    command = controller.update(0.1, HOME, v)
+    assert command.mode == "safe"
+    expected = gravity_torque(model, HOME) - 7.0 * momentum(model, HOME, v)
+    assert np.allclose(command.torque, expected, atol=1e-9)
+    zero = started(model, replace(NO_RATE, safe_torque="zero"))
+    assert_zero(zero.update(0.1, HOME, v))
+
+    loop = Loop(model)
+    loop.follow(HOME + 0.5, 0.6)
+    loop.run(0.3)
+    assert np.abs(loop.arm.v).max() > 0.5
+    assert loop.controller.silence(9.0) is not None
+    assert loop.run(1.0).mode == "safe"
+    assert np.abs(loop.arm.v).max() < 0.02
+
+
+@pytest.mark.parametrize(
+    ("q", "v", "why"),
+    [
+        (HOME, None, "no velocity"),
+        (np.full(7, np.nan), STILL, "not finite"),
+        (HOME, np.full(7, np.inf), "not finite"),
+        (HOME + 0.5, STILL, "joint_1 jumped by 0.5"),
+        (HOME, np.full(7, 16.0), "joint_1 at a speed of 16 is implausible"),
+        (HOME[:3], STILL, "7 joints"),
+    ],
+)
+def test_unusable_samples_are_a_fault_after_a_few(model: Model, q: Any, v: Any, why: str) -> None:
+    controller = started(model)
+    good = controller.update(0.001, HOME, STILL)
+    for k in range(4):
+        command = controller.update(0.002 + 0.001 * k, q, v)
+        assert command.mode == "hold"
+        assert why in command.reason
+        assert np.array_equal(command.torque, good.torque)
+    command = controller.update(0.006, q, v)
+    assert_zero(command)
+    assert why in command.reason
+
+
+def test_one_unusable_sample_is_passed_over(model: Model) -> None:
+    controller = started(model)
+    for k in range(1, 50):
+        controller.update(0.001 * k, HOME + (0.5 if k % 5 == 0 else 0.0), STILL)
+    command = controller.update(0.05, HOME, STILL)
+    assert (command.mode, command.reason) == ("hold", "")
+
+
+def test_a_clock_set_back_does_not_move_the_arm(model: Model) -> None:
+    controller = started(model)
+    controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME + 0.3, time_from_start=1.0)])
+    before = controller.update(0.01, HOME, STILL)
+    after = controller.update(-5.0, HOME, STILL)
+    assert np.array_equal(after.q_d, before.q_d)
+    assert np.all(controller.update(-4.99, HOME, STILL).q_d > before.q_d)
+
+
+def test_the_model_raising_is_safe(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    controller = started(model)
+
+    def broken(*arguments: Any) -> None:
+        raise RuntimeError("out of cheese")
+
+    monkeypatch.setattr(SlotineLiController, "torque", broken)
+    command = controller.update(0.001, HOME, STILL)
+    assert_zero(command)
+    assert command.reason == "the law failed: out of cheese"
+    monkeypatch.setattr(passivity_controller, "slotine_li_torque", broken)
+    assert_zero(controller.update(0.002, HOME, STILL))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_torque_that_is_not_finite_is_never_sent(
+    model: Model, monkeypatch: pytest.MonkeyPatch, bad: float
+) -> None:
+    controller = started(model)
+    monkeypatch.setattr(SlotineLiController, "torque", lambda *arguments: np.full(7, bad))
+    assert_zero(controller.update(0.001, HOME, STILL))
+
+
+EVENTS = st.sampled_from(
+    ["good", "gap", "back", "same", "nan", "no velocity", "jump", "fast", "silence", "trajectory"]
+    + ["bad trajectory", "hold", "float", "resume", "contact", "release"]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(events=st.lists(EVENTS, max_size=60), seed=st.integers(0, 2**16))
+def test_whatever_happens_the_torque_is_finite_and_within_limits(
+    model: Model, events: list[str], seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    controller = started(model, ControllerParameters())
+    stamp, q, v = 0.0, HOME, STILL
+    for event in events:
+        stamp += {"gap": 1.0, "back": -3.0, "same": 0.0}.get(event, 0.001)
+        q = q + 1e-3 * v + (3.0 if event == "jump" else 0.0)
+        v = random.uniform(-1.0, 1.0, 7) * (90.0 if event == "fast" else 1.0)
+        position = np.full(7, np.nan) if event == "nan" else q
+        try:
+            if event in ("trajectory", "bad trajectory"):
+                point = TrajectoryPoint(HOME + (0.2 if event == "trajectory" else 9.0), (), (), 1.0)
+                controller.set_trajectory(model.joint_names, [point])
+            elif event in ("hold", "float", "resume"):
+                {
+                    "hold": controller.hold,
+                    "float": controller.float_,
+                    "resume": controller.resume,
+                }[event]()
+            elif event in ("contact", "release"):
+                controller.contact(event == "contact")
+        except (InputError, TrajectoryError):
+            pass
+        if event == "silence":
+            command = controller.silence(stamp + 1.0)
+            assert_zero(command)
+        else:
+            command = controller.update(stamp, position, None if event == "no velocity" else v)
+        assert command is not None
+        assert np.isfinite(command.torque).all()
+        assert np.all(np.abs(command.torque) <= model.effort_limit)
+
+
+# --- Parameters ----------------------------------------------------------------------------------
+
+
+def test_changed_parameters_apply_and_bad_ones_leave_the_old(model: Model) -> None:
+    controller = started(model)
+    moved = HOME + 0.01
+    before = controller.update(0.001, moved, STILL).torque
+    with pytest.raises(ParameterError, match="torque_rate has 2 values"):
+        controller.set_parameters(replace(NO_RATE, bandwidth=(9.0,), torque_rate=(1.0, 2.0)))
+    assert controller.parameters == NO_RATE
+    assert np.allclose(controller.update(0.002, moved, STILL).torque, before)
+    controller.set_parameters(replace(NO_RATE, bandwidth=(9.0,)))
+    assert not np.allclose(controller.update(0.003, moved, STILL).torque, before)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"bandwidth": (20.0,)},
+        {"damping": (1.0,)},
+        {"damping_rate": 30.0},
+        {"torque_share": (0.03,)},
+        {"torque_rate": (100.0,)},
+        {"stop_time": 0.3},
+        {"timeout": 0.5},
+        {"safe_torque": "zero"},
+        {"safe_damping": 3.0},
+        {"bad_samples": 2},
+        {"speed_factor": 3.0},
+        {"jump_tolerance": 0.5},
+        {"contact_reaction": "float"},
+        {"goal_tolerance": 0.5},
+        {"goal_time": 0.01},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_every_parameter_changes_what_is_sent(model: Model, change: dict[str, Any]) -> None:
+    def run(parameters: ControllerParameters) -> list[tuple[Any, ...]]:
+        controller = started(model, parameters)
+        sent = []
+        stamp = 0.0
+
+        def step(dt: float, q: np.ndarray, v: np.ndarray) -> None:
+            nonlocal stamp
+            stamp += dt
+            command = controller.update(stamp, q, v)
+            sent.append((command.mode, command.goal, *command.torque))
+
+        slow = np.full(7, 0.1)
+        goal = TrajectoryPoint(HOME + 0.06, time_from_start=0.1)
+        controller.set_trajectory(model.joint_names, [goal])
+        for _ in range(15):
+            step(0.01, HOME + 0.01, slow)
+        for _ in range(3):
+            step(0.001, HOME + 0.3, slow)
+        step(0.001, HOME + 0.01, slow)
+        for _ in range(3):
+            step(0.001, HOME + 0.01, np.full(7, 8.0))
+        controller.contact(True)
+        step(0.001, HOME + 0.01, slow)
+        step(0.1, HOME + 0.02, slow)
+        step(0.01, HOME + 0.02, slow)
+        return sent
+
+    base = ControllerParameters()
+    assert run(base) != run(replace(base, **change))
