@@ -66,7 +66,7 @@ def print_result(result: ReplayResult, console: Console) -> None:
 def _events(result: ReplayResult) -> Table:
     table = Table(title="contacts found", title_justify="left")
     for heading in ("", "onset [s]", "detected [s]", "release [s]"):
-        table.add_column(heading, justify="right")
+        table.add_column(escape(heading), justify="right")
     for heading in ("level", "joint", "link"):
         table.add_column(heading)
     table.add_column("peak [N·m]", justify="right")
@@ -91,7 +91,7 @@ def _residuals(result: ReplayResult) -> Table:
     table.add_column("joint")
     headings = ("RMS", "mean", "largest", "threshold", "above it", "effort / gravity torque")
     for heading in headings:
-        table.add_column(heading, justify="right")
+        table.add_column(escape(heading), justify="right")
     ratios = {fit.joint: fit.ratio for fit in result.efforts}
     for r in result.residuals:
         table.add_row(
@@ -107,7 +107,7 @@ def _print_score(result: ReplayResult, console: Console) -> None:
     assert result.score is not None
     table = Table(title="against the truth in the recording", title_justify="left")
     for heading in ("contact [s]", "until [s]", "found by", "delay [ms]", "onset error [ms]"):
-        table.add_column(heading, justify="right")
+        table.add_column(escape(heading), justify="right")
     for contact in result.score.contacts:
         table.add_row(
             f"{contact.start:.3f}",
