@@ -1,0 +1,271 @@
+"""The boundary of every public function: leading axes, layouts, and what is refused."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from robots import random_tree_urdf
+
+from rbd_control import dynamics
+from rbd_control.dynamics import Model
+from rbd_control.dynamics.arguments import _first_not_finite
+from rbd_control.dynamics.momentum import _momentum_terms
+from rbd_control.errors import InputError
+
+from .helpers import Array, random_q
+
+LINK = "link3"
+WRENCH = {LINK: [0.1, -0.2, 0.3, 4.0, -5.0, 6.0]}
+
+VECTORS = {"v", "a", "tau", "v_r", "a_r"}
+
+
+def functions_of_a_state() -> Iterator[tuple[str, tuple[Callable[..., Any], tuple[str, ...]]]]:
+    """Every public function of a model, q and joint-space vectors, and its arguments' names."""
+    for name in dynamics.__all__:
+        function = getattr(dynamics, name)
+        if not inspect.isfunction(function):
+            continue
+        parameters = inspect.signature(function).parameters
+        fixed = {"link": LINK, "wrenches": WRENCH}
+        fixed = {key: value for key, value in fixed.items() if key in parameters}
+        names = [key for key, p in parameters.items() if p.default is p.empty and key not in fixed]
+        if names[:2] == ["model", "q"] and VECTORS.issuperset(names[2:]):
+            yield name, (functools.partial(function, **fixed), tuple(names[1:]))
+
+
+FUNCTIONS = dict(functions_of_a_state())
+
+BASES = {"torque_velocity_derivative": ["fixed"], "decoupled_dynamics": ["floating"]}
+"""The functions that are of one kind of base only."""
+
+CASES = [(name, base) for name in FUNCTIONS for base in BASES.get(name, ["fixed", "floating"])]
+several_arguments = [(name, base) for name, base in CASES if FUNCTIONS[name][1][1:]]
+every_function = pytest.mark.parametrize(("name", "model"), CASES, indirect=["model"])
+
+
+@pytest.fixture(scope="module", params=["fixed", "floating"])
+def model(request: pytest.FixtureRequest) -> Model:
+    urdf = random_tree_urdf(12, 5, prismatic=0.3, fixed=0.5)
+    return Model.from_urdf(urdf, floating_base=request.param == "floating")
+
+
+def arguments(model: Model, names: tuple[str, ...], shape: tuple[int, ...] = ()) -> list[Array]:
+    rng = np.random.default_rng(13)
+    count = int(np.prod(shape, dtype=int))
+    q = np.array([random_q(model, rng) for _ in range(count)]).reshape(*shape, model.nq)
+    return [q, *(rng.uniform(-2.0, 2.0, (*shape, model.nv)) for _ in names[1:])]
+
+
+def results(value: Any) -> tuple[Array, ...]:
+    return tuple(map(np.asarray, value if isinstance(value, tuple) else (value,)))
+
+
+def equal(value: Any, expected: Any) -> bool:
+    pairs = zip(results(value), results(expected), strict=True)
+    return all(x.dtype == y.dtype and np.array_equal(x, y) for x, y in pairs)
+
+
+# --- Leading axes --------------------------------------------------------------------------------
+
+
+@every_function
+def test_batch_is_the_loop_bit_for_bit(name: str, model: Model) -> None:
+    function, names = FUNCTIONS[name]
+    batch = arguments(model, names, (2, 3))
+    together = results(function(model, *batch))
+    for index in np.ndindex(2, 3):
+        alone = function(model, *(x[index] for x in batch))
+        assert equal(tuple(x[index] for x in together), alone)
+
+
+@pytest.mark.parametrize(("name", "model"), several_arguments, indirect=["model"])
+def test_leading_axes_broadcast(name: str, model: Model) -> None:
+    function, names = FUNCTIONS[name]
+    q, *vectors = arguments(model, names, (4, 3))
+    for one_q in (q[0, 0], q[:1, :1], q[:, :1], q[0]):
+        spread = np.broadcast_to(one_q, q.shape).copy()
+        assert equal(function(model, one_q, *vectors), function(model, spread, *vectors))
+    for i, vector in enumerate(vectors):
+        few, many = list(vectors), list(vectors)
+        few[i], many[i] = vector[1, 2], np.broadcast_to(vector[1, 2], vector.shape).copy()
+        assert equal(function(model, q, *few), function(model, q, *many))
+
+
+@every_function
+def test_empty_batch(name: str, model: Model) -> None:
+    function, names = FUNCTIONS[name]
+    one = results(function(model, *arguments(model, names)))
+    none = results(function(model, *arguments(model, names, (2, 0))))
+    assert [x.shape for x in none] == [(2, 0, *x.shape) for x in one]
+
+
+def test_wrenches_have_leading_axes(model: Model) -> None:
+    q, v, a = arguments(model, ("q", "v", "a"), (3,))
+    wrenches = np.random.default_rng(14).normal(size=(3, 6))
+    for function in (dynamics.inverse_dynamics, dynamics.forward_dynamics):
+        together = function(model, q, v, a, {LINK: wrenches})
+        for i in range(3):
+            alone = function(model, q[i], v[i], a[i], {LINK: wrenches[i]})
+            assert np.array_equal(together[i], alone)
+
+
+def test_energies_of_one_state_are_numbers(model: Model) -> None:
+    q, v = arguments(model, ("q", "v"))
+    assert isinstance(dynamics.kinetic_energy(model, q, v), float)
+    assert isinstance(dynamics.potential_energy(model, q), float)
+
+
+# --- Inputs --------------------------------------------------------------------------------------
+
+
+@every_function
+def test_no_input_is_changed_or_returned(name: str, model: Model) -> None:
+    function, names = FUNCTIONS[name]
+    given = arguments(model, names, (3,))
+    before = [x.copy() for x in given], [x.copy() for x in model.arrays]
+    values = results(function(model, *given))
+    after = given, model.arrays
+    for old, new in zip(before, after, strict=True):
+        assert all(np.array_equal(x, y) for x, y in zip(old, new, strict=True))
+    assert not any(np.shares_memory(x, y) for x in given for y in values)
+
+
+LAYOUTS: dict[str, Callable[[Array], Any]] = {
+    "list": lambda x: x.tolist(),
+    "float32": lambda x: x.astype(np.float32),
+    "integers": lambda x: np.round(x).astype(np.int32) + 1,
+    "big-endian": lambda x: x.astype(">f8"),
+    "every second": lambda x: np.repeat(x, 2, axis=-1)[..., ::2],
+    "backwards": lambda x: x[::-1, ::-1].copy()[::-1, ::-1],
+    "columns first": np.asfortranarray,
+    "read-only": lambda x: np.frombuffer(x.tobytes()).reshape(x.shape),
+    "unaligned": lambda x: np.frombuffer(b"-" + x.tobytes(), offset=1).reshape(x.shape),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@every_function
+def test_any_layout_will_do(name: str, layout: str, model: Model) -> None:
+    function, names = FUNCTIONS[name]
+    given = [LAYOUTS[layout](x) for x in arguments(model, names, (3,))]
+    plain = [np.array(x, dtype=np.float64, order="C") for x in given]
+    assert equal(function(model, *given), function(model, *plain))
+
+
+def test_no_layout_compiles_a_kernel_again(model: Model) -> None:
+    """Compiling takes seconds, which nobody has in a control loop."""
+    q, v = arguments(model, ("q", "v"), (3,))
+    for layout in LAYOUTS.values():
+        dynamics.momentum_terms(model, layout(q), layout(v))
+    dynamics.momentum_terms(model, np.broadcast_to(q[0], (1, model.nq)), v)
+    assert len(_momentum_terms.signatures) == 1
+    assert len(_first_not_finite.signatures) == 1
+
+
+# --- What is refused -----------------------------------------------------------------------------
+
+
+def refusal(call: Callable[[], Any]) -> str:
+    with pytest.raises(InputError) as caught:
+        call()
+    return str(caught.value)
+
+
+@every_function
+def test_numbers_that_are_not_finite_are_refused(name: str, model: Model) -> None:
+    function, names = FUNCTIONS[name]
+    for i, argument in enumerate(names):
+        for bad in (np.nan, np.inf, -np.inf):
+            given = arguments(model, names, (3,))
+            given[i][1, 2] = bad
+            assert f"{argument}[2] is {bad}" in refusal(lambda given=given: function(model, *given))
+
+
+@every_function
+def test_wrong_shapes_are_refused(name: str, model: Model) -> None:
+    function, names = FUNCTIONS[name]
+    for i, argument in enumerate(names):
+        size = f"nq = {model.nq}" if argument == "q" else f"nv = {model.nv}"
+        given = arguments(model, names)
+        for bad in (given[i][:-1], np.append(given[i], 0.0), given[i][:, None], 0.0, []):
+            wrong = [*given[:i], bad, *given[i + 1 :]]
+            message = refusal(lambda wrong=wrong: function(model, *wrong))
+            assert message == f"{argument} has shape {np.shape(bad)} but the model has {size}"
+
+
+@every_function
+def test_what_is_no_array_of_numbers_is_refused(name: str, model: Model) -> None:
+    function, names = FUNCTIONS[name]
+    for i, argument in enumerate(names):
+        given: list[Any] = arguments(model, names)
+        for bad in (["x"] * given[i].size, [[1.0], [1.0, 2.0]], {"a": 1.0}):
+            wrong = [*given[:i], bad, *given[i + 1 :]]
+            message = refusal(lambda wrong=wrong: function(model, *wrong))
+            assert message.startswith(f"{argument} is not an array of numbers")
+
+
+def test_a_number_is_no_vector_even_for_one_joint() -> None:
+    model = Model.from_urdf(random_tree_urdf(15, 1, fixed=0.0))
+    assert "q has shape ()" in refusal(lambda: dynamics.gravity_torque(model, 0.5))
+
+
+def test_leading_axes_that_do_not_broadcast_are_refused(model: Model) -> None:
+    q, v = np.tile(random_q(model, np.random.default_rng(16)), (3, 1)), np.zeros((2, model.nv))
+    message = refusal(lambda: dynamics.dynamics_terms(model, q, v))
+    assert message == "leading axes do not broadcast: q: (3,), v: (2,)"
+
+
+def test_unknown_links_are_refused_with_the_choices(model: Model) -> None:
+    q, v, a = arguments(model, ("q", "v", "a"))
+    calls = [
+        lambda: dynamics.frame_placement(model, q, "elbw"),
+        lambda: dynamics.frame_jacobian(model, q, "elbw"),
+        lambda: dynamics.frame_jacobian_rate(model, q, v, "elbw"),
+        lambda: dynamics.inverse_dynamics(model, q, v, a, {"elbw": np.zeros(6)}),
+        lambda: dynamics.forward_dynamics(model, q, v, a, {"elbw": np.zeros(6)}),
+    ]
+    for call in calls:
+        assert refusal(call) == f"no link 'elbw'; links are {', '.join(model.link_names)}"
+
+
+@pytest.mark.parametrize(
+    ("wrench", "words"),
+    [
+        (np.zeros(5), "has shape (5,)"),
+        (0.0, "has shape ()"),
+        (np.zeros((4, 6)), "has shape (4, 6), which does not broadcast to (3, 6)"),
+        ([0.0, 0.0, 0.0, 0.0, np.nan, 0.0], "is not finite"),
+        ("push", "is not an array of numbers"),
+    ],
+)
+def test_bad_wrenches_are_refused(wrench: Any, words: str, model: Model) -> None:
+    given = arguments(model, ("q", "v", "a"), (3,))
+    for function in (dynamics.inverse_dynamics, dynamics.forward_dynamics):
+        message = refusal(lambda function=function: function(model, *given, {LINK: wrench}))
+        assert f"the wrench on {LINK!r} {words}" in message
+
+
+def test_a_base_turned_by_the_zero_quaternion_is_refused() -> None:
+    model = Model.from_urdf(random_tree_urdf(17, 2), floating_base=True)
+    message = refusal(lambda: dynamics.mass_matrix(model, np.zeros(model.nq)))
+    assert "q[3:7], the quaternion of the base, is zero" in message
+
+
+# --- Links that do not move ----------------------------------------------------------------------
+
+
+def test_a_link_of_the_world_stays_and_feels_nothing() -> None:
+    model = Model.from_urdf(random_tree_urdf(18, 3))
+    q, v, a = arguments(model, ("q", "v", "a"), (2,))
+    root = model.link_names[0]
+    assert equal(dynamics.frame_placement(model, q, root), np.tile(np.eye(4), (2, 1, 1)))
+    assert equal(dynamics.frame_jacobian(model, q, root), np.zeros((2, 6, 3)))
+    assert equal(dynamics.frame_jacobian_rate(model, q, v, root), np.zeros((2, 6, 3)))
+    pushed = dynamics.inverse_dynamics(model, q, v, a, {root: np.ones(6)})
+    assert equal(pushed, dynamics.inverse_dynamics(model, q, v, a))

@@ -1,0 +1,161 @@
+"""Motions known on paper: the planar double pendulum, a free body, a swing without losses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from robots import LOCKED, random_tree_urdf, urdf_path
+
+from rbd_control import dynamics
+from rbd_control.dynamics import Model
+
+from .helpers import Array, hamilton, random_q, relative, rotation
+
+# A few dozen products and sums of numbers of order one.
+ROUNDOFF = 1e-14
+
+LENGTH = 0.7
+MASS_1, CENTRE_1, INERTIA_1 = 1.3, 0.31, 0.021
+MASS_2, CENTRE_2, INERTIA_2 = 0.9, 0.24, 0.013
+GRAVITY = 9.81
+
+# Joints turn about -y, so that positive angles lift x towards z.
+DOUBLE_PENDULUM = f"""
+<robot name="double_pendulum">
+  <link name="base"/>
+  <link name="upper"><inertial><origin xyz="{CENTRE_1} 0 0"/><mass value="{MASS_1}"/>
+    <inertia ixx="0.01" ixy="0" ixz="0" iyy="{INERTIA_1}" iyz="0" izz="0.02"/></inertial></link>
+  <link name="lower"><inertial><origin xyz="{CENTRE_2} 0 0"/><mass value="{MASS_2}"/>
+    <inertia ixx="0.01" ixy="0" ixz="0" iyy="{INERTIA_2}" iyz="0" izz="0.01"/></inertial></link>
+  <joint name="shoulder" type="continuous"><parent link="base"/><child link="upper"/>
+    <axis xyz="0 -1 0"/></joint>
+  <joint name="elbow" type="continuous"><parent link="upper"/><child link="lower"/>
+    <origin xyz="{LENGTH} 0 0"/><axis xyz="0 -1 0"/></joint>
+</robot>"""
+
+BODY_INERTIA = np.array([0.03, 0.05, 0.06])
+BODY_MASS = 2.5
+BODY = f"""
+<robot name="body"><link name="body"><inertial><mass value="{BODY_MASS}"/>
+  <inertia ixx="{BODY_INERTIA[0]}" ixy="0" ixz="0" iyy="{BODY_INERTIA[1]}" iyz="0"
+    izz="{BODY_INERTIA[2]}"/></inertial></link></robot>"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_double_pendulum(seed: int) -> None:
+    """Siciliano et al., Robotics (2009), section 7.3.2: the two-link planar arm."""
+    rng = np.random.default_rng(seed)
+    q, v = rng.uniform(-3.0, 3.0, (2, 2))
+    c1, c2, s2 = math.cos(q[0]), math.cos(q[1]), math.sin(q[1])
+    c12 = math.cos(q[0] + q[1])
+    reach = LENGTH * CENTRE_2
+    outer = INERTIA_2 + MASS_2 * CENTRE_2**2
+    inner = INERTIA_1 + MASS_1 * CENTRE_1**2 + MASS_2 * LENGTH**2
+    coupled = outer + MASS_2 * reach * c2
+    M = np.array([[inner + outer + 2.0 * MASS_2 * reach * c2, coupled], [coupled, outer]])
+    h = -MASS_2 * reach * s2
+    C = np.array([[h * v[1], h * (v[0] + v[1])], [-h * v[0], 0.0]])
+    g_2 = MASS_2 * CENTRE_2 * GRAVITY * c12
+    g = np.array([(MASS_1 * CENTRE_1 + MASS_2 * LENGTH) * GRAVITY * c1 + g_2, g_2])
+
+    terms = dynamics.dynamics_terms(Model.from_urdf(DOUBLE_PENDULUM), q, v)
+    assert relative(terms.M, M) < ROUNDOFF
+    assert relative(terms.C, C) < ROUNDOFF
+    assert relative(terms.CTv, C.T @ v) < ROUNDOFF
+    assert relative(terms.g, g) < ROUNDOFF
+
+
+def test_free_body_obeys_euler() -> None:
+    """tau = I w_dot + w x I w,  f = m (u_dot + w x u) - m Rᵀ gamma, in the body's axes."""
+    model = Model.from_urdf(BODY, floating_base=True)
+    rng = np.random.default_rng(3)
+    v, a = rng.normal(size=(2, 6))
+    q = np.append(rng.normal(size=3), rng.normal(size=4))
+    q[3:] /= np.linalg.norm(q[3:])
+    w, u = v[:3], v[3:]
+    weight = BODY_MASS * rotation(q[3:]).T @ model.gravity
+    moment = BODY_INERTIA * a[:3] + np.cross(w, BODY_INERTIA * w)
+    force = BODY_MASS * (a[3:] + np.cross(w, u)) - weight
+    expected = np.concatenate([moment, force])
+    assert relative(dynamics.inverse_dynamics(model, q, v, a), expected) < ROUNDOFF
+    assert relative(dynamics.forward_dynamics(model, q, v, expected), a) < ROUNDOFF
+    # The length of the quaternion says nothing.
+    q[3:] *= -3.0
+    assert relative(dynamics.inverse_dynamics(model, q, v, a), expected) < ROUNDOFF
+
+
+def rate(model: Model, q: Array, v: Array) -> Array:
+    """q_dot of a velocity v."""
+    if not model.floating_base:
+        return v
+    turn = 0.5 * hamilton(q[3:7], np.append(v[:3], 0.0))
+    forward = rotation(q[3:7] / np.linalg.norm(q[3:7])) @ v[3:6]
+    return np.concatenate([forward, turn, v[6:]])
+
+
+def swing(model: Model, q: Array, v: Array, step: float) -> tuple[Array, Array]:
+    """The state after one second without torques, by the Runge-Kutta method of fourth order."""
+    nq, still = model.nq, np.zeros(model.nv)
+
+    def slope(y: Array) -> Array:
+        q, v = y[:nq], y[nq:]
+        return np.append(rate(model, q, v), dynamics.forward_dynamics(model, q, v, still))
+
+    y = np.append(q, v)
+    for _ in range(round(1.0 / step)):
+        k1 = slope(y)
+        k2 = slope(y + 0.5 * step * k1)
+        k3 = slope(y + 0.5 * step * k2)
+        k4 = slope(y + step * k3)
+        y = y + step / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
+    return y[:nq], y[nq:]
+
+
+def energy(model: Model, q: Array, v: Array) -> float:
+    return float(dynamics.kinetic_energy(model, q, v) + dynamics.potential_energy(model, q))
+
+
+def panda() -> Model:
+    fingers = {"panda_finger_joint1": 0.0, **LOCKED["panda"]}
+    return Model.from_urdf(urdf_path("panda"), locked=fingers)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [panda, lambda: Model.from_urdf(random_tree_urdf(0, 6, prismatic=0.3, branching=0.5))],
+    ids=["panda", "tree"],
+)
+def test_energy_of_a_free_swing_is_kept(model: Callable[[], Model]) -> None:
+    """What is lost is the integrator's: halving the step leaves 2⁻⁴ of it, as its order says."""
+    robot = model()
+    q, v = np.full(robot.nq, 0.3), np.zeros(robot.nv)
+    start = energy(robot, q, v)
+    lost = []
+    for step in (4e-3, 2e-3):
+        end = swing(robot, q, v, step)
+        lost.append(abs(energy(robot, *end) - start) / dynamics.kinetic_energy(robot, *end))
+    assert lost[0] < 1e-5  # of tens of joules that went from height to speed
+    assert lost[1] < lost[0] / 12.0
+
+
+def test_momentum_and_energy_of_a_tumbling_robot_are_kept() -> None:
+    """Linear momentum, angular momentum about the world's origin, energy; no gravity."""
+    urdf = random_tree_urdf(1, 5, prismatic=0.3, branching=0.5)
+    model = Model.from_urdf(urdf, floating_base=True, gravity=(0.0, 0.0, 0.0))
+    rng = np.random.default_rng(4)
+    q, v = random_q(model, rng), rng.uniform(-0.5, 0.5, model.nv)
+
+    def conserved(q: Array, v: Array) -> Array:
+        R = rotation(q[3:7] / np.linalg.norm(q[3:7]))
+        p = dynamics.momentum(model, q, v)
+        linear = R @ p[3:6]
+        angular = R @ p[:3] + np.cross(q[:3], linear)
+        return np.concatenate([angular, linear, [energy(model, q, v)]])
+
+    end = swing(model, q, v, 4e-3)
+    assert np.abs(end[0] - q).max() > 0.1
+    # Step 4 ms at some rad/s: (4e-3)**4 is 3e-10 per radian turned.
+    assert relative(conserved(*end), conserved(q, v)) < 1e-8
