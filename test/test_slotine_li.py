@@ -84,6 +84,31 @@ def test_storage_decays_as_promised(make: Callable[[], Model]) -> None:
     assert np.all(np.diff(V) < 0.0)
 
 
+FRICTION = {
+    "friction_model": "coulomb_viscous",
+    "friction_coulomb": (0.8,),
+    "friction_viscous": (0.6,),
+    "friction_velocity_scale": (0.1,),
+}
+
+
+@pytest.mark.parametrize("make", models())
+def test_known_friction_leaves_the_law_passive(make: Callable[[], Model]) -> None:
+    """V_dot <= -sᵀ K_D s on joints with the friction that is fed forward at v_r."""
+    model = make()
+    parameters = replace(PARAMETERS, **FRICTION)
+    friction = parameters.friction(model.nv)
+    for seed in range(20):
+        q, v, q_d, v_d, a_d = random_state(model.nv, seed)
+        tau = SlotineLiController(model, parameters).torque(q, v, q_d, v_d, a_d)
+        s = v - v_d + PARAMETERS.bandwidth[0] * (q - q_d)
+        assert np.allclose(
+            tau - SlotineLiController(model, PARAMETERS).torque(q, v, q_d, v_d, a_d),
+            friction.torque(v - s),
+        )
+        assert s @ (friction.torque(v) - friction.torque(v - s)) >= 0.0
+
+
 @pytest.mark.parametrize("name", ["bandwidth", "damping", "damping_rate"])
 def test_every_gain_counts(name: str) -> None:
     model = Model.from_urdf(arm7_urdf())

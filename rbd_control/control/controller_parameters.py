@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rbd_control.errors import ParameterError
-from rbd_control.parameters import Parameters, parameter
+from rbd_control.friction import FrictionParameters
+from rbd_control.parameters import parameter
 
 
 @dataclass(frozen=True)
-class ControllerParameters(Parameters):
+class ControllerParameters(FrictionParameters):
     """Parameters of :class:`SlotineLiController` and :class:`PassivityController`.
 
     The gain on s is ``K_D(q) = diag(damping) + damping_rate M(q)``, which is positive definite;
@@ -19,6 +20,9 @@ class ControllerParameters(Parameters):
     damping_rate T and bandwidth T below about 0.5; the defaults bear 6 ms. The first part adds
     stiffness where friction is large beside inertia, in wrists above all; the delay bounds it by
     the least inertia its joint can have. Set ``damping_rate`` to zero for the textbook's K_D.
+
+    The friction of the joints, where it is known, is added at the reference velocity. A wide
+    ``friction_velocity_scale`` (0.1 rad/s) keeps it from switching while the arm stands still.
     """
 
     bandwidth: tuple[float, ...] = parameter(

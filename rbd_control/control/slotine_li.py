@@ -12,6 +12,10 @@ takes energy, measured along s, and never gives any.
 The proof lets K_D depend on the configuration. Here ``K_D = diag(damping) + damping_rate M(q)``,
 and the second part costs nothing: ``M a_r - damping_rate M s = M (a_r - damping_rate s)``.
 
+Known joint friction ``F`` is added at the reference velocity, ``tau + F(v_r)``. What is left is
+``F(v) - F(v_r)``, and as friction does not fall with speed, ``sᵀ (F(v) - F(v_r)) >= 0``: it only
+adds to the dissipation. Compensation at the measured velocity would take friction's damping away.
+
 Source: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 6(3), 1987.
 """
 
@@ -32,7 +36,7 @@ class SlotineLiController:
 
     Args:
         model: an arm with a fixed base.
-        parameters: of which ``bandwidth``, ``damping`` and ``damping_rate`` are used.
+        parameters: of which the gains and the friction are used.
 
     Raises:
         InputError: for a floating base, which has no torque at its root.
@@ -46,6 +50,7 @@ class SlotineLiController:
         self._Lambda = parameters.for_joints("bandwidth", model.nv)
         self._damping = parameters.for_joints("damping", model.nv)
         self._damping_rate = parameters.damping_rate
+        self._friction = parameters.friction(model.nv)
 
     def torque(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> Array:
         """The joint torque that tracks ``q_d(t)``.
@@ -72,4 +77,4 @@ class SlotineLiController:
         a_r = a_d - self._Lambda * error_rate
         s = v - v_r
         tau = slotine_li_torque(self.model, q, v, v_r, a_r - self._damping_rate * s)
-        return tau - self._damping * s
+        return tau - self._damping * s + self._friction.torque(v_r)

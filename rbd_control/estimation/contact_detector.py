@@ -109,6 +109,8 @@ class ContactDetector:
         self._bias = np.zeros(n)
         self._contacts = 0
         self._stamp: float | None = None
+        self._started: float | None = None
+        self._settled = False
         self._open: ContactEvent | None = None
         self.reset()
 
@@ -186,7 +188,7 @@ class ContactDetector:
 
     def _restart(self) -> None:
         self._observer.reset()
-        self._started: float | None = None
+        self._started = None
         self._settled = False
         self._above = 0.0
         self._below = 0.0

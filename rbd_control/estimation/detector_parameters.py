@@ -7,19 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from rbd_control.errors import ParameterError
-from rbd_control.estimation.friction import (
-    CoulombViscousFriction,
-    Friction,
-    NoFriction,
-    SigmoidFriction,
-)
-from rbd_control.parameters import Parameters, parameter
+from rbd_control.friction import FrictionParameters
+from rbd_control.parameters import parameter
 
 _TORQUE = "N·m or N"
 
 
 @dataclass(frozen=True)
-class DetectorParameters(Parameters):
+class DetectorParameters(FrictionParameters):
     """Observer, friction, thresholds and timing of the contact detector.
 
     Per-joint parameters hold one value for all joints or one for each, in the order of the joints.
@@ -93,40 +88,6 @@ class DetectorParameters(Parameters):
         unit="N",
         above=0.0,
     )
-    friction_model: str = parameter(
-        "none",
-        "Joint friction the measured torque contains",
-        choices=("none", "coulomb_viscous", "sigmoid"),
-    )
-    friction_coulomb: tuple[float, ...] = parameter(
-        (0.0,), "Coulomb friction (coulomb_viscous)", unit=_TORQUE, lower=0.0, per_joint=True
-    )
-    friction_viscous: tuple[float, ...] = parameter(
-        (0.0,),
-        "Viscous friction (coulomb_viscous)",
-        unit="N·m·s/rad or N·s/m",
-        lower=0.0,
-        per_joint=True,
-    )
-    friction_offset: tuple[float, ...] = parameter(
-        (0.0,), "Constant torque offset (coulomb_viscous)", unit=_TORQUE, per_joint=True
-    )
-    friction_velocity_scale: tuple[float, ...] = parameter(
-        (0.01,),
-        "Speed at which 76 % of the Coulomb friction is reached (coulomb_viscous)",
-        unit="rad/s or m/s",
-        above=0.0,
-        per_joint=True,
-    )
-    friction_f1: tuple[float, ...] = parameter(
-        (0.0,), "Height F1 of the friction step (sigmoid)", unit=_TORQUE, per_joint=True
-    )
-    friction_f2: tuple[float, ...] = parameter(
-        (10.0,), "Steepness F2 of the friction step (sigmoid)", unit="s/rad or s/m", per_joint=True
-    )
-    friction_f3: tuple[float, ...] = parameter(
-        (0.0,), "Velocity offset F3 of the friction step (sigmoid)", unit="rad/s", per_joint=True
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -138,24 +99,3 @@ class DetectorParameters(Parameters):
                 f"collision_threshold[{i}] is {collision[i]} but contact_threshold[{i}] is "
                 f"{contact[i]} {_TORQUE}; a collision must lie above a contact"
             )
-
-    def friction(self, n: int) -> Friction:
-        """The friction model of ``n`` joints that ``friction_model`` names.
-
-        Raises:
-            ParameterError: when a parameter of that model has neither one value nor ``n``.
-        """
-        if self.friction_model == "coulomb_viscous":
-            return CoulombViscousFriction(
-                coulomb=self.for_joints("friction_coulomb", n),
-                viscous=self.for_joints("friction_viscous", n),
-                offset=self.for_joints("friction_offset", n),
-                velocity_scale=self.for_joints("friction_velocity_scale", n),
-            )
-        if self.friction_model == "sigmoid":
-            return SigmoidFriction(
-                F1=self.for_joints("friction_f1", n),
-                F2=self.for_joints("friction_f2", n),
-                F3=self.for_joints("friction_f3", n),
-            )
-        return NoFriction()

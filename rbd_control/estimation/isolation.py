@@ -2,7 +2,8 @@
 
 A force ``F`` at a point of link ``l`` leaves ``r = Jᵀ F``, where ``J`` (3, nv) is the linear
 Jacobian of that point; joints beyond the link feel nothing. Every moving link offers a few points
-(its origin, its centre of mass, half-way to the links it carries), and for each point the force is
+(its origin, the origins of what is fixed to it, its centre of mass, half-way to the links it
+carries), and for each point the force is
 fitted by least squares, weighted by what each joint's residual is known to be worth. The point
 whose fit leaves the least unexplained residual names the link, each force component that could be
 chosen freely counting against it (Akaike's criterion).
@@ -72,14 +73,17 @@ class LinkIsolation:
         bodies: list[int] = []
         points: list[np.ndarray] = []
         for body in range(first, model.nv):
-            own = [np.zeros(3)]
+            # The origins of the link and of what is fixed to it, a hand or a tool.
+            own = [
+                model.link_placement[k][:3, 3] for k, at in model.link_body.items() if at == body
+            ]
             if arrays.mass[body] > 0.0:
                 own.append(arrays.first_moment[body] / arrays.mass[body])
             children = np.flatnonzero(arrays.parent[: model.nv] == body)
             own.extend(0.5 * arrays.translation[children])
-            for point in own:
-                bodies.append(body)
-                points.append(point)
+            distinct = np.unique(np.round(own, 6), axis=0)
+            bodies.extend([body] * len(distinct))
+            points.extend(distinct)
         self._bodies = np.array(bodies, dtype=np.int64)
         self._points = np.array(points, dtype=float).reshape(-1, 3)
         self._links = [model.joint_links[body - first] for body in bodies]

@@ -17,7 +17,7 @@ import numpy as np
 
 from rbd_control.dynamics import Model, momentum_terms
 from rbd_control.errors import InputError
-from rbd_control.estimation.friction import Friction, NoFriction
+from rbd_control.friction import Friction, NoFriction
 
 
 class MomentumObserver:
