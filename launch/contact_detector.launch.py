@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import yaml
 from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
@@ -47,20 +50,35 @@ def generate_launch_description() -> LaunchDescription:
 
 def detector(context: LaunchContext) -> list[Node]:
     """The node, with those parameters over the file's that were really given."""
-    given: dict[str, str | bool] = {}
+    given: dict[str, Any] = {}
     urdf = LaunchConfiguration("urdf").perform(context)
     if urdf:
         given["urdf"] = urdf
     if LaunchConfiguration("use_sim_time").perform(context) == "true":
         given["use_sim_time"] = True
+    namespace = LaunchConfiguration("namespace").perform(context)
+    params_file = LaunchConfiguration("params_file").perform(context)
+    # Later ones win. An empty one would be an error.
+    parameters = [root_section(params_file) if namespace else {}, params_file, given]
     return [
         Node(
             package="rbd_control",
             executable="contact_detector",
             name="contact_detector",
-            namespace=LaunchConfiguration("namespace"),
-            parameters=[LaunchConfiguration("params_file"), *([given] if given else [])],
+            namespace=namespace,
+            parameters=[item for item in parameters if item],
             remappings=[("joint_states", LaunchConfiguration("joint_states"))],
             output="screen",
         )
     ]
+
+
+def root_section(params_file: str) -> dict[str, Any]:
+    """What the file gives the detector by its name alone.
+
+    ROS 2 takes such a section for a node outside any namespace and passes over it in silence.
+    """
+    with open(params_file, encoding="utf-8") as file:
+        section = (yaml.safe_load(file) or {}).get("contact_detector", {})
+    parameters: dict[str, Any] = section.get("ros__parameters", {})
+    return parameters
