@@ -6,7 +6,15 @@ ROS.
 """
 
 from rbd_control.dynamics.articulated_body import forward_dynamics
+from rbd_control.dynamics.base_parameters import BaseParameters, base_parameters
 from rbd_control.dynamics.christoffel import christoffel_symbols
+from rbd_control.dynamics.closed_form import (
+    ClosedForm,
+    ClosedFormTerms,
+    closed_form,
+    closed_form_inverse_dynamics,
+    closed_form_terms,
+)
 from rbd_control.dynamics.coordinates import (
     TransformedTerms,
     change_christoffel_symbols,
@@ -21,11 +29,17 @@ from rbd_control.dynamics.coriolis import (
     mass_matrix,
     mass_matrix_rate,
 )
+from rbd_control.dynamics.de_luca_ferrajoli import (
+    coriolis_matrix_de_luca_ferrajoli,
+    modified_newton_euler,
+)
 from rbd_control.dynamics.energy import kinetic_energy, potential_energy
 from rbd_control.dynamics.factorizations import (
     admissible_coriolis_matrix,
     coriolis_matrix_from_body_jacobians,
 )
+from rbd_control.dynamics.gdahj import mass_matrix_gdahj
+from rbd_control.dynamics.joint_acceleration import forward_dynamics_by_mass_matrix
 from rbd_control.dynamics.kinematics import (
     frame_jacobian,
     frame_jacobian_rate,
@@ -40,36 +54,92 @@ from rbd_control.dynamics.momentum import (
     momentum_terms,
 )
 from rbd_control.dynamics.newton_euler import inverse_dynamics, slotine_li_torque
+from rbd_control.dynamics.regressor import (
+    inertial_parameter_names,
+    inertial_parameters,
+    regressor,
+)
 from rbd_control.dynamics.rotors import Rotor, with_rotors
+from rbd_control.dynamics.simulation_step import configuration_rate, simulation_step
+from rbd_control.dynamics.soa import (
+    InterbodyForces,
+    center_of_mass,
+    center_of_mass_jacobian,
+    centroidal_momentum,
+    centroidal_momentum_matrix,
+    composite_inertias,
+    composite_inverse_dynamics,
+    interbody_forces,
+    mass_matrix_trace,
+    nullify_momentum,
+    spatial_operators,
+    system_inertia,
+)
+from rbd_control.dynamics.task_space import (
+    TaskSpaceTerms,
+    task_space_inertia,
+    task_space_terms,
+)
 
 __all__ = [
+    "BaseParameters",
+    "ClosedForm",
+    "ClosedFormTerms",
     "DynamicsTerms",
+    "InterbodyForces",
     "Model",
     "MomentumTerms",
     "Rotor",
+    "TaskSpaceTerms",
     "TransformedTerms",
     "admissible_coriolis_matrix",
+    "base_parameters",
+    "center_of_mass",
+    "center_of_mass_jacobian",
+    "centroidal_momentum",
+    "centroidal_momentum_matrix",
     "change_christoffel_symbols",
     "change_coordinates",
     "christoffel_symbols",
+    "closed_form",
+    "closed_form_inverse_dynamics",
+    "closed_form_terms",
+    "composite_inertias",
+    "composite_inverse_dynamics",
+    "configuration_rate",
     "coriolis_matrix",
+    "coriolis_matrix_de_luca_ferrajoli",
     "coriolis_matrix_from_body_jacobians",
     "coriolis_transpose_product",
     "decoupled_dynamics",
     "dynamics_terms",
     "forward_dynamics",
+    "forward_dynamics_by_mass_matrix",
     "frame_jacobian",
     "frame_jacobian_rate",
     "frame_placement",
     "gravity_torque",
+    "inertial_parameter_names",
+    "inertial_parameters",
+    "interbody_forces",
     "inverse_dynamics",
     "kinetic_energy",
     "mass_matrix",
+    "mass_matrix_gdahj",
     "mass_matrix_rate",
+    "mass_matrix_trace",
+    "modified_newton_euler",
     "momentum",
     "momentum_terms",
+    "nullify_momentum",
     "potential_energy",
+    "regressor",
+    "simulation_step",
     "slotine_li_torque",
+    "spatial_operators",
+    "system_inertia",
+    "task_space_inertia",
+    "task_space_terms",
     "torque_velocity_derivative",
     "with_rotors",
 ]

@@ -1,0 +1,85 @@
+"""Counting what a compiled kernel multiplies and adds, by running its own source in plain Python.
+
+:func:`interpreted` undoes the compilation of a kernel and of all it calls; run on arrays of
+:class:`Number` it then counts every product and every sum that the source executes. Negations,
+loads and stores are not counted, as usual in such tables, nor are sines and cosines. The compiler
+may leave out some of what is counted, where a result is never used or computed twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import FunctionType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+
+@dataclass
+class Tally:
+    """How many operations were executed."""
+
+    multiplications: int = 0
+    additions: int = 0
+
+
+class Number:
+    """A float that counts what is done with it."""
+
+    __slots__ = ("tally", "value")
+
+    def __init__(self, value: float, tally: Tally) -> None:
+        self.value = value
+        self.tally = tally
+
+    def __mul__(self, other: Any) -> Number:
+        self.tally.multiplications += 1
+        return Number(self.value * float(other), self.tally)
+
+    def __add__(self, other: Any) -> Number:
+        self.tally.additions += 1
+        return Number(self.value + float(other), self.tally)
+
+    def __sub__(self, other: Any) -> Number:
+        self.tally.additions += 1
+        return Number(self.value - float(other), self.tally)
+
+    def __rsub__(self, other: float) -> Number:
+        self.tally.additions += 1
+        return Number(other - self.value, self.tally)
+
+    __rmul__ = __mul__
+    __radd__ = __add__
+
+    def __neg__(self) -> Number:
+        return Number(-self.value, self.tally)
+
+    def __float__(self) -> float:
+        return self.value
+
+
+def numbers(array: np.ndarray, tally: Tally) -> np.ndarray:
+    """A float array as an array of counting numbers; an array of integers as it is."""
+    if array.dtype != np.float64:
+        return array
+    result = np.empty(array.shape, dtype=object)
+    result.flat = [Number(float(x), tally) for x in array.flat]
+    return result
+
+
+_MATH = SimpleNamespace(
+    cos=lambda x: Number(float(np.cos(float(x))), x.tally),
+    sin=lambda x: Number(float(np.sin(float(x))), x.tally),
+)
+
+
+def interpreted(kernel: Any) -> Any:
+    """The Python function that ``kernel`` was compiled from, calling those of its helpers."""
+    function = kernel.py_func
+    names = dict(function.__globals__)
+    for name in function.__code__.co_names:
+        if hasattr(names.get(name), "py_func"):
+            names[name] = interpreted(names[name])
+        elif name == "math":
+            names[name] = _MATH
+    return FunctionType(function.__code__, names, function.__name__)

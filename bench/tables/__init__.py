@@ -1,0 +1,1 @@
+"""The published tables of the sources beside what this package computes."""

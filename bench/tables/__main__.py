@@ -1,0 +1,32 @@
+"""``python -m bench.tables [source ...]``: print the tables of all sources, or of some.
+
+A module of this folder that has ``tables() -> list[Table]`` is named after its source.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pkgutil import iter_modules
+
+from rich.console import Console
+
+import bench.tables
+
+
+def main(chosen: list[str]) -> None:
+    """Print the tables of the sources ``chosen``, of all if none is."""
+    names = [module.name for module in iter_modules(bench.tables.__path__)]
+    modules = {name: import_module(f"bench.tables.{name}") for name in names if name != "__main__"}
+    sources = {name: module.tables for name, module in modules.items() if hasattr(module, "tables")}
+    unknown = sorted(set(chosen) - set(sources))
+    if unknown:
+        sys.exit(f"no tables of {', '.join(unknown)}; sources are {', '.join(sources)}")
+    console = Console(width=120)
+    for name in chosen or sources:
+        for table in sources[name]():
+            console.print(table, "")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,222 @@
+"""A modified Newton-Euler recursion, and the Coriolis matrix by N calls of it, in O(N²).
+
+De Luca & Ferrajoli, *A Modified Newton-Euler Method for Dynamic Computations in Robot Fault
+Detection and Control*, ICRA 2009: the baseline that EW21 section 3 compares its Algorithm 1 with.
+
+Newton-Euler multiplies velocities by velocities. The modified one takes a second, auxiliary
+velocity ``v_a`` beside ``v`` and puts it once into each product, so that the torque is linear in
+it. With ``w, w_a`` the angular velocities of body ``i``, ``z`` its axis, ``r`` from the origin of
+its parent ``p`` to its own, ``c`` from there to its centre of mass, ``I`` its inertia about that::
+
+    outward   w_i   = w_p + v_i z              w_a,i = w_a,p + v_a,i z
+              alpha_i   = alpha_p + a_i z + w_a,p x v_i z
+              b_i   = b_p + alpha_p x r + w_p x (w_a,p x r)       b_0 = -gravity
+    force     F_i   = m (b_i + alpha_i x c + w_i x (w_a,i x c))   N_i = I alpha_i + w_a,i x I w_i
+    inward    tau_i = zᵀ (moment about the joint of all F_k, N_k of the subtree)
+
+    tau       = M a + C(q, v) v_a + g
+
+A prismatic joint along ``z`` adds ``a_i z + w_a,p x v_i z + w_p x v_a,i z`` to ``b_i`` in place of
+what ``z`` is multiplied with above; the rates of a floating root, in its own axes, have no product
+in ``g`` and ``w x v_a,i z`` in ``b``. Of the four places where ``v_a`` may stand on either side
+(``g``, both products in ``b`` and ``F``, ``N``) all sixteen choices give the same ``C v`` and two
+an admissible C on every robot: the one above, and the one with ``v`` and ``v_a`` exchanged in all
+four. (The paper is not among the sources of this package; the recursion is that of public
+implementations of it, and the tests hold it to these claims.)
+
+What C it is: ``g`` is the rate of ``w_a`` seen from the body, so in the terms of EW21 the factor
+is ``B(v, I) = (I v) x̄* - I (v x)`` about the centre of mass, whose symmetric part is that of
+eq. 10: M_dot - 2 C is skew-symmetric, ``C v`` and ``Cᵀ v`` are those of every admissible C. It is
+not that of the Christoffel symbols, from which it differs by a skew-symmetric matrix ::
+
+    C = C_christoffel - sum over bodies k of ½ tr(I_k) J_kᵀ S(w_k) J_k
+
+with ``J_k`` the angular Jacobian; so they agree for point masses and in the plane.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rbd_control.dynamics.arguments import state
+from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.model import PRISMATIC, REVOLUTE, Model
+from rbd_control.dynamics.spatial import (
+    add,
+    add_row,
+    cross,
+    dot6,
+    load3,
+    load6,
+    load_inertia,
+    load_matrix,
+    place_inertia,
+    scale,
+    store3,
+    store6,
+    store_inertia,
+    sub,
+    symmetric_times,
+    transform,
+)
+from rbd_control.dynamics.sweep import move_bodies, new_sweep, place_bodies
+
+
+@inlined
+def _inertias_about_centres(model, s, centre):
+    """Fill ``centre``, from each origin to the centre of mass, and inertia about it (h = 0)."""
+    for i in range(model.parent.shape[0]):
+        R, m, h = load_matrix(s.R, i), model.mass[i], load3(model.first_moment, i)
+        c = scale(1.0 / m, transform(R, h)) if m > 0.0 else (0.0, 0.0, 0.0)
+        store3(centre, i, c)
+        S = load_matrix(model.second_moment, i)
+        store_inertia(s.inertia, i, place_inertia(m, h, S, R, scale(-1.0, c)))
+
+
+@inlined
+def _inertia_times(S, w):
+    """I w for the second moment of mass S about the same point."""
+    return sub(scale(S[0] + S[3] + S[5], w), symmetric_times(S, w))
+
+
+@inlined
+def _modified_newton_euler(model, gravity, v, v_a, a, s, centre, w_a, alpha, b, force, tau):
+    """One call: M a + C v_a + g, after ``move_bodies`` and :func:`_inertias_about_centres`.
+
+    ``w_a alpha b`` (n, 3) and ``force`` (n, 6) are workspace.
+    """
+    n = model.parent.shape[0]
+    zero = (0.0, 0.0, 0.0)
+    for i in range(n):
+        parent, dof, kind = model.parent[i], model.dof[i], model.joint_type[i]
+        p_i, w_i, Phi_i = load3(s.p, i), load6(s.velocity, i)[0], load6(s.Phi, i)
+        if parent < 0:
+            r, w_p, wa_p, alpha_p, b_p = p_i, zero, zero, zero, scale(-1.0, gravity)
+        else:
+            r, w_p = sub(p_i, load3(s.p, parent)), load6(s.velocity, parent)[0]
+            wa_p, alpha_p, b_p = load3(w_a, parent), load3(alpha, parent), load3(b, parent)
+        wa_i, alpha_i = wa_p, alpha_p
+        b_i = add(b_p, add(cross(alpha_p, r), cross(w_p, cross(wa_p, r))))
+        if kind == REVOLUTE:
+            z = Phi_i[0]
+            wa_i = add(wa_p, scale(v_a[dof], z))
+            alpha_i = add(alpha_p, add(scale(a[dof], z), scale(v[dof], cross(wa_p, z))))
+        elif kind == PRISMATIC:
+            z = Phi_i[1]
+            turning = add(scale(v[dof], cross(wa_p, z)), scale(v_a[dof], cross(w_p, z)))
+            b_i = add(b_i, add(scale(a[dof], z), turning))
+        else:  # a rate of the floating root, angular or linear, in the root's own axes
+            wa_i = add(wa_p, scale(v_a[dof], Phi_i[0]))
+            alpha_i = add(alpha_p, scale(a[dof], Phi_i[0]))
+            z = Phi_i[1]
+            b_i = add(b_i, add(scale(a[dof], z), scale(v_a[dof], cross(w_i, z))))
+        store3(w_a, i, wa_i)
+        store3(alpha, i, alpha_i)
+        store3(b, i, b_i)
+        m, _, S = load_inertia(s.inertia, i)
+        c = load3(centre, i)
+        F = scale(m, add(b_i, add(cross(alpha_i, c), cross(w_i, cross(wa_i, c)))))
+        N = add(_inertia_times(S, alpha_i), cross(wa_i, _inertia_times(S, w_i)))
+        # The moment about the common origin, so that forces of a subtree add.
+        store6(force, i, (add(N, cross(add(p_i, c), F)), F))
+    tau[:] = 0.0
+    for i in range(n - 1, -1, -1):
+        tau[model.dof[i]] += dot6(load6(s.Phi, i), load6(force, i))
+        if model.parent[i] >= 0:
+            add_row(force, model.parent[i], i)
+
+
+@inlined
+def _outward(model, q, v, s, centre):
+    """What every call at one state has in common."""
+    place_bodies(model, q, s)
+    move_bodies(model, v, s)
+    _inertias_about_centres(model, s, centre)
+
+
+@compiled
+def _modified_newton_eulers(model, q, v, v_a, a, tau):
+    n = model.parent.shape[0]
+    s, centre, force = new_sweep(n), np.empty((n, 3)), np.empty((n, 6))
+    w_a, alpha, b = np.empty((n, 3)), np.empty((n, 3)), np.empty((n, 3))
+    gravity = (model.gravity[0], model.gravity[1], model.gravity[2])
+    for k in range(q.shape[0]):
+        _outward(model, q[k], v[k], s, centre)
+        _modified_newton_euler(
+            model, gravity, v[k], v_a[k], a[k], s, centre, w_a, alpha, b, force, tau[k]
+        )
+
+
+@compiled
+def _coriolis_matrices(model, q, v, C):
+    n, nv = model.parent.shape[0], v.shape[1]
+    s, centre, force = new_sweep(n), np.empty((n, 3)), np.empty((n, 6))
+    w_a, alpha, b = np.empty((n, 3)), np.empty((n, 3)), np.empty((n, 3))
+    unit, none, column = np.zeros(nv), np.zeros(nv), np.empty(nv)
+    weightless = (0.0, 0.0, 0.0)
+    for k in range(q.shape[0]):
+        _outward(model, q[k], v[k], s, centre)
+        for j in range(nv):
+            unit[j] = 1.0
+            _modified_newton_euler(
+                model, weightless, v[k], unit, none, s, centre, w_a, alpha, b, force, column
+            )
+            C[k, :, j] = column
+            unit[j] = 0.0
+
+
+def modified_newton_euler(
+    model: Model, q: np.ndarray, v: np.ndarray, v_a: np.ndarray, a: np.ndarray
+) -> np.ndarray:
+    """The torque M(q) a + C(q, v) v_a + g(q), with the C of this file, in O(N).
+
+    With ``v_a = v`` it is inverse dynamics. With a reference velocity and acceleration it is a
+    model part of the Slotine-Li law, as good as, but not equal to, the Christoffel-consistent one
+    of :func:`~rbd_control.dynamics.slotine_li_torque`.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+        v: joint velocities, (..., nv) [rad/s or m/s].
+        v_a: auxiliary joint velocities, (..., nv) [rad/s or m/s].
+        a: joint accelerations, (..., nv) [rad/s² or m/s²].
+
+    Returns:
+        (..., nv) [N·m or N].
+
+    Raises:
+        InputError: for arguments of the wrong shape or not finite.
+
+    Source: De Luca & Ferrajoli (2009).
+    """
+    (batch, *vectors), shape = state(model, q, v=v, v_a=v_a, a=a)
+    tau = np.empty(vectors[0].shape)
+    _modified_newton_eulers(model.arrays, batch, *vectors, tau)
+    return tau.reshape(*shape, model.nv)
+
+
+def coriolis_matrix_de_luca_ferrajoli(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """A Coriolis matrix by N calls of the modified Newton-Euler recursion: column j is v_a = e_j.
+
+    Admissible (``M_dot - 2 C`` is skew-symmetric), but not that of the Christoffel symbols; the
+    top of this file says by what they differ. For comparison:
+    :func:`~rbd_control.dynamics.coriolis_matrix` costs O(Nd).
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+        v: joint velocities, (..., nv) [rad/s or m/s].
+
+    Returns:
+        (..., nv, nv).
+
+    Raises:
+        InputError: for arguments of the wrong shape or not finite.
+
+    Source: De Luca & Ferrajoli (2009); O(N²). Positions, ``w`` and inertias, which do not depend
+    on ``v_a``, are computed once for all columns.
+    """
+    (batch, velocities), shape = state(model, q, v=v)
+    C = np.empty((batch.shape[0], model.nv, model.nv))
+    _coriolis_matrices(model.arrays, batch, velocities, C)
+    return C.reshape(*shape, model.nv, model.nv)
