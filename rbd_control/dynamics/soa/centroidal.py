@@ -1,0 +1,285 @@
+"""The system as a whole: its centre of mass, inertia and momentum, and how to take that away.
+
+The inertia of the whole is the composite of the base, and its momentum needs composites only::
+
+    h_S = E phi M V = E phi R Hᵀ v
+
+since ``phi M phiᵀ = phi R + R phi~ᵀ`` and nothing of ``R phi~ᵀ`` reaches the base. Each degree of
+freedom contributes the momentum of its composite body moved as one: a column of the centroidal
+momentum matrix, taken about the centre of mass.
+
+All is in world axes, which for a floating base are not those of its twist in ``v``. What moves
+counts, links fixed to the world do not. Rotors count; a reflected one (``with_rotors``) is taken to
+turn in a frame at rest, so its spin is no part of the momentum.
+
+Source: J24, "System spatial inertia and momentum", "Nullifying spatial momentum"; the centroidal
+momentum matrix by that name: Orin & Goswami, IROS 2008.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rbd_control.dynamics.arguments import configuration, state
+from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.soa.composite import store_full
+from rbd_control.dynamics.spatial import (
+    add6,
+    add_row,
+    cross,
+    inertia_times,
+    load6,
+    load_inertia,
+    scale,
+    store6,
+    sub,
+)
+from rbd_control.dynamics.sweep import (
+    move_bodies,
+    move_inertias,
+    new_sweep,
+    place_bodies,
+    place_inertias,
+    position_offset,
+)
+from rbd_control.errors import InputError
+
+
+@inlined
+def _belongs(model, i):
+    """Whether row i moves with the system; a reflected rotor hangs from the world instead."""
+    return model.parent[i] == model.parent[model.dof[i]]
+
+
+@inlined
+def _system(model, s):
+    """Mass, centre of mass and second moment about the sweep's origin, of all bodies together."""
+    total = np.zeros((1, 10))
+    for i in range(model.parent.shape[0]):
+        if _belongs(model, i):
+            for k in range(10):
+                total[0, k] += s.inertia[i, k]
+    m, h, S = load_inertia(total, 0)
+    return m, scale(1.0 / m, h), S
+
+
+@inlined
+def _about(point, h):
+    """A momentum about the origin, taken about a point."""
+    return (sub(h[0], cross(point, h[1])), h[1])
+
+
+@compiled
+def _centers_of_mass(model, q, out):
+    s = new_sweep(model.parent.shape[0])
+    floating = position_offset(model) > 0
+    for b in range(q.shape[0]):
+        place_bodies(model, q[b], s)
+        place_inertias(model, s)
+        _, c, _ = _system(model, s)
+        for k in range(3):
+            out[b, k] = c[k]
+            if floating:
+                out[b, k] += q[b, k]
+
+
+@compiled
+def _system_inertias(model, q, out):
+    s = new_sweep(model.parent.shape[0])
+    for b in range(q.shape[0]):
+        place_bodies(model, q[b], s)
+        place_inertias(model, s)
+        m, c, S = _system(model, s)
+        S = (
+            S[0] - m * c[0] * c[0],
+            S[1] - m * c[0] * c[1],
+            S[2] - m * c[0] * c[2],
+            S[3] - m * c[1] * c[1],
+            S[4] - m * c[1] * c[2],
+            S[5] - m * c[2] * c[2],
+        )
+        store_full((m, (0.0, 0.0, 0.0), S), out[b])
+
+
+@compiled
+def _centroidal_momentum_matrices(model, q, out):
+    n = model.parent.shape[0]
+    s = new_sweep(n)
+    for b in range(q.shape[0]):
+        place_bodies(model, q[b], s)
+        place_inertias(model, s)
+        _, c, _ = _system(model, s)
+        columns = out[b].T
+        columns[:] = 0.0
+        for i in range(n - 1, -1, -1):
+            if _belongs(model, i):
+                h = inertia_times(load_inertia(s.inertia, i), load6(s.Phi, i))
+                dof = model.dof[i]
+                store6(columns, dof, add6(load6(columns, dof), _about(c, h)))
+            if model.parent[i] >= 0:
+                add_row(s.inertia, model.parent[i], i)
+
+
+@compiled
+def _centroidal_momenta(model, q, v, out):
+    s = new_sweep(model.parent.shape[0])
+    for b in range(q.shape[0]):
+        place_bodies(model, q[b], s)
+        move_bodies(model, v[b], s)
+        place_inertias(model, s)
+        move_inertias(model, s)
+        _, c, _ = _system(model, s)
+        h = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+        for i in range(model.parent.shape[0]):
+            if _belongs(model, i):
+                h = add6(h, load6(s.momentum, i))
+        store6(out, b, _about(c, h))
+
+
+def _require_mass(model: Model) -> None:
+    if not model.mass > 0.0:
+        raise InputError(f"nothing that moves in {model.name!r} has mass: no centre of mass")
+
+
+def center_of_mass(model: Model, q: np.ndarray) -> np.ndarray:
+    """The centre of mass of all that moves, in the world frame.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+
+    Returns:
+        (..., 3) [m].
+
+    Raises:
+        InputError: if nothing that moves has mass, or for a ``q`` of the wrong shape or not finite.
+
+    Source: J24, "System center of mass": the first moment of ``M_S = E R Eᵀ``; O(N).
+    """
+    _require_mass(model)
+    batch, shape = configuration(model, q)
+    out = np.empty((batch.shape[0], 3))
+    _centers_of_mass(model.arrays, batch, out)
+    return out.reshape(*shape, 3)
+
+
+def center_of_mass_jacobian(model: Model, q: np.ndarray) -> np.ndarray:
+    """The Jacobian of the centre of mass, world axes: its velocity is J v.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+
+    Returns:
+        (..., 3, nv) [m/s per unit of joint velocity].
+
+    Raises:
+        InputError: if nothing that moves has mass, or for a ``q`` of the wrong shape or not finite.
+
+    Source: the linear rows of the centroidal momentum matrix, over the mass; O(N).
+    """
+    return centroidal_momentum_matrix(model, q)[..., 3:, :] / model.mass
+
+
+def system_inertia(model: Model, q: np.ndarray) -> np.ndarray:
+    """The inertia of the whole as one rigid body, about its centre of mass, world axes.
+
+    ``[I, 0 ; 0, m 1]``. With the centroidal momentum h, ``inertia⁻¹ h`` is the twist the robot
+    would have with that momentum and all joints frozen.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+
+    Returns:
+        (..., 6, 6) [kg·m², kg].
+
+    Raises:
+        InputError: if nothing that moves has mass, or for a ``q`` of the wrong shape or not finite.
+
+    Source: J24, "System center of mass", ``M_S = E R Eᵀ``; O(N).
+    """
+    _require_mass(model)
+    batch, shape = configuration(model, q)
+    out = np.empty((batch.shape[0], 6, 6))
+    _system_inertias(model.arrays, batch, out)
+    return out.reshape(*shape, 6, 6)
+
+
+def centroidal_momentum_matrix(model: Model, q: np.ndarray) -> np.ndarray:
+    """The matrix A of the centroidal momentum, h = A v.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+
+    Returns:
+        (..., 6, nv), angular rows first, about the centre of mass, world axes.
+
+    Raises:
+        InputError: if nothing that moves has mass, or for a ``q`` of the wrong shape or not finite.
+
+    Source: J24, "System spatial momentum", ``h_S = E phi R Hᵀ v``; Orin & Goswami 2008; O(N).
+    """
+    _require_mass(model)
+    batch, shape = configuration(model, q)
+    out = np.empty((batch.shape[0], 6, model.nv))
+    _centroidal_momentum_matrices(model.arrays, batch, out)
+    return out.reshape(*shape, 6, model.nv)
+
+
+def centroidal_momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """The momentum of the whole: angular about the centre of mass, and linear; world axes.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+        v: joint velocities, (..., nv) [rad/s or m/s].
+
+    Returns:
+        (..., 6), angular first [kg·m²/s, kg·m/s]. Its rate is the wrench of gravity and all that
+        pushes from outside, about the centre of mass.
+
+    Raises:
+        InputError: if nothing that moves has mass, or for arguments of the wrong shape or not
+            finite.
+
+    Source: J24, "System spatial momentum", ``h_S = E phi M V``; O(N).
+    """
+    _require_mass(model)
+    (batch, velocities), shape = state(model, q, v=v)
+    out = np.empty((batch.shape[0], 6))
+    _centroidal_momenta(model.arrays, batch, velocities, out)
+    return out.reshape(*shape, 6)
+
+
+def nullify_momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """The velocity with the same joint rates and a base twist that leaves no momentum.
+
+    ``V(n) -= R(n)⁻¹ h_S``: the twist of the momentum, taken off the base. It clears the drift
+    of a simulation whose momentum should stay zero.
+
+    Args:
+        model: a robot with a floating base.
+        q: joint positions, (..., nq) [rad or m].
+        v: joint velocities, (..., nv) [rad/s or m/s].
+
+    Returns:
+        (..., nv): ``v`` but for its first six entries.
+
+    Raises:
+        InputError: for a fixed base, which takes up any momentum, or arguments of the wrong shape
+            or not finite.
+
+    Source: J24, "Nullifying spatial momentum".
+    """
+    if not model.floating_base:
+        raise InputError(f"{model.name!r} has a fixed base: its momentum is not the base's to undo")
+    h = centroidal_momentum(model, q, v)
+    # The base columns of A are R(n), carried to the centre of mass and world axes: A_b⁻¹ h = V_C.
+    A_b = centroidal_momentum_matrix(model, q)[..., :6]
+    drift = np.linalg.solve(A_b, h[..., None])[..., 0]
+    result = np.array(np.broadcast_to(v, (*h.shape[:-1], model.nv)), dtype=float)
+    result[..., :6] -= drift
+    return result

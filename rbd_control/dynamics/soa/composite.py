@@ -1,0 +1,338 @@
+"""Composite bodies: their inertias, the trace of M, inverse dynamics, forces between bodies.
+
+A composite body k is body k and all that hangs from it, as if the joints beyond were frozen. With
+``R(k)`` its inertia, the forward Lyapunov equation ``M = R - E_phi R E_phiᵀ`` splits
+``phi M phiᵀ = R + phi~ R + R phi~ᵀ``, and with it the forces between bodies::
+
+    f = phi (M alpha + b)          own part M alpha + b, and what the children hand over
+      = R alpha + y                what the composite would need if rigid, and a residual
+    y = phi [b + E_phi R (Hᵀ a + coriolis)]
+
+``y(k)`` depends on the accelerations of the joints beyond k only, ``alpha(k)`` on those before and
+at k. Here as in every sweep all is in world axes about one origin, where phi holds ones and zeros
+(J24, "Equations of motion using inertial reference frame"): a gather adds up, nothing is
+transformed.
+
+Source: J24, "Composite Rigid Body Inertias", "Trace of the mass matrix", "Inverse dynamics using
+CRBs", "Inter-body spatial force decompositions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rbd_control.dynamics.arguments import configuration, external_wrenches, state
+from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.kinematics import link_point
+from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.spatial import (
+    accumulate6,
+    add,
+    add6,
+    add_row,
+    cross,
+    cross_force,
+    dot6,
+    inertia_times,
+    load3,
+    load6,
+    load_inertia,
+    load_matrix,
+    multiply,
+    place_inertia,
+    scale6,
+    store6,
+    store_inertia,
+    sub,
+    transform,
+    transpose,
+)
+from rbd_control.dynamics.sweep import (
+    move_bodies,
+    move_inertias,
+    new_sweep,
+    place_bodies,
+    place_inertias,
+)
+
+
+class InterbodyForces(NamedTuple):
+    """Forces across the joints, ``force = own + outboard = composite + residual``.
+
+    Each is (..., nv, 6), ``[moment ; force]`` [N·m, N] on the body the joint moves, about the
+    origin and in the axes of its frame. The six rows of a floating base hold the same force.
+    """
+
+    force: np.ndarray
+    """What the body is given across its joint by the one before."""
+    own: np.ndarray
+    """M alpha + b, less external wrenches: what the body itself needs."""
+    outboard: np.ndarray
+    """What it hands on to those beyond."""
+    composite: np.ndarray
+    """R alpha: what it and all beyond would need if they were one rigid body at rest."""
+    residual: np.ndarray
+    """y: what remains, of velocities, external wrenches and accelerations beyond alone."""
+
+
+class _Motion(NamedTuple):
+    """Workspace: per row, stacked as the source stacks them."""
+
+    alpha: np.ndarray
+    """(n, 6) spatial accelerations; the base falls upward."""
+    step: np.ndarray
+    """(n, 6) Hᵀ a + coriolis: what the row's joint adds to alpha."""
+    bias: np.ndarray
+    """(n, 6) b, less external wrenches; the inward sweep turns it into y."""
+
+
+@inlined
+def _scatter(model, q, v, a, bodies, points, wrenches, s, w):
+    """Base to tips: alpha = phiᵀ (Hᵀ a + coriolis), and b with external wrenches taken off."""
+    zero = (0.0, 0.0, 0.0)
+    falling = (zero, (-model.gravity[0], -model.gravity[1], -model.gravity[2]))
+    place_bodies(model, q, s)
+    move_bodies(model, v, s)
+    place_inertias(model, s)
+    move_inertias(model, s)
+    for i in range(model.parent.shape[0]):
+        dof, parent = model.dof[i], model.parent[i]
+        step = add6(scale6(a[dof], load6(s.Phi, i)), scale6(v[dof], load6(s.Phi_dot, i)))
+        store6(w.step, i, step)
+        store6(w.alpha, i, add6(falling if parent < 0 else load6(w.alpha, parent), step))
+        store6(w.bias, i, cross_force(load6(s.velocity, i), load6(s.momentum, i)))
+    for k in range(bodies.shape[0]):
+        wrench = load6(wrenches, k)
+        point = link_point(s, bodies[k], load3(points, k))
+        about_origin = (add(wrench[0], cross(point, wrench[1])), wrench[1])
+        accumulate6(w.bias, bodies[k], scale6(-1.0, about_origin))
+
+
+@inlined
+def _gather_residual(model, i, s, w):
+    """Row i hands R and y⁺ = y + R (Hᵀ a + coriolis) to its parent (J24, CRB-based algorithm)."""
+    parent = model.parent[i]
+    if parent >= 0:
+        carried = inertia_times(load_inertia(s.inertia, i), load6(w.step, i))
+        accumulate6(w.bias, parent, add6(load6(w.bias, i), carried))
+        add_row(s.inertia, parent, i)
+
+
+@compiled
+def _composite_inverse_dynamics(model, q, v, a, bodies, points, wrenches, tau):
+    n = model.parent.shape[0]
+    s = new_sweep(n)
+    w = _Motion(np.empty((n, 6)), np.empty((n, 6)), np.empty((n, 6)))
+    for b in range(q.shape[0]):
+        _scatter(model, q[b], v[b], a[b], bodies, points, wrenches[b], s, w)
+        tau[b] = 0.0
+        for i in range(n - 1, -1, -1):
+            rigid = inertia_times(load_inertia(s.inertia, i), load6(w.alpha, i))
+            tau[b, model.dof[i]] += dot6(load6(s.Phi, i), add6(rigid, load6(w.bias, i)))
+            _gather_residual(model, i, s, w)
+
+
+@inlined
+def _store_in_body(s, i, f, out):
+    """Write a force about the origin, world axes, as one about body i's, in its axes."""
+    R = transpose(load_matrix(s.R, i))
+    about_body = sub(f[0], cross(load3(s.p, i), f[1]))
+    store6(out, i, (transform(R, about_body), transform(R, f[1])))
+
+
+@compiled
+def _interbody_forces(
+    model, q, v, a, bodies, points, wrenches, force, own, outboard, composite, residual
+):
+    n = model.parent.shape[0]
+    s = new_sweep(n)
+    w = _Motion(np.empty((n, 6)), np.empty((n, 6)), np.empty((n, 6)))
+    needed, handed = np.empty((n, 6)), np.empty((n, 6))
+    for b in range(q.shape[0]):
+        _scatter(model, q[b], v[b], a[b], bodies, points, wrenches[b], s, w)
+        for i in range(n):
+            inertial = inertia_times(load_inertia(s.inertia, i), load6(w.alpha, i))
+            store6(needed, i, add6(inertial, load6(w.bias, i)))
+        handed[:] = 0.0
+        for i in range(n - 1, -1, -1):
+            total = add6(load6(needed, i), load6(handed, i))
+            if i < force.shape[1]:
+                rigid = inertia_times(load_inertia(s.inertia, i), load6(w.alpha, i))
+                _store_in_body(s, i, total, force[b])
+                _store_in_body(s, i, load6(needed, i), own[b])
+                _store_in_body(s, i, load6(handed, i), outboard[b])
+                _store_in_body(s, i, rigid, composite[b])
+                _store_in_body(s, i, load6(w.bias, i), residual[b])
+            if model.parent[i] >= 0:
+                accumulate6(handed, model.parent[i], total)
+            _gather_residual(model, i, s, w)
+
+
+@inlined
+def store_full(inertia, out):
+    """Write the 6x6 matrix of (m, h, S), column by column."""
+    for k in range(6):
+        unit = (
+            (1.0 * (k == 0), 1.0 * (k == 1), 1.0 * (k == 2)),
+            (1.0 * (k == 3), 1.0 * (k == 4), 1.0 * (k == 5)),
+        )
+        store6(out.T, k, inertia_times(inertia, unit))
+
+
+@compiled
+def _composite_inertias(model, q, out):
+    n = model.parent.shape[0]
+    s = new_sweep(n)
+    for b in range(q.shape[0]):
+        place_bodies(model, q[b], s)
+        for i in range(n):
+            S = load_matrix(model.second_moment, i)
+            S6 = (S[0][0], S[0][1], S[0][2], S[1][1], S[1][2], S[2][2])
+            store_inertia(s.inertia, i, (model.mass[i], load3(model.first_moment, i), S6))
+        # In body frames as J24 has it, not about the world's origin: nothing cancels far out.
+        for i in range(n - 1, -1, -1):
+            m, h, S6 = load_inertia(s.inertia, i)
+            if i < out.shape[1]:
+                store_full((m, h, S6), out[b, i])
+            parent = model.parent[i]
+            if parent >= 0:
+                S = ((S6[0], S6[1], S6[2]), (S6[1], S6[3], S6[4]), (S6[2], S6[4], S6[5]))
+                R_parent = transpose(load_matrix(s.R, parent))
+                offset = transform(R_parent, sub(load3(s.p, i), load3(s.p, parent)))
+                R_hop = multiply(R_parent, load_matrix(s.R, i))
+                store_inertia(s.inertia, i, place_inertia(m, h, S, R_hop, offset))
+                add_row(s.inertia, parent, i)
+
+
+@compiled
+def _mass_matrix_traces(model, q, out):
+    n = model.parent.shape[0]
+    s = new_sweep(n)
+    for b in range(q.shape[0]):
+        place_bodies(model, q[b], s)
+        place_inertias(model, s)
+        trace = 0.0
+        for i in range(n - 1, -1, -1):
+            Phi_i = load6(s.Phi, i)
+            trace += dot6(Phi_i, inertia_times(load_inertia(s.inertia, i), Phi_i))
+            if model.parent[i] >= 0:
+                add_row(s.inertia, model.parent[i], i)
+        out[b] = trace
+
+
+def composite_inertias(model: Model, q: np.ndarray) -> np.ndarray:
+    """The inertia of each body with all that hangs from it, as if the joints beyond were frozen.
+
+    ``R(k) = sum of phi(k, child) R(child) phi(k, child)ᵀ + M(k)``, ``[I, S(h) ; -S(h), m 1]`` with
+    the mass m [kg], first moment h = m c [kg·m] and rotational inertia I [kg·m²] of the composite.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m]; composite k depends on the joints beyond k only.
+
+    Returns:
+        (..., nv, 6, 6), about the origin and in the axes of the frame of the body that degree of
+        freedom k moves; the same for the six of a floating base. Rotors count to the body they
+        ride on.
+
+    Raises:
+        InputError: for a ``q`` of the wrong shape or not finite.
+
+    Source: J24, "CRBs gather recursive algorithm" (Walker & Orin); O(N).
+    """
+    batch, shape = configuration(model, q)
+    out = np.empty((batch.shape[0], model.nv, 6, 6))
+    _composite_inertias(model.arrays, batch, out)
+    return out.reshape(*shape, model.nv, 6, 6)
+
+
+def mass_matrix_trace(model: Model, q: np.ndarray) -> np.ndarray:
+    """The trace of the mass matrix in O(N), without it: sum of H(k) R(k) H(k)ᵀ.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+
+    Returns:
+        (...); kg·m² and kg are summed where revolute and prismatic joints mix.
+
+    Raises:
+        InputError: for a ``q`` of the wrong shape or not finite.
+
+    Source: J24, "Trace of the mass matrix".
+    """
+    batch, shape = configuration(model, q)
+    out = np.empty(batch.shape[0])
+    _mass_matrix_traces(model.arrays, batch, out)
+    return out.reshape(shape)[()]
+
+
+def composite_inverse_dynamics(
+    model: Model,
+    q: np.ndarray,
+    v: np.ndarray,
+    a: np.ndarray,
+    wrenches: Mapping[str, Any] | None = None,
+) -> np.ndarray:
+    """The torque of a motion by composite bodies, tau = H (R alpha + y).
+
+    The result is that of :func:`~rbd_control.dynamics.inverse_dynamics`, which costs less.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+        v: joint velocities, (..., nv) [rad/s or m/s].
+        a: joint accelerations, (..., nv) [rad/s² or m/s²].
+        wrenches: what the environment applies, ``{link: [moment ; force]}`` [N·m, N],
+            world-aligned at the link's origin.
+
+    Returns:
+        (..., nv) [N·m or N].
+
+    Raises:
+        InputError: for an unknown link or arguments of the wrong shape or not finite.
+
+    Source: J24, "CRB-based Inverse dynamics algorithm"; O(N).
+    """
+    (batch, velocities, accelerations), shape = state(model, q, v=v, a=a)
+    tau = np.empty(velocities.shape)
+    loads = external_wrenches(model, wrenches, shape)
+    _composite_inverse_dynamics(model.arrays, batch, velocities, accelerations, *loads, tau)
+    return tau.reshape(*shape, model.nv)
+
+
+def interbody_forces(
+    model: Model,
+    q: np.ndarray,
+    v: np.ndarray,
+    a: np.ndarray,
+    wrenches: Mapping[str, Any] | None = None,
+) -> InterbodyForces:
+    """The force across every joint, bearing loads included, split in the two ways of the source.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+        v: joint velocities, (..., nv) [rad/s or m/s].
+        a: joint accelerations, (..., nv) [rad/s² or m/s²].
+        wrenches: what the environment applies, ``{link: [moment ; force]}`` [N·m, N],
+            world-aligned at the link's origin.
+
+    Returns:
+        A named tuple ``force own outboard composite residual``, each (..., nv, 6). Along the axis
+        of joint k the force is the torque of :func:`~rbd_control.dynamics.inverse_dynamics`, less
+        what spins up the rotor geared to it.
+
+    Raises:
+        InputError: for an unknown link or arguments of the wrong shape or not finite.
+
+    Source: J24, "Inter-body spatial force decompositions"; O(N).
+    """
+    (batch, velocities, accelerations), shape = state(model, q, v=v, a=a)
+    parts = [np.empty((*velocities.shape, 6)) for _ in InterbodyForces._fields]
+    loads = external_wrenches(model, wrenches, shape)
+    _interbody_forces(model.arrays, batch, velocities, accelerations, *loads, *parts)
+    return InterbodyForces(*(part.reshape(*shape, model.nv, 6) for part in parts))
