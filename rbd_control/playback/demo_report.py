@@ -24,12 +24,12 @@ def print_demo(result: DemoResult, console: Console) -> None:
     table = Table(title="contacts, found and true", title_justify="left")
     table.add_column("staged")
     for heading in ("onset [s]", "true [s]", "flag after [ms]"):
-        table.add_column(heading, justify="right")
+        table.add_column(escape(heading), justify="right")
     table.add_column("level")
     for heading in ("link", "true link"):
-        table.add_column(heading)
+        table.add_column(escape(heading))
     for heading in ("force [N]", "true [N]"):
-        table.add_column(heading, justify="right")
+        table.add_column(escape(heading), justify="right")
     for contact, found in zip(result.contacts, result.score.contacts, strict=True):
         event = contact.event
         table.add_row(
