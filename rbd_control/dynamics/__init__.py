@@ -72,7 +72,6 @@ from rbd_control.dynamics.soa import (
     interbody_forces,
     mass_matrix_trace,
     nullify_momentum,
-    spatial_operators,
     system_inertia,
 )
 from rbd_control.dynamics.task_space import (
@@ -136,7 +135,6 @@ __all__ = [
     "regressor",
     "simulation_step",
     "slotine_li_torque",
-    "spatial_operators",
     "system_inertia",
     "task_space_inertia",
     "task_space_terms",
