@@ -22,7 +22,7 @@ from .helpers import Array, random_q
 LINK = "link3"
 WRENCH = {LINK: [0.1, -0.2, 0.3, 4.0, -5.0, 6.0]}
 
-VECTORS = {"v", "a", "tau", "v_r", "a_r"}
+VECTORS = {"v", "a", "tau", "v_r", "a_r", "v_a"}
 
 
 def functions_of_a_state() -> Iterator[tuple[str, tuple[Callable[..., Any], tuple[str, ...]]]]:
@@ -41,8 +41,15 @@ def functions_of_a_state() -> Iterator[tuple[str, tuple[Callable[..., Any], tupl
 
 FUNCTIONS = dict(functions_of_a_state())
 
-BASES = {"torque_velocity_derivative": ["fixed"], "decoupled_dynamics": ["floating"]}
-"""The functions that are of one kind of base only."""
+BASES = {
+    "torque_velocity_derivative": ["fixed"],
+    "decoupled_dynamics": ["floating"],
+    "nullify_momentum": ["floating"],
+    "mass_matrix_gdahj": ["chain"],
+    "task_space_inertia": ["floating"],
+    "task_space_terms": ["floating"],
+}
+"""The functions that are of one kind of base only, or of links that can move any way at all."""
 
 CASES = [(name, base) for name in FUNCTIONS for base in BASES.get(name, ["fixed", "floating"])]
 several_arguments = [(name, base) for name, base in CASES if FUNCTIONS[name][1][1:]]
@@ -51,7 +58,8 @@ every_function = pytest.mark.parametrize(("name", "model"), CASES, indirect=["mo
 
 @pytest.fixture(scope="module", params=["fixed", "floating"])
 def model(request: pytest.FixtureRequest) -> Model:
-    urdf = random_tree_urdf(12, 5, prismatic=0.3, fixed=0.5)
+    chain = {"branching": 0.0, "prismatic": 0.0} if request.param == "chain" else {"prismatic": 0.3}
+    urdf = random_tree_urdf(12, 5, fixed=0.5, **chain)
     return Model.from_urdf(urdf, floating_base=request.param == "floating")
 
 

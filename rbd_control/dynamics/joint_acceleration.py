@@ -1,0 +1,51 @@
+"""Forward dynamics by the mass matrix: one linear system, beside the O(N) of articulated bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rbd_control.dynamics.arguments import state
+from rbd_control.dynamics.coriolis import mass_matrix
+from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.newton_euler import inverse_dynamics
+
+
+def forward_dynamics_by_mass_matrix(
+    model: Model,
+    q: np.ndarray,
+    v: np.ndarray,
+    tau: np.ndarray,
+    wrenches: Mapping[str, Any] | None = None,
+) -> np.ndarray:
+    """The acceleration a torque causes, from ``M a = tau - b`` with b by inverse dynamics.
+
+    The same as :func:`~rbd_control.dynamics.forward_dynamics`, which is the faster for all but the
+    shortest chains.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+        v: joint velocities, (..., nv) [rad/s or m/s].
+        tau: joint torques, (..., nv) [N·m or N].
+        wrenches: what the environment applies, ``{link: [moment ; force]}`` [N·m, N],
+            world-aligned at the link's origin.
+
+    Returns:
+        (..., nv) [rad/s² or m/s²].
+
+    Raises:
+        InputError: for an unknown link or arguments of the wrong shape or not finite.
+
+    Source: LP section 9.5, algorithm GetJointAccel, eq. 9.89. O(nv³).
+    """
+    (positions, velocities, torques), shape = state(model, q, v=v, tau=tau)
+    positions, velocities, torques = (
+        array.reshape(*shape, array.shape[-1]) for array in (positions, velocities, torques)
+    )
+    still = np.zeros(model.nv)
+    b = inverse_dynamics(model, positions, velocities, still, wrenches)
+    M = mass_matrix(model, positions)
+    return np.linalg.solve(M, (torques - b)[..., None])[..., 0]

@@ -1,0 +1,176 @@
+"""The Slotine-Li regressor: torques are linear in what bodies are made of.
+
+A body has ten inertial parameters, in this order (about the origin and in the axes of its frame,
+which is that of the link its joint moves)::
+
+    m   m c_x  m c_y  m c_z   I_xx  I_xy  I_xz  I_yy  I_yz  I_zz        [kg, kg·m, kg·m²]
+
+(Pinocchio has I_yy before I_xz.) In the axes of the body about its origin, with the true twist
+``[w ; u]``, the reference twist ``[y ; .]`` and its rate ``[alpha ; b]`` as in ``newton_euler.py``,
+the force ``I b + B(v, I) w`` that moves the body is::
+
+    force    m a + K h                       a = b + y x u        (the root falls upward)
+    moment   h x a + I alpha + w x I y - ½ tr(I) w x y            K = S(alpha) + S(y) S(w)
+
+with ``h = m c``: for ``v_r = v`` the equations of Newton and Euler. Projected on the joints before
+the body these are ten columns of ``Y`` per body, O(Nd) in all.
+
+Rows of ``ModelArrays`` are bodies here: a rotor has ten columns of its own, after those of all
+bodies, and a floating root, six rows, has ten.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rbd_control.dynamics.arguments import state
+from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.spatial import (
+    add,
+    add6,
+    cross,
+    dot,
+    load3,
+    load6,
+    load_matrix,
+    scale,
+    scale6,
+    store6,
+    sub,
+    transform,
+    transpose,
+)
+from rbd_control.dynamics.sweep import move_bodies, new_sweep, place_bodies, position_offset
+
+PARAMETERS = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz")
+"""The ten parameters of a body, in their order."""
+
+
+@inlined
+def _at(point, R_transpose, m):
+    """A motion about the common origin, about ``point`` and in the axes of a body."""
+    return (
+        transform(R_transpose, m[0]),
+        transform(R_transpose, add(m[1], cross(m[0], point))),
+    )
+
+
+@compiled
+def _regressors(model, q, v, v_r, a_r, Y):
+    n = model.parent.shape[0]
+    s = new_sweep(n)
+    reference, rate = np.empty((n, 6)), np.empty((n, 6))
+    zero = (0.0, 0.0, 0.0)
+    falling = (zero, (-model.gravity[0], -model.gravity[1], -model.gravity[2]))
+    first = 5 if position_offset(model) > 0 else 0
+    for b in range(q.shape[0]):
+        place_bodies(model, q[b], s)
+        move_bodies(model, v[b], s)
+        Y[b] = 0.0
+        for k in range(n):
+            parent, dof = model.parent[k], model.dof[k]
+            Phi_k = load6(s.Phi, k)
+            reference_k = add6(
+                (zero, zero) if parent < 0 else load6(reference, parent),
+                scale6(v_r[b, dof], Phi_k),
+            )
+            rate_k = add6(
+                add6(falling if parent < 0 else load6(rate, parent), scale6(a_r[b, dof], Phi_k)),
+                scale6(v_r[b, dof], load6(s.Phi_dot, k)),
+            )
+            store6(reference, k, reference_k)
+            store6(rate, k, rate_k)
+            if k < first:
+                continue
+            point, RT = load3(s.p, k), transpose(load_matrix(s.R, k))
+            w, u = _at(point, RT, load6(s.velocity, k))
+            y, _ = _at(point, RT, reference_k)
+            alpha, b_u = _at(point, RT, rate_k)
+            a = add(b_u, cross(y, u))
+            half = scale(0.5, cross(w, y))
+            column = 10 * (k - first)
+            i = k
+            while i >= 0:
+                e, d = _at(point, RT, load6(s.Phi, i))
+                # dᵀ K h = hᵀ Kᵀ d and eᵀ (h x a) = hᵀ (a x e).
+                h = add(cross(a, e), sub(cross(d, alpha), cross(w, cross(d, y))))
+                # eᵀ w x I y = zᵀ I y, symmetric in its two sides.
+                z = cross(e, w)
+                trace = dot(e, half)
+                row = Y[b, model.dof[i], column : column + 10]
+                row[0] += dot(d, a)
+                row[1] += h[0]
+                row[2] += h[1]
+                row[3] += h[2]
+                row[4] += e[0] * alpha[0] + z[0] * y[0] - trace
+                row[5] += e[0] * alpha[1] + e[1] * alpha[0] + z[0] * y[1] + z[1] * y[0]
+                row[6] += e[0] * alpha[2] + e[2] * alpha[0] + z[0] * y[2] + z[2] * y[0]
+                row[7] += e[1] * alpha[1] + z[1] * y[1] - trace
+                row[8] += e[1] * alpha[2] + e[2] * alpha[1] + z[1] * y[2] + z[2] * y[1]
+                row[9] += e[2] * alpha[2] + z[2] * y[2] - trace
+                i = model.parent[i]
+
+
+def regressor(
+    model: Model, q: np.ndarray, v: np.ndarray, v_r: np.ndarray, a_r: np.ndarray
+) -> np.ndarray:
+    """The matrix Y with ``Y pi = M a_r + C(q, v) v_r + g``, C the Christoffel-consistent one.
+
+    ``pi`` are the parameters that :func:`inertial_parameters` lists. With ``v_r = v`` and
+    ``a_r = a`` it is the regressor of inverse dynamics.
+
+    Args:
+        model: the robot; what it says of masses and inertias is not used.
+        q: joint positions, (..., nq) [rad or m].
+        v: joint velocities, (..., nv) [rad/s or m/s].
+        v_r: reference velocities, (..., nv) [rad/s or m/s].
+        a_r: reference accelerations, (..., nv) [rad/s² or m/s²].
+
+    Returns:
+        (..., nv, 10 bodies), rotors counted as bodies, after all links.
+
+    Raises:
+        InputError: for arguments of the wrong shape or not finite.
+
+    Source: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 1987; the factor B
+    of EW21 eq. (10). O(Nd).
+    """
+    (batch, *vectors), shape = state(model, q, v=v, v_r=v_r, a_r=a_r)
+    Y = np.empty((batch.shape[0], model.nv, 10 * _bodies(model).size))
+    _regressors(model.arrays, batch, *vectors, Y)
+    return Y.reshape(*shape, *Y.shape[1:])
+
+
+def inertial_parameters(model: Model) -> np.ndarray:
+    """The inertial parameters pi of the model, ten for each body and rotor.
+
+    Returns:
+        (10 bodies,), per body ``m, m c (3), I_xx I_xy I_xz I_yy I_yz I_zz`` about the origin and
+        in the axes of its frame [kg, kg·m, kg·m²]; the columns of :func:`regressor`.
+    """
+    bodies = _bodies(model)
+    second = model.arrays.second_moment[bodies]
+    trace = np.trace(second, axis1=1, axis2=2)
+    inertia = trace[:, None, None] * np.eye(3) - second
+    rows, columns = np.triu_indices(3)
+    first = model.arrays.first_moment[bodies]
+    return np.column_stack([model.arrays.mass[bodies], first, inertia[:, rows, columns]]).ravel()
+
+
+def inertial_parameter_names(model: Model) -> tuple[str, ...]:
+    """What each of :func:`inertial_parameters` is, such as ``"forearm Ixx"``.
+
+    A body goes by the link that its joint moves, a rotor by its joint.
+    """
+    root = (next(iter(model.link_body)),) if model.floating_base else ()
+    names = [*root, *model.joint_links]
+    offset = model.nv - len(model.joint_names)
+    for dof in model.arrays.dof[model.nv :]:
+        names.append(f"rotor of {model.joint_names[dof - offset]}")
+    return tuple(f"{name} {parameter}" for name in names for parameter in PARAMETERS)
+
+
+def _bodies(model: Model) -> np.ndarray:
+    """Rows that are bodies: of a floating root only the last."""
+    return np.arange(5 if model.floating_base else 0, model.arrays.mass.size)

@@ -1,0 +1,182 @@
+"""Dynamics in task space: what a link feels like to whoever pushes it.
+
+With ``V = J v`` the twist of a link (world-aligned at its origin, angular first) and
+``M a + b = tau``, ``b = C v + g``::
+
+    F = Lambda V_dot + eta
+
+    Lambda = (J M⁻¹ Jᵀ)⁻¹                     task-space inertia                   LP (9.98)
+    J_bar  = M⁻¹ Jᵀ Lambda                    dynamically consistent inverse of J
+    F      = J_barᵀ tau                       task-space force
+    eta    = mu + p,  mu = J_barᵀ C v - Lambda J_dot v,  p = J_barᵀ g             LP (9.99)
+
+Lynch & Park take six joints and write ``Lambda = J⁻ᵀ M J⁻¹``, ``J_bar = J⁻¹``; the forms above are
+the same there and hold for any number of joints (Khatib, *A Unified Approach for Motion and Force
+Control of Robot Manipulators*, IEEE J. Robotics and Automation 1987). Corrected in the source:
+(9.95) has J⁻ᵀ before b, where b alone stands.
+
+With ``M = R Rᵀ`` and the singular values ``sigma`` of ``J R⁻ᵀ`` (m = sigma⁻² is the mass felt in
+that direction, infinite where the link cannot move)::
+
+    exact     Lambda = U diag(1 / sigma²) Uᵀ
+    damped    Lambda = U diag(1 / (sigma² + damping²)) Uᵀ = (J M⁻¹ Jᵀ + damping² 1)⁻¹
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rbd_control.dynamics.arguments import checked_array, configuration, state
+from rbd_control.dynamics.coriolis import dynamics_terms, mass_matrix
+from rbd_control.dynamics.kinematics import frame_jacobian, frame_jacobian_rate
+from rbd_control.dynamics.model import Model
+from rbd_control.errors import InputError
+
+SINGULAR = 1e-6
+"""Smallest singular value, as part of the largest, for which the exact form is given.
+
+There one direction feels 1e12 times the mass of another. Beyond, it is the last digits of the
+model and of roundoff that decide how much.
+"""
+
+ALL_ROWS = (0, 1, 2, 3, 4, 5)
+
+
+class TaskSpaceTerms(NamedTuple):
+    """``F = Lambda V_dot + mu + p`` for the k rows asked for."""
+
+    Lambda: np.ndarray
+    """Task-space inertia, (..., k, k) [kg·m² for rotation, kg for translation]."""
+    mu: np.ndarray
+    """Coriolis and centripetal force, (..., k) [N·m, N]."""
+    p: np.ndarray
+    """Gravity force, (..., k) [N·m, N]: what holds the link up."""
+    J_bar: np.ndarray
+    """Dynamically consistent inverse of the Jacobian, (..., nv, k); F = J_barᵀ tau."""
+
+    @property
+    def eta(self) -> np.ndarray:
+        """The bias mu + p, (..., k) [N·m, N]."""
+        return self.mu + self.p
+
+
+def task_space_inertia(
+    model: Model,
+    q: np.ndarray,
+    link: str,
+    *,
+    rows: Sequence[int] = ALL_ROWS,
+    damping: float = 0.0,
+) -> np.ndarray:
+    """The task-space inertia Lambda of a link: its kinetic energy is at least ½ Vᵀ Lambda V.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+        link: name of the link.
+        rows, damping: as in :func:`task_space_terms`.
+
+    Returns:
+        (..., k, k) for k rows [kg·m² between rotations, kg between translations].
+
+    Raises:
+        InputError: as :func:`task_space_terms`.
+
+    Source: LP eq. 9.98; Khatib (1987). O(nv³).
+    """
+    batch, shape = configuration(model, q)
+    task, damping = _checked_task(rows, damping)
+    J = frame_jacobian(model, batch, link)
+    Lambda, _ = _inertia_and_inverse(mass_matrix(model, batch), J, task, damping, link)
+    return Lambda.reshape(*shape, *Lambda.shape[1:])
+
+
+def task_space_terms(
+    model: Model,
+    q: np.ndarray,
+    v: np.ndarray,
+    link: str,
+    *,
+    rows: Sequence[int] = ALL_ROWS,
+    damping: float = 0.0,
+) -> TaskSpaceTerms:
+    """The task-space inertia Lambda of a link and its bias eta = mu + p.
+
+    Args:
+        model: the robot.
+        q: joint positions, (..., nq) [rad or m].
+        v: joint velocities, (..., nv) [rad/s or m/s].
+        link: name of the link.
+        rows: which rows of the twist [w ; u] are the task, all six by default; (3, 4, 5) is the
+            motion of the link's origin.
+        damping: zero for the exact inverse. Otherwise directions whose singular value of J R⁻ᵀ
+            (M = R Rᵀ) is smaller than this are gradually given up: the inertia stays below
+            1 / damping² [1/sqrt(kg), or 1/sqrt(kg·m²) for rotations].
+
+    Raises:
+        InputError: where the exact inverse does not exist, giving the smallest singular value; for
+            an unknown link, rows that are none, or arguments of the wrong shape or not finite.
+
+    Source: LP eqs. 9.97 to 9.99; Khatib (1987). O(nv³).
+    """
+    (positions, velocities), shape = state(model, q, v=v)
+    task, damping = _checked_task(rows, damping)
+    J = frame_jacobian(model, positions, link)
+    J_dot = frame_jacobian_rate(model, positions, velocities, link)
+    M, C, _, g = dynamics_terms(model, positions, velocities)
+    Lambda, J_bar = _inertia_and_inverse(M, J, task, damping, link)
+    J_barT = J_bar.swapaxes(1, 2)
+    drift = np.take(_times(J_dot, velocities), task, axis=1)
+    mu = _times(J_barT, _times(C, velocities)) - _times(Lambda, drift)
+    terms = (Lambda, mu, _times(J_barT, g), J_bar)
+    return TaskSpaceTerms(*(term.reshape(*shape, *term.shape[1:]) for term in terms))
+
+
+def _inertia_and_inverse(
+    M: np.ndarray, J: np.ndarray, task: list[int], damping: float, link: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Lambda (batch, k, k) and J_bar (batch, nv, k), by the singular values of J R⁻ᵀ."""
+    R = np.linalg.cholesky(M)
+    XT = np.linalg.solve(R, np.take(J, task, axis=1).swapaxes(1, 2))
+    k, nv = len(task), M.shape[-1]
+    # Fewer joints than rows: singular values that are zero belong to the list, too.
+    padded = np.zeros((len(M), max(k, nv), k))
+    padded[:, :nv] = XT
+    _, sigma, UT = np.linalg.svd(padded, full_matrices=False)
+    if damping == 0.0:
+        _refuse_singular(sigma, nv, task, link)
+    root = UT / np.sqrt(sigma * sigma + damping * damping)[:, :, None]
+    Lambda = root.swapaxes(1, 2) @ root
+    return Lambda, np.linalg.solve(R.swapaxes(1, 2), XT @ Lambda)
+
+
+def _refuse_singular(sigma: np.ndarray, nv: int, task: list[int], link: str) -> None:
+    for i in np.flatnonzero(sigma[:, -1] <= SINGULAR * sigma[:, 0]):
+        largest, smallest = sigma[i, 0], sigma[i, -1]
+        which = f" in state {i} of {len(sigma)}" if len(sigma) > 1 else ""
+        cause = f"{nv} joints cannot move {len(task)} rows. " if nv < len(task) else ""
+        remedy = f"damping={0.01 * largest:.1g}, say, or fewer rows than {task}"
+        if largest == 0.0:
+            cause, remedy = "It does not move at all in these rows. ", "another link or other rows"
+        raise InputError(
+            f"the task-space inertia of link {link!r} is infinite{which}: the smallest singular "
+            f"value of its Jacobian, weighted by the mass matrix, is {smallest:.3g}, the largest "
+            f"{largest:.3g}. {cause}Give {remedy}"
+        )
+
+
+def _checked_task(rows: Sequence[int], damping: float) -> tuple[list[int], float]:
+    task = [int(row) for row in rows]
+    if not task or len(set(task)) != len(task) or not set(task) <= set(ALL_ROWS):
+        raise InputError(f"rows are {task}; give some of 0 to 5, each once")
+    damping = float(checked_array("damping", damping, ()))
+    if damping < 0.0:
+        raise InputError(f"damping is {damping}; it must not be negative")
+    return task, damping
+
+
+def _times(M: np.ndarray, x: np.ndarray) -> np.ndarray:
+    return (M @ x[..., None])[..., 0]
