@@ -26,7 +26,11 @@ def compiled(function: Callable[..., Any]) -> Any:
 
     Helpers that only kernels call are :func:`inlined` and need no entry of their own on disk.
     """
-    dispatcher = njit(cache=True, error_model="numpy")(function)
+    try:
+        dispatcher = njit(cache=True, error_model="numpy")(function)
+    except RuntimeError:
+        # No folder to write to, as in a read-only container: every process compiles for itself.
+        return njit(error_model="numpy")(function)
     # The stamp decides whether the stored code is still current (numba.core.caching).
     cache_file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if cache_file is not None and hasattr(cache_file, "_source_stamp"):

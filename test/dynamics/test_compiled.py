@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from rbd_control.dynamics import compiled
 
 KERNEL = """
@@ -52,3 +54,15 @@ def test_editing_a_part_compiles_its_kernels_again(tmp_path: Path) -> None:
     assert run(2.0) == "2.0 0"
     assert run() == "2.0 1"
     assert run(3.5) == "3.5 0"
+
+
+def test_without_a_folder_to_write_to_a_kernel_is_compiled_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("numba.core.caching.CacheImpl._locator_classes", [])
+
+    @compiled.compiled
+    def double(x):
+        return 2.0 * x
+
+    assert double(1.5) == 3.0
