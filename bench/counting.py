@@ -3,7 +3,7 @@
 :func:`interpreted` undoes the compilation of a kernel and of all it calls; run on arrays of
 :class:`Number` it then counts every product and every sum that the source executes. Negations,
 loads and stores are not counted, as usual in such tables, nor are sines and cosines. The compiler
-may leave out some of what is counted, where a result is never used or computed twice.
+may leave out some of what is counted, where a result is never used or is computed twice.
 """
 
 from __future__ import annotations

@@ -38,18 +38,19 @@ TABLE_I = {
 """S18 Table I; the second line is that of Featherstone (2008), eq. 10.3."""
 
 EXPLANATION = """\
-Sines and cosines are not counted, nor, but for the last column, the kinematics: GDAHJ and our CRBA
-are given the positions and orientations of the links.
-GDAHJ: beside Algorithm 1, 3n² + 3n multiplications, S18 gives no breakdown. Ours has as constants of
-the link its first moment of mass and its inertia about its origin, and multiplies R I Rᵀ out in 30,
-not 45 (the inertia is of rank two beside a multiple of 1). Nothing hangs from the last link: -12, and
--18 additions.
-CRBA: Table I has it in link frames, with the transforms from one to the next. Ours is in base axes and
-has 3n² like GDAHJ: what GDAHJ saves in n² it saves by the choice of axes. Ours executes 9n
-multiplications for three entries of a symmetric matrix that nobody reads, which the compiler drops,
-and n² additions into M, where rotors share entries.
-Kinematics: what both need first, for joint axes in any direction and geared rotors. Table I's CRBA
-needs none of it."""
+Sines and cosines are not counted, nor, but for the last column, the kinematics: GDAHJ and our
+CRBA are given the positions and orientations of the links.
+GDAHJ: beside Algorithm 1, 3n² + 3n multiplications, S18 gives no breakdown. Ours takes a link's
+first moment of mass and its inertia about its origin as constants, and multiplies R I Rᵀ out in
+30, not 45 (the inertia is of rank two beside a multiple of 1). Nothing hangs from the last link:
+-12, and -18 additions.
+CRBA: Table I has it in link frames, with the transforms from one to the next. Ours is in base
+axes and has 3n² like GDAHJ: what GDAHJ saves in n² it saves by the choice of axes. The source of
+ours executes 18n multiplications that the compiler drops (entries of a symmetric matrix that
+nobody reads, m p once more), and n² additions into M, where rotors share entries. In the source
+of GDAHJ the compiler finds nothing to drop.
+Kinematics: what both need first, for joint axes in any direction and geared rotors. Table I's
+CRBA needs none of it."""
 
 COUNTED_AT = (1, 2, 5, 7, 10, 13, 20, 30)
 JOINTS = (2, 5, 10, 15, 20, 30, 40, 50)

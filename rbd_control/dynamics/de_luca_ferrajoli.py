@@ -8,30 +8,33 @@ velocity ``v_a`` beside ``v`` and puts it once into each product, so that the to
 it. With ``w, w_a`` the angular velocities of body ``i``, ``z`` its axis, ``r`` from the origin of
 its parent ``p`` to its own, ``c`` from there to its centre of mass, ``I`` its inertia about that::
 
-    outward   w_i   = w_p + v_i z              w_a,i = w_a,p + v_a,i z
-              alpha_i   = alpha_p + a_i z + w_a,p x v_i z
-              b_i   = b_p + alpha_p x r + w_p x (w_a,p x r)       b_0 = -gravity
-    force     F_i   = m (b_i + alpha_i x c + w_i x (w_a,i x c))   N_i = I alpha_i + w_a,i x I w_i
-    inward    tau_i = zᵀ (moment about the joint of all F_k, N_k of the subtree)
+    outward  w_i     = w_p + v_i z        w_a,i = w_a,p + v_a,i z
+             alpha_i = alpha_p + a_i z + w_a,p x v_i z
+             b_i     = b_p + alpha_p x r + w_p x (w_a,p x r),  b_0 = -gravity
+    force    F_i     = m (b_i + alpha_i x c + w_i x (w_a,i x c))
+             N_i     = I alpha_i + w_a,i x I w_i
+    inward   tau_i   = zᵀ (moment about the joint of all F_k and N_k of the subtree)
 
-    tau       = M a + C(q, v) v_a + g
+    tau = M a + C(q, v) v_a + g
 
-A prismatic joint along ``z`` adds ``a_i z + w_a,p x v_i z + w_p x v_a,i z`` to ``b_i`` in place of
-what ``z`` is multiplied with above; the rates of a floating root, in its own axes, have no product
-in ``g`` and ``w x v_a,i z`` in ``b``. Of the four places where ``v_a`` may stand on either side
-(``g``, both products in ``b`` and ``F``, ``N``) all sixteen choices give the same ``C v`` and two
-an admissible C on every robot: the one above, and the one with ``v`` and ``v_a`` exchanged in all
-four. (The paper is not among the sources of this package; the recursion is that of public
-implementations of it, and the tests hold it to these claims.)
+A prismatic joint along ``z`` adds nothing to ``w, w_a, alpha`` and
+``a_i z + w_a,p x v_i z + w_p x v_a,i z`` to ``b_i``. The rates of a floating root are in its own
+axes: the angular ones add no product to ``alpha``, the linear ones ``w_i x v_a,i z`` to ``b``.
 
-What C it is: ``g`` is the rate of ``w_a`` seen from the body, so in the terms of EW21 the factor
-is ``B(v, I) = (I v) x̄* - I (v x)`` about the centre of mass, whose symmetric part is that of
-eq. 10: M_dot - 2 C is skew-symmetric, ``C v`` and ``Cᵀ v`` are those of every admissible C. It is
-not that of the Christoffel symbols, from which it differs by a skew-symmetric matrix ::
+In ``alpha``, ``b``, ``F`` and ``N`` the roles of ``v`` and ``v_a`` may be exchanged. All sixteen
+choices give the same ``C v``; two give an admissible C on every robot, the one above and the one
+with all four exchanged. (The paper is not among the sources at hand; the recursion is the one
+known from public implementations of it, and the tests show these properties.)
+
+Which C it is: ``alpha`` is the rate of ``w_a`` seen from the body. About the centre of mass the
+body-level factor of EW21 has the angular block ``-S(I w) - I S(w)``, which is that of eq. 10 less
+``½ tr(I) S(w)``, and else the blocks of eq. 10. The difference is skew-symmetric and maps ``w`` to
+zero, so C is admissible: M_dot - 2 C is skew-symmetric, ``C v`` and ``Cᵀ v`` are the usual ones.
+It is not that of the Christoffel symbols::
 
     C = C_christoffel - sum over bodies k of ½ tr(I_k) J_kᵀ S(w_k) J_k
 
-with ``J_k`` the angular Jacobian; so they agree for point masses and in the plane.
+with ``J_k`` the angular Jacobian. The two agree for point masses and in the plane.
 """
 
 from __future__ import annotations
