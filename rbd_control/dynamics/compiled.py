@@ -2,11 +2,14 @@
 
 numba's on-disk cache looks at the file a kernel stands in, not at the helpers it calls from other
 files: after an edit of ``spatial.py`` it would go on using the old ``coriolis.py`` kernel. Kernels
-made with :func:`compiled` are stamped with every source file of this folder and of their own.
+made with :func:`compiled` are stamped with every module of the package that their own imports, and
+those import in turn.
 """
 
 from __future__ import annotations
 
+import ast
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -14,11 +17,29 @@ from typing import Any
 
 from numba import njit
 
+_PACKAGE = __name__.partition(".")[0]
+
 
 @cache
-def _stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    files = sorted(folder.glob("*.py"))
-    return tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+def _imports(file: Path) -> frozenset[Path]:
+    """The files of the package that ``file`` imports from, packages' own files apart."""
+    names = {
+        item.module
+        for item in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(item, ast.ImportFrom) and item.module
+    }
+    modules = [sys.modules.get(name) for name in names if name.partition(".")[0] == _PACKAGE]
+    files = [Path(module.__file__) for module in modules if module and module.__file__]
+    return frozenset(file for file in files if file.name != "__init__.py")
+
+
+def _stamp(file: Path) -> tuple[tuple[str, int, int], ...]:
+    """Name, time and size of ``file`` and all it depends on."""
+    found, new = {file}, {file}
+    while new:
+        new = set().union(*map(_imports, new)) - found
+        found |= new
+    return tuple((f.name, f.stat().st_mtime_ns, f.stat().st_size) for f in sorted(found))
 
 
 def compiled(function: Callable[..., Any]) -> Any:
@@ -34,8 +55,7 @@ def compiled(function: Callable[..., Any]) -> Any:
     # The stamp decides whether the stored code is still current (numba.core.caching).
     cache_file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if cache_file is not None and hasattr(cache_file, "_source_stamp"):
-        own = Path(function.__code__.co_filename).parent
-        cache_file._source_stamp = (_stamp(Path(__file__).parent), _stamp(own))
+        cache_file._source_stamp = _stamp(Path(function.__code__.co_filename))
     return dispatcher
 
 
