@@ -36,18 +36,13 @@ from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
     accumulate6,
-    add,
     add6,
-    cross,
     cross_force,
     dot6,
-    load3,
     load6,
     load_inertia,
-    load_matrix,
     scale6,
     store6,
-    transform,
 )
 from rbd_control.dynamics.sweep import (
     move_bodies,
@@ -55,7 +50,9 @@ from rbd_control.dynamics.sweep import (
     new_sweep,
     place_bodies,
     place_inertias,
+    subtract_wrenches,
 )
+from rbd_control.errors import InputError
 
 
 @inlined
@@ -115,13 +112,7 @@ def _articulated_bodies(model, q, v, tau, bodies, points, wrenches, a):
         for i in range(n):
             _full_inertia(load_inertia(s.inertia, i), IA[i])
             store6(pA, i, cross_force(load6(s.velocity, i), load6(s.momentum, i)))
-        for k in range(bodies.shape[0]):
-            wrench = load6(wrenches[b], k)
-            point = add(
-                load3(s.p, bodies[k]), transform(load_matrix(s.R, bodies[k]), load3(points, k))
-            )
-            about_origin = (add(wrench[0], cross(point, wrench[1])), wrench[1])
-            accumulate6(pA, bodies[k], scale6(-1.0, about_origin))
+        subtract_wrenches(s, bodies, points, wrenches[b], pA)
         for i in range(v.shape[1] - 1, -1, -1):
             Phi_i = load6(s.Phi, i)
             xi_i = scale6(v[b, i], load6(s.Phi_dot, i))
@@ -178,7 +169,8 @@ def forward_dynamics(
         (..., nv) [rad/s² or m/s²].
 
     Raises:
-        InputError: for an unknown link or arguments of the wrong shape or not finite.
+        InputError: for an unknown link, arguments of the wrong shape or not finite, or where the
+            mass matrix is singular.
 
     Source: articulated-body algorithm, Featherstone (2008) chapter 7.
     """
@@ -186,4 +178,6 @@ def forward_dynamics(
     a = np.empty(velocities.shape)
     loads = external_wrenches(model, wrenches, shape)
     _articulated_bodies(model.arrays, batch, velocities, torques, *loads, a)
+    if not np.isfinite(a).all():
+        raise InputError("the mass matrix is singular at this configuration: massless bodies")
     return a.reshape(*shape, model.nv)

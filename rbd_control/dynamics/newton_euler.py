@@ -23,27 +23,22 @@ from rbd_control.dynamics.arguments import external_wrenches, state
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
-    accumulate6,
-    add,
     add6,
     add_row,
     coriolis_force,
-    cross,
     dot6,
     inertia_times,
-    load3,
     load6,
     load_inertia,
-    load_matrix,
     scale6,
     store6,
-    transform,
 )
 from rbd_control.dynamics.sweep import (
     move_bodies,
     new_sweep,
     place_bodies,
     place_inertias,
+    subtract_wrenches,
 )
 
 
@@ -74,13 +69,7 @@ def _newton_euler(model, q, v, v_r, a_r, bodies, points, wrenches, tau):
             inertia = load_inertia(s.inertia, i)
             bias = coriolis_force(load6(s.velocity, i), inertia, w_i)
             store6(force, i, add6(inertia_times(inertia, b_i), bias))
-        for k in range(bodies.shape[0]):
-            wrench = load6(wrenches[b], k)
-            point = add(
-                load3(s.p, bodies[k]), transform(load_matrix(s.R, bodies[k]), load3(points, k))
-            )
-            about_origin = (add(wrench[0], cross(point, wrench[1])), wrench[1])
-            accumulate6(force, bodies[k], scale6(-1.0, about_origin))
+        subtract_wrenches(s, bodies, points, wrenches[b], force)
         tau[b] = 0.0
         for i in range(n - 1, -1, -1):
             tau[b, model.dof[i]] += dot6(load6(s.Phi, i), load6(force, i))

@@ -28,6 +28,7 @@ import numpy as np
 from rbd_control.dynamics.compiled import inlined
 from rbd_control.dynamics.model import FLOATING, PRISMATIC
 from rbd_control.dynamics.spatial import (
+    accumulate6,
     add,
     add6,
     axis_rotation,
@@ -166,3 +167,14 @@ def move_inertias(model, s):
     for i in range(model.parent.shape[0]):
         momentum = inertia_times(load_inertia(s.inertia, i), load6(s.velocity, i))
         store6(s.momentum, i, momentum)
+
+
+@inlined
+def subtract_wrenches(s, bodies, points, wrenches, force):
+    """Take wrenches at ``points`` of ``bodies`` (body axes) off the force that each body needs."""
+    for k in range(bodies.shape[0]):
+        body = bodies[k]
+        moment, pull = load6(wrenches, k)
+        arm = add(load3(s.p, body), transform(load_matrix(s.R, body), load3(points, k)))
+        about_origin = (add(moment, cross(arm, pull)), pull)
+        accumulate6(force, body, scale6(-1.0, about_origin))
