@@ -14,13 +14,16 @@ unexport AMENT_PREFIX_PATH COLCON_PREFIX_PATH RMW_IMPLEMENTATION
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format clean
+.PHONY: help demo tables test lint format clean
 
 help: ## show this text
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
 demo: $(VENV)/ros ## arm, controller and detector over ROS 2; results in report/
 	$(BIN)/rbd-control demo --report report --json report/demo.json
+
+tables: $(VENV)/ros ## published figures of the sources beside ours
+	$(BIN)/python -m bench.tables
 
 test: lint ## linters, type checker and all tests
 	@logs=$$(mktemp -d) && trap 'rm -rf "$$logs"' EXIT && \

@@ -1,0 +1,130 @@
+"""The mechanism of E20 chapter 4: cylinders on hinges. Also their motion, from their energy alone.
+
+It is ``autoTree`` of Featherstone's spatial_v2, the package E20 works with. Every link is a
+thin-walled cylinder of 1 kg, 1 m long and 5 cm in radius, along the x axis of its frame; it turns
+about its z axis, and what it carries is hinged to its far end. The hinges are parallel, or each is
+turned by ``skew`` about the cylinder before it. There is no gravity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rbd_control.dynamics import Model, Rotor
+
+LENGTH, MASS, RADIUS = 1.0, 1.0, 0.05
+INERTIA = MASS * np.array([RADIUS**2, *2 * [(6.0 * RADIUS**2 + LENGTH**2) / 12.0]])
+"""Principal moments about the centre of mass [kg·m²]."""
+
+STEP = 1e-30
+"""Complex step: f(x + i STEP) = f(x) + i STEP f'(x) to all digits, as nothing is subtracted."""
+
+
+@dataclass(frozen=True)
+class Cylinders:
+    """``n`` cylinders, each carrying ``children`` more while there are any left."""
+
+    n: int
+    children: int = 1
+    skew: float = 0.0
+
+    @property
+    def parents(self) -> list[int]:
+        """Number of the cylinder that each hangs from, breadth first; -1 is the ground."""
+        return [(i - 1 + self.children) // self.children - 1 for i in range(self.n)]
+
+    @cached_property
+    def model(self) -> Model:
+        """The mechanism as a description that this package reads."""
+        parts = ['<robot name="cylinders"><link name="link-1"/>']
+        ixx, iyy, izz = INERTIA.tolist()
+        for i, parent in enumerate(self.parents):
+            place = f'xyz="{LENGTH} 0 0" rpy="{self.skew!r} 0 0"' if parent >= 0 else ""
+            parts.append(
+                f'<link name="link{i}"><inertial><origin xyz="{LENGTH / 2.0} 0 0"/>'
+                f'<mass value="{MASS}"/><inertia ixx="{ixx!r}" iyy="{iyy!r}" izz="{izz!r}" '
+                f'ixy="0" ixz="0" iyz="0"/></inertial></link>'
+                f'<joint name="joint{i}" type="continuous"><parent link="link{parent}"/>'
+                f'<child link="link{i}"/><origin {place}/><axis xyz="0 0 1"/></joint>'
+            )
+        return Model.from_urdf("".join([*parts, "</robot>"]), gravity=(0.0, 0.0, 0.0))
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """Number of the cylinder that each entry of the model's v moves."""
+        return np.array([int(name.removeprefix("joint")) for name in self.model.joint_names])
+
+    def mass_matrix(self, q: np.ndarray, rotor: Rotor | None = None) -> np.ndarray:
+        """M of the kinetic energy ½ vᵀ M v, (..., n, n), for real or complex q, (..., n).
+
+        The sum of ``m J_cᵀ J_c + J_wᵀ R I Rᵀ J_w`` over the cylinders, with the Jacobians of their
+        centres and of their angular velocities, and over the rotors: each is balanced, sits on the
+        axis of its joint, rides on the cylinder before and turns ``gear_ratio`` times as fast.
+        """
+        M = np.zeros((*q.shape, self.n), dtype=q.dtype)
+        R: list[np.ndarray] = []
+        origin: list[np.ndarray] = []
+        axes: list[np.ndarray] = []
+        ground = np.zeros((*q.shape[:-1], 3, self.n), dtype=q.dtype)
+        for i, parent in enumerate(self.parents):
+            if parent < 0:
+                R_p, o_i, before = np.eye(3), ground[..., 0], ground
+            else:
+                R_p = R[parent] @ _turn(np.array(self.skew), 0)
+                o_i, before = origin[parent] + LENGTH * R[parent][..., 0], axes[parent]
+            R.append(R_p @ _turn(q[..., i], 2))
+            origin.append(o_i)
+            axes.append(before.copy())
+            axes[i][..., i] = R[i][..., 2]
+            centre = o_i + LENGTH / 2.0 * R[i][..., 0]
+            M += MASS * _square(_linear(axes[i], origin, centre))
+            M += _square(np.sqrt(INERTIA)[:, None] * R[i].swapaxes(-1, -2) @ axes[i])
+            if rotor is not None:
+                spinning = before.copy()
+                spinning[..., i] = rotor.gear_ratio * R[i][..., 2]
+                about_axis = R[i][..., None, :, 2] @ spinning
+                M += float(rotor.mass) * _square(_linear(before, origin, o_i))
+                M += float(rotor.inertia) * _square(about_axis)  # type: ignore[arg-type]
+        return M
+
+    def mass_matrix_rate(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """dM/dt along v, (..., n, n)."""
+        return self.mass_matrix(q + 1j * STEP * v).imag / STEP
+
+    def bias(self, q: np.ndarray, v: np.ndarray, rotor: Rotor | None = None) -> np.ndarray:
+        """What Lagrange's equations have beside M a for one state: M_dot v - dT/dq, (n,)."""
+        steps = 1j * STEP * np.vstack([v, np.eye(self.n)])
+        rates = self.mass_matrix(q + steps, rotor).imag / STEP
+        return rates[0] @ v - 0.5 * rates[1:] @ v @ v
+
+    def acceleration(
+        self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, rotor: Rotor | None = None
+    ) -> np.ndarray:
+        """What Lagrange's equations give for one state, (n,) [rad/s²]."""
+        return np.linalg.solve(self.mass_matrix(q, rotor), tau - self.bias(q, v, rotor))
+
+
+def _turn(angle: np.ndarray, axis: int) -> np.ndarray:
+    """Rotation by ``angle`` (...) about coordinate ``axis``, (..., 3, 3)."""
+    result = np.zeros((*angle.shape, 3, 3), dtype=angle.dtype)
+    j, k = (axis + 1) % 3, (axis + 2) % 3
+    result[..., axis, axis] = 1.0
+    result[..., j, j] = result[..., k, k] = np.cos(angle)
+    result[..., k, j] = np.sin(angle)
+    result[..., j, k] = -result[..., k, j]
+    return result
+
+
+def _linear(axes: np.ndarray, origins: list[np.ndarray], point: np.ndarray) -> np.ndarray:
+    """Jacobian of a point: e_a x (point - o_a) for each axis a that moves it."""
+    result = np.zeros_like(axes)
+    for a, origin in enumerate(origins):
+        result[..., a] = np.cross(axes[..., a], point - origin)
+    return result
+
+
+def _square(J: np.ndarray) -> np.ndarray:
+    return J.swapaxes(-1, -2) @ J
