@@ -68,7 +68,8 @@ class ManagedNode(LifecycleNode):
             self.create_subscription(String, "robot_description", self._on_description, LATCHED)
         self.diagnostics: list[Callable[[Status], None]] = [self._report_state]
         Diagnostics(self, self.diagnostics)
-        if self.parameters.autostart:
+        self._is_starting = bool(self.parameters.autostart)
+        if self._is_starting:
             self._starter = self.create_timer(0.05, self._start, clock=self.steady)
 
     @property
@@ -171,6 +172,8 @@ class ManagedNode(LifecycleNode):
 
     def _start(self) -> None:
         """One try at configuring and activating; goes on until the node was active once."""
+        if not self._is_starting:  # a timer that was destroyed may still fire once
+            return
         if not self._configured:
             if self.needs_model and not self._described and not self._has_description():
                 self._wait(f"a robot description; {self._where_from()}")
@@ -184,7 +187,7 @@ class ManagedNode(LifecycleNode):
             self.trigger_activate()
         if self._failure and self.exit_code is None:
             self.exit_code = 1
-        self._waiting = ""
+        self._waiting, self._is_starting = "", False
         self.destroy_timer(self._starter)
 
     def _has_description(self) -> bool:

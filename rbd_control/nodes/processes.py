@@ -20,27 +20,45 @@ PATIENCE = 5.0
 
 # Domains whose ports Linux gives to no one else: above the ephemeral ones (32768 to 60999).
 _DOMAINS = range(215, 232)
+_PARTICIPANTS = 8
 _TAIL = 15
+
+_reserved: list[socket.socket] = []
 
 
 def free_domain() -> int:
-    """A ROS domain that nobody on this machine uses just now.
+    """A ROS domain that nobody on this machine uses; reserved until this process ends.
 
     Raises:
         RbdControlError: when all of those tried are in use.
     """
     for domain in sample(_DOMAINS, len(_DOMAINS)):
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            try:
-                # The port where every DDS participant of the domain listens; without
-                # SO_REUSEADDR it can be had only while nobody does.
-                probe.bind(("", 7400 + 250 * domain))
-            except OSError:
-                continue
+        # The port by which ROS's own tests (domain_coordinator) reserve a domain.
+        reservation = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        if _binds(reservation, 32768 + domain) and not _is_used(domain):
+            _reserved.append(reservation)
             return domain
+        reservation.close()
     raise RbdControlError(
         f"ROS domains {_DOMAINS.start} to {_DOMAINS.stop - 1} are all in use on this machine"
     )
+
+
+def _is_used(domain: int) -> bool:
+    """Whether a DDS participant of the domain listens on one of the ports it would take."""
+    for participant in range(_PARTICIPANTS):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            if not _binds(probe, 7410 + 250 * domain + 2 * participant):
+                return True
+    return False
+
+
+def _binds(probe: socket.socket, port: int) -> bool:
+    try:
+        probe.bind(("", port))
+    except OSError:
+        return False
+    return True
 
 
 class NodeProcesses:

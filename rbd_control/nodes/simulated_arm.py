@@ -132,7 +132,7 @@ class SimulatedArmNode(ManagedNode):
         self._origin = self.get_clock().now().nanoseconds - round(self._arm.time * 1e9)
         self._command: np.ndarray | None = None
         self._in_contact: bool | None = None
-        self._waits = self._is_due = False
+        self._waits = self._is_due = self._is_answered = False
         self._published = self._ticked = time.monotonic()
         period = 1.0 / self.parameters.rate
         self._timer = self.create_timer(period, self._tick, clock=self.steady)
@@ -153,13 +153,14 @@ class SimulatedArmNode(ManagedNode):
             if now - self._published < self.parameters.lockstep_timeout:
                 self._is_due = True
                 return
+            # Run freely until a command shows that somebody is there again.
             self._unanswered += 1
-        self._advance(answered=not self._waits)
+            self._is_answered = False
+        self._advance()
 
-    def _advance(self, *, answered: bool) -> None:
+    def _advance(self) -> None:
         self._arm.step(self._command)
-        # Once unanswered, the arm runs freely until a command shows that somebody is there.
-        self._waits = self.parameters.lockstep and answered and not self._arm.braked
+        self._waits = self.parameters.lockstep and self._is_answered
         self._is_due, self._command = False, None
         self._published = time.monotonic()
         self._publish()
@@ -194,9 +195,9 @@ class SimulatedArmNode(ManagedNode):
             return
         self._command = np.empty_like(torque)
         self._command[self.robot.order] = torque
-        self._waits = False
+        self._is_answered, self._waits = True, False
         if self._is_due:
-            self._advance(answered=True)
+            self._advance()
 
     def _on_push(self, message: WrenchStamped) -> None:
         if not self.is_active:

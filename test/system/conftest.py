@@ -1,0 +1,50 @@
+"""One ROS domain, one probe and one set of processes for each module of system tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 is not installed")
+
+from rbd_control.nodes.processes import free_domain
+
+from .bringup import BringUp
+from .probe import Probe
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _alone() -> Iterator[None]:
+    """Keep to this machine, and let wrong types in messages be errors."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+        patch.setenv("ROS_PYTHON_CHECK_FIELDS", "1")
+        yield
+
+
+@pytest.fixture(scope="module")
+def bring_up(_alone: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BringUp]:
+    """Starts executables in a domain of this module's own."""
+    bring_up = BringUp(free_domain(), tmp_path_factory.mktemp("nodes"))
+    try:
+        yield bring_up
+    finally:
+        bring_up.stop()
+
+
+@pytest.fixture(scope="module")
+def probe(bring_up: BringUp) -> Iterator[Probe]:
+    """The other end of the topics."""
+    probe = Probe(bring_up.domain)
+    try:
+        yield probe
+    finally:
+        probe.close()
+
+
+@pytest.fixture(autouse=True)
+def _show_output(request: pytest.FixtureRequest, bring_up: BringUp) -> Iterator[None]:
+    """What the nodes wrote stands beside a failure."""
+    yield
+    print(bring_up.output())

@@ -1,0 +1,212 @@
+"""What a running contact detector must do; the numbers in brackets are those of the fault list.
+
+It has the arm that ships with the package, and hears a :class:`~.probe.Source` that stands still.
+"""
+
+from __future__ import annotations
+
+from math import nan
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from geometry_msgs.msg import WrenchStamped
+from rcl_interfaces.srv import SetParametersAtomically
+from rclpy.parameter import Parameter
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool
+from std_srvs.srv import Trigger
+
+from rbd_control.dynamics import Model, frame_jacobian, gravity_torque
+from rbd_control.simulation import arm7_urdf
+
+from .probe import LATCHED, Heard, Probe, Source, efforts
+
+NODE = "contact_detector"
+PARAMETERS = {"urdf": "arm7", "contact_threshold": 2.0, "maximum_gap": 1.0}
+MODEL = Model.from_urdf(arm7_urdf())
+POSTURE = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
+FORCE = np.array([0.0, 25.0, 5.0])
+PUSH = frame_jacobian(MODEL, POSTURE, "link_7")[3:].T @ FORCE
+"""What 25 N on the last link are in the joints [N·m]."""
+
+
+def resting() -> Source:
+    """The arm standing still, torques measured exactly."""
+    return Source(MODEL.joint_names, POSTURE, np.zeros(MODEL.nv), gravity_torque(MODEL, POSTURE))
+
+
+def touched(source: Source) -> None:
+    """Let somebody push; the arm stands still all the same."""
+    source.effort = gravity_torque(MODEL, POSTURE) - PUSH
+
+
+def released(source: Source) -> None:
+    source.effort = gravity_torque(MODEL, POSTURE)
+
+
+def flag_and_torque(probe: Probe, source: Source) -> None:
+    """A push raises the flag, is told of with its link and force, and its end lowers the flag."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
+    events = probe.listen(DiagnosticArray, f"{NODE}/events")
+    wrenches = probe.listen(WrenchStamped, f"{NODE}/external_wrench")
+    _wait_for_flag(probe, contact, False)
+    touched(source)
+    _wait_for_flag(probe, contact, True)
+    # A first-order residual at 50/s is within 0.1 % of its final value after 0.14 s.
+    probe.wait(
+        lambda: np.allclose(efforts(torques), PUSH, atol=0.05),
+        f"the residual does not become {PUSH}",
+    )
+    assert tuple(torques[-1].name) == MODEL.joint_names
+    onset = probe.wait(lambda: events and events[-1].status[0], "no onset was told of")
+    assert onset.level == DiagnosticStatus.WARN
+    assert onset.hardware_id == "link_7"
+    probe.wait(lambda: wrenches and np.allclose(_force(wrenches[-1]), FORCE, atol=1.0), "no force")
+    assert wrenches[-1].header.frame_id == "link_7"
+    released(source)
+    _wait_for_flag(probe, contact, False)
+    probe.wait(lambda: events[-1].status[0].level == DiagnosticStatus.OK, "no release")
+    # Told again and again while it holds.
+    count = len(contact)
+    probe.wait(lambda: len(contact) > count + 10, "the flag is not repeated")
+
+
+def no_verdict_without_effort_or_velocity(probe: Probe, source: Source) -> None:
+    """[2, 3] What is missing is never taken as zero: no verdict, which is silence."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    zeros, nans = np.zeros(MODEL.nv), np.full(MODEL.nv, nan)
+    gravity = gravity_torque(MODEL, POSTURE)
+    for velocity, effort, missing in (
+        (zeros, (), "effort"),
+        (zeros, nans, "effort"),
+        (nans, gravity, "velocity"),
+        ((), gravity, "velocity"),
+    ):
+        _wait_for_flag(probe, contact, False)
+        source.velocity, source.effort = velocity, effort
+        probe.wait_for_report(
+            NODE, lambda r, what=missing: f"no {what}" in r.message, f"a verdict without {missing}"
+        )
+        count = len(contact)
+        probe.report(NODE)
+        assert len(contact) == count, f"a verdict without {missing}"
+        source.velocity, source.effort = zeros, gravity
+
+
+def unusable_messages_are_dropped(probe: Probe, source: Source) -> None:
+    """[4, 5, 8, 9, 10, 11, 15] Dropped and counted, and the good ones go on being judged."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    _wait_for_flag(probe, contact, False)
+    now = probe.node.get_clock().now()
+    good = source.message(now.to_msg())
+    names, position = list(good.name), list(good.position)
+    unusable = {
+        "empty": {"name": []},
+        "lengths": {"position": position[:-1]},
+        "duplicate name": {"name": [names[0], *names[:-1]]},
+        "missing joint": {"name": [*names[:-1], "elbow"]},
+        "not finite": {"position": [nan, *position[1:]]},
+    }
+    for changes in unusable.values():
+        message = source.message(probe.node.get_clock().now().to_msg())
+        for field, value in changes.items():
+            setattr(message, field, value)
+        probe.send("joint_states", message)
+    old, negative = source.message(now.to_msg()), source.message(now.to_msg())
+    old.header.stamp.sec -= 10
+    negative.header.stamp.sec = -5
+    probe.send("joint_states", old)
+    probe.send("joint_states", negative)
+    counts = (*unusable, "old stamp", "negative stamp")
+    probe.wait_for_report(
+        NODE,
+        lambda r: all(int(r.values.get(key, 0)) >= 1 for key in counts),
+        f"not all counted: {counts}",
+    )
+    touched(source)
+    _wait_for_flag(probe, contact, True)
+    released(source)
+
+
+def joints_by_name(probe: Probe, source: Source) -> None:
+    """[6, 7] Another order and joints of a gripper change nothing."""
+    torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
+    touched(source)
+    for field in ("names", "position", "velocity", "effort"):
+        extra = "finger" if field == "names" else 0.01
+        setattr(source, field, [extra, *reversed(list(getattr(source, field)))])
+    count = len(torques)
+    probe.wait(
+        lambda: len(torques) > count + 50 and np.allclose(efforts(torques), PUSH, atol=0.05),
+        "joints are not taken by name",
+    )
+
+
+def parameters_change_as_a_whole(probe: Probe, source: Source) -> None:
+    """[38] A bad change is refused with its reason, nothing of it stays, and the node lives on."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    for name, value, reason in (
+        ("observer_gain", -1.0, "observer_gain"),
+        ("observer_gain", nan, "finite"),
+        ("contact_threshold", [1.0, 2.0], "7 joints"),
+        ("friction_model", "magic", "choices"),
+        ("urdf", "/another.urdf", "unconfigured"),
+        ("contact_threshold", "high", "number"),
+    ):
+        answer = _set(probe, onset_debounce=0.5, **{name: value})
+        assert not answer.successful
+        assert reason in answer.reason
+    # One of the refused changes would have made contact take half a second.
+    touched(source)
+    _wait_for_flag(probe, contact, True)
+    released(source)
+    _wait_for_flag(probe, contact, False)
+    answer = _set(probe, contact_threshold=1000, collision_threshold=2000)
+    assert answer.successful, answer.reason
+    touched(source)
+    torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
+    probe.wait(lambda: np.allclose(efforts(torques), PUSH, atol=0.05), "no residual")
+    assert not contact[-1].data
+    assert _set(probe, contact_threshold=2.0).successful
+    _wait_for_flag(probe, contact, True)
+    released(source)
+
+
+def tare_and_reset(probe: Probe, source: Source) -> None:
+    """A tare takes the present residual off; a reset lets the observer start again."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
+    _wait_for_flag(probe, contact, False)
+    bias = np.full(MODEL.nv, 0.7)
+    source.effort = gravity_torque(MODEL, POSTURE) - bias
+    probe.wait(lambda: np.allclose(efforts(torques), bias, atol=0.05), "no bias to see")
+
+    def tared() -> bool:
+        # The tare is a mean over the last moment: once may be too early for all of it.
+        assert probe.call(Trigger, f"{NODE}/tare").success
+        _wait_for_flag(probe, contact, False)
+        return bool(np.allclose(efforts(torques), 0.0, atol=0.05))
+
+    probe.wait(tared, "the tare takes nothing off")
+    released(source)
+    assert probe.call(Trigger, f"{NODE}/reset").success
+
+
+def _set(probe: Probe, **changes: object) -> object:
+    request = SetParametersAtomically.Request()
+    request.parameters = [
+        Parameter(name, value=value).to_parameter_msg() for name, value in changes.items()
+    ]
+    service = f"{NODE}/set_parameters_atomically"
+    return probe.call(SetParametersAtomically, service, request).result
+
+
+def _wait_for_flag(probe: Probe, contact: Heard, flag: bool) -> None:
+    count = len(contact)
+    probe.wait(lambda: len(contact) > count and contact[-1].data == flag, f"contact is not {flag}")
+
+
+def _force(message: WrenchStamped) -> list[float]:
+    force = message.wrench.force
+    return [force.x, force.y, force.z]

@@ -1,0 +1,171 @@
+"""The other end of the nodes' topics: sends, listens, and waits for what must come."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.context import Context
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.signals import SignalHandlerOptions
+from sensor_msgs.msg import JointState
+
+from .bringup import PATIENCE
+
+T = TypeVar("T")
+
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+
+
+class Heard(list[Any]):
+    """The messages of one topic in the order they came, and when the last did."""
+
+    last = 0.0
+
+    def add(self, message: Any) -> None:
+        self.last = time.monotonic()
+        self.append(message)
+
+
+@dataclass
+class Report:
+    """What a node last told /diagnostics."""
+
+    level: int
+    message: str
+    values: dict[str, str]
+
+
+@dataclass
+class Source:
+    """Joint states that a test sends over and over; its fields may change at any time."""
+
+    names: Sequence[str]
+    position: Sequence[float]
+    velocity: Sequence[float] = ()
+    effort: Sequence[float] = ()
+    on: bool = True
+    publishers: list[Any] = field(default_factory=list)
+
+    def message(self, stamp: Any) -> JointState:
+        message = JointState()
+        message.header.stamp = stamp
+        message.name = list(self.names)
+        message.position = [float(x) for x in self.position]
+        message.velocity = [float(x) for x in self.velocity]
+        message.effort = [float(x) for x in self.effort]
+        return message
+
+
+class Probe:
+    """A node of its own context that spins in a thread of its own."""
+
+    def __init__(self, domain: int) -> None:
+        self._context = Context()
+        rclpy.init(
+            args=[],
+            context=self._context,
+            domain_id=domain,
+            signal_handler_options=SignalHandlerOptions.NO,
+        )
+        self.node = Node("probe", context=self._context)
+        self.reports: dict[str, Report] = {}
+        self.node.create_subscription(DiagnosticArray, "/diagnostics", self._on_report, 10)
+        self._heard: dict[str, Heard] = {}
+        self._senders: dict[str, Any] = {}
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self.node)
+        self._thread = threading.Thread(target=self._spin, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        rclpy.shutdown(context=self._context)
+        self._thread.join(10.0)
+        self.node.destroy_node()
+
+    def listen(self, kind: type, topic: str, qos: QoSProfile | int = 1000) -> Heard:
+        """Everything that comes on ``topic`` from now on."""
+        if topic not in self._heard:
+            heard = self._heard[topic] = Heard()
+            self.node.create_subscription(kind, topic, heard.add, qos)
+        return self._heard[topic]
+
+    def send(self, topic: str, message: Any) -> None:
+        """Publish, once somebody listens."""
+        if topic not in self._senders:
+            self._senders[topic] = self.node.create_publisher(type(message), topic, 50)
+        sender = self._senders[topic]
+        self.wait(sender.get_subscription_count, f"nobody listens to {topic}")
+        sender.publish(message)
+
+    def call(self, kind: Any, service: str, request: Any = None) -> Any:
+        """The answer of a service."""
+        client = self.node.create_client(kind, service)
+        self.wait(client.service_is_ready, f"no service {service}")
+        future = client.call_async(request or kind.Request())
+        self.wait(future.done, f"{service} does not answer")
+        self.node.destroy_client(client)
+        return future.result()
+
+    def stream(self, source: Source, topic: str = "joint_states", rate: float = 200.0) -> Source:
+        """Publish the joint states of ``source`` at ``rate``, while it is on."""
+        publisher = self.node.create_publisher(JointState, topic, 50)
+        source.publishers.append(publisher)
+        clock = self.node.get_clock()
+
+        def tick() -> None:
+            if source.on:
+                publisher.publish(source.message(clock.now().to_msg()))
+
+        self.node.create_timer(1.0 / rate, tick)
+        return source
+
+    def wait(self, condition: Callable[[], T], otherwise: str, timeout: float = PATIENCE) -> T:
+        """The first true value of ``condition``; fails with ``otherwise`` at the deadline."""
+        deadline = time.monotonic() + timeout
+        while True:
+            value = condition()
+            if value:
+                return value
+            assert time.monotonic() < deadline, f"{otherwise}; reports: {self.reports}"
+            time.sleep(0.005)
+
+    def report(self, node: str) -> Report:
+        """What a node tells next, so that it is no older than this call."""
+        self.reports.pop(node, None)
+        self.wait(lambda: node in self.reports, f"no diagnostics of {node}")
+        return self.reports[node]
+
+    def wait_for_report(
+        self, node: str, condition: Callable[[Report], bool], otherwise: str
+    ) -> Report:
+        """The first report of a node that meets ``condition``."""
+        self.wait(
+            lambda: node in self.reports and condition(self.reports[node]),
+            f"{node}: {otherwise}",
+        )
+        return self.reports[node]
+
+    def _on_report(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            values = {item.key: item.value for item in status.values}
+            level = int.from_bytes(status.level, "little")
+            self.reports[status.name] = Report(level, status.message, values)
+
+    def _spin(self) -> None:
+        with suppress(ExternalShutdownException):
+            self._executor.spin()
+
+
+def efforts(heard: Heard) -> np.ndarray:
+    """The newest message's effort."""
+    return np.array(heard[-1].effort)

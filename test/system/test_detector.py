@@ -1,0 +1,40 @@
+"""The contact detector as a process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from . import detector_scenarios as scenarios
+from .bringup import BringUp
+from .probe import Probe, Source
+
+
+@pytest.fixture(scope="module")
+def streamed(bring_up: BringUp, probe: Probe) -> Source:
+    bring_up.start(scenarios.NODE, scenarios.PARAMETERS)
+    return probe.stream(scenarios.resting())
+
+
+@pytest.fixture
+def source(streamed: Source) -> Source:
+    """The joint states that the detector hears, at rest."""
+    vars(streamed).update(vars(scenarios.resting()), publishers=streamed.publishers)
+    return streamed
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        scenarios.flag_and_torque,
+        scenarios.no_verdict_without_effort_or_velocity,
+        scenarios.unusable_messages_are_dropped,
+        scenarios.joints_by_name,
+        scenarios.parameters_change_as_a_whole,
+        scenarios.tare_and_reset,
+    ],
+    ids=lambda scenario: scenario.__name__,
+)
+def test_detector(scenario: Callable[[Probe, Source], None], probe: Probe, source: Source) -> None:
+    scenario(probe, source)

@@ -1,0 +1,170 @@
+"""How the nodes start, and what they say when they cannot; the player and the arm alone."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool, Float64MultiArray, String
+
+from rbd_control.simulation import arm7_urdf
+
+from .bringup import BringUp, command
+from .probe import LATCHED, Probe
+
+UNPHYSICAL = arm7_urdf().replace('<mass value="4"/>', '<mass value="-4"/>', 1)
+
+# Faults 28, 31, 32, 37 and their kin: what is wrong, and what the one line must name.
+BAD_STARTS = {
+    "no such file": ("contact_detector", {"urdf": "/no/such.urdf"}, "/no/such.urdf"),
+    "xacro": (
+        "passivity_controller",
+        {
+            "robot_description": '<robot xmlns:xacro="http://www.ros.org/wiki/xacro"><xacro:arm/></robot>'
+        },
+        "xacro",
+    ),
+    "not XML": ("contact_detector", {"robot_description": "robot: arm"}, "neither URDF text"),
+    "mass": ("simulated_arm", {"robot_description": UNPHYSICAL}, "link_1"),
+    "range": ("contact_detector", {"urdf": "arm7", "observer_gain": -1.0}, "observer_gain"),
+    "NaN": ("passivity_controller", {"urdf": "arm7", "timeout": float("nan")}, "timeout"),
+    "length": ("contact_detector", {"urdf": "arm7", "contact_threshold": [1.0, 2.0]}, "7"),
+    "type": ("passivity_controller", {"urdf": "arm7", "bandwidth": "fast"}, "bandwidth"),
+    "joint": ("simulated_arm", {"urdf": "arm7", "joints": ["elbow"]}, "elbow"),
+    "obstacle": ("simulated_arm", {"urdf": "arm7", "spheres": [0.0, 1.0]}, "spheres"),
+    "no recording": ("joint_state_player", {"recording": "/no/such.mcap"}, "/no/such.mcap"),
+}
+
+
+def test_a_bad_start_ends_with_a_line_that_names_it(bring_up: BringUp) -> None:
+    # A few at a time: each is a Python that imports numba.
+    cases = list(BAD_STARTS.items())
+    for k in range(0, len(cases), 3):
+        started = [
+            (what, bring_up.start(node, parameters), named)
+            for what, (node, parameters, named) in cases[k : k + 3]
+        ]
+        for what, process, named in started:
+            assert process.wait() != 0, what
+            assert named in process.output, what
+            assert "Traceback" not in process.output, what
+
+
+def test_no_place_for_logs(bring_up: BringUp, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    ended = subprocess.run(
+        command("joint_state_player"),
+        env={**bring_up.environment, "ROS_LOG_DIR": str(file)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ended.returncode == 1
+    assert "set ROS_LOG_DIR" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_description_may_come_from_its_topic(bring_up: BringUp, probe: Probe) -> None:
+    """The detector waits for it; another one while it works is ignored [36]."""
+    detector = bring_up.start("contact_detector", {"autostart": True})
+    probe.wait_for_report(
+        "contact_detector", lambda r: "robot_description" in r.message, "does not ask for it"
+    )
+    publisher = probe.node.create_publisher(String, "robot_description", LATCHED)
+    publisher.publish(String(data=arm7_urdf()))
+    probe.wait_for_report(
+        "contact_detector", lambda r: r.values["state"] == "active", "does not start"
+    )
+    publisher.publish(String(data="<robot/>"))
+    probe.wait(lambda: "is ignored" in detector.output, "another description is not remarked on")
+    state = probe.call(GetState, "contact_detector/get_state")
+    assert state.current_state.label == "active"
+    # By hand through the life cycle: nothing is published any more, and it starts again.
+    for transition in (
+        Transition.TRANSITION_DEACTIVATE,
+        Transition.TRANSITION_CLEANUP,
+        Transition.TRANSITION_CONFIGURE,
+    ):
+        request = ChangeState.Request(transition=Transition(id=transition))
+        success = probe.call(ChangeState, "contact_detector/change_state", request).success
+        # The last description is none of a robot.
+        assert success == (transition != Transition.TRANSITION_CONFIGURE)
+    publisher.publish(String(data=arm7_urdf()))
+
+    def configured() -> bool:
+        request = ChangeState.Request(transition=Transition(id=Transition.TRANSITION_CONFIGURE))
+        return bool(probe.call(ChangeState, "contact_detector/change_state", request).success)
+
+    probe.wait(configured, "cannot be configured again")
+    probe.node.destroy_publisher(publisher)
+    detector.signal(signal.SIGINT)
+    assert detector.wait() == 0
+
+
+def test_the_arm_alone(bring_up: BringUp, probe: Probe) -> None:
+    """It stands braked, in the order and pace it is told to, until commands come."""
+    joints = [f"joint_{i}" for i in (7, 6, 5, 4, 3, 2, 1)]
+    position = [0.7, 0.6, 0.5, -0.4, 0.3, 0.2, 0.1]
+    arm = bring_up.start(
+        "simulated_arm",
+        {"urdf": "arm7", "joints": joints, "initial_position": position, "rate": 200.0},
+    )
+    states = probe.listen(JointState, "joint_states")
+    description = probe.listen(String, "robot_description", LATCHED)
+    truth = probe.listen(Bool, "simulated_arm/true_contact", LATCHED)
+    probe.wait(lambda: len(states) > 20, "no joint states")
+    expected = dict(zip(joints, position, strict=True))
+    measured = dict(zip(states[-1].name, states[-1].position, strict=True))
+    # Brakes hold as friction does: the arm creeps, by far less than a milliradian in a minute.
+    assert measured == pytest.approx(expected, abs=1e-2)
+    assert not len(states[-1].effort)  # motors off: their torque says nothing of the joints
+    steps = np.diff([s.header.stamp.sec + 1e-9 * s.header.stamp.nanosec for s in states])
+    assert np.allclose(steps, 0.005, atol=1e-6)
+    probe.wait(lambda: description and description[-1].data == arm7_urdf(), "no description")
+    probe.wait(lambda: truth and not truth[-1].data, "contact from nothing")
+    topic = "effort_controller/commands"
+    probe.send(topic, Float64MultiArray(data=[0.0] * 6))
+    probe.send(topic, Float64MultiArray(data=[float("nan")] * 7))
+    probe.wait_for_report(
+        "simulated_arm", lambda r: r.values["bad commands"] == "2", "bad commands are not counted"
+    )
+    # Torque on the first of `joints`, which is the last of the arm.
+    probe.wait(
+        lambda: (
+            probe.send(topic, Float64MultiArray(data=[2.0, *[0.0] * 6]))
+            or states[-1].position[6] > 0.75
+        ),
+        "the torque does not turn its joint",
+    )
+    arm.signal(signal.SIGTERM)
+    assert arm.wait() == 0
+
+
+def test_the_player_plays_all_and_ends(bring_up: BringUp, probe: Probe, tmp_path: Path) -> None:
+    times = 100.0 + 0.02 * np.arange(60)
+    rows = [f"{t:.3f},{0.01 * k},{0.5},{-0.1 * k}" for k, t in enumerate(times)]
+    file = tmp_path / "motion.csv"
+    header = "time,position/elbow,velocity/elbow,effort/elbow"
+    file.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    states = probe.listen(JointState, "played")
+    player = bring_up.start(
+        "joint_state_player", {"recording": str(file)}, ["-r", "joint_states:=played"]
+    )
+    assert player.wait() == 0, player.output
+    probe.wait(lambda: states, "nothing was played")
+    # Discovery may cost the first messages; all from one of them on must be there.
+    first = round(states[0].position[0] / 0.01)
+    assert [round(s.position[0] / 0.01) for s in states] == list(range(first, 60))
+    assert list(states[0].name) == ["elbow"]
+    assert states[-1].effort[0] == pytest.approx(-5.9)
+    stamps = [s.header.stamp.sec + 1e-9 * s.header.stamp.nanosec for s in states]
+    assert np.allclose(np.diff(stamps), 0.02, atol=1e-6)
+    assert abs(stamps[-1] - probe.node.get_clock().now().nanoseconds * 1e-9) < 60.0
