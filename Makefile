@@ -4,8 +4,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 # The first of these that is new enough makes .venv; name another with `make PYTHON=...`.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11 python3.10
-# Where test runs keep to themselves: this machine, in a ROS domain picked for the run.
-ISOLATED = ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST ROS_DOMAIN_ID=$$(($$$$ % 100 + 1))
 
 # A sourced ROS 2, or another environment with ROS wheels that runs this make, would put its own
 # Python packages and libraries before those of .venv.
@@ -27,7 +25,7 @@ tables: $(VENV)/ros ## published figures of the sources beside ours
 
 test: lint ## linters, type checker and all tests
 	@logs=$$(mktemp -d) && trap 'rm -rf "$$logs"' EXIT && \
-	$(ISOLATED) ROS_LOG_DIR="$$logs" ROS_PYTHON_CHECK_FIELDS=1 $(BIN)/python -m pytest -q
+	ROS_LOG_DIR="$$logs" ROS_PYTHON_CHECK_FIELDS=1 $(BIN)/python -m pytest -q
 
 lint: $(VENV)/test ## linters and type checker only
 	$(BIN)/ruff check .

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import rbd_control
 
@@ -165,3 +166,21 @@ def test_every_library_has_a_rosdep_key(
     keys = {"pyyaml": "python3-yaml", "rosbags": "python3-rosbags-pip"}
     needed = {keys.get(name, f"python3-{name}") for name in setup_arguments["install_requires"]}
     assert needed <= {item.text for item in manifest.findall("exec_depend")}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "config").glob("*.yaml")), ids=lambda p: p.stem)
+def test_configuration_is_what_the_nodes_take(path: Path) -> None:
+    pytest.importorskip("rclpy", reason="ROS 2 is not installed")
+    from rbd_control.nodes.contact_detector import ContactDetectorNode
+    from rbd_control.nodes.joint_state_player import JointStatePlayer
+    from rbd_control.nodes.passivity_controller import PassivityControllerNode
+    from rbd_control.nodes.simulated_arm import SimulatedArmNode
+
+    kinds = {
+        "contact_detector": ContactDetectorNode.parameters_type,
+        "joint_state_player": JointStatePlayer.parameters_type,
+        "passivity_controller": PassivityControllerNode.parameters_type,
+        "simulated_arm": SimulatedArmNode.parameters_type,
+    }
+    for node in yaml.safe_load(path.read_text(encoding="utf-8")):
+        kinds[node].from_yaml(path, node)

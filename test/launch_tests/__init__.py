@@ -1,0 +1,1 @@
+"""Launch tests: the scenarios of the system tests, with nodes that launch files bring up."""

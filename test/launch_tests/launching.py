@@ -1,0 +1,41 @@
+"""A launch file of the package under test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from launch import LaunchDescription
+from launch.actions import (
+    IncludeLaunchDescription,
+    SetEnvironmentVariable,
+    SetLaunchConfiguration,
+)
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch_testing.actions import ReadyToTest
+
+from rbd_control.nodes.processes import free_domain
+from rbd_control.share import share_directory
+
+
+def launched(file: str, **arguments: str) -> tuple[LaunchDescription, dict[str, Any]]:
+    """What a test description returns: the file in a ROS domain of its own, and that ``domain``."""
+    domain = free_domain()
+    environment = {
+        "ROS_DOMAIN_ID": str(domain),
+        "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+        "ROS_PYTHON_CHECK_FIELDS": "1",
+    }
+    source = PythonLaunchDescriptionSource(str(share_directory() / "launch" / file))
+    return (
+        LaunchDescription(
+            [
+                *(SetEnvironmentVariable(name, value) for name, value in environment.items()),
+                # Python with numba in it takes a second of processor time to end, and longer on a
+                # busy machine than the five seconds it would be given.
+                SetLaunchConfiguration("sigterm_timeout", "30"),
+                IncludeLaunchDescription(source, launch_arguments=arguments.items()),
+                ReadyToTest(),
+            ]
+        ),
+        {"domain": domain},
+    )

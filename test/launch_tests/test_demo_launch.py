@@ -1,0 +1,38 @@
+"""``demo.launch.py`` brings up an arm, a controller and a detector that work together."""
+
+from __future__ import annotations
+
+import unittest
+from typing import Any
+
+import pytest
+
+pytest.importorskip("launch_testing", reason="launch_testing is not installed; it comes with ROS 2")
+
+import launch_testing
+from system import scenarios
+from system.probe import Probe
+
+from .launching import launched
+
+
+@pytest.mark.launch_test
+def generate_test_description() -> Any:
+    return launched("demo.launch.py")
+
+
+class TestDemo(unittest.TestCase):
+    def test_together(self, domain: int) -> None:
+        probe = Probe(domain)
+        self.addCleanup(probe.close)
+        scenarios.come_up(probe)
+        scenarios.truth_is_told(probe)
+        scenarios.move(probe)
+        scenarios.push(probe)
+        scenarios.hold_float_and_resume(probe)
+
+
+@launch_testing.post_shutdown_test()
+class TestEnd(unittest.TestCase):
+    def test_all_end_well(self, proc_info: Any) -> None:
+        launch_testing.asserts.assertExitCodes(proc_info)
