@@ -18,7 +18,7 @@ help: ## show this text
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
 demo: $(VENV)/ros ## arm, controller and detector over ROS 2; results in report/
-	$(BIN)/rbd-control demo --report report --json report/demo.json
+	$(BIN)/rbd-control demo --report report
 
 tables: $(VENV)/ros ## published figures of the sources beside ours
 	$(BIN)/python -m bench.tables
