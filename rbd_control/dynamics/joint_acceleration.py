@@ -11,6 +11,7 @@ from rbd_control.dynamics.arguments import state
 from rbd_control.dynamics.coriolis import mass_matrix
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.newton_euler import inverse_dynamics
+from rbd_control.errors import InputError
 
 
 def forward_dynamics_by_mass_matrix(
@@ -37,7 +38,8 @@ def forward_dynamics_by_mass_matrix(
         (..., nv) [rad/s² or m/s²].
 
     Raises:
-        InputError: for an unknown link or arguments of the wrong shape or not finite.
+        InputError: for an unknown link, arguments of the wrong shape or not finite, or where the
+            mass matrix is singular.
 
     Source: LP section 9.5, algorithm GetJointAccel, eq. 9.89. O(nv³).
     """
@@ -48,4 +50,22 @@ def forward_dynamics_by_mass_matrix(
     still = np.zeros(model.nv)
     b = inverse_dynamics(model, positions, velocities, still, wrenches)
     M = mass_matrix(model, positions)
-    return np.linalg.solve(M, (torques - b)[..., None])[..., 0]
+    R = cholesky_factor(M)
+    return np.linalg.solve(R.swapaxes(-1, -2), np.linalg.solve(R, (torques - b)[..., None]))[..., 0]
+
+
+def cholesky_factor(M: np.ndarray) -> np.ndarray:
+    """The lower triangular R with ``M = R Rᵀ`` of mass matrices, (..., nv, nv).
+
+    Raises:
+        InputError: where a joint has no inertia left once the joints before it move along.
+    """
+    try:
+        R = np.linalg.cholesky(M)
+    except np.linalg.LinAlgError:
+        R = np.zeros_like(M)
+    # What is left for a joint, and what it is left of; 1e-13 of that is roundoff.
+    left, own = (np.diagonal(X, axis1=-2, axis2=-1) for X in (R, M))
+    if np.any(left * left <= 1e-13 * own):
+        raise InputError("the mass matrix is singular at this configuration: massless bodies")
+    return R

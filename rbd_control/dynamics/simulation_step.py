@@ -92,7 +92,7 @@ def simulation_step(
 
     def slope(y: np.ndarray) -> np.ndarray:
         q, v = y[..., : model.nq], y[..., model.nq :]
-        left = tau if friction is None else tau - friction(v)
+        left = tau if friction is None else tau - _lost(friction, v)
         a = forward_dynamics(model, q, v, left, wrenches)
         return np.concatenate([configuration_rate(model, q, v), a], axis=-1)
 
@@ -111,6 +111,13 @@ def simulation_step(
     if model.floating_base:
         y[..., 3:7] /= np.linalg.norm(y[..., 3:7], axis=-1, keepdims=True)
     return y[..., : model.nq].copy(), y[..., model.nq :].copy()
+
+
+def _lost(friction: Callable[[np.ndarray], np.ndarray], v: np.ndarray) -> np.ndarray:
+    lost = np.asarray(friction(v))
+    if lost.shape != v.shape:
+        raise InputError(f"friction gave shape {lost.shape} for velocities of shape {v.shape}")
+    return lost
 
 
 def _rate(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:

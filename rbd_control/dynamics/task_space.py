@@ -31,6 +31,7 @@ import numpy as np
 
 from rbd_control.dynamics.arguments import checked_array, configuration, state
 from rbd_control.dynamics.coriolis import dynamics_terms, mass_matrix
+from rbd_control.dynamics.joint_acceleration import cholesky_factor
 from rbd_control.dynamics.kinematics import frame_jacobian, frame_jacobian_rate
 from rbd_control.dynamics.model import Model
 from rbd_control.errors import InputError
@@ -117,8 +118,9 @@ def task_space_terms(
             1 / damping² [1/sqrt(kg), or 1/sqrt(kg·m²) for rotations].
 
     Raises:
-        InputError: where the exact inverse does not exist, giving the smallest singular value; for
-            an unknown link, rows that are none, or arguments of the wrong shape or not finite.
+        InputError: where the exact inverse does not exist, giving the smallest singular value;
+            where the mass matrix is singular; for an unknown link, rows that are none, or
+            arguments of the wrong shape or not finite.
 
     Source: LP eqs. 9.97 to 9.99; Khatib (1987). O(nv³).
     """
@@ -139,32 +141,36 @@ def _inertia_and_inverse(
     M: np.ndarray, J: np.ndarray, task: list[int], damping: float, link: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Lambda (batch, k, k) and J_bar (batch, nv, k), by the singular values of J R⁻ᵀ."""
-    R = np.linalg.cholesky(M)
-    XT = np.linalg.solve(R, np.take(J, task, axis=1).swapaxes(1, 2))
+    R = cholesky_factor(M)
+    J = np.take(J, task, axis=1)
+    XT = np.linalg.solve(R, J.swapaxes(1, 2))
     k, nv = len(task), M.shape[-1]
     # Fewer joints than rows: singular values that are zero belong to the list, too.
     padded = np.zeros((len(M), max(k, nv), k))
     padded[:, :nv] = XT
     _, sigma, UT = np.linalg.svd(padded, full_matrices=False)
     if damping == 0.0:
-        _refuse_singular(sigma, nv, task, link)
+        _refuse_singular(sigma, J, task, link)
     root = UT / np.sqrt(sigma * sigma + damping * damping)[:, :, None]
     Lambda = root.swapaxes(1, 2) @ root
     return Lambda, np.linalg.solve(R.swapaxes(1, 2), XT @ Lambda)
 
 
-def _refuse_singular(sigma: np.ndarray, nv: int, task: list[int], link: str) -> None:
+def _refuse_singular(sigma: np.ndarray, J: np.ndarray, task: list[int], link: str) -> None:
     for i in np.flatnonzero(sigma[:, -1] <= SINGULAR * sigma[:, 0]):
         largest, smallest = sigma[i, 0], sigma[i, -1]
         which = f" in state {i} of {len(sigma)}" if len(sigma) > 1 else ""
-        cause = f"{nv} joints cannot move {len(task)} rows. " if nv < len(task) else ""
-        remedy = f"damping={0.01 * largest:.1g}, say, or fewer rows than {task}"
-        if largest == 0.0:
-            cause, remedy = "It does not move at all in these rows. ", "another link or other rows"
+        moving = int(np.count_nonzero(J[i].any(axis=0)))
+        if moving == 0:
+            advice = "It does not move at all in these rows; give another link or other rows"
+        else:
+            advice = f"Give damping={0.01 * largest:.1g}, say, or fewer rows than {task}"
+            if moving < len(task):
+                advice = f"Only {moving} degrees of freedom move it, in {len(task)} rows. {advice}"
         raise InputError(
             f"the task-space inertia of link {link!r} is infinite{which}: the smallest singular "
             f"value of its Jacobian, weighted by the mass matrix, is {smallest:.3g}, the largest "
-            f"{largest:.3g}. {cause}Give {remedy}"
+            f"{largest:.3g}. {advice}"
         )
 
 

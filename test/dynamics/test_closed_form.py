@@ -226,7 +226,7 @@ def test_apparent_inertia(ratio: float) -> None:
 
 
 def test_apparent_inertia_of_all_joints_is_the_approximation() -> None:
-    """On moving links G² I_rotor is what ``reflected`` rotors add, and not all that true ones do."""
+    """On moving links G² I_rotor is what ``reflected`` rotors add; true ones add more."""
     model, rng = robot(1, floating=False, geared=False)
     ratios, inertias = rng.uniform(20.0, 100.0, (2, model.nv)) * np.array([[1.0], [1e-6]])
     rotors = {

@@ -1,0 +1,246 @@
+"""The regressor against the torques it factors, and Pinocchio's; base parameters and their counts.
+
+ROUNDOFF: sums of ten products per body, of numbers that differ more in size than those of the
+torque itself; the fast rotors cost two digits more.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from robots import LOCKED, PinocchioTwin, random_tree_urdf, urdf_path
+
+from rbd_control import dynamics
+from rbd_control.dynamics import Model, Rotor, with_rotors
+from rbd_control.errors import InputError
+
+from .helpers import Array, random_q, relative, units
+
+ROUNDOFF = 1e-11
+
+PINOCCHIO_ORDER = [0, 1, 2, 3, 4, 5, 7, 6, 8, 9]
+"""Pinocchio's ten parameters of a body are ours in this order: I_yy stands before I_xz."""
+
+
+def tree(seed: int, *, floating: bool, geared: bool = False, reflected: bool = False) -> Model:
+    rng = np.random.default_rng(seed)
+    urdf = random_tree_urdf(seed, 7, prismatic=0.3, branching=0.4, continuous=0.2)
+    model = Model.from_urdf(urdf, floating_base=floating, gravity=rng.uniform(-10, 10, 3))
+    if not geared:
+        return model
+    inertia = np.diag([2e-4, 3e-4, 4e-4])
+    rotors = {
+        name: Rotor(rng.uniform(-60, 60), inertia, rng.normal(size=3), 0.2, rng.normal(size=3))
+        for name in model.joint_names[::2]
+    }
+    return with_rotors(model, rotors, reflected=reflected)
+
+
+def motion(model: Model, seed: int) -> tuple[Array, Array, Array, Array]:
+    rng = np.random.default_rng(seed)
+    return random_q(model, rng), *rng.uniform(-2.0, 2.0, (3, model.nv))
+
+
+KINDS = [{}, {"geared": True}, {"geared": True, "reflected": True}]
+every_kind = pytest.mark.parametrize(
+    "model",
+    [tree(i, floating=f, **kind) for i in range(3) for f in (False, True) for kind in KINDS],
+    ids=str,
+)
+
+
+@every_kind
+def test_torque_is_linear_in_the_parameters(model: Model) -> None:
+    """Y pi = M a_r + C v_r + g, and with v_r = v inverse dynamics."""
+    q, v, v_r, a_r = motion(model, 1)
+    unit, _ = units(dynamics.mass_matrix(model, q))
+    pi = dynamics.inertial_parameters(model)
+    tau = dynamics.slotine_li_torque(model, q, v, v_r, a_r)
+    Y = dynamics.regressor(model, q, v, v_r, a_r)
+    assert Y.shape == (model.nv, pi.size)
+    assert len(dynamics.inertial_parameter_names(model)) == pi.size
+    assert relative(Y @ pi / unit, tau / unit) < ROUNDOFF
+    tau = dynamics.inverse_dynamics(model, q, v, a_r)
+    assert relative(dynamics.regressor(model, q, v, v, a_r) @ pi / unit, tau / unit) < ROUNDOFF
+
+
+@every_kind
+def test_passivity(model: Model) -> None:
+    """sᵀ (Y(q, v, v, a) - Y(q, v, v_r, a)) pi = sᵀ C s with s = v - v_r, which is ½ sᵀ M_dot s."""
+    q, v, v_r, a = motion(model, 2)
+    s = v - v_r
+    pi = dynamics.inertial_parameters(model)
+    Y = dynamics.regressor(model, q, v, v, a) - dynamics.regressor(model, q, v, v_r, a)
+    M_dot = dynamics.mass_matrix_rate(model, q, v)
+    size = np.abs(s) @ np.abs(M_dot) @ np.abs(s)
+    assert relative(s @ Y @ pi, 0.5 * s @ M_dot @ s, size) < ROUNDOFF
+
+
+@pytest.mark.parametrize("floating", [False, True])
+def test_payload_is_a_change_of_parameters(floating: bool) -> None:
+    """The regressor knows no masses: a payload moves pi alone, and by what it is made of."""
+    model = tree(4, floating=floating)
+    rng = np.random.default_rng(3)
+    q, v, v_r, a_r = motion(model, 3)
+    Y = dynamics.regressor(model, q, v, v_r, a_r)
+    for link in model.link_names[1:]:
+        loaded = model.with_payload(link, 1.7, rng.normal(size=3), np.diag([0.02, 0.03, 0.04]))
+        assert np.array_equal(Y, dynamics.regressor(loaded, q, v, v_r, a_r))
+        tau = dynamics.slotine_li_torque(loaded, q, v, v_r, a_r)
+        unit, _ = units(dynamics.mass_matrix(loaded, q))
+        pi = dynamics.inertial_parameters(loaded)
+        assert relative(Y @ pi / unit, tau / unit) < ROUNDOFF
+        changed = np.flatnonzero(pi - dynamics.inertial_parameters(model)) // 10
+        assert set(changed) == {model.link_index(link) - (5 if floating else 0)}
+
+
+def test_parameters_by_name() -> None:
+    """m, m c and the inertia about the origin: I = I_c + m (cᵀc 1 - c cᵀ)."""
+    urdf = """
+    <robot name="pendulum"><link name="base"/>
+      <link name="bob"><inertial><origin xyz="0.1 0.2 0.3"/><mass value="2"/>
+        <inertia ixx="0.3" ixy="0.01" ixz="0.02" iyy="0.4" iyz="0.03" izz="0.5"/></inertial></link>
+      <joint name="hinge" type="continuous"><parent link="base"/><child link="bob"/>
+        <axis xyz="0 0 1"/></joint></robot>"""
+    rotor = Rotor(20.0, np.diag([1e-4, 2e-4, 3e-4]), mass=0.5)
+    model = Model.from_urdf(urdf, rotors={"hinge": rotor})
+    names = dynamics.inertial_parameter_names(model)
+    found = dict(zip(names, dynamics.inertial_parameters(model), strict=True))
+    expected = {
+        **{"m": 2.0, "mx": 0.2, "my": 0.4, "mz": 0.6},
+        **{"Ixx": 0.3 + 2 * 0.13, "Ixy": 0.01 - 2 * 0.02, "Ixz": 0.02 - 2 * 0.03},
+        **{"Iyy": 0.4 + 2 * 0.10, "Iyz": 0.03 - 2 * 0.06, "Izz": 0.5 + 2 * 0.05},
+    }
+    assert found["rotor of hinge Izz"] == pytest.approx(3e-4)
+    assert found["rotor of hinge m"] == 0.5
+    assert {name: found[f"bob {name}"] for name in expected} == pytest.approx(expected)
+    assert names[:10] == tuple(f"bob {name}" for name in expected)
+    free = tree(0, floating=True)
+    assert dynamics.inertial_parameter_names(free)[0] == "link0 m"
+
+
+@pytest.mark.parametrize(
+    ("name", "floating"),
+    [(n, f) for n in ("panda", "ur5", "talos", "go2", "tree") for f in (False, True)],
+)
+def test_against_pinocchio(name: str, floating: bool) -> None:
+    pin: Any = pytest.importorskip("pinocchio")
+    if name == "tree":
+        source: Any = random_tree_urdf(5, 12, prismatic=0.3, continuous=0.3, fixed=0.4)
+    else:
+        source = urdf_path(name)
+    locked = LOCKED.get(name, {})
+    model = Model.from_urdf(source, locked=locked, floating_base=floating)
+    twin = PinocchioTwin(source, model.joint_names, locked=locked, floating_base=floating)
+    root = ["root_joint"] if floating else []
+    joints = [twin.model.getJointId(joint) for joint in (*root, *model.joint_names)]
+    columns = np.array([10 * (j - 1) + np.array(PINOCCHIO_ORDER) for j in joints]).ravel()
+    pi = np.array([twin.model.inertias[j].toDynamicParameters() for j in joints])
+    mine = dynamics.inertial_parameters(model).reshape(-1, 10)
+    for parameter, values in zip(mine[:, PINOCCHIO_ORDER].T, pi.T, strict=True):
+        assert relative(parameter, values, [values, pi[:, 0]]) < 1e-10
+    for seed in range(3):
+        q, v, _, a = motion(model, seed)
+        Y = pin.computeJointTorqueRegressor(twin.model, twin.data, twin.q(q), twin.v(v), twin.v(a))[
+            np.ix_(twin.rows, columns)
+        ]
+        assert relative(dynamics.regressor(model, q, v, v, a), Y) < 1e-10
+
+
+# --- Base parameters -----------------------------------------------------------------------------
+
+KNOWN = {
+    # 7 n - 4 for revolute joints, and two fewer with the first axis vertical (Mayeda, Yoshida &
+    # Osuka 1990); the Panda's 43 are those of Gaz et al. (2019).
+    "panda": ({"locked": {**LOCKED["panda"], "panda_finger_joint1": 0.0}}, 43),
+    "ur5": ({}, 36),
+    "ur5 tilted": ({"gravity": (3.0, 4.0, -8.0)}, 38),
+    # All ten of the base, seven of each joint.
+    "ur5 floating": ({"floating_base": True}, 52),
+    # Of the upper arm, whose axis meets the vertical one, first moments show by weight alone.
+    "ur5 weightless": ({"gravity": (0.0, 0.0, 0.0)}, 34),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_number_of_base_parameters(name: str) -> None:
+    options, count = KNOWN[name]
+    model = Model.from_urdf(urdf_path(name.split()[0]), **options)
+    for seed in (0, 1):
+        base = dynamics.base_parameters(model, seed=seed)
+        assert base.columns.size == count
+    # The gap is wide: no tolerance in between changes the verdict.
+    for tolerance in (1e-5, 1e-11):
+        assert np.array_equal(dynamics.base_parameters(model, tolerance=tolerance)[0], base[0])
+
+
+@every_kind
+def test_torques_depend_on_base_parameters_alone(model: Model) -> None:
+    base = dynamics.base_parameters(model)
+    assert np.array_equal(base.mapping[:, base.columns], np.eye(base.columns.size))
+    pi = np.random.default_rng(5).normal(size=base.mapping.shape[1])
+    for seed in range(5):
+        Y = dynamics.regressor(model, *motion(model, seed))
+        tau = Y @ pi
+        # Nearly parallel axes lump parameters with factors of thousands.
+        size = np.abs(Y[:, base.columns]) @ np.abs(base.mapping @ pi)
+        assert relative(Y[:, base.columns] @ (base.mapping @ pi), tau, [tau, size]) < 1e-10
+
+
+def test_base_parameters_of_a_planar_arm() -> None:
+    """On paper: I_1 + m_2 L², m_1 x + m_2 L, m_1 z of the first link; I_2, m_2 x, m_2 z."""
+    length = 0.7
+    inertial = (
+        '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/>'
+    )
+    model = Model.from_urdf(
+        f"""<robot name="arm"><link name="base"/>
+        <link name="upper">{inertial}</inertial></link>
+        <link name="lower">{inertial}</inertial></link>
+        <joint name="shoulder" type="continuous"><parent link="base"/><child link="upper"/>
+          <axis xyz="0 1 0"/></joint>
+        <joint name="elbow" type="continuous"><parent link="upper"/><child link="lower"/>
+          <origin xyz="{length} 0 0"/><axis xyz="0 1 0"/></joint></robot>"""
+    )
+    base = dynamics.base_parameters(model)
+    names = dynamics.inertial_parameter_names(model)
+    lumped = {
+        names[column]: {
+            names[j]: round(factor, 9) for j, factor in enumerate(row) if abs(factor) > 1e-9
+        }
+        for column, row in zip(base.columns, base.mapping, strict=True)
+    }
+    assert lumped == {
+        "upper mx": {"upper mx": 1.0, "lower m": length},
+        "upper mz": {"upper mz": 1.0},
+        "upper Iyy": {"upper Iyy": 1.0, "lower m": pytest.approx(length**2)},
+        "lower mx": {"lower mx": 1.0},
+        "lower mz": {"lower mz": 1.0},
+        "lower Iyy": {"lower Iyy": 1.0},
+    }
+
+
+def test_identification_finds_the_base_parameters() -> None:
+    """What they are for: least squares over torques of a motion has one solution, K pi."""
+    model = Model.from_urdf(urdf_path("ur5"))
+    base = dynamics.base_parameters(model)
+    rng = np.random.default_rng(6)
+    q = rng.uniform(-math.pi, math.pi, (200, model.nq))
+    v, a = rng.normal(size=(2, 200, model.nv))
+    tau = dynamics.inverse_dynamics(model, q, v, a)
+    Y = dynamics.regressor(model, q, v, v, a)[..., base.columns].reshape(-1, base.columns.size)
+    found, _, rank, _ = np.linalg.lstsq(Y, tau.ravel(), rcond=None)
+    assert rank == base.columns.size
+    assert relative(found, base.mapping @ dynamics.inertial_parameters(model)) < ROUNDOFF
+
+
+@pytest.mark.parametrize(
+    "options", [{"samples": 0}, {"tolerance": 0.0}, {"tolerance": 1.0}, {"tolerance": math.nan}]
+)
+def test_senseless_options_are_refused(options: dict[str, Any]) -> None:
+    model = tree(0, floating=False)
+    with pytest.raises(InputError, match="samples is .* and tolerance .*; give at least 1"):
+        dynamics.base_parameters(model, **options)

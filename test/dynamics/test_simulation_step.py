@@ -1,0 +1,173 @@
+"""One step of a simulation: the source's formulas, orders of accuracy, energy, friction."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from robots import random_tree_urdf
+
+from rbd_control import dynamics
+from rbd_control.dynamics import Model, Rotor, simulation_step
+from rbd_control.errors import InputError
+from rbd_control.friction import CoulombViscousFriction
+
+from .helpers import DIFFERENCE, Array, advance, derivative, random_q, relative
+
+METHODS = ("euler", "semi_implicit_euler", "runge_kutta")
+
+
+def tree(*, floating: bool) -> Model:
+    urdf = random_tree_urdf(1, 4, prismatic=0.3, branching=0.4)
+    rotors = {"joint0": Rotor(30.0, 2e-4), "joint2": Rotor(-20.0, 3e-4, [0.6, 0.8, 0.0])}
+    return Model.from_urdf(urdf, floating_base=floating, rotors=rotors)
+
+
+def start(model: Model, seed: int = 2) -> tuple[Array, Array, Array]:
+    rng = np.random.default_rng(seed)
+    tau = dynamics.gravity_torque(model, q := random_q(model, rng))
+    return q, rng.uniform(-1.0, 1.0, model.nv), tau + rng.uniform(-0.1, 0.1, model.nv)
+
+
+def run(model: Model, duration: float, steps: int, method: Any, **options: Any) -> Array:
+    q, v, tau = start(model)
+    for _ in range(steps):
+        q, v = simulation_step(model, q, v, tau, duration / steps, method=method, **options)
+    return np.concatenate([q, v])
+
+
+def test_euler_is_the_sources() -> None:
+    """LP 9.5: theta + h theta_dot, theta_dot + h theta_ddot; semi-implicit moves with the new."""
+    model = tree(floating=False)
+    q, v, tau = start(model)
+    wrenches = {"link2": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}
+    a = dynamics.forward_dynamics(model, q, v, tau, wrenches)
+    q_e, v_e = simulation_step(model, q, v, tau, 0.01, method="euler", wrenches=wrenches)
+    q_s, v_s = simulation_step(model, q, v, tau, 0.01, wrenches=wrenches)
+    assert np.array_equal(v_e, v + 0.01 * a)
+    assert np.array_equal(v_s, v_e)
+    assert np.array_equal(q_e, q + 0.01 * v)
+    assert np.array_equal(q_s, q + 0.01 * v_s)
+
+
+@pytest.mark.parametrize("floating", [False, True])
+@pytest.mark.parametrize(("method", "order"), list(zip(METHODS, (1, 1, 4), strict=True)))
+def test_order_of_accuracy(method: str, order: int, floating: bool) -> None:
+    """Half the step leaves 2^-order of the error, give or take the next order."""
+    model = tree(floating=floating)
+    exact = run(model, 0.2, 400, "runge_kutta")
+    coarse, fine = (np.abs(run(model, 0.2, n, method) - exact).max() for n in (20, 40))
+    assert coarse / fine == pytest.approx(2.0**order, rel=0.25)
+
+
+@pytest.mark.parametrize("floating", [False, True])
+def test_configuration_rate(floating: bool) -> None:
+    model = tree(floating=floating)
+    q, v, _ = start(model)
+    v = v / np.abs(v).sum()
+    expected = derivative(lambda t: advance(model, q, v, t))
+    assert np.abs(dynamics.configuration_rate(model, q, v) - expected).max() < DIFFERENCE
+
+
+def test_quaternion_stays_unit() -> None:
+    model = tree(floating=True)
+    for method in METHODS:
+        q = run(model, 0.5, 10, method)[: model.nq]
+        assert abs(np.linalg.norm(q[3:7]) - 1.0) < 1e-15
+
+
+PENDULUM = """
+<robot name="pendulum"><link name="base"/>
+  <link name="bob"><inertial><origin xyz="0 0 -0.5"/><mass value="2"/>
+    <inertia ixx="0.1" ixy="0" ixz="0" iyy="0.1" iyz="0" izz="0.1"/></inertial></link>
+  <joint name="hinge" type="continuous"><parent link="base"/><child link="bob"/>
+    <axis xyz="0 1 0"/></joint></robot>"""
+INERTIA = 0.1 + 2.0 * 0.25
+
+
+@pytest.mark.parametrize(("method", "kept"), [("euler", False), ("semi_implicit_euler", True)])
+def test_energy_of_a_swing(method: Any, kept: bool) -> None:
+    """Euler gains h w² of it per second; semi-implicit steps keep it to part h w / 2."""
+    model = Model.from_urdf(PENDULUM)
+    q, v, h = np.array([0.2]), np.zeros(1), 0.005
+    w2 = 2.0 * 9.81 * 0.5 / INERTIA
+
+    def energy() -> float:
+        height = dynamics.potential_energy(model, q) - dynamics.potential_energy(model, [0.0])
+        return float(dynamics.kinetic_energy(model, q, v) + height)
+
+    first, ratios = energy(), []
+    for _ in range(2000):
+        q, v = simulation_step(model, q, v, np.zeros(1), h, method=method)
+        ratios.append(energy() / first)
+    if kept:
+        assert max(abs(ratio - 1.0) for ratio in ratios) < 0.51 * h * math.sqrt(w2)
+    else:
+        # The swing is wider and slower at the end: a few per cent off the small one's rate.
+        assert math.log(ratios[-1]) / 10.0 == pytest.approx(h * w2, rel=0.05)
+
+
+def friction(coulomb: float, viscous: float) -> CoulombViscousFriction:
+    return CoulombViscousFriction(*np.array([[coulomb], [viscous], [0.0], [1e-6]]))
+
+
+def test_friction_on_paper() -> None:
+    """Coulomb and viscous: v = (v_0 + c/b) exp(-b t / I) - c/b until it stops."""
+    model = Model.from_urdf(PENDULUM, gravity=(0.0, 0.0, 0.0))
+    q, v, t = np.zeros(1), np.array([3.0]), 0.0
+    c, b = 0.4, 0.3
+    law = friction(c, b).torque
+    for _ in range(50):
+        q, v = simulation_step(model, q, v, [0.0], 0.02, method="runge_kutta", friction=law)
+        t += 0.02
+    # (h b / I)^5 / 120 per step is 1e-12.
+    assert relative(v, [(3.0 + c / b) * math.exp(-b * t / INERTIA) - c / b]) < 1e-10
+
+
+def test_friction_takes_energy() -> None:
+    model = tree(floating=False)
+    q, v, tau = start(model)
+    ones = np.ones(model.nv)
+    law = CoulombViscousFriction(0.1 * ones, 0.2 * ones, 0.0 * ones, 0.01 * ones).torque
+    free = simulation_step(model, q, v, tau, 1e-4)[1]
+    braked = simulation_step(model, q, v, tau, 1e-4, friction=law)[1]
+    lost = dynamics.kinetic_energy(model, q, free) - dynamics.kinetic_energy(model, q, braked)
+    # The power of friction over the step, to its first order.
+    assert lost == pytest.approx(1e-4 * v @ law(v), rel=0.01)
+
+
+@pytest.mark.parametrize("floating", [False, True])
+@pytest.mark.parametrize("method", METHODS)
+def test_leading_axes(method: Any, floating: bool) -> None:
+    model = tree(floating=floating)
+    q, v, tau = (
+        np.array([x, y, z]) for x, y, z in zip(*map(start, 3 * [model], (2, 3, 4)), strict=True)
+    )
+    law = CoulombViscousFriction(*np.ones((4, model.nv))).torque
+    together = simulation_step(model, q, v, tau[0], 0.01, method=method, friction=law)
+    for i in range(3):
+        alone = simulation_step(model, q[i], v[i], tau[0], 0.01, method=method, friction=law)
+        for x, y in zip(together, alone, strict=True):
+            assert np.array_equal(x[i], y)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"dt": 0.0}, "dt is 0.0 s; it must be positive"),
+        ({"dt": -0.1}, "dt is -0.1 s; it must be positive"),
+        ({"dt": math.nan}, "dt is nan; give finite numbers"),
+        ({"dt": [0.1, 0.1]}, r"dt has shape \(2,\); it must be \(\)"),
+        ({"method": "verlet"}, "no method 'verlet'; methods are euler, semi_implicit_euler, runge"),
+        ({"tau": np.zeros(3)}, r"tau has shape \(3,\) but the model has nv = 4"),
+        ({"friction": lambda v: np.append(v, v)}, "friction gave shape"),
+        ({"wrenches": {"elbw": np.zeros(6)}}, "no link 'elbw'"),
+    ],
+)
+def test_bad_input_is_refused(change: dict[str, Any], words: str) -> None:
+    model = tree(floating=False)
+    q, v, tau = start(model)
+    with pytest.raises(InputError, match=words):
+        simulation_step(model, **{"q": q, "v": v, "tau": tau, "dt": 0.01, **change})
