@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
@@ -20,6 +18,7 @@ from rbd_control.parameters import read_parameter_file
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.report import print_result, write_json, write_report
+from rbd_control.robot_model import RobotModel
 from rbd_control.simulation import arm7_urdf
 
 _NODE = "contact_detector"
@@ -55,39 +54,17 @@ def _configured(
 ) -> tuple[Model, DetectorParameters]:
     """The model and the detector's parameters, as the node would make them of the same file."""
     source = arm7_urdf() if urdf == "arm7" else urdf
-    model = Model.from_urdf(source, locked=locked)
     if config is None:
-        return model, DetectorParameters()
+        return Model.from_urdf(source, locked=locked), DetectorParameters()
     values = read_parameter_file(config, _NODE)
     parameters = DetectorParameters.from_mapping(
         {name: value for name, value in values.items() if name not in _NOT_THE_LAW}
     )
-    joints = values.get("joints") or model.joint_names
-    if isinstance(joints, str) or len(set(joints)) != len(joints):
-        raise InputError(f"joints in {config}: {joints!r} is no list of different joints")
-    for joint in joints:
-        if joint not in model.joint_names:
-            raise InputError(
-                f"joints in {config}: no movable joint {joint!r}; "
-                f"joints are {', '.join(model.joint_names)}"
-            )
-    others = {name: 0.0 for name in model.joint_names if name not in joints}
-    if others:
-        model = Model.from_urdf(source, locked={**locked, **others})
-    return model, _in_model_order(parameters, joints, model)
-
-
-def _in_model_order(
-    parameters: DetectorParameters, joints: Sequence[str], model: Model
-) -> DetectorParameters:
-    """Per-joint values that follow ``joints`` in the order of the model."""
-    order = [list(joints).index(name) for name in model.joint_names]
-    changes: dict[str, Any] = {}
-    for item in fields(parameters):
-        values = getattr(parameters, item.name)
-        if item.metadata["per_joint"] and len(values) == len(order):
-            changes[item.name] = tuple(values[i] for i in order)
-    return replace(parameters, **changes)
+    joints = values.get("joints", ())
+    if isinstance(joints, str):
+        raise InputError(f"joints in {config} is {joints!r}; give a list")
+    robot = RobotModel.load(source, joints, locked)
+    return robot.model, robot.in_model_order(parameters)
 
 
 @contextmanager

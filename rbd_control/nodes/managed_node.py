@@ -14,7 +14,7 @@ from rbd_control.errors import ModelError, RbdControlError
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.declared_parameters import DeclaredParameters
 from rbd_control.nodes.diagnostics import WARN, Diagnostics, Status
-from rbd_control.nodes.robot_model import RobotModel, description_text
+from rbd_control.robot_model import RobotModel, description_text
 
 LATCHED = QoSProfile(
     depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL

@@ -26,11 +26,9 @@ import numpy as np
 
 from rbd_control.dynamics.arguments import configuration, external_wrenches, state
 from rbd_control.dynamics.compiled import compiled, inlined
-from rbd_control.dynamics.kinematics import link_point
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
     accumulate6,
-    add,
     add6,
     add_row,
     cross,
@@ -56,6 +54,7 @@ from rbd_control.dynamics.sweep import (
     new_sweep,
     place_bodies,
     place_inertias,
+    subtract_wrenches,
 )
 
 
@@ -104,11 +103,7 @@ def _scatter(model, q, v, a, bodies, points, wrenches, s, w):
         store6(w.step, i, step)
         store6(w.alpha, i, add6(falling if parent < 0 else load6(w.alpha, parent), step))
         store6(w.bias, i, cross_force(load6(s.velocity, i), load6(s.momentum, i)))
-    for k in range(bodies.shape[0]):
-        wrench = load6(wrenches, k)
-        point = link_point(s, bodies[k], load3(points, k))
-        about_origin = (add(wrench[0], cross(point, wrench[1])), wrench[1])
-        accumulate6(w.bias, bodies[k], scale6(-1.0, about_origin))
+    subtract_wrenches(s, bodies, points, wrenches, w.bias)
 
 
 @inlined

@@ -1,9 +1,11 @@
-"""From a node's parameters to the model it works with."""
+"""From parameters to the model that a node or a replay works with."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,14 +14,15 @@ from numpy.typing import NDArray
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, ModelError
 from rbd_control.node_parameters import ModelParameters
+from rbd_control.parameters import Parameters
 from rbd_control.simulation import arm7_urdf
 
-P = TypeVar("P", bound=ModelParameters)
+P = TypeVar("P", bound=Parameters)
 
 
 @dataclass(frozen=True)
 class RobotModel:
-    """A model and the order in which a node's parameters and commands list its joints.
+    """A model and the order in which parameters and commands list its joints.
 
     ``order[i]`` is the index in the model of the i-th of ``joints``.
     """
@@ -30,15 +33,24 @@ class RobotModel:
     order: NDArray[np.intp]
 
     @classmethod
-    def load(cls, urdf: str, joints: tuple[str, ...]) -> RobotModel:
-        """Build the model from URDF text; movable joints that ``joints`` leaves out are held at 0.
+    def load(
+        cls,
+        urdf: str,
+        joints: Sequence[str] = (),
+        locked: Mapping[str, float] = MappingProxyType({}),
+    ) -> RobotModel:
+        """Build the model from a URDF, as text or path.
+
+        Movable joints that ``joints`` leaves out are held where ``locked`` says, or else at 0; all
+        others move when ``joints`` is empty.
 
         Raises:
             ModelError: when the description cannot become a model.
-            InputError: when ``joints`` names a joint that is not movable, or one twice.
+            InputError: when ``joints`` or ``locked`` names a joint that is not movable, or
+                ``joints`` one twice.
         """
-        model = Model.from_urdf(urdf)
-        names = joints or model.joint_names
+        model = Model.from_urdf(urdf, locked=locked)
+        names = tuple(joints) or model.joint_names
         for name in names:
             if name not in model.joint_names:
                 raise InputError(
@@ -48,7 +60,7 @@ class RobotModel:
             raise InputError(f"joints: a joint is named twice in {', '.join(names)}")
         held = {name: 0.0 for name in model.joint_names if name not in names}
         if held:
-            model = Model.from_urdf(urdf, locked=held)
+            model = Model.from_urdf(urdf, locked={**locked, **held})
         order = np.array([model.joint_index(name) for name in names], dtype=np.intp)
         return cls(urdf, model, names, order)
 
