@@ -94,6 +94,8 @@ def _write(
         draw_demo(result, folder / "demo.png")
         paths.append(folder / "demo.json")
         console.print(f"picture in {folder / 'demo.png'}", markup=False)
+    else:
+        console.print("--report DIR draws a picture of it")
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -107,15 +109,15 @@ def _record(scenario: Scenario) -> DemoLog:
         show = stack.enter_context(_progress(scenario.duration))
         domain = free_domain()
         # rclpy logs into the home directory, which there may be none of.
-        os.environ.setdefault("ROS_LOG_DIR", str(folder))
-        environment = {
-            **os.environ,
-            "ROS_DOMAIN_ID": str(domain),
-            "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
-        }
-        os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+        stack.enter_context(
+            _environment(
+                ROS_DOMAIN_ID=str(domain),
+                ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST",
+                ROS_LOG_DIR=str(folder),
+            )
+        )
         config = share_directory() / "config" / "demo.yaml"
-        processes = stack.enter_context(NodeProcesses(environment, folder))
+        processes = stack.enter_context(NodeProcesses(os.environ, folder))
         show("starting the nodes; the first time they compile, which takes a minute", 0.0)
         for node in NODES:
             processes.start(node, ["--params-file", str(config)])
@@ -151,6 +153,20 @@ def _record(scenario: Scenario) -> DemoLog:
 def _thresholds(config: Path) -> tuple[float, ...]:
     parameters = DetectorParameters.from_yaml(config, "contact_detector", ignore=NODE_PARAMETERS)
     return parameters.contact_threshold
+
+
+@contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from builtin_interfaces.msg import Time
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
-from rbd_control.joint_states import DROPS, REMARKS, JointSample, JointStateIntake
+from rbd_control.joint_states import DROPS, JointSample, JointStateIntake
 from rbd_control.nodes.diagnostics import ERROR, WARN, Durations, Status
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import to_seconds, to_stamp
@@ -111,7 +111,8 @@ class JointStateInput:
         for what, count in intake.counts.items():
             status.add(what, count)
             new = count - self._counted.get(what, 0)
-            if new and what in (*DROPS, *REMARKS):
+            # What is missing matters to some only, and they say so.
+            if new and what in (*DROPS, "stamp replaced"):
                 status.raise_to(WARN, f"joint states: {what} ({new} in the last second)")
         self._counted = dict(intake.counts)
         self._age.report(status, "stamp to receipt")

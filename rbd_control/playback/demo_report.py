@@ -76,6 +76,7 @@ def draw_demo(result: DemoResult, path: Path) -> None:
     _draw_lines(residual, log.residual.times - result.first, scaled)
     # Linear about the thresholds, where it is decided, and room for the collision.
     residual.set_yscale("symlog", linthresh=2.0)
+    residual.yaxis.set_major_formatter("{x:g}")
     residual.set_ylabel("external joint torque,\nestimated, in thresholds")
     residual.axhspan(-1.0, 1.0, color="0.93", zorder=0)
     for limit in (-1.0, 1.0):
@@ -100,24 +101,25 @@ def _draw_lines(axes: Axes, times: NDArray[np.float64], values: NDArray[np.float
 
 
 def _draw_contacts(axes: Axes, result: DemoResult) -> None:
-    for contact in result.contacts:
-        axes.broken_barh([(contact.start, contact.end - contact.start)], (-0.35, 0.7), color=_TRUE)
+    def tell(start: float, end: float, row: float, colour: str, text: str) -> None:
+        axes.broken_barh([(start, end - start)], (row - 0.35, 0.7), color=colour)
+        late = start > 0.8 * result.duration
         axes.annotate(
-            f"{contact.what}\n{_size(contact.force)} N",
-            (min(contact.start, 0.85 * result.duration), -0.45),
+            text,
+            (end if late else start, row + (0.45 if row else -0.45)),
             fontsize=8,
-            verticalalignment="bottom",
+            horizontalalignment="right" if late else "left",
+            verticalalignment="top" if row else "bottom",
         )
+
+    for contact in result.contacts:
+        text = f"{contact.what}, {_size(contact.force)} N"
+        tell(contact.start, contact.end, 0, _TRUE, text)
     for event in result.events:
         end = result.duration if event.release is None else event.release
-        axes.broken_barh([(event.detected, end - event.detected)], (0.65, 0.7), color=_FOUND)
-        axes.annotate(
-            f"{event.level} at {event.link}, {_size(event.force)} N",
-            (min(event.detected, 0.85 * result.duration), 1.45),
-            fontsize=8,
-            verticalalignment="top",
-        )
-    axes.set_ylim(2.1, -1.6)
+        text = f"{event.level} at {event.link}, {_size(event.force)} N"
+        tell(event.detected, end, 1, _FOUND, text)
+    axes.set_ylim(2.0, -1.0)
     axes.set_yticks((0, 1), ("true", "felt"))
     axes.tick_params(axis="y", length=0)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,18 @@ class Process:
     def output(self) -> str:
         """What it has written so far."""
         return self._log.read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def wait_until(self, condition: Callable[[], bool], timeout: float = PATIENCE) -> None:
+        """Wait for something it does; fails when it ends first."""
+        deadline = time.monotonic() + timeout
+        while not condition():
+            assert self._process.poll() is None, f"ended:\n{self.output}"
+            assert time.monotonic() < deadline, f"nothing within {timeout} s:\n{self.output}"
+            time.sleep(0.02)
 
     def signal(self, number: int) -> None:
         self._process.send_signal(number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from lifecycle_msgs.srv import ChangeState, GetState
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray, String
 
+from rbd_control.joint_states import JointMessage
+from rbd_control.nodes.joint_state_player import timeline
 from rbd_control.simulation import arm7_urdf
 
 from .bringup import BringUp, command
@@ -168,3 +171,14 @@ def test_the_player_plays_all_and_ends(bring_up: BringUp, probe: Probe, tmp_path
     stamps = [s.header.stamp.sec + 1e-9 * s.header.stamp.nanosec for s in states]
     assert np.allclose(np.diff(stamps), 0.02, atol=1e-6)
     assert abs(stamps[-1] - probe.node.get_clock().now().nanoseconds * 1e-9) < 60.0
+
+
+def test_a_loop_goes_on_where_the_pass_before_ended() -> None:
+    messages = [JointMessage(t, t + 0.5, ("a",), (0.0,), (), ()) for t in (10.0, 10.1, 10.2)]
+    played = list(islice(timeline(lambda: iter(messages), loop=True), 7))
+    assert [elapsed for elapsed, _, _ in played] == pytest.approx(
+        [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+    )
+    stamps = [message.stamp + shift for _, shift, message in played]
+    assert stamps == pytest.approx([10.0, 10.1, 10.2, 10.3, 10.4, 10.5, 10.6])
+    assert len(list(timeline(lambda: iter(messages), loop=False))) == 3

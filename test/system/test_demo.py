@@ -1,0 +1,89 @@
+"""``rbd-control demo``, whole and cut short."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .bringup import PATIENCE, SOURCE, Process
+
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/task").is_dir(), reason="looks for child processes in /proc"
+)
+NODES = ("simulated_arm", "passivity_controller", "contact_detector")
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Process]:
+    """The shortest demo, under way."""
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    report = str(tmp_path / "report")
+    process = Process(
+        [sys.executable, "-m", "rbd_control.cli.main", "demo", "--duration", "10"]
+        + ["--report", report, "--json", str(tmp_path / "out" / "demo.json")],
+        environment,
+        tmp_path / "demo.log",
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+def children(process: Process) -> dict[str, int]:
+    """The nodes a demo has started, and their process ids."""
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="ascii")
+    found = {}
+    for number in listed.split():
+        arguments = Path(f"/proc/{number}/cmdline").read_text(encoding="utf-8").split("\0")
+        found |= {node: int(number) for node in NODES if f"rbd_control.nodes.{node}" in arguments}
+    return found
+
+
+def wait_for_children(process: Process) -> dict[str, int]:
+    process.wait_until(lambda: len(children(process)) == len(NODES))
+    return children(process)
+
+
+def alive(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_every_contact_is_found_and_no_other(demo: Process, tmp_path: Path) -> None:
+    assert demo.wait(2 * PATIENCE) == 0, demo.output
+    plain = json.loads((tmp_path / "out" / "demo.json").read_text(encoding="utf-8"))
+    assert plain["tracking_rms"] < 0.02
+    assert plain["valid_fraction"] > 0.9
+    contacts = plain["truth"]["contacts"]
+    assert len(contacts) == len(plain["events"]) == 3
+    assert all(abs(contact["onset_error"]) < 0.03 for contact in contacts)
+    assert [event["level"] for event in plain["events"]] == ["contact", "contact", "collision"]
+    assert (tmp_path / "report" / "demo.png").stat().st_size > 10_000
+
+
+@needs_proc
+def test_ctrl_c_leaves_nothing_behind(demo: Process) -> None:
+    started = wait_for_children(demo)
+    demo.signal(signal.SIGINT)
+    assert demo.wait() == 130
+    assert not any(alive(number) for number in started.values())
+    assert "Traceback" not in demo.output
+
+
+@needs_proc
+def test_a_node_that_dies_is_named(demo: Process) -> None:
+    started = wait_for_children(demo)
+    os.kill(started["passivity_controller"], signal.SIGKILL)
+    assert demo.wait() == 1
+    assert "passivity_controller ended with code -9" in demo.output
+    assert not any(alive(number) for number in started.values())
