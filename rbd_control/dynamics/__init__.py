@@ -38,6 +38,7 @@ from rbd_control.dynamics.factorizations import (
     admissible_coriolis_matrix,
     coriolis_matrix_from_body_jacobians,
 )
+from rbd_control.dynamics.frozen import FrozenDynamics, freeze
 from rbd_control.dynamics.gdahj import mass_matrix_gdahj
 from rbd_control.dynamics.joint_acceleration import forward_dynamics_by_mass_matrix
 from rbd_control.dynamics.kinematics import (
@@ -85,6 +86,7 @@ __all__ = [
     "ClosedForm",
     "ClosedFormTerms",
     "DynamicsTerms",
+    "FrozenDynamics",
     "InterbodyForces",
     "Model",
     "MomentumTerms",
@@ -117,6 +119,7 @@ __all__ = [
     "frame_jacobian",
     "frame_jacobian_rate",
     "frame_placement",
+    "freeze",
     "gravity_torque",
     "inertial_parameter_names",
     "inertial_parameters",
