@@ -159,7 +159,8 @@ class ContactDetectorNode(ManagedNode):
         status.add("valid", detection is not None and detection.valid)
         if detection is None:
             return
-        status.add("valid fraction", self._valid / self._samples)
+        status.add("samples", self._samples)
+        status.add("valid samples", self._valid)
         if not detection.valid:
             status.raise_to(WARN, f"no verdict: {detection.reason}")
         status.add("contact", detection.contact)

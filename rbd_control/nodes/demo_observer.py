@@ -27,6 +27,8 @@ from rbd_control.simulation import arm7_urdf
 PUSH_SHOWN = 1.0
 """A push is named for so long [s], or nobody could read it."""
 
+_COUNTS = ("samples", "valid samples")
+
 
 class DemoObserver:
     """Listens to the three nodes and drives the scenario on the arm's own time.
@@ -46,6 +48,7 @@ class DemoObserver:
         self._pushes = list(scenario.pushes)
         self._shown_until = 0.0
         self._verdicts = 0
+        self._counted = (0, 0)
         self._node = Node("demo")
         self._executor: Executor = make_executor()
         self._executor.add_node(self._node)
@@ -160,5 +163,15 @@ class DemoObserver:
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:
             if status.name.startswith("contact_detector"):
-                values = {item.key: item.value for item in status.values}
-                self.log.valid_fraction = float(values.get("valid fraction", "0"))
+                values = {
+                    item.key: int(item.value) for item in status.values if item.key in _COUNTS
+                }
+                self._count(*(values.get(key, 0) for key in _COUNTS))
+
+    def _count(self, samples: int, valid: int) -> None:
+        """Take the samples since the first report of the motion; before, there was no torque."""
+        if self._begin is None:
+            self._counted = (samples, valid)
+        elif samples > self._counted[0]:
+            of, good = samples - self._counted[0], valid - self._counted[1]
+            self.log.valid_fraction = good / of

@@ -18,6 +18,7 @@ from rbd_control.errors import InputError, ParameterError
 from rbd_control.node_parameters import ModelParameters
 from rbd_control.nodes.contact_messages import wrench_message
 from rbd_control.nodes.diagnostics import WARN, Status
+from rbd_control.nodes.lockstep import Lockstep
 from rbd_control.nodes.managed_node import LATCHED, ManagedNode
 from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter
 from rbd_control.nodes.run import run
@@ -110,7 +111,7 @@ class SimulatedArmNode(ManagedNode):
         self.create_subscription(
             WrenchStamped, "~/external_wrench", self._on_push, QoSProfile(depth=10)
         )
-        self._skipped = self._unanswered = self._bad_commands = 0
+        self._skipped = self._bad_commands = 0
         self.diagnostics.append(self._report)
 
     def configure(self) -> None:
@@ -132,8 +133,9 @@ class SimulatedArmNode(ManagedNode):
         self._origin = self.get_clock().now().nanoseconds - round(self._arm.time * 1e9)
         self._command: np.ndarray | None = None
         self._in_contact: bool | None = None
-        self._waits = self._is_due = self._is_answered = False
-        self._published = self._ticked = time.monotonic()
+        self._is_due = False
+        self._lockstep = Lockstep()
+        self._ticked = time.monotonic()
         period = 1.0 / self.parameters.rate
         self._timer = self.create_timer(period, self._tick, clock=self.steady)
 
@@ -149,20 +151,18 @@ class SimulatedArmNode(ManagedNode):
         now = time.monotonic()
         self._skipped += max(round((now - self._ticked) * self.parameters.rate) - 1, 0)
         self._ticked = now
-        if self._waits:
-            if now - self._published < self.parameters.lockstep_timeout:
-                self._is_due = True
-                return
-            # Run freely until a command shows that somebody is there again.
-            self._unanswered += 1
-            self._is_answered = False
+        if self.parameters.lockstep and not self._may_step(now):
+            self._is_due = True
+            return
         self._advance()
+
+    def _may_step(self, now: float) -> bool:
+        return self._lockstep.may_step(now, self.parameters.lockstep_timeout)
 
     def _advance(self) -> None:
         self._arm.step(self._command)
-        self._waits = self.parameters.lockstep and self._is_answered
         self._is_due, self._command = False, None
-        self._published = time.monotonic()
+        self._lockstep.published(time.monotonic())
         self._publish()
 
     def _publish(self) -> None:
@@ -195,8 +195,9 @@ class SimulatedArmNode(ManagedNode):
             return
         self._command = np.empty_like(torque)
         self._command[self.robot.order] = torque
-        self._is_answered, self._waits = True, False
-        if self._is_due:
+        now = time.monotonic()
+        self._lockstep.commanded(now)
+        if self._is_due and self._may_step(now):
             self._advance()
 
     def _on_push(self, message: WrenchStamped) -> None:
@@ -215,13 +216,13 @@ class SimulatedArmNode(ManagedNode):
 
     def _report(self, status: Status) -> None:
         status.add("skipped periods", self._skipped)
-        status.add("unanswered joint states", self._unanswered)
         status.add("bad commands", self._bad_commands)
         if not self.is_active:
             return
         now = self.get_clock().now().nanoseconds
         status.add("simulated time [s]", self._arm.time)
         status.add("behind the clock [s]", 1e-9 * (now - self._origin) - self._arm.time)
+        status.add("unanswered joint states", self._lockstep.unanswered)
         status.add("in contact", self._arm.in_contact)
         if self._arm.braked:
             status.raise_to(WARN, "brakes closed: no commands")

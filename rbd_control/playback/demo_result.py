@@ -63,7 +63,7 @@ class DemoLog:
         true_forces: time, link and force (3,) of everything that touched the arm.
         events: the contacts told of, by their id, as last told.
         begin: when the motion was ordered.
-        valid_fraction: part of the samples with a verdict.
+        valid_fraction: part of the samples during the motion that had a verdict.
     """
 
     def __init__(self, joints: Sequence[str], thresholds: ArrayLike, staged: Sequence[str]) -> None:
