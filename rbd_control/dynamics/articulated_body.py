@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from rbd_control.dynamics.arguments import external_wrenches, state
+from rbd_control.dynamics.batches import over_states
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
@@ -96,7 +97,7 @@ def _full_times(A, x):
 
 
 @compiled
-def _articulated_bodies(model, q, v, tau, bodies, points, wrenches, a):
+def _articulated_bodies(model, bodies, points, q, v, tau, wrenches, a):
     n = model.parent.shape[0]
     s = new_sweep(n)
     IA, pA = np.empty((n, 6, 6)), np.empty((n, 6))
@@ -176,8 +177,9 @@ def forward_dynamics(
     """
     (batch, velocities, torques), shape = state(model, q, v=v, tau=tau)
     a = np.empty(velocities.shape)
-    loads = external_wrenches(model, wrenches, shape)
-    _articulated_bodies(model.arrays, batch, velocities, torques, *loads, a)
+    bodies, points, values = external_wrenches(model, wrenches, shape)
+    shared = (model.arrays, bodies, points)
+    over_states(_articulated_bodies, shared, batch, velocities, torques, values, a)
     if not np.isfinite(a).all():
         raise InputError("the mass matrix is singular at this configuration: massless bodies")
     return a.reshape(*shape, model.nv)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from rbd_control.dynamics.arguments import configuration
+from rbd_control.dynamics.batches import over_states
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
@@ -103,5 +104,5 @@ def christoffel_symbols(model: Model, q: np.ndarray) -> np.ndarray:
     batch, shape = configuration(model, q)
     n = model.nv
     Gamma = np.empty((batch.shape[0], n, n, n))
-    _christoffel_symbols(model.arrays, batch, Gamma)
+    over_states(_christoffel_symbols, (model.arrays,), batch, Gamma)
     return Gamma.reshape(*shape, n, n, n)

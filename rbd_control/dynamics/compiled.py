@@ -48,7 +48,7 @@ def compiled(function: Callable[..., Any]) -> Any:
     Helpers that only kernels call are :func:`inlined` and need no entry of their own on disk.
     """
     try:
-        dispatcher = njit(cache=True, error_model="numpy")(function)
+        dispatcher = njit(cache=True, error_model="numpy", nogil=True)(function)
     except RuntimeError:
         # No folder to write to, as in a read-only container: every process compiles for itself.
         return njit(error_model="numpy")(function)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rbd_control.dynamics.arguments import configuration, state
+from rbd_control.dynamics.batches import over_states
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.momentum import gravity_of_subtree
@@ -155,7 +156,7 @@ def mass_matrix(model: Model, q: np.ndarray) -> np.ndarray:
     """
     batch, shape = configuration(model, q)
     M = np.empty((batch.shape[0], model.nv, model.nv))
-    _mass_matrices(model.arrays, batch, M)
+    over_states(_mass_matrices, (model.arrays,), batch, M)
     return M.reshape(*shape, model.nv, model.nv)
 
 
@@ -221,7 +222,7 @@ def dynamics_terms(model: Model, q: np.ndarray, v: np.ndarray) -> DynamicsTerms:
     count, n = batch.shape[0], model.nv
     M, C = np.empty((count, n, n)), np.empty((count, n, n))
     CTv, g = np.empty((count, n)), np.empty((count, n))
-    _dynamics_terms(model.arrays, batch, velocities, M, C, CTv, g)
+    over_states(_dynamics_terms, (model.arrays,), batch, velocities, M, C, CTv, g)
     return DynamicsTerms(
         M.reshape(*shape, n, n),
         C.reshape(*shape, n, n),

@@ -105,7 +105,7 @@ class FrozenDynamics:
         @compiled
         def frozen_slotine_li_torque(q, v, v_r, a_r, tau):  # type: ignore[no-untyped-def]
             _newton_euler(
-                model, _one(q), _one(v), _one(v_r), _one(a_r), bodies, points, wrenches, _one(tau)
+                model, bodies, points, _one(q), _one(v), _one(v_r), _one(a_r), wrenches, _one(tau)
             )
 
         return frozen_slotine_li_torque
@@ -118,7 +118,7 @@ class FrozenDynamics:
         @compiled
         def frozen_inverse_dynamics(q, v, a, tau):  # type: ignore[no-untyped-def]
             _newton_euler(
-                model, _one(q), _one(v), _one(v), _one(a), bodies, points, wrenches, _one(tau)
+                model, bodies, points, _one(q), _one(v), _one(v), _one(a), wrenches, _one(tau)
             )
 
         return frozen_inverse_dynamics
@@ -131,7 +131,7 @@ class FrozenDynamics:
         @compiled
         def frozen_forward_dynamics(q, v, tau, a):  # type: ignore[no-untyped-def]
             _articulated_bodies(
-                model, _one(q), _one(v), _one(tau), bodies, points, wrenches, _one(a)
+                model, bodies, points, _one(q), _one(v), _one(tau), wrenches, _one(a)
             )
 
         return frozen_forward_dynamics

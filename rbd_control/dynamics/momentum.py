@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rbd_control.dynamics.arguments import configuration, state
+from rbd_control.dynamics.batches import over_states
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
@@ -117,7 +118,7 @@ def momentum_terms(model: Model, q: np.ndarray, v: np.ndarray) -> MomentumTerms:
     """
     (batch, velocities), shape = state(model, q, v=v)
     p, CTv, g = (np.empty(velocities.shape) for _ in range(3))
-    _momentum_terms(model.arrays, batch, velocities, p, CTv, g)
+    over_states(_momentum_terms, (model.arrays,), batch, velocities, p, CTv, g)
     shape = (*shape, model.nv)
     return MomentumTerms(p.reshape(shape), CTv.reshape(shape), g.reshape(shape))
 
@@ -171,5 +172,5 @@ def gravity_torque(model: Model, q: np.ndarray) -> np.ndarray:
     """
     batch, shape = configuration(model, q)
     g = np.empty((batch.shape[0], model.nv))
-    _gravity_torques(model.arrays, batch, g)
+    over_states(_gravity_torques, (model.arrays,), batch, g)
     return g.reshape(*shape, model.nv)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from rbd_control.dynamics.arguments import external_wrenches, state
+from rbd_control.dynamics.batches import over_states
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
@@ -43,7 +44,7 @@ from rbd_control.dynamics.sweep import (
 
 
 @compiled
-def _newton_euler(model, q, v, v_r, a_r, bodies, points, wrenches, tau):
+def _newton_euler(model, bodies, points, q, v, v_r, a_r, wrenches, tau):
     n = model.parent.shape[0]
     s = new_sweep(n)
     reference, rate, force = np.empty((n, 6)), np.empty((n, 6)), np.empty((n, 6))
@@ -104,8 +105,10 @@ def inverse_dynamics(
     """
     (batch, velocities, accelerations), shape = state(model, q, v=v, a=a)
     tau = np.empty(velocities.shape)
-    loads = external_wrenches(model, wrenches, shape)
-    _newton_euler(model.arrays, batch, velocities, velocities, accelerations, *loads, tau)
+    bodies, points, values = external_wrenches(model, wrenches, shape)
+    shared = (model.arrays, bodies, points)
+    motion = (batch, velocities, velocities, accelerations)
+    over_states(_newton_euler, shared, *motion, values, tau)
     return tau.reshape(*shape, model.nv)
 
 
@@ -131,5 +134,6 @@ def slotine_li_torque(
     """
     (batch, *vectors), shape = state(model, q, v=v, v_r=v_r, a_r=a_r)
     tau = np.empty(vectors[0].shape)
-    _newton_euler(model.arrays, batch, *vectors, *external_wrenches(model, None, shape), tau)
+    bodies, points, values = external_wrenches(model, None, shape)
+    over_states(_newton_euler, (model.arrays, bodies, points), batch, *vectors, values, tau)
     return tau.reshape(*shape, model.nv)

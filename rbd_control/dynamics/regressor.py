@@ -24,6 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from rbd_control.dynamics.arguments import state
+from rbd_control.dynamics.batches import over_states
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
@@ -138,7 +139,7 @@ def regressor(
     """
     (batch, *vectors), shape = state(model, q, v=v, v_r=v_r, a_r=a_r)
     Y = np.empty((batch.shape[0], model.nv, 10 * _bodies(model).size))
-    _regressors(model.arrays, batch, *vectors, Y)
+    over_states(_regressors, (model.arrays,), batch, *vectors, Y)
     return Y.reshape(*shape, *Y.shape[1:])
 
 
