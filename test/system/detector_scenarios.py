@@ -98,8 +98,7 @@ def unusable_messages_are_dropped(probe: Probe, source: Source) -> None:
     """[4, 5, 8, 9, 10, 11, 15] Dropped and counted, and the good ones go on being judged."""
     contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
     _wait_for_flag(probe, contact, False)
-    now = probe.node.get_clock().now()
-    good = source.message(now.to_msg())
+    good = source.message(probe.node.get_clock().now().to_msg())
     names, position = list(good.name), list(good.position)
     unusable = {
         "empty": {"name": []},
@@ -108,22 +107,28 @@ def unusable_messages_are_dropped(probe: Probe, source: Source) -> None:
         "missing joint": {"name": [*names[:-1], "elbow"]},
         "not finite": {"position": [nan, *position[1:]]},
     }
-    for changes in unusable.values():
-        message = source.message(probe.node.get_clock().now().to_msg())
-        for field, value in changes.items():
-            setattr(message, field, value)
-        probe.send("joint_states", message)
-    old, negative = source.message(now.to_msg()), source.message(now.to_msg())
-    old.header.stamp.sec -= 10
-    negative.header.stamp.sec = -5
-    probe.send("joint_states", old)
-    probe.send("joint_states", negative)
+
+    def send_all() -> None:
+        stamp = probe.node.get_clock().now().to_msg()
+        for changes in unusable.values():
+            message = source.message(stamp)
+            for field, value in changes.items():
+                setattr(message, field, value)
+            probe.send("joint_states", message)
+        for seconds in (stamp.sec - 10, -5):
+            message = source.message(stamp)
+            message.header.stamp.sec = seconds
+            probe.send("joint_states", message)
+
     counts = (*unusable, "old stamp", "negative stamp")
-    probe.wait_for_report(
-        NODE,
-        lambda r: all(int(r.values.get(key, 0)) >= 1 for key in counts),
-        f"not all counted: {counts}",
-    )
+
+    def counted() -> bool:
+        # Joint states are received best-effort: one may be lost.
+        send_all()
+        values = probe.report(NODE).values
+        return all(int(values.get(key, 0)) >= 1 for key in counts)
+
+    probe.wait(counted, f"not all counted: {counts}")
     touched(source)
     _wait_for_flag(probe, contact, True)
     released(source)
