@@ -1,0 +1,21 @@
+"""Collecting tests where ROS 2's own pytest plugins are installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makemodule(
+    module_path: Path, parent: pytest.Collector
+) -> pytest.Module | None:
+    """Keep launch_testing's plugin to the launch tests.
+
+    It imports each module ahead of pytest, and a module that skips itself then takes all others of
+    its folder with it, without a word.
+    """
+    if module_path.parent.name == "launch_tests":
+        return None
+    return pytest.Module.from_parent(parent, path=module_path)
