@@ -159,8 +159,14 @@ def test_the_player_plays_all_and_ends(bring_up: BringUp, probe: Probe, tmp_path
     file.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
     states = probe.listen(JointState, "played")
     player = bring_up.start(
-        "joint_state_player", {"recording": str(file)}, ["-r", "joint_states:=played"]
+        "joint_state_player",
+        {"recording": str(file), "autostart": False},
+        ["-r", "joint_states:=played"],
     )
+    probe.wait(lambda: probe.node.count_publishers("played"), "no player")
+    for transition in (Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE):
+        request = ChangeState.Request(transition=Transition(id=transition))
+        assert probe.call(ChangeState, "joint_state_player/change_state", request).success
     assert player.wait() == 0, player.output
     probe.wait(lambda: states, "nothing was played")
     # Discovery may cost the first messages; all from one of them on must be there.
