@@ -44,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(commands)
     _add_replay(commands)
+    _add_calibrate(commands)
     return parser
 
 
@@ -71,9 +72,7 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     replay.add_argument(
         "recording", type=Path, metavar="RECORDING", help="rosbag2 folder, .db3, .mcap or .csv"
     )
-    replay.add_argument(
-        "--urdf", required=True, metavar="FILE", help="the robot; 'arm7' for the one shipped"
-    )
+    _add_robot(replay)
     replay.add_argument(
         "--config",
         type=Path,
@@ -81,9 +80,53 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="parameter file of the node, section contact_detector",
     )
     replay.add_argument(
+        "--report", type=Path, metavar="DIR", help="folder for report.json and residual.png"
+    )
+    replay.add_argument("--json", type=Path, metavar="FILE", help="write the outcome as JSON")
+    replay.set_defaults(run=_run_replay)
+
+
+def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    calibrate = commands.add_parser(
+        "calibrate",
+        help="friction and thresholds from recordings without contact",
+        description="Friction and thresholds of the contact detector from recordings without "
+        "contact, with the false-alarm rate they imply, as a parameter file of the node.",
+    )
+    calibrate.add_argument(
+        "recordings",
+        type=Path,
+        nargs="+",
+        metavar="RECORDING",
+        help="rosbag2 folder, .db3, .mcap or .csv; 20 s in all at the least",
+    )
+    _add_robot(calibrate)
+    calibrate.add_argument(
+        "--out", type=Path, required=True, metavar="YAML", help="parameter file to write"
+    )
+    calibrate.add_argument(
+        "--false-alarms",
+        type=_positive,
+        default=1.0,
+        metavar="N",
+        help="wanted false alarms an hour over all joints (1)",
+    )
+    calibrate.add_argument(
+        "--gain", type=_positive, metavar="K", help="observer gain [1/s] (50); 10 suits 30 Hz"
+    )
+    calibrate.add_argument("--report", type=Path, metavar="DIR", help="folder for calibration.png")
+    calibrate.set_defaults(run=_run_calibrate)
+
+
+def _add_robot(command: argparse.ArgumentParser) -> None:
+    """What tells which robot moved, and where in the recording."""
+    command.add_argument(
+        "--urdf", required=True, metavar="FILE", help="the robot; 'arm7' for the one shipped"
+    )
+    command.add_argument(
         "--topic", default="/joint_states", help="joint states in the recording (/joint_states)"
     )
-    replay.add_argument(
+    command.add_argument(
         "--lock",
         type=_position,
         action="append",
@@ -91,17 +134,18 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         metavar="JOINT=POSITION",
         help="hold a joint that the recording does not move; may be repeated",
     )
-    replay.add_argument(
+    command.add_argument(
         "--joints",
         type=lambda text: text.split(","),
         metavar="A,B,...",
         help="the recording's names of the model's joints, in the model's order",
     )
-    replay.add_argument(
-        "--report", type=Path, metavar="DIR", help="folder for report.json and residual.png"
-    )
-    replay.add_argument("--json", type=Path, metavar="FILE", help="write the outcome as JSON")
-    replay.set_defaults(run=_run_replay)
+
+
+def _run_calibrate(arguments: argparse.Namespace) -> int:
+    from rbd_control.cli.calibrate import run_calibrate
+
+    return run_calibrate(arguments)
 
 
 def _run_replay(arguments: argparse.Namespace) -> int:
@@ -134,6 +178,13 @@ def _seconds(text: str) -> float:
     value = _finite(text)
     if value <= 0.0:
         raise argparse.ArgumentTypeError(f"{text} s; give a duration above 0")
+    return value
+
+
+def _positive(text: str) -> float:
+    value = _finite(text)
+    if value <= 0.0:
+        raise argparse.ArgumentTypeError(f"{text}; give a number above 0")
     return value
 
 

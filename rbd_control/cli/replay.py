@@ -37,9 +37,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
     model, parameters = _configured(arguments.urdf, arguments.config, dict(arguments.lock))
     with _progress(recording.count) as progress:
         result = replay(recording, model, parameters, joints=arguments.joints, progress=progress)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDTH)
+    console = console_for_output()
     print_result(result, console)
     if arguments.json:
         write_json(result, arguments.json)
@@ -47,6 +45,12 @@ def run_replay(arguments: argparse.Namespace) -> int:
         write_report(result, arguments.report)
         console.print(f"report in {arguments.report}", markup=False)
     return 0
+
+
+def console_for_output() -> Console:
+    """A console on stdout, wide enough for tables when it is no terminal."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_WIDTH)
 
 
 def _configured(

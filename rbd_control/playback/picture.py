@@ -1,4 +1,4 @@
-"""The picture of a replay: contact above, one residual per joint below it."""
+"""Pictures of residuals: of a replay, with contact above, and of a calibration."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rbd_control.estimation import Calibration
 from rbd_control.playback.replay import JointResidual, ReplayResult
 
 if TYPE_CHECKING:
@@ -35,6 +36,33 @@ def draw_residuals(result: ReplayResult, path: Path) -> None:
     figure.legend(handles, labels, loc="outside lower right", ncols=3, fontsize=8)
     axes[-1].set_xlabel("time since the first sample [s]")
     axes[-1].set_xlim(0.0, max(result.duration, 1e-3))
+    figure.savefig(path, dpi=110)
+
+
+def draw_calibration(calibration: Calibration, path: Path) -> None:
+    """Write a PNG: the residual of every joint in every motion, with the threshold found."""
+    from matplotlib.figure import Figure
+
+    n = len(calibration.joints)
+    figure = Figure(figsize=(11.0, 1.0 + 1.2 * n), layout="constrained")
+    axes = figure.subplots(n, 1, sharex=True, squeeze=False)[:, 0]
+    figure.suptitle(
+        "residual without contact, friction taken off; thresholds for a false-alarm rate of "
+        f"{calibration.false_alarms_per_hour:g} an hour"
+    )
+    start = 0.0
+    for name, t, residual in calibration.residuals:
+        axes[0].text(start, 1.02, name, transform=axes[0].get_xaxis_transform(), fontsize=8)
+        for i in range(n):
+            axes[i].plot(start + t - t[0], residual[:, i], color=_RESIDUAL, linewidth=0.6)
+            axes[i].axvline(start, color="0.8", linewidth=0.8)
+        start += float(t[-1] - t[0])
+    for i, joint in enumerate(calibration.joints):
+        for sign in (1.0, -1.0):
+            axes[i].axhline(sign * joint.threshold, color="0.4", linestyle="--", linewidth=0.8)
+        axes[i].set_ylabel(f"{joint.joint}\n[N·m]", fontsize=8)
+        axes[i].set_xlim(0.0, start)
+    axes[-1].set_xlabel("time [s], one recording after the other")
     figure.savefig(path, dpi=110)
 
 

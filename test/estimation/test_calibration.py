@@ -1,0 +1,159 @@
+"""Calibration finds the friction that was put in, and refuses what it cannot use."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rbd_control.cli.main import main
+from rbd_control.control import ControllerParameters, SlotineLiController
+from rbd_control.dynamics import Model
+from rbd_control.errors import RecordingError
+from rbd_control.estimation import ContactDetector, DetectorParameters, Motion, calibrate
+from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
+
+COULOMB = (0.6, 0.7, 0.5, 0.6, 0.4, 0.3, 0.2)
+VISCOUS = (1.0, 0.8, 0.9, 1.1, 0.5, 0.4, 0.3)
+RATE = 250.0
+PERIOD = np.array([4.6, 3.8, 5.3, 3.3, 2.9, 2.6, 2.3])
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Model.from_urdf(arm7_urdf())
+
+
+def motion(model, seconds, *, name="free", seed=0, push=None):
+    """The shipped arm in a lively motion, its model 1 % wrong in every mass."""
+    parameters = SimulationParameters(
+        coulomb=COULOMB,
+        viscous=VISCOUS,
+        rate=RATE,
+        mass_error=0.01,
+        effort_noise=0.02,
+        seed=seed,
+        initial_position=(0.0, 0.3, 0.0, -1.5, 0.0, 0.9, 0.0),
+    )
+    arm = SimulatedArm(model, parameters)
+    law = SlotineLiController(model, ControllerParameters(damping_rate=40.0, bandwidth=(20.0,)))
+    rest = arm.q.copy()
+    rows = []
+    w = 2.0 * np.pi / PERIOD
+    for k in range(int(seconds * RATE)):
+        t = k / RATE
+        fade = min(t, 1.0)
+        q_d = rest + 0.4 * fade * np.sin(w * t + seed)
+        v_d = 0.4 * fade * w * np.cos(w * t + seed)
+        a_d = -0.4 * fade * w**2 * np.sin(w * t + seed)
+        sample = arm.reading()
+        if k and sample.tau is not None:
+            rows.append((sample.stamp, sample.q, sample.v, sample.tau))
+        if push is not None and abs(t - push) < 0.5 / RATE:
+            arm.push("link_7", (0.0, 15.0, 0.0), duration=0.3)
+        arm.step(law.torque(sample.q, sample.v, q_d, v_d, a_d))
+    return Motion(name, *(np.array(column) for column in zip(*rows, strict=True)))
+
+
+@pytest.fixture(scope="module")
+def motions(model):
+    return [motion(model, 16.0, name=f"free {seed}", seed=seed) for seed in (1, 2)]
+
+
+@pytest.fixture(scope="module")
+def calibration(motions, model):
+    return calibrate(motions, model)
+
+
+def test_finds_the_friction_of_the_plant(calibration):
+    # Wrong masses and the sample-and-hold of the torque look a little like friction.
+    np.testing.assert_allclose(calibration.parameters.friction_coulomb, COULOMB, atol=0.1)
+    np.testing.assert_allclose(calibration.parameters.friction_viscous, VISCOUS, atol=0.15)
+    for joint in calibration.joints:
+        assert joint.rms_after < 0.5 * joint.rms_before
+        assert joint.threshold > joint.largest
+
+
+def test_no_alarm_in_other_motions_like_these(calibration, model):
+    detector = ContactDetector(model, calibration.parameters)
+    other = motion(model, 16.0, seed=3)
+    detections = [
+        detector.update(*sample)
+        for sample in zip(other.t, other.q, other.v, other.tau, strict=True)
+    ]
+    assert not any(d.contact for d in detections)
+
+
+def test_a_rarer_alarm_needs_higher_thresholds(motions, model, calibration):
+    rare = calibrate(motions, model, false_alarms_per_hour=0.01)
+    for usual, high in zip(calibration.joints, rare.joints, strict=True):
+        assert high.threshold > usual.threshold
+    assert rare.false_alarms_per_hour == 0.01
+
+
+def test_gumbel_level_is_the_promised_quantile():
+    """On synthetic block maxima of known distribution."""
+    from scipy.stats import gumbel_r
+
+    from rbd_control.estimation.calibration import _thresholds
+
+    maxima = gumbel_r(1.0, 0.1).rvs((20000, 2), random_state=4)
+    threshold = _thresholds(maxima, 360.0)  # 1 in 20 blocks of a joint
+    np.testing.assert_allclose((maxima > threshold).mean(axis=0) <= 0.05, True)
+    exact = gumbel_r.isf(0.05, 1.0, 0.1)
+    # The fit of 20000 maxima is good to 1 %; the level may be lifted to the largest seen.
+    assert (threshold >= 0.99 * exact).all()
+
+
+def test_refuses_a_joint_that_hardly_moves(motions, model):
+    still = [replace(m, q=m.q.copy(), v=m.v.copy()) for m in motions]
+    for m in still:
+        m.q[:, 3] = -1.5
+        m.v[:, 3] = 0.0
+    with pytest.raises(RecordingError, match="'joint_4' moves too little"):
+        calibrate(still, model)
+
+
+def test_refuses_what_is_too_short(motions, model):
+    with pytest.raises(RecordingError, match="20 s are needed"):
+        calibrate(motions[:1], model)
+
+
+def test_refuses_what_looks_like_contact(motions, model):
+    touched = motion(model, 16.0, name="touched", seed=5, push=8.0)
+    with pytest.raises(RecordingError, match="touched: .* looks like contact"):
+        calibrate([*motions, touched], model)
+
+
+def test_gain_is_kept(motions, model):
+    slow = calibrate(motions, model, DetectorParameters(observer_gain=(10.0,), settling_time=0.4))
+    assert slow.parameters.observer_gain == (10.0,)
+    assert slow.parameters.settling_time == 0.4
+
+
+def test_the_command_writes_what_the_detector_loads(motions, model, tmp_path, capsys):
+    files = []
+    names = model.joint_names
+    for m in motions:
+        file = tmp_path / f"{m.name.replace(' ', '_')}.csv"
+        kinds = ("position", "velocity", "effort")
+        header = ",".join(["time", *(f"{kind}/{joint}" for kind in kinds for joint in names)])
+        table = np.column_stack([m.t, m.q, m.v, m.tau])
+        np.savetxt(file, table, delimiter=",", header=header, comments="", fmt="%.9g")
+        files.append(str(file))
+    out = tmp_path / "detector.yaml"
+    arguments = ["calibrate", *files, "--urdf", "arm7", "--out", str(out), "--report"]
+    assert main([*arguments, str(tmp_path / "report")]) == 0
+    assert (tmp_path / "report" / "calibration.png").stat().st_size > 10_000
+    assert "false-alarm rate of 1 an hour" in capsys.readouterr().out
+    loaded = DetectorParameters.from_yaml(out, "contact_detector", ignore=("joints",))
+    direct = calibrate(motions, model).parameters
+    np.testing.assert_allclose(loaded.contact_threshold, direct.contact_threshold, rtol=0.01)
+    assert main(["replay", files[0], "--urdf", "arm7", "--config", str(out)]) == 0
+    assert "no contact found" in capsys.readouterr().out
+
+
+def test_the_command_refuses_in_one_line(motions, tmp_path, capsys):
+    code = main(["calibrate", "nowhere.mcap", "--urdf", "arm7", "--out", str(tmp_path / "x.yaml")])
+    assert code == 2
+    assert "nowhere.mcap" in capsys.readouterr().err
+    assert not (tmp_path / "x.yaml").exists()
