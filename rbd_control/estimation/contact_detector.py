@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -59,6 +59,26 @@ class ContactEvent:
     """The residual of ``joint`` at its peak, signed [N·m or N]."""
     force: np.ndarray | None
     """Force on ``link`` at the peak, (3,) world axes [N]; None where it is not observable."""
+
+    def since(self, start: float) -> ContactEvent:
+        """The same event with times that count from ``start`` [s]."""
+        release = None if self.release is None else self.release - start
+        return replace(
+            self, onset=self.onset - start, detected=self.detected - start, release=release
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values that ``json`` can write; what is not known is None."""
+        return {
+            "onset": self.onset,
+            "detected": self.detected,
+            "release": self.release,
+            "level": self.level,
+            "joint": self.joint,
+            "link": self.link,
+            "peak_torque": self.peak_torque,
+            "force": None if self.force is None else [float(x) for x in self.force],
+        }
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -120,7 +120,7 @@ class DemoResult:
             "samples": self.samples,
             "duration": self.duration,
             "valid_fraction": self.log.valid_fraction,
-            "events": [_event_json(event) for event in self.events],
+            "events": [event.to_json() for event in self.events],
             "residual_max": dict(zip(self.log.joints, self.residual_max.tolist(), strict=True)),
             "truth": truth,
             "tracking_rms": self.tracking_rms,
@@ -140,7 +140,7 @@ def judge(log: DemoLog) -> DemoResult:
     times = log.residual.times
     first = float(times[0])
     duration = float(times[-1]) - first
-    events = tuple(_shifted(event, first) for event in log.events.values())
+    events = tuple(event.since(first) for event in log.events.values())
     intervals = _contacts(log, first)
     scored = score(intervals, events, duration)
     contacts = _staged(log, intervals, events, scored, first, duration)
@@ -224,23 +224,3 @@ def _failures(
     if not rms < RMS_LIMIT:
         said.append(f"tracking error is {rms:.4f} rad without contact; limit {RMS_LIMIT} rad")
     return said
-
-
-def _shifted(event: ContactEvent, first: float) -> ContactEvent:
-    release = None if event.release is None else event.release - first
-    return replace(
-        event, onset=event.onset - first, detected=event.detected - first, release=release
-    )
-
-
-def _event_json(event: ContactEvent) -> dict[str, Any]:
-    return {
-        "onset": event.onset,
-        "detected": event.detected,
-        "release": event.release,
-        "level": event.level,
-        "joint": event.joint,
-        "link": event.link,
-        "peak_torque": event.peak_torque,
-        "force": None if event.force is None else [float(x) for x in event.force],
-    }

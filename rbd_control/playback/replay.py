@@ -82,7 +82,7 @@ class ReplayResult:
             "valid_fraction": self.valid_fraction,
             "warnings": list(self.warnings),
             "notes": list(self.notes),
-            "events": [_event_json(event) for event in self.events],
+            "events": [event.to_json() for event in self.events],
             "residual_max": {r.joint: _known(r.largest) for r in self.residuals},
             "residual_rms": {r.joint: _known(r.rms) for r in self.residuals},
             "residual_over_threshold": {r.joint: _known(r.over_fraction) for r in self.residuals},
@@ -245,12 +245,7 @@ class _Run:
         )
 
     def _note(self, event: ContactEvent, release: float | None) -> None:
-        self._events[event.id] = replace(
-            event,
-            onset=event.onset - self._start,
-            detected=event.detected - self._start,
-            release=None if release is None else release - self._start,
-        )
+        self._events[event.id] = replace(event, release=release).since(self._start)
 
     def _finish(self) -> None:
         """Get the level and peak of a contact that lasts to the end."""
@@ -350,16 +345,3 @@ def _listed(counts: dict[str, int]) -> str:
 
 def _known(value: float) -> float | None:
     return value if np.isfinite(value) else None
-
-
-def _event_json(event: ContactEvent) -> dict[str, Any]:
-    return {
-        "onset": event.onset,
-        "detected": event.detected,
-        "release": event.release,
-        "level": event.level,
-        "joint": event.joint,
-        "link": event.link,
-        "peak_torque": event.peak_torque,
-        "force": None if event.force is None else [float(x) for x in event.force],
-    }
