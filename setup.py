@@ -30,6 +30,7 @@ test = [
     "pytest",
     "pytest-timeout",
     "ruff==0.17.*",
+    "sympy",
     "types-PyYAML",
     "types-defusedxml",
 ]
@@ -59,7 +60,7 @@ setup(
         "rosbags",
         "scipy",
     ],
-    extras_require={"ros": ros, "test": test},
+    extras_require={"ros": ros, "symbolic": ["sympy"], "test": test},
     entry_points={
         "console_scripts": [
             "rbd-control = rbd_control.cli.main:main",

@@ -8,11 +8,14 @@ may leave out some of what is counted, where a result is never used or is comput
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import FunctionType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+
+from rbd_control.dynamics.uncompiled import uncompiled
 
 
 @dataclass
@@ -73,13 +76,6 @@ _MATH = SimpleNamespace(
 )
 
 
-def interpreted(kernel: Any) -> Any:
-    """The Python function that ``kernel`` was compiled from, calling those of its helpers."""
-    function = kernel.py_func
-    names = dict(function.__globals__)
-    for name in function.__code__.co_names:
-        if hasattr(names.get(name), "py_func"):
-            names[name] = interpreted(names[name])
-        elif name == "math":
-            names[name] = _MATH
-    return FunctionType(function.__code__, names, function.__name__)
+def interpreted(kernel: Any) -> Callable[..., Any]:
+    """The Python function that ``kernel`` was compiled from, for counting numbers."""
+    return uncompiled(kernel, math=_MATH)

@@ -1,6 +1,7 @@
 """``python -m bench.tables [source ...]``: print the tables of all sources, or of some.
 
-A module of this folder that has ``tables() -> list[Table]`` is named after its source.
+A module of this folder that has ``tables() -> list[Table]`` is named after its source. One that
+takes longer, or more packages, says ``ON_REQUEST = True`` and is printed only when it is named.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ import bench.tables
 
 
 def main(chosen: list[str]) -> None:
-    """Print the tables of the sources ``chosen``, of all if none is."""
+    """Print the tables of the sources ``chosen``; if none is, of all but those on request."""
     names = [module.name for module in iter_modules(bench.tables.__path__)]
     modules = {name: import_module(f"bench.tables.{name}") for name in names if name != "__main__"}
     sources = {name: module.tables for name, module in modules.items() if hasattr(module, "tables")}
     unknown = sorted(set(chosen) - set(sources))
     if unknown:
         sys.exit(f"no tables of {', '.join(unknown)}; sources are {', '.join(sources)}")
+    usual = [name for name in sources if not getattr(modules[name], "ON_REQUEST", False)]
     console = Console(width=120)
-    for name in chosen or sources:
+    for name in chosen or usual:
         for table in sources[name]():
             console.print(table, "")
 

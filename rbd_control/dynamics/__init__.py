@@ -75,6 +75,7 @@ from rbd_control.dynamics.soa import (
     nullify_momentum,
     system_inertia,
 )
+from rbd_control.dynamics.symbolic import SymbolicTerms, symbolic_dynamics
 from rbd_control.dynamics.task_space import (
     TaskSpaceTerms,
     task_space_inertia,
@@ -91,6 +92,7 @@ __all__ = [
     "Model",
     "MomentumTerms",
     "Rotor",
+    "SymbolicTerms",
     "TaskSpaceTerms",
     "TransformedTerms",
     "admissible_coriolis_matrix",
@@ -138,6 +140,7 @@ __all__ = [
     "regressor",
     "simulation_step",
     "slotine_li_torque",
+    "symbolic_dynamics",
     "system_inertia",
     "task_space_inertia",
     "task_space_terms",

@@ -1,0 +1,247 @@
+"""M, C, g and the Christoffel symbols of small arms as expressions, by the numeric algorithms.
+
+EW21 Table 2 runs Algorithm 2 "with symbolic inputs". So does this: the kernels of ``coriolis.py``
+and ``christoffel.py`` themselves run here, uncompiled, on sympy expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from rbd_control.dynamics.christoffel import christoffel_sweep
+from rbd_control.dynamics.coriolis import coriolis_sweep
+from rbd_control.dynamics.model import Model, ModelArrays
+from rbd_control.dynamics.normal_form import NormalForm
+from rbd_control.dynamics.spatial import quaternion_rotation
+from rbd_control.dynamics.sweep import new_sweep
+from rbd_control.dynamics.uncompiled import uncompiled
+from rbd_control.errors import InputError
+
+if TYPE_CHECKING:
+    import sympy
+
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+class SymbolicTerms(NamedTuple):
+    """The terms of ``M a + C v + g = tau`` as expressions in the entries of ``q`` and ``v``."""
+
+    q: tuple[sympy.Expr, ...]
+    """Joint positions, nq."""
+    v: tuple[sympy.Expr, ...]
+    """Joint velocities, nv."""
+    M: sympy.Matrix
+    """Mass matrix, (nv, nv)."""
+    C: sympy.Matrix
+    """Christoffel-consistent Coriolis matrix, (nv, nv)."""
+    CTv: sympy.Matrix
+    """Cᵀ v, (nv, 1)."""
+    g: sympy.Matrix
+    """Gravity torque, (nv, 1)."""
+    Gamma: sympy.NDimArray
+    """Christoffel symbols of the first kind, (nv, nv, nv): ``C_ij = sum_k Gamma_ijk v_k``."""
+
+
+def symbolic_dynamics(
+    model: Model,
+    *,
+    q: Sequence[Any] | None = None,
+    v: Sequence[Any] | None = None,
+    bodies: Mapping[str, tuple[Any, Any, Any]] = _NONE,
+    origins: Mapping[str, Sequence[Any]] = _NONE,
+    gravity: Sequence[Any] | None = None,
+    simplify: bool = True,
+) -> SymbolicTerms:
+    """The terms of the equation of motion of a small robot as sympy expressions.
+
+    What is not given as an expression keeps its number from the model, as the fraction that its
+    first 15 digits spell (0.31 is 31/100), and rotations are exact rotations, so that what cancels
+    leaves nothing. ``terms.C.evalf()`` has floats again, and
+    ``sympy.lambdify([*terms.q, *terms.v], terms.C)`` is a numeric function.
+
+    Args:
+        model: the robot.
+        q: joint positions, nq expressions; by default the real symbols q1, q2, ...
+        v: joint velocities, nv expressions; by default the real symbols v1, v2, ...
+        bodies: for links that a joint moves, or the root of a floating base: mass [kg], centre of
+            mass (3,) [m] and rotational inertia about it (3, 3) [kg·m²], in the axes of the link.
+            They replace those of the whole body, links fixed to it included.
+        origins: for joints: the origin of the joint in the frame of the body before it (3,) [m].
+        gravity: acceleration of gravity (3,), world axes [m/s²].
+        simplify: bring every entry to its normal form, see ``normal_form.py``: a polynomial in the
+            sines and cosines of q, no sine squared, so that equal entries look equal
+            (``sympy.trigsimp`` goes on to sums of angles). A floating base's quaternion, if it is
+            symbols, is taken to have unit length. Takes a minute for the six joints of a
+            UR5, ten seconds for five; False leaves the entries as the sweep makes them.
+
+    Raises:
+        ImportError: without sympy.
+        InputError: for an unknown link or joint, or the wrong number of expressions.
+
+    Source: EW21 Algorithms 1 and 2.
+    """
+    try:
+        import sympy
+    except ImportError as error:
+        raise ImportError("symbolic_dynamics needs sympy: pip install sympy") from error
+    n = model.nv
+    positions = _joint_vector("q", q, "nq", model.nq)
+    velocities = _joint_vector("v", v, "nv", n)
+    arrays = symbolic_arrays(model, bodies, origins, gravity)
+    rows = arrays.parent.size
+    shapes = {"M": (n, n), "C": (n, n), "CTv": (n,), "g": (n,), "Gamma": (n, n, n)}
+    terms = {name: np.empty(shape, dtype=object) for name, shape in shapes.items()}
+    *of_state, Gamma = terms.values()
+    s, factor = on_expressions(new_sweep)(rows), np.empty((rows, 12), dtype=object)
+    on_expressions(coriolis_sweep)(arrays, positions, velocities, s, factor, *of_state)
+    on_expressions(christoffel_sweep)(arrays, positions, s, Gamma)
+    if simplify:
+        base = positions[3:7] if model.floating_base else ()
+        quaternion = tuple(base) if all(x.is_Symbol for x in base) else ()
+        normal = NormalForm([x for term in terms.values() for x in term.flat], quaternion)
+        for term in terms.values():
+            term.flat[:] = [normal(x) for x in term.flat]
+    matrices = {name: sympy.Matrix(terms[name]) for name in ("M", "C", "CTv", "g")}
+    return SymbolicTerms(
+        tuple(positions), tuple(velocities), **matrices, Gamma=sympy.Array(Gamma.tolist())
+    )
+
+
+def on_expressions(kernel: Any) -> Callable[..., Any]:
+    """A kernel as a Python function on sympy expressions."""
+    import sympy
+
+    return uncompiled(kernel, math=sympy, constant=sympy.Rational)
+
+
+def symbolic_arrays(
+    model: Model,
+    bodies: Mapping[str, tuple[Any, Any, Any]] = _NONE,
+    origins: Mapping[str, Sequence[Any]] = _NONE,
+    gravity: Sequence[Any] | None = None,
+) -> ModelArrays:
+    """The model as kernels on expressions take it; arguments as in :func:`symbolic_dynamics`.
+
+    Raises:
+        InputError: for an unknown link or joint, or the wrong number of expressions.
+    """
+    numbers = model.arrays
+    S = numbers.second_moment
+    # Symmetric, orthonormal and of unit length to the last digit, or what cancels would leave some.
+    arrays = ModelArrays(*map(_exact, numbers))._replace(
+        rotation=np.array([_rotation(R) for R in numbers.rotation], dtype=object),
+        axis=np.array([_unit(a) for a in numbers.axis], dtype=object),
+        second_moment=_exact(0.5 * (S + S.swapaxes(1, 2))),
+    )
+    first = model.nv - len(model.joint_names)
+    rows = {link: first + i for i, link in enumerate(model.joint_links)}
+    if model.floating_base:
+        rows[model.link_names[0]] = first - 1
+    for link, body in bodies.items():
+        if link not in rows:
+            raise InputError(f"bodies: no joint moves {link!r}; links are {', '.join(rows)}")
+        try:
+            mass, com, inertia = body
+        except (TypeError, ValueError):
+            raise InputError(f"bodies: {link!r} is {body!r}; give mass, com, inertia") from None
+        m = _expressions(f"{link!r}: mass", mass, ())[()]
+        c = _expressions(f"{link!r}: com", com, (3,))
+        I_c = _expressions(f"{link!r}: inertia", inertia, (3, 3))
+        if (I_c != I_c.T).any():
+            raise InputError(f"{link!r}: inertia is not symmetric")
+        row = rows[link]
+        arrays.mass[row] = m
+        arrays.first_moment[row] = m * c
+        # Sigma = 1/2 tr(I) 1 - I about the centre of mass, and m c cᵀ.
+        arrays.second_moment[row] = np.diag([I_c.trace() / 2] * 3) - I_c + m * np.outer(c, c)
+    for joint, origin in origins.items():
+        row = model.joint_index(joint)
+        moved = _expressions(f"{joint!r}: origin", origin, (3,)) - arrays.translation[row]
+        arrays.translation[row] += moved
+        if arrays.rotor[row] >= 0:
+            arrays.translation[arrays.rotor[row]] += moved
+    if gravity is not None:
+        arrays.gravity[:] = _expressions("gravity", gravity, (3,))
+    return arrays
+
+
+def _exact(array: np.ndarray) -> np.ndarray:
+    """Floats as the fractions that 15 of their digits spell; integers as they are.
+
+    A zero stays what it is even where a right angle has left 6e-17 of it.
+    """
+    if array.dtype != np.float64:
+        return array
+    size = np.abs(array).max(axis=tuple(range(1, array.ndim)), keepdims=True)
+    array = np.where(np.abs(array) <= 1e-15 * size, 0.0, array)
+    fractions = [_fraction(x) for x in array.flat]
+    return np.array(fractions, dtype=object).reshape(array.shape)
+
+
+def _rotation(R: np.ndarray) -> Any:
+    """The rotation of a quaternion of fractions: an exact rotation within 1e-15 of ``R``."""
+    x, y, z = R
+    # Four times the quaternion times each of its entries.
+    products = np.array(
+        [
+            [1.0 + x[0] - y[1] - z[2], x[1] + y[0], x[2] + z[0], z[1] - y[2]],
+            [x[1] + y[0], 1.0 - x[0] + y[1] - z[2], y[2] + z[1], x[2] - z[0]],
+            [x[2] + z[0], y[2] + z[1], 1.0 - x[0] - y[1] + z[2], y[0] - x[1]],
+            [z[1] - y[2], x[2] - z[0], y[0] - x[1], 1.0 + x[0] + y[1] + z[2]],
+        ]
+    )
+    largest = int(products.diagonal().argmax())
+    quaternion = _exact(products[largest : largest + 1] / products[largest, largest])[0]
+    return on_expressions(quaternion_rotation)(*quaternion)
+
+
+def _unit(a: np.ndarray) -> np.ndarray:
+    """A vector of fractions of length one, by stereographic projection from opposite ``a``."""
+    k = int(np.abs(a).argmax())
+    sign = 1 if a[k] > 0.0 else -1
+    t = _exact(np.delete(a, k)[None] / (1.0 + abs(a[k])))[0]
+    square = t @ t
+    return np.insert(2 * t / (1 + square), k, sign * (1 - square) / (1 + square))
+
+
+def _fraction(x: Any) -> sympy.Rational:
+    import sympy
+
+    return sympy.Rational(f"{float(x):.15g}")
+
+
+def _expressions(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """``value`` as an array of ``shape`` of expressions, floats in them as exact fractions."""
+    import sympy
+
+    array = np.array(value, dtype=object)
+    if array.shape != shape:
+        raise InputError(f"{name} has shape {array.shape}; it must be {shape}")
+    entries = []
+    for entry in array.flat:
+        try:
+            expression = sympy.sympify(entry, strict=True)
+        except sympy.SympifyError as error:
+            raise InputError(f"{name} is {value!r}; give expressions or numbers") from error
+        if not isinstance(expression, sympy.Expr) or expression.has(
+            sympy.nan, sympy.oo, -sympy.oo, sympy.zoo
+        ):
+            raise InputError(f"{name} is {value!r}; give expressions or finite numbers")
+        floats = expression.atoms(sympy.Float)
+        entries.append(expression.xreplace({x: _fraction(x) for x in floats}))
+    return np.array(entries, dtype=object).reshape(shape)
+
+
+def _joint_vector(name: str, value: Sequence[Any] | None, size_name: str, size: int) -> np.ndarray:
+    import sympy
+
+    if value is None:
+        value = sympy.symbols(f"{name}1:{size + 1}", real=True)
+    shape = np.array(value, dtype=object).shape
+    if shape != (size,):
+        raise InputError(f"{name} has shape {shape} but the model has {size_name} = {size}")
+    return _expressions(name, value, (size,))

@@ -1,0 +1,46 @@
+"""A kernel's own source as plain Python, on whatever can be multiplied and added.
+
+The kernels are written on scalars, so floats are not the only numbers they take: on symbols the
+same source yields expressions (``symbolic.py``), on numbers that count it tells its operations
+(``bench/counting.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+_NUMPY = SimpleNamespace(empty=lambda shape: np.empty(shape, dtype=object))
+
+
+def uncompiled(
+    kernel: Any, math: Any, constant: Callable[[float], Any] = float
+) -> Callable[..., Any]:
+    """The Python function that ``kernel`` was compiled from, calling those of its helpers.
+
+    Args:
+        kernel: a function made by ``compiled`` or ``inlined``. Of numpy it may use ``empty``,
+            which makes arrays of objects here.
+        math: what the source finds under the name ``math``, with ``cos`` and ``sin``.
+        constant: what becomes of a float that stands in the source, such as 0.5.
+    """
+    function = kernel.py_func
+    names = dict(function.__globals__)
+    for name in function.__code__.co_names:
+        if hasattr(names.get(name), "py_func"):
+            names[name] = uncompiled(names[name], math, constant)
+        elif name == "math":
+            names[name] = math
+        elif name == "np":
+            names[name] = _NUMPY
+
+    def replaced(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(replaced, value))
+        return constant(value) if isinstance(value, float) else value
+
+    code = function.__code__.replace(co_consts=replaced(function.__code__.co_consts))
+    return FunctionType(code, names, function.__name__)
