@@ -85,9 +85,7 @@ class Parameters:
         return cls(**values)
 
     @classmethod
-    def from_yaml(
-        cls: type[P], path: str | Path, node: str, *, ignore: tuple[str, ...] = ()
-    ) -> P:
+    def from_yaml(cls: type[P], path: str | Path, node: str, *, ignore: tuple[str, ...] = ()) -> P:
         """Read the section of ``node`` (and ``/**``) of a ROS 2 parameter file.
 
         ``ignore`` names parameters of the node that this object does not hold.
@@ -201,9 +199,7 @@ def _check_bounds(name: str, value: float, meta: Mapping[str, Any]) -> None:
     if not math.isfinite(value):
         raise ParameterError(f"{name} is {value}; give a finite number")
     if value < meta["lower"] or value > meta["upper"] or value <= meta["above"]:
-        low = (
-            f"above {meta['above']}" if meta["above"] > -math.inf else f"at least {meta['lower']}"
-        )
+        low = f"above {meta['above']}" if meta["above"] > -math.inf else f"at least {meta['lower']}"
         raise ParameterError(
             f"{name} is {value}{unit}; it must be {low} and at most {meta['upper']}{unit}"
         )

@@ -44,6 +44,13 @@ class PlayerParameters(NodeParameters):
         "where they would run ahead of the clock, the recorded ones stay",
         live=False,
     )
+    listeners: int = parameter(
+        1,
+        "subscribers to joint_states to wait for, lest the beginning is played to nobody; 0: none",
+        lower=0,
+        upper=100,
+        live=False,
+    )
 
 
 def timeline(
@@ -88,6 +95,13 @@ class JointStatePlayer(ManagedNode):
         if not self.parameters.recording:
             raise ParameterError("recording is empty; give the path of the recording to play")
         self._recording = read_recording(self.parameters.recording, self.parameters.topic)
+
+    def waiting_for(self) -> str:
+        """Somebody to play to."""
+        wanted = self.parameters.listeners
+        if self._publisher.get_subscription_count() >= wanted:
+            return ""
+        return f"{wanted} to listen to {self.resolve_topic_name('joint_states')}"
 
     def activate(self) -> None:
         """Play from the beginning."""
