@@ -12,7 +12,7 @@ unexport AMENT_PREFIX_PATH COLCON_PREFIX_PATH RMW_IMPLEMENTATION
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo tables test lint format clean
+.PHONY: help demo tables bench test lint format clean
 
 help: ## show this text
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -22,6 +22,9 @@ demo: $(VENV)/ros ## arm, controller and detector over ROS 2; results in report/
 
 tables: $(VENV)/ros ## published figures of the sources beside ours
 	$(BIN)/python -m bench.tables
+
+bench: $(VENV)/bench ## our speed beside Pinocchio's and MuJoCo's; results in report/
+	$(BIN)/python -m bench.speed --report report
 
 test: lint ## linters, type checker and all tests
 	@logs=$$(mktemp -d) && trap 'rm -rf "$$logs"' EXIT && \
@@ -45,6 +48,10 @@ clean: ## remove everything that was made here
 $(VENV)/ros: $(BIN)/python setup.py setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[ros]'
 	@touch $@
+
+$(VENV)/bench: $(BIN)/python setup.py setup.cfg pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[ros,bench]'
+	@touch $(VENV)/ros $@
 
 $(VENV)/test: $(BIN)/python setup.py setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[ros,test]'

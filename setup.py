@@ -35,6 +35,9 @@ test = [
     "types-defusedxml",
 ]
 
+# What the benchmark compares with; the headers are for its C++ part.
+bench = ["cmeel-eigen", "example-robot-data", "mujoco", "pin"]
+
 setup(
     name=package_name,
     version="0.1.0",
@@ -60,7 +63,7 @@ setup(
         "rosbags",
         "scipy",
     ],
-    extras_require={"ros": ros, "symbolic": ["sympy"], "test": test},
+    extras_require={"bench": bench, "ros": ros, "symbolic": ["sympy"], "test": test},
     entry_points={
         "console_scripts": [
             "rbd-control = rbd_control.cli.main:main",

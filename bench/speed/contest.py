@@ -1,0 +1,151 @@
+"""One mechanism and all who compute its dynamics: whether they agree, and how long they take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.speed import ours, with_mujoco, with_pinocchio
+from bench.speed.measure import DURATION, ROUNDS, Spread, measure, spread
+from bench.speed.mechanisms import ROTOR, Mechanism
+from bench.speed.quantities import Column, Contestant, Quantity, Results
+from bench.speed.with_pinocchio_cpp import Library
+from rbd_control.dynamics import forward_dynamics, with_rotors
+
+IN_FIGURES = (Quantity.TERMS, Quantity.CHRISTOFFEL)
+"""What is frozen for every size; compiling the rest for each would take minutes."""
+
+TWO_WAYS = (Quantity.MASS, Quantity.GDAHJ)
+
+THEIRS = (Column.PINOCCHIO, Column.PINOCCHIO_CPP, Column.MUJOCO)
+
+AGREEMENT = 1e-6
+"""Of the largest entry. Rounding; accelerations of a hundred links lose most, some 1e-8."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One row of the table."""
+
+    mechanism: Mechanism
+    quantity: Quantity
+    seconds: dict[Column, np.ndarray]
+    """Of one call or state, a number for each round."""
+
+    def microseconds(self, column: Column) -> Spread | None:
+        """Time of one call [µs], if there is any."""
+        return spread(1e6 * self.seconds[column]) if column in self.seconds else None
+
+    def ratio(self, column: Column, reference: Column) -> Spread | None:
+        """Time beside that of ``reference`` in the same round."""
+        if column not in self.seconds or reference not in self.seconds:
+            return None
+        return spread(self.seconds[column] / self.seconds[reference])
+
+
+class Contest:
+    """All contestants of one mechanism, for some ``quantities``."""
+
+    def __init__(self, mechanism: Mechanism, quantities: Sequence[Quantity] | None = None) -> None:
+        self.mechanism = mechanism
+        self.without_mujoco = ""
+        self._twin = with_pinocchio.Twin(mechanism)
+        chosen = [q for q in mechanism.quantities if quantities is None or q in quantities]
+        self._contestants: dict[Quantity, dict[Column, Contestant]] = {
+            quantity: {
+                Column.PLAIN: ours.plain(mechanism, quantity),
+                Column.BATCH: ours.batch(mechanism, quantity),
+            }
+            for quantity in chosen
+        }
+        frozen = ours.freeze_all(mechanism)
+        for quantity, contestants in self._contestants.items():
+            if quantity in frozen and (mechanism.featured or quantity in IN_FIGURES):
+                called, looped = ours.frozen(mechanism, quantity, frozen[quantity])
+                contestants[Column.FROZEN], contestants[Column.LOOP] = called, looped
+            contestants[Column.PINOCCHIO] = with_pinocchio.contestant(self._twin, quantity)
+        self._add_mujoco()
+
+    def _add_mujoco(self) -> None:
+        try:
+            model = with_mujoco.model_of(self.mechanism)
+        except ValueError as error:
+            self.without_mujoco = " ".join(str(error).split())
+            return
+        for quantity, contestants in self._contestants.items():
+            if quantity in with_mujoco.FUNCTIONS:
+                contestants[Column.MUJOCO] = with_mujoco.contestant(self.mechanism, quantity, model)
+
+    def add_cpp(self, library: Library) -> None:
+        """Let Pinocchio's C++ take part."""
+        for quantity, contestants in self._contestants.items():
+            contestants[Column.PINOCCHIO_CPP] = library.contestant(self._twin, quantity)
+
+    def disagreement(self) -> float:
+        """The largest difference of any result from ours, over the largest entry of that.
+
+        Calling it also compiles what is not compiled yet.
+
+        Raises:
+            ValueError: if somebody computes something else; its time would be worth nothing.
+        """
+        worst = 0.0
+        for quantity, contestants in self._contestants.items():
+            mine = contestants[Column.PLAIN].result()
+            theirs = self._reflected() if quantity is Quantity.ROTORS else mine
+            for column, contestant in contestants.items():
+                expected = theirs if column in THEIRS else mine
+                result = contestant.result()
+                if column in THEIRS and quantity is Quantity.CHRISTOFFEL:
+                    result, expected = self._without_base(result), self._without_base(expected)
+                difference = _largest_difference(result, expected)
+                if difference > AGREEMENT:
+                    who = " ".join(column.value.split())
+                    raise ValueError(
+                        f"{self.mechanism.name}: {quantity.value} of {who} differs from ours by "
+                        f"{difference:.1e} of its largest entry"
+                    )
+                worst = max(worst, difference)
+        return worst
+
+    def timings(self, rounds: int = ROUNDS, duration: float = DURATION) -> list[Timing]:
+        """How long each takes, one quantity after another; both ways to M side by side."""
+        rest = [(q,) for q in self._contestants if q not in TWO_WAYS]
+        timings = {}
+        for group in (TWO_WAYS, *rest):
+            runs = {
+                (quantity, column): contestant.run
+                for quantity in group
+                for column, contestant in self._contestants.get(quantity, {}).items()
+            }
+            seconds = measure(runs, rounds, duration)
+            for quantity in group:
+                own = {column: times for (q, column), times in seconds.items() if q is quantity}
+                timings[quantity] = Timing(self.mechanism, quantity, own)
+        return [timings[quantity] for quantity in self._contestants]
+
+    def _without_base(self, results: Results) -> Results:
+        """Γ but for pairs of the base's own velocities, where ours are not those of C."""
+        if not self.mechanism.floating:
+            return results
+        return tuple(np.concatenate([x[:, 6:].ravel(), x[:, :6, 6:].ravel()]) for x in results)
+
+    def _reflected(self) -> Results:
+        """What others make of rotors, by our code: n² I_R on the diagonal of M."""
+        model = self.mechanism.model
+        rotors = dict.fromkeys(model.joint_names, ROTOR)
+        inputs = self.mechanism.states.inputs(Quantity.ROTORS)
+        reflected = with_rotors(model, rotors, reflected=True)
+        return (forward_dynamics(reflected, *(array[0] for array in inputs)),)
+
+
+def _largest_difference(values: Results, reference: Results) -> float:
+    """0 where a library has no comparable result."""
+    differences = [
+        float(np.abs(value - expected).max() / np.abs(expected).max())
+        for value, expected in zip(values, reference, strict=False)
+    ]
+    # A NaN is a difference, not the absence of one.
+    return max((np.inf if np.isnan(d) else d for d in differences), default=0.0)

@@ -1,0 +1,80 @@
+"""EW21's Table 1 beside our times, and how times grow with the number of joints.
+
+Echeandia & Wensing 2021: averages over 100 random states, C/C++ (an extension of RBDL), Intel i7 at
+3.2 GHz. Its Figures 2 to 4 are curves over the number of joints, of which Table 1 gives a point
+each; the curves themselves are published as pictures only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bench.speed.contest import Timing
+from bench.speed.mechanisms import PUBLISHED_SIZE, Mechanism
+from bench.speed.quantities import Column, Quantity
+
+PUBLISHED: dict[str, dict[Quantity, float]] = {
+    "chain": {Quantity.TERMS: 18.0, Quantity.CHRISTOFFEL: 122.0},
+    "binary tree": {Quantity.TERMS: 10.0, Quantity.CHRISTOFFEL: 33.0},
+    "biped": {Quantity.TERMS: 13.0, Quantity.CHRISTOFFEL: 64.0},
+    "quadruped": {Quantity.TERMS: 10.0, Quantity.CHRISTOFFEL: 37.0},
+}
+"""Table 1: C and the Christoffel symbols with 20 joints [µs]. C comes with M and its rate, as ours
+comes with M, Cᵀ v and g."""
+
+LARGE = PUBLISHED_SIZE
+"""From this size on slopes are fitted: with few joints what a call costs anyway hides them."""
+
+
+def terms_of_sum(mechanism: Mechanism, quantity: Quantity) -> int:
+    """How many pairs (C) or triples (Christoffel symbols) of related bodies there are.
+
+    The sums N d and N d² of EW21 for this very tree, each joint of a free body counted as one.
+    """
+    root = 6 if mechanism.floating else 0
+    depths = [*range(1, root + 1)]
+    for parent in mechanism.parents:
+        depths.append(1 + (depths[root + parent] if parent >= 0 else root))
+    depth = np.array(depths)
+    if quantity is Quantity.TERMS:
+        return int(depth.sum())
+    return int((depth * (depth + 1) // 2).sum())
+
+
+def of_family(timings: Sequence[Timing], family: str, quantity: Quantity) -> dict[int, Timing]:
+    """The timings of a family by number of joints, ascending."""
+    chosen = [t for t in timings if t.mechanism.family == family and t.quantity is quantity]
+    return {t.mechanism.joints: t for t in sorted(chosen, key=lambda t: t.mechanism.joints)}
+
+
+def curve(timings: dict[int, Timing], column: Column) -> dict[int, float]:
+    """Median time [µs] by number of joints."""
+    points = {n: timing.microseconds(column) for n, timing in timings.items()}
+    return {n: point.median for n, point in points.items() if point}
+
+
+def slope(points: dict[int, float]) -> float:
+    """Exponent k of the power N^k through the points with many joints; NaN for fewer than two."""
+    large = {n: value for n, value in points.items() if n >= LARGE}
+    if len(large) < 2:
+        return float("nan")
+    return float(np.polyfit(np.log(list(large)), np.log(list(large.values())), 1)[0])
+
+
+def crossing(first: dict[int, float], second: dict[int, float]) -> float | None:
+    """The number of joints from which on ``first`` is the faster one, if there is one.
+
+    Between two sizes the logarithms are taken to run straight.
+    """
+    sizes = sorted(set(first) & set(second))
+    gap = [float(np.log(first[n] / second[n])) for n in sizes]
+    if not gap or gap[-1] >= 0.0:
+        return None
+    before = max((i for i, value in enumerate(gap) if value >= 0.0), default=None)
+    if before is None:
+        return float(sizes[0])
+    share = gap[before] / (gap[before] - gap[before + 1])
+    low, high = np.log(sizes[before]), np.log(sizes[before + 1])
+    return float(np.exp(low + share * (high - low)))

@@ -1,0 +1,69 @@
+"""What is timed, and who computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+Results = tuple[np.ndarray, ...]
+
+
+class Quantity(Enum):
+    """What is computed at one state."""
+
+    MASS = "M"
+    CORIOLIS = "C"
+    TERMS = "M, C, Cᵀv, g"
+    CHRISTOFFEL = "Γ"
+    INVERSE = "RNEA"
+    FORWARD = "ABA"
+    ROTORS = "ABA with rotors"
+    SLOTINE_LI = "Slotine-Li torque"
+    GDAHJ = "M by GDAHJ"
+
+
+class Column(Enum):
+    """Who computes it, and from where it is called."""
+
+    PLAIN = "ours\nPython"
+    BATCH = "ours\nbatch"
+    FROZEN = "frozen\nPython"
+    LOOP = "frozen\nloop"
+    PINOCCHIO = "Pinocchio\nPython"
+    PINOCCHIO_CPP = "Pinocchio\nC++"
+    MUJOCO = "MuJoCo\nPython"
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One column of the table for one quantity of one mechanism."""
+
+    run: Callable[[int], float]
+    """Computes it so many times, at one state after another; the seconds that took."""
+    result: Callable[[], Results]
+    """The result at the first state, in our order of joints."""
+
+
+@dataclass(frozen=True)
+class States:
+    """States to compute at, one a row, in our order of joints."""
+
+    q: np.ndarray
+    v: np.ndarray
+    x: np.ndarray
+    """Acceleration, torque or reference velocity, whichever the quantity takes."""
+    y: np.ndarray
+    """Reference acceleration."""
+
+    def inputs(self, quantity: Quantity) -> tuple[np.ndarray, ...]:
+        """The arguments that ``quantity`` takes, a state a row."""
+        if quantity in (Quantity.MASS, Quantity.CHRISTOFFEL, Quantity.GDAHJ):
+            return (self.q,)
+        if quantity in (Quantity.CORIOLIS, Quantity.TERMS):
+            return (self.q, self.v)
+        if quantity is Quantity.SLOTINE_LI:
+            return (self.q, self.v, self.x, self.y)
+        return (self.q, self.v, self.x)

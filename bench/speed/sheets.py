@@ -1,0 +1,192 @@
+"""Tables that are shown on a terminal and kept as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+
+from bench.speed.contest import Contest, Timing
+from bench.speed.ew21 import LARGE, PUBLISHED, crossing, curve, of_family, slope, terms_of_sum
+from bench.speed.measure import Spread
+from bench.speed.mechanisms import FAMILIES, PUBLISHED_SIZE
+from bench.speed.quantities import Column, Quantity
+from bench.speed.targets import Outcome
+
+RATIOS = (
+    ("ours/Pinocchio\nPython", Column.PLAIN, Column.PINOCCHIO),
+    ("frozen/Pinocchio\nPython", Column.FROZEN, Column.PINOCCHIO),
+    ("frozen/Pinocchio\nloop, C++", Column.LOOP, Column.PINOCCHIO_CPP),
+)
+
+EXPLANATION = (
+    "Times are medians in µs of one call, or of one state in a batch or loop. Ratios are medians "
+    "of the ratios within one round, with quartiles. ours: the public functions, checks included. "
+    "frozen: freeze(model), from Python or in a loop compiled with numba. Pinocchio, same outputs: "
+    "M, C and g by three calls; Γ by as many Coriolis matrices as there are velocities; the "
+    "Slotine-Li torque by M, C, g and two products. Rotors: exact by ours, n² I_R on the diagonal "
+    "of M by the others. Smaller is faster."
+)
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table as text."""
+
+    title: str
+    header: Sequence[str]
+    sections: Sequence[Sequence[Sequence[str]]]
+    notes: str = ""
+
+    def rich(self) -> Table:
+        """For a terminal."""
+        table = Table(title=self.title, caption=self.notes or None, caption_justify="left")
+        for i, heading in enumerate(self.header):
+            table.add_column(heading, justify="right" if i else "left", no_wrap=True)
+        for section in self.sections:
+            for row in section:
+                table.add_row(*row)
+            table.add_section()
+        return table
+
+    def markdown(self) -> str:
+        """For a file."""
+        header = [" ".join(heading.split()) for heading in self.header]
+        rule = ["---"] + ["---:"] * (len(header) - 1)
+        rows = [header, rule, *(_cells(row) for section in self.sections for row in section)]
+        lines = [f"| {' | '.join(row)} |" for row in rows]
+        return "\n".join([f"## {self.title}", "", *lines, "", self.notes, ""])
+
+
+def _cells(row: Sequence[str]) -> list[str]:
+    """A row in Markdown; the name of a section, alone in its row, in bold."""
+    name, *rest = (cell.strip() for cell in row)
+    return [name if any(rest) else f"**{name}**", *rest]
+
+
+def times(timings: Sequence[Timing], title: str, notes: str = EXPLANATION) -> Sheet:
+    """Everything measured of some mechanisms, a section each."""
+    columns = list(Column)
+    header = ["", *(column.value for column in columns), *(ratio[0] for ratio in RATIOS)]
+    sections: dict[str, list[list[str]]] = {}
+    for timing in timings:
+        name = timing.mechanism.label
+        rows = sections.setdefault(name, [[name, *[""] * (len(header) - 1)]])
+        rows.append(
+            [
+                f"  {timing.quantity.value}",
+                *(_time(timing.microseconds(column)) for column in columns),
+                *(_ratio(timing.ratio(*pair)) for _, *pair in RATIOS),
+            ]
+        )
+    return Sheet(title, header, list(sections.values()), notes)
+
+
+def growth(timings: Sequence[Timing]) -> Sheet:
+    """EW21's Table 1 and the slopes of its figures, beside ours."""
+    header = [
+        "",
+        *(f"EW21\n{PUBLISHED_SIZE} joints", f"ours\n{PUBLISHED_SIZE} joints"),
+        *(f"Pinocchio C++\n{PUBLISHED_SIZE} joints", "slope\nours", "slope\nPinocchio"),
+        "slope\nterms",
+    ]
+    sections = []
+    for quantity, name in ((Quantity.TERMS, "C"), (Quantity.CHRISTOFFEL, "Γ")):
+        rows = []
+        for family in FAMILIES:
+            members = of_family(timings, family, quantity)
+            ours = curve(members, Column.LOOP)
+            theirs = curve(members, Column.PINOCCHIO_CPP)
+            terms = {
+                n: float(terms_of_sum(timing.mechanism, quantity)) for n, timing in members.items()
+            }
+            at_published = [_number(points.get(PUBLISHED_SIZE)) for points in (ours, theirs)]
+            slopes = [_number(slope(points)) for points in (ours, theirs, terms)]
+            rows.append(
+                [f"{name}, {family}", f"{PUBLISHED[family][quantity]:g}", *at_published, *slopes]
+            )
+        sections.append(rows)
+    notes = (
+        "Times in µs. EW21: its Table 1, C++ on an Intel i7 at 3.2 GHz. Ours: frozen, in a "
+        "compiled loop. With C come M, Cᵀv and g, from Pinocchio M and g. Slopes: the exponent of "
+        f"the number of joints, fitted from {LARGE} joints on. Terms: that of the number "
+        "of pairs (C) or triples (Γ) of related bodies, which are the sums O(N d) and O(N d²). "
+        "Clearing what is zero is O(N²) and O(N³) in any tree."
+    )
+    return Sheet("EW21: times with 20 joints, and how they grow", header, sections, notes)
+
+
+def gdahj(timings: Sequence[Timing]) -> Sheet:
+    """S18's question: from how many joints on GDAHJ is faster than composite rigid bodies."""
+    by_crba = of_family(timings, "chain", Quantity.MASS)
+    by_gdahj = of_family(timings, "chain", Quantity.GDAHJ)
+    curves = {
+        "GDAHJ, ours": curve(by_gdahj, Column.BATCH),
+        "CRBA, ours": curve(by_crba, Column.BATCH),
+        "CRBA, Pinocchio C++": curve(by_crba, Column.PINOCCHIO_CPP),
+    }
+    rows = [[name, *(_number(points.get(n)) for n in by_gdahj)] for name, points in curves.items()]
+    mine = curves["GDAHJ, ours"]
+    crossings = []
+    for name in ("CRBA, ours", "CRBA, Pinocchio C++"):
+        other = curves[name]
+        ratios = [mine[n] / other[n] if n in other else None for n in mine]
+        rows.append([f"GDAHJ / {name}", *map(_number, ratios)])
+        found = crossing(mine, other)
+        where = f"from {found:.0f} joints on" if found else "not with the longest chain"
+        crossings.append(f"faster than {name}: {where}")
+    notes = (
+        f"Times in µs, ours in a batch. GDAHJ is {'; '.join(crossings)}. S18 says from 13 on, by "
+        "counted operations, against a CRBA in link frames, as is Pinocchio's; ours is in base "
+        "axes, with the n² of GDAHJ."
+    )
+    return Sheet(
+        "M of serial chains: GDAHJ and CRBA", ["joints", *map(str, by_gdahj)], [rows], notes
+    )
+
+
+def targets(outcomes: Sequence[Outcome]) -> Sheet:
+    """What should be reached, and is or is not."""
+    rows = [
+        [
+            outcome.text,
+            _ratio(outcome.measured),
+            f"{'>=' if outcome.at_least else '<='} {_number(outcome.limit)}",
+            "met" if outcome.met else "missed",
+        ]
+        for outcome in outcomes
+    ]
+    return Sheet("Targets", ["", "measured", "wanted", ""], [rows])
+
+
+def remarks(contests: Sequence[Contest], without_cpp: str, disagreement: float) -> str:
+    """What took no part, and how well the others agree."""
+    lines = [f"All results agree to {disagreement:.0e} of their largest entry."]
+    if without_cpp:
+        lines.append(f"Pinocchio from C++ took no part: {without_cpp}.")
+    lines += [
+        f"MuJoCo does not take {contest.mechanism.name}: {contest.without_mujoco}."
+        for contest in contests
+        if contest.without_mujoco
+    ]
+    return "\n".join(lines)
+
+
+def _time(value: Spread | None) -> str:
+    return _number(value.median if value else None)
+
+
+def _ratio(value: Spread | None) -> str:
+    if value is None:
+        return "-"
+    return f"{_number(value.median)} ({_number(value.low)}-{_number(value.high)})"
+
+
+def _number(value: float | None) -> str:
+    """Three digits or so."""
+    if value is None or value != value:
+        return "-"
+    if value >= 1e5:
+        return f"{value:.2e}"
+    return f"{value:.{2 if value < 10.0 else 1 if value < 100.0 else 0}f}"

@@ -1,0 +1,90 @@
+"""What the dynamics should reach, as ratios within one run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.speed.contest import Timing
+from bench.speed.ew21 import PUBLISHED
+from bench.speed.measure import Spread, spread
+from bench.speed.quantities import Column, Quantity
+
+
+@dataclass(frozen=True)
+class Target:
+    """``column`` over ``reference`` is to be at most ``limit``."""
+
+    mechanism: str
+    quantity: Quantity
+    column: Column
+    reference: Column
+    limit: float
+
+
+PYTHON = (Column.FROZEN, Column.PINOCCHIO)
+COMPILED = (Column.LOOP, Column.PINOCCHIO_CPP)
+
+TARGETS = (
+    Target("Panda", Quantity.TERMS, *PYTHON, 1.0 / 3.0),
+    Target("Panda", Quantity.TERMS, Column.PLAIN, Column.PINOCCHIO, 1.0 / 3.0),
+    Target("Panda", Quantity.TERMS, *COMPILED, 1.0 / 3.0),
+    Target("Talos", Quantity.TERMS, *PYTHON, 1.0 / 2.0),
+    Target("Talos", Quantity.TERMS, *COMPILED, 1.0 / 2.0),
+    Target("chain 20", Quantity.CHRISTOFFEL, *PYTHON, 1.0 / 10.0),
+    Target("chain 20", Quantity.CHRISTOFFEL, *COMPILED, 1.0 / 10.0),
+    *(
+        Target(robot, Quantity.SLOTINE_LI, *pair, 1.0 / 2.0)
+        for robot in ("Panda", "Talos")
+        for pair in (PYTHON, COMPILED)
+    ),
+    *(
+        Target(robot, quantity, *pair, 1.0)
+        for quantity in (Quantity.FORWARD, Quantity.INVERSE)
+        for robot in ("Panda", "Talos")
+        for pair in (PYTHON, COMPILED)
+    ),
+)
+
+STATES_PER_SECOND = 4e5
+"""Of ``dynamics_terms`` on 7 joints in a batch on one core."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A target, what was measured, and whether that is good enough."""
+
+    text: str
+    measured: Spread
+    limit: float
+    at_least: bool = False
+
+    @property
+    def met(self) -> bool:
+        """Whether the median is within the limit."""
+        if self.at_least:
+            return self.measured.median >= self.limit
+        return self.measured.median <= self.limit
+
+
+def outcomes(timings: Sequence[Timing]) -> list[Outcome]:
+    """The targets that ``timings`` say something about."""
+    by_name = {(t.mechanism.name, t.quantity): t for t in timings}
+    result = []
+    for target in TARGETS:
+        timing = by_name.get((target.mechanism, target.quantity))
+        ratio = timing and timing.ratio(target.column, target.reference)
+        if ratio:
+            ours, theirs = (" ".join(c.value.split()) for c in (target.column, target.reference))
+            text = f"{target.mechanism}: {target.quantity.value}, {ours} / {theirs}"
+            result.append(Outcome(text, ratio, target.limit))
+    chain = by_name.get(("chain 20", Quantity.CHRISTOFFEL))
+    if chain and Column.LOOP in chain.seconds:
+        ratio = spread(1e6 * chain.seconds[Column.LOOP] / PUBLISHED["chain"][chain.quantity])
+        result.append(Outcome("chain 20: Γ, frozen loop / EW21's 122 µs", ratio, 1.0 / 3.0))
+    panda = by_name.get(("Panda", Quantity.TERMS))
+    if panda:
+        rate = spread(1.0 / panda.seconds[Column.BATCH])
+        text = "Panda: M, C, Cᵀv, g, states per second of one core in a batch"
+        result.append(Outcome(text, rate, STATES_PER_SECOND, at_least=True))
+    return result

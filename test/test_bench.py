@@ -1,0 +1,123 @@
+"""What `make bench` does, on a robot of two links; how fast anything is, is not tested."""
+
+import itertools
+import json
+from dataclasses import replace
+from io import StringIO
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+pytest.importorskip("pinocchio")
+pytest.importorskip("mujoco")
+
+from bench.speed import ew21, ours, sheets
+from bench.speed.__main__ import write
+from bench.speed.contest import Contest, Timing
+from bench.speed.measure import measure, spread
+from bench.speed.mechanisms import member
+from bench.speed.quantities import Column, Contestant, Quantity
+from bench.speed.targets import Outcome, outcomes
+
+IN_PYTHON = set(Column) - {Column.PINOCCHIO_CPP}
+
+
+@pytest.fixture(scope="module")
+def contest():
+    """Two links as a robot, so that M is frozen too; M alone, to compile little."""
+    return Contest(
+        replace(member("chain", 2), family="", joints=0), [Quantity.MASS, Quantity.GDAHJ]
+    )
+
+
+def test_all_compute_the_same(contest):
+    # Two rotations and a few sums of numbers near one.
+    assert contest.disagreement() < 1e-14
+    assert contest.without_mujoco == ""
+
+
+def test_who_computes_something_else_is_not_timed(contest, monkeypatch):
+    nothing = Contestant(lambda calls: 0.0, lambda: (np.zeros((2, 2)),))
+    monkeypatch.setattr(ours, "batch", lambda mechanism, quantity: nothing)
+    other = Contest(contest.mechanism, [Quantity.GDAHJ])
+    with pytest.raises(ValueError, match="chain 2: M by GDAHJ of ours batch differs from ours by"):
+        other.disagreement()
+
+
+def test_everything_is_written(contest, tmp_path):
+    timings = contest.timings(rounds=2, duration=1e-5)
+    assert [set(timing.seconds) for timing in timings] == [
+        IN_PYTHON,
+        IN_PYTHON - {Column.FROZEN, Column.LOOP},
+    ]
+    assert all((seconds > 0.0).all() for t in timings for seconds in t.seconds.values())
+    output = StringIO()
+    write(timings, "remarks", tmp_path, Console(file=output, width=170))
+    assert "frozen/Pinocchio" in output.getvalue()
+    assert "…" not in output.getvalue()
+    numbers = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))
+    assert [row["quantity"] for row in numbers["times"]] == ["M", "M by GDAHJ"]
+    assert "| M |" in (tmp_path / "bench.md").read_text(encoding="utf-8")
+    assert (tmp_path / "bench.png").stat().st_size > 10_000
+
+
+def test_contestants_take_turns_and_a_call_costs_what_it_costs():
+    order = []
+
+    def takes(name, seconds):
+        def run(calls):
+            order.append(name)
+            return calls * seconds
+
+        return run
+
+    # Powers of two, so that multiplying by a number of calls and dividing by it is exact.
+    times = measure({"a": takes("a", 2.0**-10), "b": takes("b", 2.0**-12)}, 4, 1e-9)
+    assert set(times["a"]) == {2.0**-10}
+    assert set(times["b"]) == {2.0**-12}
+    assert order[-8:] == ["a", "b", "b", "a", "a", "b", "b", "a"]
+
+
+def test_ratios_are_those_within_a_round():
+    noise = np.array([1.0, 5.0, 2.0, 9.0, 3.0])
+    timing = Timing(
+        member("chain", 5), Quantity.MASS, {Column.PLAIN: noise, Column.PINOCCHIO: 4.0 * noise}
+    )
+    ratio = timing.ratio(Column.PLAIN, Column.PINOCCHIO)
+    assert (ratio.low, ratio.median, ratio.high) == (0.25, 0.25, 0.25)
+    assert timing.ratio(Column.PLAIN, Column.MUJOCO) is None
+
+
+def test_slope_and_crossing_of_powers():
+    square = {n: 0.5 * n**2 for n in (5, 10, 20, 50, 100)}
+    line = {n: 15.0 * n for n in square}
+    # A fit of logarithms that lie on the line: rounding.
+    assert ew21.slope(square) == pytest.approx(2.0, abs=1e-12)
+    assert ew21.crossing(line, square) == pytest.approx(30.0, rel=1e-12)
+    assert ew21.crossing(square, line) is None
+
+
+@pytest.mark.parametrize("family", ew21.PUBLISHED)
+def test_terms_are_pairs_and_triples_of_related_bodies(family):
+    mechanism = member(family, 9)
+    parent = mechanism.model.arrays.parent
+    chains = []
+    for i in range(mechanism.model.nv):
+        chain = [i]
+        while parent[chain[-1]] >= 0:
+            chain.append(parent[chain[-1]])
+        chains.append(chain)
+    triples = sum(len(list(itertools.combinations_with_replacement(c, 2))) for c in chains)
+    assert ew21.terms_of_sum(mechanism, Quantity.TERMS) == sum(map(len, chains))
+    assert ew21.terms_of_sum(mechanism, Quantity.CHRISTOFFEL) == triples
+
+
+def test_targets_are_judged_by_the_median():
+    panda = replace(member("chain", 7), name="Panda", family="", joints=0)
+    seconds = {Column.FROZEN: 1.0, Column.PINOCCHIO: 2.9, Column.PLAIN: 1.0, Column.BATCH: 1e-6}
+    timing = Timing(panda, Quantity.TERMS, {c: np.full(3, s) for c, s in seconds.items()})
+    found = outcomes([timing])
+    assert [outcome.met for outcome in found] == [False, False, True]
+    assert Outcome("", spread(np.array([0.2, 0.3, 0.5])), 0.3).met
+    assert "missed" in sheets.targets(found).markdown()
