@@ -98,8 +98,6 @@ class Contest:
             for column, contestant in contestants.items():
                 expected = theirs if column in THEIRS else mine
                 result = contestant.result()
-                if column in THEIRS and quantity is Quantity.CHRISTOFFEL:
-                    result, expected = self._without_base(result), self._without_base(expected)
                 difference = _largest_difference(result, expected)
                 if difference > AGREEMENT:
                     who = " ".join(column.value.split())
@@ -125,12 +123,6 @@ class Contest:
                 own = {column: times for (q, column), times in seconds.items() if q is quantity}
                 timings[quantity] = Timing(self.mechanism, quantity, own)
         return [timings[quantity] for quantity in self._contestants]
-
-    def _without_base(self, results: Results) -> Results:
-        """Γ but for pairs of the base's own velocities, where ours are not those of C."""
-        if not self.mechanism.floating:
-            return results
-        return tuple(np.concatenate([x[:, 6:].ravel(), x[:, :6, 6:].ravel()]) for x in results)
 
     def _reflected(self) -> Results:
         """What others make of rotors, by our code: n² I_R on the diagonal of M."""

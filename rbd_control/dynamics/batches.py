@@ -19,6 +19,9 @@ def over_states(kernel: Any, shared: tuple[Any, ...], *batched: np.ndarray) -> N
     side. The result does not depend on how it is split: states know nothing of each other.
     """
     count = batched[0].shape[0]
+    if count < 2 * STATES_PER_THREAD:  # first of all, as single states are in a hurry
+        kernel(*shared, *batched)
+        return
     threads = min(os.cpu_count() or 1, count // STATES_PER_THREAD)
     if threads < 2:
         kernel(*shared, *batched)

@@ -21,6 +21,7 @@ from rbd_control.dynamics.spatial import (
     add_row,
     coriolis_factor,
     cross,
+    cross_motion,
     dot,
     dot6,
     factor_times,
@@ -30,7 +31,7 @@ from rbd_control.dynamics.spatial import (
     load_inertia,
     sub,
 )
-from rbd_control.dynamics.sweep import new_sweep, place_bodies, place_inertias
+from rbd_control.dynamics.sweep import new_sweep, place_bodies, place_inertias, position_offset
 
 
 @inlined
@@ -73,6 +74,29 @@ def christoffel_sweep(model, q, s, Gamma):
             j = model.parent[j]
         if model.parent[k] >= 0:
             add_row(s.inertia, model.parent[k], k)  # line 22
+    if position_offset(model) > 0:
+        base_pairs(model, s, Gamma)
+
+
+@inlined
+def base_pairs(model, s, Gamma):
+    """The symbols Gamma[i, j, k] with j and k both of a floating root, anew.
+
+    The root's columns turn with its whole twist, so ``dPhi_dot_j / dv_k = Phi_k x Phi_j`` for each
+    pair of them, in both orders; EW21 eq. 35 has it for k up to j only, and eq. 36 builds on that.
+    These are the derivatives of C_ij by v_k, EW21 eq. 21; they are not symmetric in j and k.
+    """
+    Gamma[:, :6, :6] = 0.0
+    for i in range(model.parent.shape[0]):
+        inertia = load_inertia(s.inertia, i if i >= 6 else 0)
+        Phi_i, dof_i = load6(s.Phi, i), model.dof[i]
+        F2 = inertia_times(inertia, Phi_i)
+        for k in range(6):
+            Phi_k = load6(s.Phi, k)
+            F3 = factor_transpose_times(coriolis_factor(Phi_k, inertia), Phi_i)
+            for j in range(6):
+                Phi_j = load6(s.Phi, j)
+                Gamma[dof_i, j, k] += dot6(cross_motion(Phi_k, Phi_j), F2) + dot(Phi_j[0], F3)
 
 
 @compiled
@@ -92,9 +116,9 @@ def christoffel_symbols(model: Model, q: np.ndarray) -> np.ndarray:
         q: joint positions, (..., nq) [rad or m].
 
     Returns:
-        (..., nv, nv, nv), symmetric in the last two axes. With a floating base the coordinates
-        are not generalised coordinates; the symbols then are those of EW21 eq. (36) for
-        generalised speeds: admissible, and not symmetric within the base (EW21 Remark 5).
+        (..., nv, nv, nv), symmetric in the last two axes. The speeds of a floating base are no
+        derivatives of coordinates: there Gamma[i, j, k] = dC_ij / dv_k still, so that Gamma v is
+        the admissible C (EW21 Remark 5), but it is not symmetric where j and k are both the base's.
 
     Raises:
         InputError: for a ``q`` of the wrong shape or not finite.

@@ -74,15 +74,16 @@ def test_christoffel_symbols_are_derivatives_of_the_mass_matrix(tree):
     assert relative(christoffel_symbols(tree, q), expected) < 1e-6
 
 
-def test_christoffel_symbols_of_a_floating_base_still_give_the_coriolis_matrix():
-    model = Model.from_urdf(random_tree_urdf(5, 6, branching=0.5), floating_base=True)
+@pytest.mark.parametrize("rotors", [{}, {"joint1": Rotor(20.0, 1e-3)}], ids=["bare", "rotor"])
+def test_christoffel_symbols_of_a_floating_base_are_derivatives_of_c(rotors):
+    """Every symbol, those of two velocities of the base included."""
+    text = random_tree_urdf(5, 6, branching=0.5, prismatic=0.3)
+    model = Model.from_urdf(text, floating_base=True, rotors=rotors)
     q, v, _ = states(model)
-    C = coriolis_matrix(model, q, v)
-    columns = np.stack([coriolis_matrix(model, q, e) for e in np.eye(model.nv)], axis=-1)
-    assert relative(columns @ v, C) < ROUNDING
-    joints = slice(6, None)
     Gamma = christoffel_symbols(model, q)
-    assert relative(Gamma[joints, joints, joints], columns[joints, joints, joints]) < ROUNDING
+    columns = np.stack([coriolis_matrix(model, q, e) for e in np.eye(model.nv)], axis=-1)
+    assert relative(Gamma, columns) < ROUNDING
+    assert relative(Gamma @ v, coriolis_matrix(model, q, v)) < ROUNDING
 
 
 @pytest.mark.parametrize("factorization", ["christoffel", "cross"])
