@@ -7,6 +7,7 @@ axes of several arguments broadcast as numpy's do, so one ``q`` may go with many
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +101,9 @@ def link_attachment(model: Model, link: str) -> tuple[int, np.ndarray]:
         raise InputError(f"no link {link!r}; links are {', '.join(model.link_names)}") from None
 
 
+_NO_BODIES, _NO_POINTS = np.empty(0, dtype=np.int64), np.empty((0, 3))
+
+
 def external_wrenches(
     model: Model, wrenches: Mapping[str, Any] | None, shape: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -109,9 +113,11 @@ def external_wrenches(
     link's origin, as the environment applies them; leading axes broadcast to ``shape``. A wrench
     on a link that is fixed to the world moves nothing and is left out.
     """
-    count = int(np.prod(shape, dtype=int))
+    count = math.prod(shape)
+    if not wrenches:
+        return _NO_BODIES, _NO_POINTS, np.empty((count, 0, 6))
     bodies, points, values = [], [], []
-    for link, value in (wrenches or {}).items():
+    for link, value in wrenches.items():
         body, placement = link_attachment(model, link)
         array = _numbers(f"the wrench on {link!r}", value)
         if array.ndim == 0 or array.shape[-1] != 6:
