@@ -110,6 +110,21 @@ def test_mass_coriolis_gravity(pair: Pair) -> None:
         assert relative(rate / square, M_dot / square) < PROMISED
 
 
+def test_christoffel_symbols(pair: Pair) -> None:
+    """Gamma[:, :, k] is Pinocchio's C for the unit velocity k, the base's velocities included."""
+    model, twin = pair.model, pair.twin
+    block = np.ix_(twin.rows, twin.rows)
+    for q, _, _, q_, _ in states(pair):
+        unit, square = units(mass_matrix(twin, q_))
+        columns = [
+            pin.computeCoriolisMatrix(twin.model, twin.data, q_, twin.v(e))[block]
+            for e in np.eye(model.nv)
+        ]
+        Gamma = np.stack(columns, axis=-1) / square[..., None] / unit
+        mine = dynamics.christoffel_symbols(model, q) / square[..., None] / unit
+        assert relative(mine, Gamma) < PROMISED
+
+
 def test_inverse_and_forward_dynamics(pair: Pair) -> None:
     model, twin = pair.model, pair.twin
     for q, v, a, q_, v_ in states(pair):
