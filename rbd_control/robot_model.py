@@ -74,6 +74,11 @@ class RobotModel:
         return replace(parameters, **changes)
 
 
+def urdf_source(name: str) -> str:
+    """What a user calls ``name``: the shipped arm for ``arm7``, else a path, as it is."""
+    return arm7_urdf() if name == "arm7" else name
+
+
 def description_text(parameters: ModelParameters) -> str:
     """The robot description that the parameters give; empty when they leave it to the topic.
 
@@ -82,12 +87,13 @@ def description_text(parameters: ModelParameters) -> str:
     """
     if parameters.robot_description:
         return parameters.robot_description
-    if parameters.urdf == "arm7":
-        return arm7_urdf()
     if not parameters.urdf:
         return ""
+    source = urdf_source(parameters.urdf)
+    if source != parameters.urdf:
+        return source
     try:
-        return Path(parameters.urdf).read_text(encoding="utf-8")
+        return Path(source).read_text(encoding="utf-8")
     except OSError as error:
         raise ModelError(f"cannot read urdf {parameters.urdf!r}: {error.strerror}") from error
     except UnicodeDecodeError as error:

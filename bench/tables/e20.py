@@ -278,7 +278,7 @@ def rotor_table(number: str, what: str, caption: str) -> Table:
     printed = None
     if np.any(cases[0].rotor.inertia):
         printed = [largest(case.printed() - case.exact) for case in cases]
-    result.add("error: rotors exact - Lagrange's equations", printed, ours)
+    result.add("error against Lagrange's equations (E20: Algorithm 6 run here)", printed, ours)
     return result.table
 
 

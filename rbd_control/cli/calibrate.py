@@ -18,7 +18,7 @@ from rbd_control.joint_states import JointStateIntake
 from rbd_control.playback.joint_matching import match_joints
 from rbd_control.playback.picture import draw_calibration
 from rbd_control.playback.recording import read_recording
-from rbd_control.simulation import arm7_urdf
+from rbd_control.robot_model import urdf_source
 
 _FROM_DATA = (
     ("friction_coulomb", "N·m or N"),
@@ -37,8 +37,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         RbdControlError: for bad input, in one sentence.
         OSError: when the outcome cannot be written.
     """
-    source = arm7_urdf() if arguments.urdf == "arm7" else arguments.urdf
-    model = Model.from_urdf(source, locked=dict(arguments.lock))
+    model = Model.from_urdf(urdf_source(arguments.urdf), locked=dict(arguments.lock))
     motions = [
         _motion(path, model, arguments.topic, arguments.joints) for path in arguments.recordings
     ]
@@ -61,7 +60,9 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
 
 def _motion(path: Path, model: Model, topic: str, joints: list[str] | None) -> Motion:
     recording = read_recording(path, topic)
-    names, _ = match_joints(model.joint_names, recording.joint_names, joints)
+    names, notes = match_joints(model.joint_names, recording.joint_names, joints)
+    for note in notes:
+        print(f"note: {path.name}: {note}")
     rows = [
         (sample.stamp, sample.q, sample.v, sample.tau)
         for sample in recording.samples(JointStateIntake(names))

@@ -18,8 +18,7 @@ from rbd_control.parameters import read_parameter_file
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.report import print_result, write_json, write_report
-from rbd_control.robot_model import RobotModel
-from rbd_control.simulation import arm7_urdf
+from rbd_control.robot_model import RobotModel, urdf_source
 
 _NODE = "contact_detector"
 _NOT_THE_LAW = (*NODE_PARAMETERS, "use_sim_time")
@@ -57,7 +56,7 @@ def _configured(
     urdf: str, config: Path | None, locked: dict[str, float]
 ) -> tuple[Model, DetectorParameters]:
     """The model and the detector's parameters, as the node would make them of the same file."""
-    source = arm7_urdf() if urdf == "arm7" else urdf
+    source = urdf_source(urdf)
     if config is None:
         return Model.from_urdf(source, locked=locked), DetectorParameters()
     values = read_parameter_file(config, _NODE)

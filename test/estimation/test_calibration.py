@@ -9,7 +9,13 @@ from rbd_control.cli.main import main
 from rbd_control.control import ControllerParameters, SlotineLiController
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
-from rbd_control.estimation import ContactDetector, DetectorParameters, Motion, calibrate
+from rbd_control.estimation import (
+    ContactDetector,
+    DetectorParameters,
+    MomentumObserver,
+    Motion,
+    calibrate,
+)
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 
 COULOMB = (0.6, 0.7, 0.5, 0.6, 0.4, 0.3, 0.2)
@@ -71,6 +77,18 @@ def test_finds_the_friction_of_the_plant(calibration):
     for joint in calibration.joints:
         assert joint.rms_after < 0.5 * joint.rms_before
         assert joint.threshold > joint.largest
+
+
+def test_its_residual_is_the_observers(calibration, motions, model):
+    """Calibration filters whole motions at once; the thresholds hold for the observer's samples."""
+    parameters = calibration.parameters
+    observer = MomentumObserver(model, 50.0, parameters.friction(model.nv))
+    m, (_, t, residual) = motions[0], calibration.residuals[0]
+    dt = np.diff(m.t, prepend=m.t[0])
+    expected = [observer.update(*row) for row in zip(m.q, m.v, m.tau, dt, strict=True)]
+    # The same sums, in another order.
+    settled = np.isin(m.t, t)
+    np.testing.assert_allclose(residual, np.array(expected)[settled], atol=1e-9)
 
 
 def test_no_alarm_in_other_motions_like_these(calibration, model):
