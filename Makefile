@@ -12,12 +12,15 @@ unexport AMENT_PREFIX_PATH COLCON_PREFIX_PATH RMW_IMPLEMENTATION
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo tables bench test lint format clean
+.PHONY: help warmup demo tables bench test lint format clean
 
 help: ## show this text
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
-demo: $(VENV)/ros ## arm, controller and detector over ROS 2; results in report/
+warmup: $(VENV)/ros ## compile ahead; demo does it by itself
+	$(BIN)/rbd-control warmup
+
+demo: warmup ## arm, controller and detector over ROS 2; results in report/
 	$(BIN)/rbd-control demo --report report
 
 tables: $(VENV)/ros ## published figures of the sources beside ours

@@ -6,6 +6,8 @@ Exit codes: 0 it ran, 2 the input was bad (one line on stderr says how), 130 int
 from __future__ import annotations
 
 import argparse
+import atexit
+import gc
 import math
 import sys
 from collections.abc import Sequence
@@ -24,6 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         # A terminal that cannot show a character is no reason to fail.
         getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
     arguments = _parser().parse_args(argv)
+    # Python's last collections would walk through all that numba made, for half a second.
+    atexit.register(gc.freeze)
     try:
         code: int = arguments.run(arguments)
     except RbdControlError as error:
@@ -45,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     _add_replay(commands)
     _add_calibrate(commands)
+    _add_warmup(commands)
     return parser
 
 
@@ -118,6 +123,16 @@ def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     calibrate.set_defaults(run=_run_calibrate)
 
 
+def _add_warmup(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    warmup = commands.add_parser(
+        "warmup",
+        help="compile ahead, so that no later start has to",
+        description="Compiles, once for each installation, what the nodes, replay, calibrate and "
+        "demo use, and says where it is kept.",
+    )
+    warmup.set_defaults(run=_run_warmup)
+
+
 def _add_robot(command: argparse.ArgumentParser) -> None:
     """What tells which robot moved, and where in the recording."""
     command.add_argument(
@@ -153,6 +168,12 @@ def _run_replay(arguments: argparse.Namespace) -> int:
     from rbd_control.cli.replay import run_replay
 
     return run_replay(arguments)
+
+
+def _run_warmup(arguments: argparse.Namespace) -> int:
+    from rbd_control.cli.warmup import run_warmup
+
+    return run_warmup()
 
 
 def _run_demo(arguments: argparse.Namespace) -> int:

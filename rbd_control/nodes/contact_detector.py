@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
@@ -26,6 +25,7 @@ from rbd_control.nodes.joint_state_input import JointStateInput
 from rbd_control.nodes.managed_node import LATCHED, ManagedNode
 from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter
 from rbd_control.nodes.run import run
+from rbd_control.rehearsal import rehearse_detector
 
 REPEAT_PERIOD = 0.02
 """The verdict is repeated this often while it is valid [s]."""
@@ -62,7 +62,7 @@ class ContactDetectorNode(ManagedNode):
         """Make the detector and compile what it needs."""
         model = self.robot.model
         self._detector = self._make_detector(self.parameters)
-        self._rehearse()
+        rehearse_detector(model, self.robot.in_model_order(self.parameters))
         self._writer = JointStateWriter(self._torques, model.joint_names)
         self._arrow = ForceArrow(model, self._markers)
         self._input = JointStateInput(
@@ -92,19 +92,6 @@ class ContactDetectorNode(ManagedNode):
 
     def _make_detector(self, parameters: ContactDetectorParameters) -> ContactDetector:
         return ContactDetector(self.robot.model, self.robot.in_model_order(parameters))
-
-    def _rehearse(self) -> None:
-        """Let a detector go through a contact, so that nothing is left to compile in a real one."""
-        hasty = replace(
-            self.parameters, settling_time=0.0, onset_debounce=0.0, observer_gain=(100.0,)
-        )
-        detector = self._make_detector(hasty)
-        rest, zero = np.zeros(self.robot.model.nq), np.zeros(self.robot.model.nv)
-        strong = 10.0 * detector.contact_threshold + 1000.0
-        step = min(0.005, hasty.maximum_gap)
-        for k in range(1000):
-            if detector.update(k * step, rest, zero, strong).contact:
-                break
 
     def _on_sample(self, sample: JointSample, stamp: Time) -> None:
         detection = self._detector.update(sample.stamp, sample.q, sample.v, sample.tau)

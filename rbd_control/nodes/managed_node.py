@@ -101,6 +101,12 @@ class ManagedNode(LifecycleNode):
     def parameters_changed(self) -> None:
         """Take over the current parameter object; the node is configured."""
 
+    def on_compiling(self, kernel: str) -> None:
+        """Say why nothing happens for a while; ``rbd-control warmup`` does it ahead of time."""
+        self.get_logger().warning(
+            f"compiling {kernel}, once; the first start takes up to a minute", once=True
+        )
+
     # Lifecycle -------------------------------------------------------------------------------
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -148,7 +154,6 @@ class ManagedNode(LifecycleNode):
             if not text:
                 raise ModelError(f"no robot description; {self._where_from()}")
             self.robot = RobotModel.load(text, parameters.joints)
-            self.get_logger().info("loading compiled code; making it the first time takes a minute")
         self.configure()
         self._configured = True
 

@@ -30,6 +30,7 @@ from rbd_control.nodes.joint_state_input import JointStateInput
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, to_array, to_seconds
 from rbd_control.nodes.run import run
+from rbd_control.rehearsal import rehearse_controller
 
 WATCH_PERIOD = 0.01
 """How often it is looked for silence; the safe torque is repeated as often [s]."""
@@ -74,10 +75,7 @@ class PassivityControllerNode(ManagedNode):
         """Make the controller and compile what it needs."""
         model = self.robot.model
         self._controller = self._make_controller(self.parameters)
-        rest, zero = np.zeros(model.nq), np.zeros(model.nv)
-        warm = self._make_controller(self.parameters)
-        warm.start(0.0, rest, zero)
-        warm.update(0.001, rest, zero)
+        rehearse_controller(self._make_controller(self.parameters))
         self._writer = JointStateWriter(self._errors, model.joint_names)
         self._input = JointStateInput(
             self, model.joint_names, lambda: self.parameters.timeout, self._on_sample

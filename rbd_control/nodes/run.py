@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -13,6 +15,7 @@ from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
+from rbd_control.compilation import watch_compilation
 from rbd_control.errors import RbdControlError
 from rbd_control.nodes.managed_node import ManagedNode
 
@@ -36,10 +39,13 @@ def run(make_node: Callable[[], ManagedNode], args: Sequence[str] | None = None)
             raise KeyboardInterrupt
 
     previous = {number: signal.signal(number, on_signal) for number in _SIGNALS}
+    # Python's last collections would walk through all that numba made, for half a second.
+    atexit.register(gc.freeze)
     try:
         _start_ros(args)
         node = make_node()
-        _spin(node, lambda: stopped)
+        with watch_compilation(node.on_compiling):
+            _spin(node, lambda: stopped)
         return node.exit_code or 0
     except KeyboardInterrupt:
         return 0

@@ -23,6 +23,7 @@ from rbd_control.nodes.managed_node import LATCHED, ManagedNode
 from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter
 from rbd_control.nodes.run import run
 from rbd_control.parameters import parameter
+from rbd_control.rehearsal import rehearse_arm
 from rbd_control.simulation import HalfSpace, SimulatedArm, SimulationParameters, Sphere
 
 SPHERE_NUMBERS = 6
@@ -120,10 +121,7 @@ class SimulatedArmNode(ManagedNode):
         # First, so that who waits for it can prepare at the same time.
         if self.parameters.robot_description or self.parameters.urdf:
             self._description.publish(String(data=self.robot.urdf))
-        trial = self._make_arm()
-        trial.push(model.joint_links[-1], (1.0, 0.0, 0.0))
-        trial.step()
-        assert trial.contacts
+        rehearse_arm(self._make_arm())
         self._arm = self._make_arm()
         self._state_writer = JointStateWriter(self._states, model.joint_names)
         self._torque_writer = JointStateWriter(self._torques, model.joint_names)

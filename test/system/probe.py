@@ -148,7 +148,8 @@ class Probe:
     def wait_for_report(
         self, node: str, condition: Callable[[Report], bool], otherwise: str
     ) -> Report:
-        """The first report of a node that meets ``condition``."""
+        """The first report of a node from now on that meets ``condition``."""
+        self.reports.pop(node, None)
         self.wait(
             lambda: node in self.reports and condition(self.reports[node]),
             f"{node}: {otherwise}",

@@ -1,0 +1,70 @@
+"""All compiled code that nodes, ``replay``, ``calibrate`` and ``demo`` use, run through once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.control import ControllerParameters, PassivityController
+from rbd_control.dynamics import Model, inverse_dynamics
+from rbd_control.estimation import DetectorParameters, Motion, calibrate
+from rbd_control.joint_states import JointMessage
+from rbd_control.playback.recording import Recording
+from rbd_control.playback.replay import replay
+from rbd_control.rehearsal import rehearse_arm, rehearse_controller, rehearse_detector
+from rbd_control.simulation import HalfSpace, SimulatedArm, Sphere, arm7_urdf
+
+Array = NDArray[np.float64]
+Step = tuple[str, Callable[[], object]]
+
+
+def steps() -> Iterator[Step]:
+    """What to run, each with its name; compiled code suits every robot, so one arm will do."""
+    model = Model.from_urdf(arm7_urdf())
+    yield "contact detector", partial(rehearse_detector, model, DetectorParameters())
+    for parameters, choice in _alternatives():
+        yield f"contact detector, {choice}", partial(rehearse_detector, model, parameters)
+    controller = PassivityController(model, ControllerParameters())
+    yield "passivity controller", partial(rehearse_controller, controller)
+    obstacles = (
+        Sphere((9.0, 0.0, 0.0), 0.1),
+        HalfSpace((0.0, 0.0, -9.0), (0.0, 0.0, 1.0)),
+    )
+    yield "simulated arm", partial(rehearse_arm, SimulatedArm(model, obstacles=obstacles))
+    motion = _motion(model)
+    yield "replay", partial(replay, _recording(motion, model), model, DetectorParameters())
+    yield "calibrate", partial(calibrate, [motion], model)
+
+
+def _alternatives() -> Iterator[tuple[DetectorParameters, str]]:
+    """Each choice that is not the default: observers and friction models have code of their own."""
+    for item in fields(DetectorParameters):
+        for choice in item.metadata["choices"]:
+            if choice != item.default:
+                yield replace(DetectorParameters(), **{item.name: choice}), f"{item.name} {choice}"
+
+
+def _motion(model: Model) -> Motion:
+    """Half a minute in which every joint swings, with noise on what it takes."""
+    t = 0.01 * np.arange(3000, dtype=np.float64)
+    frequency = np.linspace(2.0, 3.0, model.nv)
+    angle = np.outer(t, frequency)
+    q = 0.4 * np.sin(angle)
+    v = 0.4 * np.cos(angle) * frequency
+    tau = inverse_dynamics(model, q, v, -(frequency**2) * q)
+    noise = np.random.default_rng(0).normal(scale=0.05, size=tau.shape)
+    return Motion("rehearsal", t, q, v, tau + noise)
+
+
+def _recording(motion: Motion, model: Model) -> Recording:
+    names = model.joint_names
+    rows = zip(motion.t[:300] + 1.0, motion.q, motion.v, motion.tau + 50.0, strict=False)
+    messages = [JointMessage(float(t), float(t), names, q, v, tau) for t, q, v, tau in rows]
+    return Recording(
+        Path(motion.name), "/joint_states", names, len(messages), None, lambda: iter(messages)
+    )
