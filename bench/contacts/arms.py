@@ -1,0 +1,84 @@
+"""The arms of the study: published URDFs and the one that ships with the package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import distribution
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+
+from rbd_control.dynamics import Model
+
+ROBOTS = "cmeel.prefix/share/example-robot-data/robots"
+
+
+@dataclass(frozen=True, eq=False)
+class Arm:
+    """One arm: its nominal description, where it moves and what it measures with."""
+
+    name: str
+    urdf: str
+    """What the detector is told."""
+    centre: np.ndarray
+    """(nv,) the position its motions are about [rad]."""
+    encoder_bits: int
+    """Of one turn of a joint."""
+    meshes: Path
+    """What ``package://example-robot-data`` stands for."""
+    model: Model = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "model", Model.from_urdf(self.urdf))
+
+
+def arm(name: str) -> Arm:
+    """The arm of that name out of :data:`ARMS`."""
+    if name == "arm7":
+        urdf = Path(__file__).parents[2] / "rbd_control" / "simulation" / "arm7.urdf"
+        return Arm(
+            name, urdf.read_text(encoding="utf-8"), np.array(_CENTRES[name]), 19, urdf.parent
+        )
+    path, without, bits = _PUBLISHED[name]
+    root = Path(str(distribution("example-robot-data").locate_file(ROBOTS)))
+    text = (root / path).read_text(encoding="utf-8")
+    return Arm(name, _pruned(text, without), np.array(_CENTRES[name]), bits, root.parent)
+
+
+def _pruned(urdf: str, joints: Sequence[str]) -> str:
+    """The description without what hangs from ``joints``."""
+    robot = ElementTree.fromstring(urdf)
+    for name in joints:
+        # Each joint dropped leaves a link whose own joints are dropped in their turn.
+        wanted = [joint for joint in robot.findall("joint") if joint.get("name") == name]
+        while wanted:
+            joint = wanted.pop()
+            child = str(joint.find("child").get("link"))  # type: ignore[union-attr]
+            robot.remove(joint)
+            for link in robot.findall("link"):
+                if link.get("name") == child:
+                    robot.remove(link)
+            wanted += [
+                other
+                for other in robot.findall("joint")
+                if other.find("parent").get("link") == child  # type: ignore[union-attr]
+            ]
+    return ElementTree.tostring(robot, encoding="unicode")
+
+
+_PUBLISHED: dict[str, tuple[str, tuple[str, ...], int]] = {
+    "panda": ("panda_description/urdf/panda.urdf", ("panda_hand_joint",), 19),
+    "ur5": ("ur_description/urdf/ur5_robot.urdf", (), 17),
+    "ur10": ("ur_description/urdf/ur10_robot.urdf", (), 19),
+    "xarm7": ("xarm_description/urdf/xarm7.urdf", (), 17),
+}
+_CENTRES: dict[str, tuple[float, ...]] = {
+    "panda": (0.0, -0.3, 0.0, -1.9, 0.0, 1.8, 0.6),
+    "ur5": (0.0, -1.2, 1.4, -1.2, -1.3, 0.0),
+    "ur10": (0.0, -1.2, 1.4, -1.2, -1.3, 0.0),
+    "xarm7": (0.0, -0.2, 0.0, 1.3, 0.0, 1.2, 0.0),
+    "arm7": (0.0, 0.5, 0.0, 1.1, 0.0, 0.8, 0.0),
+}
+ARMS = tuple(_CENTRES)

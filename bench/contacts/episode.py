@@ -1,0 +1,137 @@
+"""An episode: an arm moves, is touched now and then, and everything is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+from scipy.signal import lfilter
+
+from bench.contacts.arms import Arm
+from bench.contacts.motion import Motion, Reference
+from bench.contacts.plant import PERIOD, Plant
+from bench.contacts.touch import Contact, Touch
+
+STIFFNESS = 100.0
+"""Of the computed-torque controller [1/s²], critically damped."""
+DAMPING = 2.0 * STIFFNESS**0.5
+CHUNK = 10_000
+"""Samples that are simulated at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """What was measured and what was true, sample by sample."""
+
+    arm: Arm
+    t: np.ndarray
+    """(k,) [s], from zero."""
+    q: np.ndarray
+    """(k, nv) as the encoders tell [rad]."""
+    v: np.ndarray
+    """(k, nv) filtered differences of them [rad/s]."""
+    tau: np.ndarray
+    """(k, nv) measured joint torques, friction included [N·m]."""
+    external: np.ndarray
+    """(k, nv) the truth: torque of the contact [N·m]."""
+    force: np.ndarray
+    """(k, 3) the truth: force of the contact, world axes [N]; zero without."""
+    contacts: tuple[Contact, ...]
+
+
+def simulate(plant: Plant, seed: int, duration: float, touches: Sequence[Touch] = ()) -> Episode:
+    """A motion of ``plant`` drawn by ``seed``, of ``duration`` [s], touched as told."""
+    return _joined(plant.arm, list(stream(plant, seed, duration, touches)))
+
+
+def stream(
+    plant: Plant, seed: int, duration: float, touches: Sequence[Touch] = ()
+) -> Iterator[Episode]:
+    """The same piece by piece, for motions too long to be held; times go on.
+
+    A contact belongs to the piece in which it ends.
+    """
+    rng = np.random.default_rng(seed)
+    motion = Motion(plant.arm.model, plant.arm.centre, rng)
+    waiting = sorted(touches, key=lambda touch: touch.planned)
+    start = motion.at(np.array([-PERIOD, 0.0]))
+    encoders = _Encoders(plant.arm, Reference(start.q[:1], start.v[:1], start.a[:1]))
+    plant.start(motion.at(np.zeros(1)))
+    total = round(duration / PERIOD)
+    for first in range(0, total, CHUNK):
+        t = PERIOD * np.arange(first, min(first + CHUNK, total))
+        yield _piece(plant, motion, encoders, rng, t, waiting)
+
+
+def _piece(
+    plant: Plant,
+    motion: Motion,
+    encoders: _Encoders,
+    rng: np.random.Generator,
+    t: np.ndarray,
+    waiting: list[Touch],
+) -> Episode:
+    mj, data, n = plant.mj, plant.data, plant.mj.nv
+    wanted = motion.at(t)
+    q, tau, external = np.empty((3, t.size, n))
+    force = np.zeros((t.size, 3))
+    torque = np.empty(n)
+    contacts: list[Contact] = []
+    for k in range(t.size):
+        mujoco.mj_step1(mj, data)
+        q[k] = data.qpos
+        a = wanted.a[k] + DAMPING * (wanted.v[k] - data.qvel) + STIFFNESS * (wanted.q[k] - q[k])
+        mujoco.mj_mulM(mj, data, torque, a)
+        tau[k] = torque + data.qfrc_bias + plant.friction(wanted.v[k])
+        data.qfrc_applied[:] = tau[k]
+        plant.set_friction()
+        touch = waiting[0] if waiting else None
+        if touch:
+            touch.before(plant, t[k])
+        external[k] = data.qfrc_applied - tau[k]
+        mujoco.mj_step2(mj, data)
+        if touch:
+            if data.ncon:
+                external[k] += plant.contact_torque()
+            force[k] = touch.after(plant, t[k])
+            if force[k].any():
+                touch.note(t[k], force[k], external[k])
+            if touch.over:
+                contact = waiting.pop(0).contact(plant)
+                contacts += [contact] if contact else []
+    measured = tau + plant.torque_noise * rng.standard_normal(tau.shape)
+    angle, v = encoders.read(q)
+    return Episode(plant.arm, t, angle, v, measured, external, force, tuple(contacts))
+
+
+class _Encoders:
+    """Positions in whole counts, velocities their differences through a first-order filter."""
+
+    def __init__(self, arm: Arm, start: Reference) -> None:
+        self._count = 2.0 * np.pi / 2**arm.encoder_bits
+        # The coarser the encoder, the more its drive has to filter.
+        self._weight = min(0.4, 0.4 * 2.0 ** (arm.encoder_bits - 19) * 1.5)
+        self._last = self._counted(start.q)
+        self._state = (1.0 - self._weight) * start.v
+
+    def read(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and velocities, (k, nv) each, of the next ``q`` (k, nv)."""
+        angle = self._counted(q)
+        steps = np.diff(np.concatenate([self._last, angle]), axis=0) / PERIOD
+        self._last = angle[-1:]
+        weight = self._weight
+        v, self._state = lfilter([weight], [1.0, weight - 1.0], steps, axis=0, zi=self._state)
+        return angle, v
+
+    def _counted(self, q: np.ndarray) -> np.ndarray:
+        return self._count * np.round(q / self._count)
+
+
+def _joined(arm: Arm, pieces: list[Episode]) -> Episode:
+    parts = [
+        np.concatenate([getattr(piece, name) for piece in pieces])
+        for name in ("t", "q", "v", "tau", "external", "force")
+    ]
+    return Episode(arm, *parts, tuple(c for piece in pieces for c in piece.contacts))

@@ -1,0 +1,53 @@
+"""Exciting motion: sums of sines with random amplitudes, frequencies and phases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rbd_control.dynamics import Model
+
+HARMONICS = 5
+FREQUENCIES = (0.05, 0.5)
+"""Range [Hz], drawn evenly in the logarithm; such a motion never comes back."""
+SPEED = 0.25
+"""Of each sine [rad/s], and of all a fifth of the velocity limit on slower arms."""
+REACH = 0.7
+"""No joint leaves the centre farther than this [rad]; or than most of the way to its limit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """Desired positions, velocities and accelerations, (k, nv) each."""
+
+    q: np.ndarray
+    v: np.ndarray
+    a: np.ndarray
+
+
+class Motion:
+    """One endless motion, by seed."""
+
+    def __init__(self, model: Model, centre: np.ndarray, rng: np.random.Generator) -> None:
+        n = model.nv
+        low, high = np.log(FREQUENCIES)
+        self._omega = 2.0 * np.pi * np.exp(rng.uniform(low, high, (HARMONICS, n)))
+        self._phase = rng.uniform(0.0, 2.0 * np.pi, (HARMONICS, n))
+        speed = np.minimum(SPEED, 0.2 * model.velocity_limit)
+        amplitude = rng.uniform(0.5, 1.5, (HARMONICS, n)) * speed / self._omega
+        room = np.minimum(model.upper_limit - centre, centre - model.lower_limit)
+        reach = np.minimum(0.9 * room, REACH)
+        # Slow sines go farthest: those above their share of the reach are cut to it.
+        amplitude = np.minimum(amplitude, reach / 2.0)
+        self._amplitude = amplitude * np.minimum(1.0, reach / amplitude.sum(axis=0))
+        self._centre = centre
+
+    def at(self, t: np.ndarray) -> Reference:
+        """The reference at times ``t`` (k,) [s]."""
+        angle = self._omega * t[:, None, None] + self._phase
+        sine, cosine = np.sin(angle), np.cos(angle)
+        q = self._centre + (self._amplitude * sine).sum(axis=1)
+        v = (self._amplitude * self._omega * cosine).sum(axis=1)
+        a = -(self._amplitude * self._omega**2 * sine).sum(axis=1)
+        return Reference(q, v, a)

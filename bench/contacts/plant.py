@@ -1,0 +1,186 @@
+"""One specimen of an arm in MuJoCo: its own friction and masses, which the URDF does not know."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree import ElementTree
+
+import mujoco
+import numpy as np
+
+from bench.contacts.arms import Arm
+from bench.contacts.motion import Reference
+from bench.contacts.surface import surfaces
+from rbd_control.dynamics import dynamics_terms, frame_placement
+
+PERIOD = 0.001
+"""Step of the simulation and of the samples [s]."""
+AGREEMENT = 1e-9
+"""Of our model with MuJoCo's, both nominal, in parts of the largest entry."""
+STRIBECK_SPEED = 0.05
+"""Speed over which friction falls from its breakaway value [rad/s]."""
+TIP = 0.02
+"""Radius of what touches an obstacle [m]."""
+OBSTACLE = 0.02
+"""Half the thickness of an obstacle [m]."""
+AWAY = (0.0, 0.0, -100.0)
+_CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)
+
+
+class Plant:
+    """An arm in MuJoCo.
+
+    ``seed`` names the specimen. Friction grows with the size of the joint: Coulomb 0.25 N·m and
+    0.4 % of the effort limit, viscous 0.45 N·m·s/rad and 0.65 % of it, each within 30 %, with up
+    to 20 % more towards standstill. Each mass is 2 to 5 % too high or low (``mass_error``), and its
+    rotational inertia with it.
+    """
+
+    def __init__(self, arm: Arm, seed: int, mass_error: tuple[float, float] = (0.02, 0.05)) -> None:
+        self.arm = arm
+        self.surface = surfaces(arm)
+        spec = mujoco.MjSpec.from_string(_without_geometry(arm.urdf))
+        spec.option.timestep = PERIOD
+        spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+        # What an obstacle touches: a ball that is put where the contact is wanted.
+        obstacle = spec.worldbody.add_body(name="obstacle", mocap=True, pos=AWAY)
+        obstacle.add_geom(
+            name="obstacle",
+            type=mujoco.mjtGeom.mjGEOM_BOX,
+            size=[0.1, 0.1, OBSTACLE],
+            **_UNTOUCHED,
+        )
+        for link in arm.model.joint_links:
+            tip = {"name": link, "size": [TIP, 0, 0], "pos": [0, 0, 100.0]}
+            spec.body(link).add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, **tip, **_UNTOUCHED)
+            # As stiff as 10 kN/m for each kg that hits it.
+            spec.add_pair(geomname1=link, geomname2="obstacle", solref=[0.01, 1.0])
+        self.mj = spec.compile()
+        self.data = mujoco.MjData(self.mj)
+        self.body = np.array([self.mj.body(link).id for link in arm.model.joint_links])
+        self.tip = np.array([self.mj.geom(link).id for link in arm.model.joint_links])
+        rows = [int(self.mj.joint(name).dofadr[0]) for name in arm.model.joint_names]
+        if rows != list(range(arm.model.nv)):
+            raise ValueError(f"MuJoCo orders the joints of {arm.name} otherwise: {rows}")
+        self._check()
+        rng = np.random.default_rng(seed)
+        self._make_specimen(rng, mass_error)
+
+    def _make_specimen(self, rng: np.random.Generator, mass_error: tuple[float, float]) -> None:
+        n = self.arm.model.nv
+        effort = self.arm.model.effort_limit
+        self.coulomb = rng.uniform(0.7, 1.3, n) * (0.25 + 0.004 * effort)
+        self.viscous = rng.uniform(0.7, 1.3, n) * (0.45 + 0.0065 * effort)
+        self.stribeck = rng.uniform(0.0, 0.2, n)
+        self.torque_noise = 0.05 * float(effort.max()) / 87.0
+        """Standard deviation of the measured torque: 0.05 N·m on an arm of the Panda's size."""
+        self.mj.dof_damping[:] = self.viscous
+        factor = 1.0 + rng.choice([-1.0, 1.0], n) * rng.uniform(*mass_error, n)
+        self.mj.body_mass[self.body] *= factor
+        self.mj.body_inertia[self.body] *= factor[:, None]
+        mujoco.mj_setConst(self.mj, self.data)
+
+    def start(self, reference: Reference) -> None:
+        """The state of the first row of ``reference``, with nothing in the way."""
+        mujoco.mj_resetData(self.mj, self.data)
+        self.data.qpos[:], self.data.qvel[:] = reference.q[0], reference.v[0]
+        self.remove_obstacle()
+
+    def set_friction(self) -> None:
+        """Dry friction for the velocity of the moment, before a step."""
+        fading = np.exp(-np.square(self.data.qvel / STRIBECK_SPEED))
+        self.mj.dof_frictionloss[:] = self.coulomb * (1.0 + self.stribeck * fading)
+
+    def friction(self, v: np.ndarray) -> np.ndarray:
+        """What the controller takes the friction for at velocities ``v`` (nv,) [rad/s]."""
+        return self.coulomb * np.tanh(v / STRIBECK_SPEED) + self.viscous * v
+
+    def rotation(self, row: int) -> np.ndarray:
+        """(3, 3) of the link that joint ``row`` moves, to world axes."""
+        return self.data.xmat[self.body[row]].reshape(3, 3)
+
+    def place(self, row: int, point: np.ndarray) -> np.ndarray:
+        """A point of that link in world axes [m]."""
+        return self.data.xpos[self.body[row]] + self.rotation(row) @ point
+
+    def jacobian(self, row: int, point: np.ndarray) -> np.ndarray:
+        """Of a point of that link, (3, nv) world axes."""
+        jacobian = np.empty((3, self.mj.nv))
+        at = self.place(row, point)
+        mujoco.mj_jac(self.mj, self.data, jacobian, None, at, self.body[row])
+        return jacobian
+
+    def place_obstacle(
+        self, row: int, tip: np.ndarray, centre: np.ndarray, facing: np.ndarray
+    ) -> None:
+        """A plate about ``centre``, square to ``facing``, for a ball about ``tip`` of a link."""
+        self.mj.geom_pos[self.tip[row]] = tip
+        self.data.mocap_pos[0] = centre
+        mujoco.mju_quatZ2Vec(self.data.mocap_quat[0], facing / np.linalg.norm(facing))
+
+    def remove_obstacle(self) -> None:
+        """Nothing is in the way any more."""
+        self.data.mocap_pos[0] = AWAY
+        self.mj.geom_pos[self.tip] = -np.array(AWAY)
+
+    def contact_force(self) -> np.ndarray:
+        """Of the obstacle on the arm in the last step, (3,) world axes [N]."""
+        total, wrench = np.zeros(3), np.empty(6)
+        for i in range(self.data.ncon):
+            mujoco.mj_contactForce(self.mj, self.data, i, wrench)
+            contact = self.data.contact[i]
+            # It acts on the second geometry of the two, in axes whose first is the normal.
+            sign = 1.0 if contact.geom[1] in self.tip else -1.0
+            total += sign * contact.frame.reshape(3, 3).T @ wrench[:3]
+        return total
+
+    def contact_torque(self) -> np.ndarray:
+        """Of the obstacle on the joints in the last step, (nv,) [N·m]."""
+        forces = np.where(self.data.efc_type >= _CONTACT, self.data.efc_force, 0.0)
+        torque = np.empty(self.mj.nv)
+        mujoco.mj_mulJacTVec(self.mj, self.data, torque, forces)
+        return torque
+
+    def _check(self) -> None:
+        """MuJoCo and our model read the same arm out of the URDF, or this is no study."""
+        model, rng = self.arm.model, np.random.default_rng(0)
+        for _ in range(3):
+            q = self.arm.centre + rng.uniform(-1.0, 1.0, model.nv)
+            v = rng.uniform(-1.0, 1.0, model.nv)
+            self.data.qpos[:], self.data.qvel[:] = q, v
+            mujoco.mj_forward(self.mj, self.data)
+            terms = dynamics_terms(model, q, v)
+            pairs: list[tuple[str, Any, Any]] = [
+                ("M", terms.M, self.mass_matrix()),
+                ("C v + g", terms.C @ v + terms.g, self.data.qfrc_bias),
+            ]
+            for link, body in zip(model.joint_links, self.body, strict=True):
+                pairs.append((link, frame_placement(model, q, link)[:3, 3], self.data.xpos[body]))
+            for what, ours, theirs in pairs:
+                if np.abs(ours - theirs).max() > AGREEMENT * max(np.abs(ours).max(), 1.0):
+                    raise ValueError(f"{self.arm.name}: MuJoCo's {what} differs: {ours} {theirs}")
+
+    def mass_matrix(self) -> np.ndarray:
+        """M (nv, nv) at the position of the moment."""
+        M = np.empty((self.mj.nv, self.mj.nv))
+        for column, unit in zip(M, np.eye(self.mj.nv), strict=True):
+            mujoco.mj_mulM(self.mj, self.data, column, unit)
+        return M
+
+
+# Only the pairs above are looked at.
+_UNTOUCHED: dict[str, Any] = {"contype": 0, "conaffinity": 0, "mass": 0.0}
+
+
+def _without_geometry(urdf: str) -> str:
+    """The URDF with what moves and weighs only."""
+    robot = ElementTree.fromstring(urdf)
+    for parent in robot:
+        for child in list(parent):
+            if child.tag in ("visual", "collision", "dynamics"):
+                parent.remove(child)
+    extension = ElementTree.SubElement(robot, "mujoco")
+    # Links without mass or shape, frames only, disappear into those they are fixed to.
+    options = {"balanceinertia": "false", "inertiafromgeom": "false", "fusestatic": "true"}
+    ElementTree.SubElement(extension, "compiler", options)
+    return ElementTree.tostring(robot, encoding="unicode")
