@@ -1,14 +1,22 @@
 """Control: trajectories, the Slotine-Li law, and the modes, limits and faults around it."""
 
+from rbd_control.control.adaptation_parameters import AdaptationParameters
+from rbd_control.control.adaptive import AdaptiveSlotineLiController
 from rbd_control.control.controller_parameters import ControllerParameters
+from rbd_control.control.estimates import Estimates, FrictionEstimate, LinkEstimate
 from rbd_control.control.passivity_controller import Command, PassivityController
 from rbd_control.control.slotine_li import SlotineLiController
 from rbd_control.control.trajectory import DesiredState, Trajectory, TrajectoryPoint
 
 __all__ = [
+    "AdaptationParameters",
+    "AdaptiveSlotineLiController",
     "Command",
     "ControllerParameters",
     "DesiredState",
+    "Estimates",
+    "FrictionEstimate",
+    "LinkEstimate",
     "PassivityController",
     "SlotineLiController",
     "Trajectory",

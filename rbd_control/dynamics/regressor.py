@@ -35,7 +35,6 @@ from rbd_control.dynamics.spatial import (
     load3,
     load6,
     load_matrix,
-    scale,
     scale6,
     store6,
     sub,
@@ -49,11 +48,39 @@ PARAMETERS = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz")
 
 
 @inlined
-def _at(point, R_transpose, m):
+def in_body(point, R_transpose, m):
     """A motion about the common origin, about ``point`` and in the axes of a body."""
     return (
         transform(R_transpose, m[0]),
         transform(R_transpose, add(m[1], cross(m[0], point))),
+    )
+
+
+@inlined
+def power_coefficients(motion, velocity, reference, rate):
+    """Ten numbers that times the parameters of a body make the power of its force along a motion.
+
+    All four are twists about the origin and in the axes of the body, as :func:`in_body` gives: the
+    motion, the true and the reference twist, and the rate of the latter.
+    """
+    (e, d), (w, u), (y, _), (alpha, b) = motion, velocity, reference, rate
+    a = add(b, cross(y, u))
+    # dᵀ K h = hᵀ Kᵀ d and eᵀ (h x a) = hᵀ (a x e).
+    h = add(cross(a, e), sub(cross(d, alpha), cross(w, cross(d, y))))
+    # eᵀ w x I y = zᵀ I y, symmetric in its two sides.
+    z = cross(e, w)
+    trace = dot(z, y) * 0.5
+    return (
+        dot(d, a),
+        h[0],
+        h[1],
+        h[2],
+        e[0] * alpha[0] + z[0] * y[0] - trace,
+        e[0] * alpha[1] + e[1] * alpha[0] + z[0] * y[1] + z[1] * y[0],
+        e[0] * alpha[2] + e[2] * alpha[0] + z[0] * y[2] + z[2] * y[0],
+        e[1] * alpha[1] + z[1] * y[1] - trace,
+        e[1] * alpha[2] + e[2] * alpha[1] + z[1] * y[2] + z[2] * y[1],
+        e[2] * alpha[2] + z[2] * y[2] - trace,
     )
 
 
@@ -85,31 +112,15 @@ def _regressors(model, q, v, v_r, a_r, Y):
             if k < first:
                 continue
             point, RT = load3(s.p, k), transpose(load_matrix(s.R, k))
-            w, u = _at(point, RT, load6(s.velocity, k))
-            y, _ = _at(point, RT, reference_k)
-            alpha, b_u = _at(point, RT, rate_k)
-            a = add(b_u, cross(y, u))
-            half = scale(0.5, cross(w, y))
+            velocity_k = in_body(point, RT, load6(s.velocity, k))
+            reference_k, rate_k = in_body(point, RT, reference_k), in_body(point, RT, rate_k)
             column = 10 * (k - first)
             i = k
             while i >= 0:
-                e, d = _at(point, RT, load6(s.Phi, i))
-                # dᵀ K h = hᵀ Kᵀ d and eᵀ (h x a) = hᵀ (a x e).
-                h = add(cross(a, e), sub(cross(d, alpha), cross(w, cross(d, y))))
-                # eᵀ w x I y = zᵀ I y, symmetric in its two sides.
-                z = cross(e, w)
-                trace = dot(e, half)
-                row = Y[b, model.dof[i], column : column + 10]
-                row[0] += dot(d, a)
-                row[1] += h[0]
-                row[2] += h[1]
-                row[3] += h[2]
-                row[4] += e[0] * alpha[0] + z[0] * y[0] - trace
-                row[5] += e[0] * alpha[1] + e[1] * alpha[0] + z[0] * y[1] + z[1] * y[0]
-                row[6] += e[0] * alpha[2] + e[2] * alpha[0] + z[0] * y[2] + z[2] * y[0]
-                row[7] += e[1] * alpha[1] + z[1] * y[1] - trace
-                row[8] += e[1] * alpha[2] + e[2] * alpha[1] + z[1] * y[2] + z[2] * y[1]
-                row[9] += e[2] * alpha[2] + z[2] * y[2] - trace
+                Phi_i = in_body(point, RT, load6(s.Phi, i))
+                row = power_coefficients(Phi_i, velocity_k, reference_k, rate_k)
+                for j in range(10):
+                    Y[b, model.dof[i], column + j] += row[j]
                 i = model.parent[i]
 
 

@@ -1,0 +1,356 @@
+"""The adaptive law of Slotine and Li: it learns what the arm carries while it moves.
+
+Torques are linear in the inertial parameters, ``Y(q, v, v_r, a_r) pi = M a_r + C v_r + g``. With an
+estimate in place of pi, and ``v_r a_r s K_D`` as in :mod:`~rbd_control.control.slotine_li`::
+
+    tau = Y(q, v, v_r, a_r - damping_rate s) pi_hat - damping s + F_hat(v_r)
+    pi_hat_dot = -Gamma Yᵀ s
+
+the storage ``V = ½ sᵀ M s + ½ (pi_hat - pi)ᵀ Gamma⁻¹ (pi_hat - pi)`` obeys ``V_dot = -sᵀ K_D s +
+sᵀ tau_ext`` whatever the true pi, with the true mass matrix in K_D: the same passivity, without
+knowing the arm. ``Yᵀ s`` is the power of each parameter's force along s: one sweep, no matrix.
+
+The metric Gamma. The pseudo-inertia P (4x4) of an adapted body is written ``P = S W Sᵀ`` with the
+fixed ``S Sᵀ`` = pseudo-inertia of the body as described + that of a ball of ``payload_mass`` and
+radius ``payload_reach`` about the link's origin. W is then a number of order one in every
+direction, its sum of squares does not depend on axes or units, and one ``learning_rate`` is all of
+Gamma: ``½ |W_hat - W|² / learning_rate``. Coulomb and viscous friction are measured in multiples
+of the values given. This is the metric of Lee, Kwon & Park frozen at a plausible body: moving with
+the estimate it would make a link of 0.2 kg learn a hundred times as slowly as one of 2 kg.
+
+Physical consistency. A body exists if and only if P, and so W, is positive definite. After each
+step W goes back to the nearest matrix with eigenvalues between half the least of the described
+body and a bound that no expected payload reaches. That set is convex and holds the truth, and
+nearest is meant in the same metric, so a projection never adds to V; it also bounds the estimates
+when the arm leans against a wall and takes it for a weight.
+
+Dead zone. Friction left over and noise are torques up to some d that no pi explains, and would be
+learned all the same: estimates drift. The arm learns while ``sᵀ K_D s > sum of d_i |s_i|`` only.
+Then the dissipation outweighs whatever such torques can do, and V falls whenever estimates change.
+A torque error smaller than d is not learned.
+
+Sources: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 6(3), 1987; Wensing,
+Kim & Slotine, *Linear Matrix Inequalities for Physically Consistent Inertial Parameter
+Identification*, RA-L 2018; Lee, Kwon & Park, *A Natural Adaptive Control Law for Robot
+Manipulators*, IROS 2018.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.control.adaptation_parameters import ALL, AdaptationParameters
+from rbd_control.control.adaptive_step import (
+    LARGEST,
+    LARGEST_FRICTION,
+    Bodies,
+    Gains,
+    JointFriction,
+    adaptive_step,
+)
+from rbd_control.control.controller_parameters import ControllerParameters
+from rbd_control.control.estimates import Estimates, FrictionEstimate, LinkEstimate
+from rbd_control.dynamics import Model
+from rbd_control.dynamics.arguments import checked_array
+from rbd_control.dynamics.inertia import central_inertia, pseudo_inertia
+from rbd_control.errors import InputError, ParameterError
+from rbd_control.friction import CoulombViscousFriction
+
+Array = NDArray[np.float64]
+
+ROUNDING = 1e-9
+"""By how much estimates that were written and read again may have left their bounds."""
+
+LONGEST_STEP = 0.01
+"""Longest period that is learned from [s]; of a longer one this much counts."""
+
+
+class AdaptiveSlotineLiController:
+    """The law for one arm; its state are the estimates.
+
+    Args:
+        model: an arm with a fixed base, whose masses and inertias are the first estimates.
+        parameters: of which the gains and the friction are used.
+        adaptation: what is learned, and how fast.
+
+    Raises:
+        InputError: for a floating base, which has no torque at its root, or an unknown or fixed
+            link.
+        ParameterError: for a per-joint parameter of the wrong length, or friction to be learned
+            from nothing.
+    """
+
+    def __init__(
+        self, model: Model, parameters: ControllerParameters, adaptation: AdaptationParameters
+    ) -> None:
+        if model.nq != model.nv:
+            raise InputError(f"{model.name}: a floating base cannot be controlled by joint torques")
+        n = model.nv
+        self._nominal = model
+        self._adaptation = adaptation
+        self._links = _links(model, adaptation)
+        self._gains = Gains(
+            parameters.for_joints("bandwidth", n),
+            parameters.for_joints("damping", n),
+            adaptation.for_joints("adaptation_dead_zone", n),
+            parameters.damping_rate,
+            adaptation.learning_rate,
+            adaptation.friction_learning_rate,
+        )
+        friction = parameters.friction(n)
+        learnable = isinstance(friction, CoulombViscousFriction)
+        self._other_friction = None if learnable else friction
+        self._friction_joints = model.joint_names if adaptation.adapt_friction else ()
+        self._friction = _joint_friction(friction, n, adaptation.adapt_friction)
+        self._given_friction = (self._friction.coulomb.copy(), self._friction.viscous.copy())
+        self._learning = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what was learned: the description's inertias and the parameters' friction."""
+        arrays = self._nominal.arrays
+        self._arrays = arrays._replace(
+            mass=arrays.mass.copy(),
+            first_moment=arrays.first_moment.copy(),
+            second_moment=arrays.second_moment.copy(),
+        )
+        self._bodies = _bodies(self._nominal, self._links, self._adaptation)
+        self._start = self._bodies.W.copy()
+        self._friction.coulomb[:], self._friction.viscous[:] = self._given_friction
+
+    def torque(
+        self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array, dt: float = 0.0
+    ) -> Array:
+        """The joint torque that tracks ``q_d(t)``; then learn from the error.
+
+        Do not learn (``dt = 0``) while something else than the arm acts or the law does not: in
+        contact, in saturation, with the brakes closed.
+
+        Args:
+            q, v: measured positions [rad or m] and velocities [rad/s or m/s], (nv,) each.
+            q_d, v_d, a_d: desired position, velocity and acceleration, (nv,) each.
+            dt: time since the last call that is learned from [s]; 0 changes no estimate.
+
+        Returns:
+            (nv,) [N·m or N], not limited.
+
+        Raises:
+            InputError: for arguments of the wrong shape, not finite or so large that the torque is
+                not; nothing has been learned then.
+        """
+        n = self._nominal.nv
+        state = []
+        for name, x in (("q", q), ("v", v), ("q_d", q_d), ("v_d", v_d), ("a_d", a_d)):
+            x = np.ascontiguousarray(x, dtype=np.float64)
+            if x.shape != (n,):
+                raise InputError(f"{name} has shape {x.shape} but the model has nv = {n}")
+            state.append(x)
+        if not 0.0 <= dt < np.inf:
+            raise InputError(f"dt is {dt} s; it must be finite and not negative")
+        tau = np.empty(n)
+        learned = adaptive_step(
+            self._arrays,
+            self._gains,
+            self._bodies,
+            self._friction,
+            *state,
+            min(float(dt), LONGEST_STEP),
+            tau,
+        )
+        if learned < 0:
+            for name, x in zip(("q", "v", "q_d", "v_d", "a_d"), state, strict=True):
+                checked_array(name, x, (n,))
+            raise InputError(f"the torque at q = {q}, v = {v} is not finite")
+        self._learning = learned > 0
+        if self._other_friction is not None:
+            v_r = state[3] - self._gains.Lambda * (state[0] - state[2])
+            tau += self._other_friction.torque(v_r)
+        return tau
+
+    @property
+    def learning(self) -> bool:
+        """Whether the last call changed the estimates."""
+        return self._learning
+
+    @property
+    def learned_energy(self) -> float:
+        """``½ |W_hat - W_start|² / learning_rate`` [J], friction likewise: how far the estimates
+        have come since the last reset. The distance to the truth itself cannot be known."""
+        bodies = np.square(self._bodies.W - self._start).sum()
+        f = self._friction
+        now, units = (f.coulomb, f.viscous), (f.coulomb_unit, f.viscous_unit)
+        friction = 0.0
+        for value, given, unit in zip(now, self._given_friction, units, strict=True):
+            adapted = unit > 0.0
+            friction += float(np.square((value - given)[adapted] / unit[adapted]).sum())
+        masses = float(bodies) / self._gains.learning_rate
+        return 0.5 * (masses + friction / self._gains.friction_learning_rate)
+
+    @property
+    def model(self) -> Model:
+        """The arm with the present estimates, for everything else that needs a model."""
+        arrays = self._arrays
+        own = {
+            name: getattr(arrays, name).copy() for name in ("mass", "first_moment", "second_moment")
+        }
+        return replace(self._nominal, arrays=arrays._replace(**own))
+
+    @property
+    def payload(self) -> float:
+        """Mass of the adapted links above what the description says [kg]."""
+        rows = self._bodies.row
+        return float((self._arrays.mass - self._nominal.arrays.mass)[rows].sum())
+
+    @property
+    def estimates(self) -> Estimates:
+        """The present estimates of the adapted links, and of friction if that is adapted."""
+        links = []
+        for link, S, W in zip(self._links, self._bodies.S, self._bodies.W, strict=True):
+            to_link = np.linalg.inv(self._nominal.link_placement[link])
+            P = to_link @ S @ W @ S.T @ to_link.T
+            mass = float(P[3, 3])
+            links.append(LinkEstimate(link, mass, P[:3, 3] / mass, central_inertia(P)))
+        f = self._friction
+        joints = zip(self._friction_joints, f.coulomb.tolist(), f.viscous.tolist(), strict=False)
+        return Estimates(tuple(links), tuple(FrictionEstimate(*joint) for joint in joints))
+
+    def set_estimates(self, estimates: Estimates) -> None:
+        """Take up estimates of this arm with the same adapted links and joints.
+
+        Raises:
+            InputError: naming what is missing, unknown or outside of what can be learned; the
+                estimates are then as before.
+        """
+        W = np.empty_like(self._bodies.W)
+        friction = np.array([self._friction.coulomb, self._friction.viscous])
+        units = (self._friction.coulomb_unit, self._friction.viscous_unit)
+        links = {estimate.link: estimate for estimate in estimates.links}
+        joints = {estimate.joint: estimate for estimate in estimates.joints}
+        for what, given, own in (
+            ("links", tuple(links), self._links),
+            ("joints", tuple(joints), self._friction_joints),
+        ):
+            if set(given) != set(own):
+                raise InputError(
+                    f"estimates are of {what} {', '.join(given) or 'none'} but adapted are "
+                    f"{', '.join(own) or 'none'}"
+                )
+        for k, link in enumerate(self._links):
+            W[k] = self._scaled(k, links[link])
+        for i, joint in enumerate(self._friction_joints):
+            pair = (joints[joint].coulomb, joints[joint].viscous)
+            for name, value, unit, row in zip(
+                ("coulomb", "viscous"), pair, units, friction, strict=True
+            ):
+                most = LARGEST_FRICTION * unit[i]
+                if not 0.0 <= value <= most * (1.0 + ROUNDING):
+                    raise InputError(
+                        f"{name} friction of {joint} is {value:g}; it can be 0 to {most:g}"
+                    )
+                row[i] = value
+        self._bodies.W[:] = W
+        self._friction.coulomb[:], self._friction.viscous[:] = friction
+        self._write_bodies()
+
+    @property
+    def friction(self) -> CoulombViscousFriction | None:
+        """The present friction; None when the friction model is another."""
+        if self._other_friction is not None:
+            return None
+        f = self._friction
+        return CoulombViscousFriction(
+            f.coulomb.copy(), f.viscous.copy(), f.offset.copy(), f.scale.copy()
+        )
+
+    def _scaled(self, k: int, estimate: LinkEstimate) -> Array:
+        """W of adapted body k."""
+        placement = self._nominal.link_placement[estimate.link]
+        P = pseudo_inertia(estimate.mass, estimate.com, estimate.inertia)
+        P = placement @ P @ placement.T
+        inverse = np.linalg.inv(self._bodies.S[k])
+        W = inverse @ (0.5 * (P + P.T)) @ inverse.T
+        low, *_, high = np.linalg.eigvalsh(W)
+        slack = ROUNDING * LARGEST
+        if not self._bodies.least[k] - slack <= low <= high <= LARGEST + slack:
+            raise InputError(
+                f"{estimate.link} cannot have mass {estimate.mass:g} kg with its centre at "
+                f"{estimate.com.tolist()} m: no such body, or beyond payload_mass and "
+                f"payload_reach"
+            )
+        return np.asarray(0.5 * (W + W.T))
+
+    def _write_bodies(self) -> None:
+        for row, S, W in zip(self._bodies.row, self._bodies.S, self._bodies.W, strict=True):
+            P = S @ W @ S.T
+            self._arrays.mass[row] = P[3, 3]
+            self._arrays.first_moment[row] = P[:3, 3]
+            self._arrays.second_moment[row] = P[:3, :3]
+
+
+# --- Made once -----------------------------------------------------------------------------------
+
+
+def _links(model: Model, adaptation: AdaptationParameters) -> tuple[str, ...]:
+    names = adaptation.adapted_links
+    if not names:
+        names = model.joint_links[-1:]
+    elif names == (ALL,):
+        names = model.joint_links
+    rows = [model.link_index(name) for name in names]
+    for name, row in zip(names, rows, strict=True):
+        if row < 0:
+            raise InputError(f"link {name!r} is fixed to the world: there is nothing to learn")
+        if rows.count(row) > 1:
+            raise InputError(f"link {name!r} is fixed to another of {', '.join(names)}: name one")
+    return names
+
+
+def _bodies(model: Model, links: tuple[str, ...], adaptation: AdaptationParameters) -> Bodies:
+    rows = np.array([model.link_index(link) for link in links], dtype=np.int64)
+    mass, reach = adaptation.payload_mass, adaptation.payload_reach
+    # Of a solid ball; 2/5 m r² is its inertia.
+    ball = pseudo_inertia(mass, np.zeros(3), 0.4 * mass * reach**2 * np.eye(3))
+    S, W = np.empty((2, len(links), 4, 4))
+    for k, (link, row) in enumerate(zip(links, rows, strict=True)):
+        arrays, placement = model.arrays, model.link_placement[link]
+        P = np.empty((4, 4))
+        P[:3, :3] = arrays.second_moment[row]
+        P[:3, 3] = P[3, :3] = arrays.first_moment[row]
+        P[3, 3] = arrays.mass[row]
+        S[k] = np.linalg.cholesky(P + placement @ ball @ placement.T)
+        inverse = np.linalg.inv(S[k])
+        W[k] = inverse @ P @ inverse.T
+        W[k] = 0.5 * (W[k] + W[k].T)
+    # A described body may be a point or a rod, on the border of what exists.
+    least = np.maximum(0.5 * np.linalg.eigvalsh(W)[:, 0], 1e-9)
+    return Bodies(rows, S, W, least)
+
+
+def _joint_friction(friction: Any, n: int, adapt: bool) -> JointFriction:
+    if not isinstance(friction, CoulombViscousFriction):
+        if adapt:
+            raise ParameterError(
+                "adapt_friction needs friction_model coulomb_viscous, with values to begin from"
+            )
+        zero = np.zeros(n)
+        return JointFriction(zero.copy(), zero.copy(), zero, np.ones(n), zero, zero)
+    given = (friction.coulomb, friction.viscous)
+    if adapt:
+        for name, values in zip(("friction_coulomb", "friction_viscous"), given, strict=True):
+            if not (values > 0.0).all():
+                raise ParameterError(
+                    f"{name} is {values.tolist()}; adapt_friction needs positive values to begin "
+                    f"from"
+                )
+    units = [values.copy() if adapt else np.zeros(n) for values in given]
+    return JointFriction(
+        friction.coulomb.copy(),
+        friction.viscous.copy(),
+        friction.offset.copy(),
+        friction.velocity_scale.copy(),
+        *units,
+    )

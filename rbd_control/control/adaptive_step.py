@@ -1,0 +1,264 @@
+"""The compiled period of the adaptive law: torque first, then one step of the estimates.
+
+:mod:`~rbd_control.control.adaptive` says what is computed and why.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rbd_control.dynamics import newton_euler
+from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.regressor import in_body, power_coefficients
+from rbd_control.dynamics.spatial import (
+    add6,
+    dot6,
+    inertia_times,
+    load3,
+    load6,
+    load_matrix,
+    scale6,
+    store6,
+    transpose,
+)
+from rbd_control.dynamics.sweep import move_bodies, new_sweep, place_bodies
+
+_newton_euler = inlined(newton_euler._newton_euler.py_func)
+
+_NO_BODIES, _NO_POINTS = np.empty(0, dtype=np.int64), np.empty((0, 3))
+_NO_WRENCHES = np.empty((1, 0, 6))
+
+LARGEST = 10.0
+"""Largest eigenvalue of an estimate in its own scale: the body itself has at most 1, a payload of
+the expected mass within the expected reach adds at most 6."""
+
+LARGEST_FRICTION = 4.0
+"""Largest estimate of a friction coefficient, in multiples of the value given."""
+
+
+class Gains(NamedTuple):
+    """Constants of the law, (n,) each but for the rates."""
+
+    Lambda: np.ndarray
+    damping: np.ndarray
+    dead_zone: np.ndarray
+    damping_rate: float
+    learning_rate: float
+    friction_learning_rate: float
+
+
+class Bodies(NamedTuple):
+    """The adapted bodies: pseudo-inertia P = S W Sᵀ with the estimate W."""
+
+    row: np.ndarray  # (k,) of the model's arrays
+    S: np.ndarray  # (k, 4, 4) Cholesky factor of the metric
+    W: np.ndarray  # (k, 4, 4), changed by every step that learns
+    least: np.ndarray  # (k,) bound on the eigenvalues of W from below
+
+
+class JointFriction(NamedTuple):
+    """coulomb tanh(v / scale) + viscous v + offset, (n,) each, with the metric of the estimates."""
+
+    coulomb: np.ndarray  # changed by every step that learns
+    viscous: np.ndarray  # likewise
+    offset: np.ndarray
+    scale: np.ndarray
+    coulomb_unit: np.ndarray  # 0 where it is not learned
+    viscous_unit: np.ndarray
+
+
+@inlined
+def _one(x):
+    """A vector as a batch of one."""
+    return x.reshape((1, x.shape[0]))
+
+
+@compiled
+def adaptive_step(model, gains, bodies, friction, q, v, q_d, v_d, a_d, dt, tau):
+    """Write the torque, then learn over ``dt``: 1, 0 in the dead zone and for dt = 0.
+
+    -1 says that the torque, and so some argument, is not finite; then nothing has been learned.
+    """
+    n = q.shape[0]
+    v_r, a_r, s = np.empty(n), np.empty(n), np.empty(n)
+    damping_power, disturbance = 0.0, 0.0
+    for i in range(n):
+        v_r[i] = v_d[i] - gains.Lambda[i] * (q[i] - q_d[i])
+        s[i] = v[i] - v_r[i]
+        a_r[i] = a_d[i] - gains.Lambda[i] * (v[i] - v_d[i]) - gains.damping_rate * s[i]
+        damping_power += gains.damping[i] * s[i] * s[i]
+        disturbance += gains.dead_zone[i] * abs(s[i])
+    _newton_euler(
+        model,
+        _NO_BODIES,
+        _NO_POINTS,
+        _one(q),
+        _one(v),
+        _one(v_r),
+        _one(a_r),
+        _NO_WRENCHES,
+        _one(tau),
+    )
+    total = 0.0
+    for i in range(n):
+        slope = np.tanh(v_r[i] / friction.scale[i])
+        tau[i] += friction.coulomb[i] * slope + friction.viscous[i] * v_r[i] + friction.offset[i]
+        tau[i] -= gains.damping[i] * s[i]
+        total += tau[i]
+    if not np.isfinite(total):
+        return -1
+    if dt <= 0.0:
+        return 0
+
+    rows = model.parent.shape[0]
+    coefficients = np.empty((rows, 10))
+    inertia_power = _sweep(model, q, v, v_r, a_r, s, coefficients)
+    power = damping_power + gains.damping_rate * inertia_power
+    if not disturbance < power:
+        return 0
+    step = -gains.learning_rate * dt
+    for k in range(bodies.row.shape[0]):
+        row = bodies.row[k]
+        if _move(bodies.S[k], bodies.W[k], bodies.least[k], coefficients[row], step):
+            write_body(model, row, bodies.S[k], bodies.W[k])
+    step = -gains.friction_learning_rate * dt
+    for i in range(n):
+        unit = friction.coulomb_unit[i]
+        change = step * unit * unit * np.tanh(v_r[i] / friction.scale[i]) * s[i]
+        if unit > 0.0 and np.isfinite(change):
+            value = friction.coulomb[i] + change
+            friction.coulomb[i] = min(max(value, 0.0), LARGEST_FRICTION * unit)
+        unit = friction.viscous_unit[i]
+        change = step * unit * unit * v_r[i] * s[i]
+        if unit > 0.0 and np.isfinite(change):
+            value = friction.viscous[i] + change
+            friction.viscous[i] = min(max(value, 0.0), LARGEST_FRICTION * unit)
+    return 1
+
+
+@inlined
+def _sweep(model, q, v, v_r, a_r, s, coefficients):
+    """Fill Yᵀ s, ten numbers a body, without Y; and sᵀ M s of the model as it is."""
+    rows = model.parent.shape[0]
+    sweep = new_sweep(rows)
+    place_bodies(model, q, sweep)
+    move_bodies(model, v, sweep)
+    reference, rate, along = np.empty((rows, 6)), np.empty((rows, 6)), np.empty((rows, 6))
+    zero = (0.0, 0.0, 0.0)
+    still = (zero, zero)
+    falling = (zero, (-model.gravity[0], -model.gravity[1], -model.gravity[2]))
+    energy = 0.0
+    for k in range(rows):
+        parent, dof = model.parent[k], model.dof[k]
+        Phi_k = load6(sweep.Phi, k)
+        # The twists of newton_euler.py, and the one that the body would have if s were v.
+        reference_k = add6(
+            still if parent < 0 else load6(reference, parent), scale6(v_r[dof], Phi_k)
+        )
+        rate_k = add6(
+            add6(falling if parent < 0 else load6(rate, parent), scale6(a_r[dof], Phi_k)),
+            scale6(v_r[dof], load6(sweep.Phi_dot, k)),
+        )
+        along_k = add6(still if parent < 0 else load6(along, parent), scale6(s[dof], Phi_k))
+        store6(reference, k, reference_k)
+        store6(rate, k, rate_k)
+        store6(along, k, along_k)
+        point, RT = load3(sweep.p, k), transpose(load_matrix(sweep.R, k))
+        motion = in_body(point, RT, along_k)
+        second = model.second_moment[k]
+        inertia = (
+            model.mass[k],
+            load3(model.first_moment, k),
+            (second[0, 0], second[0, 1], second[0, 2], second[1, 1], second[1, 2], second[2, 2]),
+        )
+        energy += dot6(motion, inertia_times(inertia, motion))
+        row = power_coefficients(
+            motion,
+            in_body(point, RT, load6(sweep.velocity, k)),
+            in_body(point, RT, reference_k),
+            in_body(point, RT, rate_k),
+        )
+        for j in range(10):
+            coefficients[k, j] = row[j]
+    return energy
+
+
+@inlined
+def _move(S, W, least, y, step):
+    """One step of W against the gradient y, back into its bounds; False if it is not finite."""
+    # tr(L dP) = yᵀ d pi with I = tr(Sigma) 1 - Sigma.
+    L = np.empty((4, 4))
+    L[0, 0], L[1, 1], L[2, 2] = y[7] + y[9], y[4] + y[9], y[4] + y[7]
+    L[0, 1], L[0, 2], L[1, 2] = -0.5 * y[5], -0.5 * y[6], -0.5 * y[8]
+    L[0, 3], L[1, 3], L[2, 3] = 0.5 * y[1], 0.5 * y[2], 0.5 * y[3]
+    L[3, 3] = y[0]
+    for i in range(4):
+        for j in range(i):
+            L[i, j] = L[j, i]
+    change = np.empty((4, 4))
+    total = 0.0
+    for i in range(4):
+        for j in range(i, 4):
+            value = 0.0
+            for k in range(4):
+                for m in range(4):
+                    value += S[k, i] * L[k, m] * S[m, j]
+            change[i, j] = change[j, i] = step * value
+            total += change[i, j]
+    if not np.isfinite(total):
+        return False
+    for i in range(4):
+        for j in range(4):
+            W[i, j] += change[i, j]
+    clip_eigenvalues(W, least, LARGEST)
+    return True
+
+
+@inlined
+def write_body(model, row, S, W):
+    """Write the pseudo-inertia S W Sᵀ into the model's arrays."""
+    for i in range(4):
+        for j in range(i, 4):
+            value = 0.0
+            for k in range(4):
+                for m in range(4):
+                    value += S[i, k] * W[k, m] * S[j, m]
+            if j < 3:
+                model.second_moment[row, i, j] = model.second_moment[row, j, i] = value
+            elif i < 3:
+                model.first_moment[row, i] = value
+            else:
+                model.mass[row] = value
+
+
+@inlined
+def clip_eigenvalues(W, low, high):
+    """The nearest symmetric matrix, by the sum of squares, with eigenvalues in low ... high.
+
+    Nearly always W itself, which a Cholesky factorisation and the trace show at once.
+    """
+    n = W.shape[0]
+    A = W.copy()
+    trace, definite = 0.0, True
+    for i in range(n):
+        trace += W[i, i]
+        A[i, i] -= low
+    for j in range(n):
+        if A[j, j] <= 0.0:
+            definite = False
+            break
+        for i in range(j + 1, n):
+            factor = A[i, j] / A[j, j]
+            for k in range(j + 1, n):
+                A[i, k] -= factor * A[j, k]
+    if definite and trace <= high:
+        return
+    values, vectors = np.linalg.eigh(W)
+    for i in range(n):
+        for j in range(n):
+            total = 0.0
+            for k in range(n):
+                total += vectors[i, k] * min(max(values[k], low), high) * vectors[j, k]
+            W[i, j] = total
