@@ -7,40 +7,86 @@ controller adds it to what it asks for.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 
+from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.parameters import Parameters, parameter
 
 _TORQUE = "N·m or N"
 
+NONE, STEP, SIGMOID = 0, 1, 2
+"""Kinds of friction as compiled code knows them."""
+ROWS = 6
+"""Coefficients of a joint, whatever the kind."""
 
-class Friction(Protocol):
-    """What a law asks of a friction model."""
+
+@inlined
+def joint_friction(kind, coefficients, i, v):
+    """tau_friction of joint ``i`` at velocity ``v``; ``coefficients`` is (6, nv)."""
+    c = coefficients
+    if kind == STEP:
+        step = c[0, i]
+        if c[4, i] != 0.0:
+            step += c[4, i] * math.exp(-((v / c[5, i]) ** 2))
+        return step * math.tanh(v / c[3, i]) + c[1, i] * v + c[2, i]
+    if kind == SIGMOID:
+        return c[0, i] * (_sigmoid(c[1, i] * (v + c[2, i])) - _sigmoid(c[1, i] * c[2, i]))
+    return 0.0
+
+
+@inlined
+def _sigmoid(x):
+    # The half-angle form of 1 / (1 + exp(-x)); it cannot overflow.
+    return 0.5 * (1.0 + math.tanh(0.5 * x))
+
+
+@compiled
+def _torques(kind, coefficients, v, out):
+    for k in range(v.shape[0]):
+        for i in range(v.shape[1]):
+            out[k, i] = joint_friction(kind, coefficients, i, v[k, i])
+
+
+class Friction:
+    """What a law asks of a friction model; each is a dataclass of (nv,) arrays."""
+
+    kind: ClassVar[int] = NONE
+
+    def coefficients(self, n: int) -> np.ndarray:
+        """What compiled code needs beside ``kind``: (6, n), see :func:`joint_friction`."""
+        return np.zeros((ROWS, n))
 
     def torque(self, v: np.ndarray) -> np.ndarray:
         """tau_friction for joint velocities ``v``, (..., nv) [rad/s or m/s] to [N·m or N]."""
-        ...
+        velocities = np.array(v, dtype=float, ndmin=1)
+        flat = velocities.reshape(-1, velocities.shape[-1])
+        out = np.empty_like(flat)
+        _torques(self.kind, self.coefficients(flat.shape[1]), flat, out)
+        return out.reshape(velocities.shape)
+
+    def monotone(self) -> Friction:
+        """The part of it that never falls with speed: a law may add it and stay passive."""
+        return self
 
 
 @dataclass(frozen=True, eq=False)
-class NoFriction:
+class NoFriction(Friction):
     """tau_friction = 0, for ideal joints or torques that have it compensated already."""
 
-    def torque(self, v: np.ndarray) -> np.ndarray:
-        """Zeros of the shape of ``v``."""
-        return np.zeros_like(v)
-
 
 @dataclass(frozen=True, eq=False)
-class CoulombViscousFriction:
+class CoulombViscousFriction(Friction):
     """tau_friction = coulomb tanh(v / velocity_scale) + viscous v + offset, joint by joint.
 
     The hyperbolic tangent stands for the sign: measured velocities pass through zero in noise, and
     a switching sign would put the whole Coulomb torque into the residual at each crossing.
     """
+
+    kind = STEP
 
     coulomb: np.ndarray
     """(nv,) [N·m or N]."""
@@ -51,18 +97,49 @@ class CoulombViscousFriction:
     velocity_scale: np.ndarray
     """(nv,) speed at which 76 % of the Coulomb torque is reached [rad/s or m/s]."""
 
-    def torque(self, v: np.ndarray) -> np.ndarray:
-        """tau_friction, (..., nv) [N·m or N]."""
-        return self.coulomb * np.tanh(v / self.velocity_scale) + self.viscous * v + self.offset
+    def coefficients(self, n: int) -> np.ndarray:
+        """Coulomb, viscous, offset, velocity scale, and no Stribeck effect."""
+        return _rows(
+            n, self.coulomb, self.viscous, self.offset, self.velocity_scale, 0.0 * self.coulomb
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class SigmoidFriction:
+class StribeckFriction(CoulombViscousFriction):
+    """Coulomb and viscous friction, and an excess near standstill that fades with speed.
+
+    tau_friction = (coulomb + excess exp(-(v / stribeck_velocity)²)) tanh(v / velocity_scale)
+    + viscous v + offset, joint by joint.
+
+    Source: Armstrong-Hélouvry, Dupont & Canudas de Wit, *A Survey of Models, Analysis Tools and
+    Compensation Methods for the Control of Machines with Friction*, Automatica 30(7), 1994.
+    """
+
+    excess: np.ndarray
+    """(nv,) [N·m or N]."""
+    stribeck_velocity: np.ndarray
+    """(nv,) speed at which 37 % of the excess is left [rad/s or m/s]."""
+
+    def coefficients(self, n: int) -> np.ndarray:
+        """Those of Coulomb and viscous friction, excess and Stribeck velocity."""
+        rows = super().coefficients(n)
+        rows[4], rows[5] = self.excess, self.stribeck_velocity
+        return rows
+
+    def monotone(self) -> Friction:
+        """Coulomb and viscous friction alone."""
+        return CoulombViscousFriction(self.coulomb, self.viscous, self.offset, self.velocity_scale)
+
+
+@dataclass(frozen=True, eq=False)
+class SigmoidFriction(Friction):
     """tau_friction = F1 / (1 + exp(-F2 (v + F3))) - F1 / (1 + exp(-F2 F3)), joint by joint.
 
     Source: Gaz, Cognetti, Oliva, Robuffo Giordano & De Luca, *Dynamic Identification of the Franka
     Emika Panda Robot*, IEEE RA-L 2019, eq. (25) in the form identified there.
     """
+
+    kind = SIGMOID
 
     F1: np.ndarray
     """(nv,) height of the step [N·m or N]."""
@@ -71,14 +148,16 @@ class SigmoidFriction:
     F3: np.ndarray
     """(nv,) velocity offset [rad/s or m/s]."""
 
-    def torque(self, v: np.ndarray) -> np.ndarray:
-        """tau_friction, (..., nv) [N·m or N]."""
-        return self.F1 * (_sigmoid(self.F2 * (v + self.F3)) - _sigmoid(self.F2 * self.F3))
+    def coefficients(self, n: int) -> np.ndarray:
+        """F1, F2 and F3."""
+        return _rows(n, self.F1, self.F2, self.F3)
 
 
-def _sigmoid(x: np.ndarray) -> np.ndarray:
-    # The half-angle form of 1 / (1 + exp(-x)); it cannot overflow.
-    return 0.5 * (1.0 + np.tanh(0.5 * x))
+def _rows(n: int, *values: np.ndarray) -> np.ndarray:
+    rows = np.zeros((ROWS, n))
+    for row, value in zip(rows, values, strict=False):
+        row[:] = value
+    return rows
 
 
 @dataclass(frozen=True)
@@ -88,24 +167,41 @@ class FrictionParameters(Parameters):
     friction_model: str = parameter(
         "none",
         "Joint friction model; tau_friction is part of the measured and of the commanded torque",
-        choices=("none", "coulomb_viscous", "sigmoid"),
+        choices=("none", "coulomb_viscous", "stribeck", "sigmoid"),
     )
     friction_coulomb: tuple[float, ...] = parameter(
-        (0.0,), "Coulomb friction (coulomb_viscous)", unit=_TORQUE, lower=0.0, per_joint=True
+        (0.0,),
+        "Coulomb friction (coulomb_viscous, stribeck)",
+        unit=_TORQUE,
+        lower=0.0,
+        per_joint=True,
     )
     friction_viscous: tuple[float, ...] = parameter(
         (0.0,),
-        "Viscous friction (coulomb_viscous)",
+        "Viscous friction (coulomb_viscous, stribeck)",
         unit="N·m·s/rad or N·s/m",
         lower=0.0,
         per_joint=True,
     )
     friction_offset: tuple[float, ...] = parameter(
-        (0.0,), "Constant torque offset (coulomb_viscous)", unit=_TORQUE, per_joint=True
+        (0.0,), "Constant torque offset (coulomb_viscous, stribeck)", unit=_TORQUE, per_joint=True
     )
     friction_velocity_scale: tuple[float, ...] = parameter(
         (0.01,),
-        "Speed at which 76 % of the Coulomb friction is reached (coulomb_viscous)",
+        "Speed at which 76 % of the Coulomb friction is reached (coulomb_viscous, stribeck)",
+        unit="rad/s or m/s",
+        above=0.0,
+        per_joint=True,
+    )
+    friction_stribeck: tuple[float, ...] = parameter(
+        (0.0,),
+        "What friction near standstill is above Coulomb friction (stribeck)",
+        unit=_TORQUE,
+        per_joint=True,
+    )
+    friction_stribeck_velocity: tuple[float, ...] = parameter(
+        (0.1,),
+        "Speed at which 37 % of friction_stribeck is left (stribeck)",
         unit="rad/s or m/s",
         above=0.0,
         per_joint=True,
@@ -126,12 +222,19 @@ class FrictionParameters(Parameters):
         Raises:
             ParameterError: when a parameter of that model has neither one value nor ``n``.
         """
-        if self.friction_model == "coulomb_viscous":
-            return CoulombViscousFriction(
+        if self.friction_model in ("coulomb_viscous", "stribeck"):
+            step = CoulombViscousFriction(
                 coulomb=self.for_joints("friction_coulomb", n),
                 viscous=self.for_joints("friction_viscous", n),
                 offset=self.for_joints("friction_offset", n),
                 velocity_scale=self.for_joints("friction_velocity_scale", n),
+            )
+            if self.friction_model == "coulomb_viscous":
+                return step
+            return StribeckFriction(
+                **vars(step),
+                excess=self.for_joints("friction_stribeck", n),
+                stribeck_velocity=self.for_joints("friction_stribeck_velocity", n),
             )
         if self.friction_model == "sigmoid":
             return SigmoidFriction(

@@ -13,8 +13,9 @@ The proof lets K_D depend on the configuration. Here ``K_D = diag(damping) + dam
 and the second part costs nothing: ``M a_r - damping_rate M s = M (a_r - damping_rate s)``.
 
 Known joint friction ``F`` is added at the reference velocity, ``tau + F(v_r)``. What is left is
-``F(v) - F(v_r)``, and as friction does not fall with speed, ``sᵀ (F(v) - F(v_r)) >= 0``: it only
-adds to the dissipation. Compensation at the measured velocity would take friction's damping away.
+``F(v) - F(v_r)``, and where friction does not fall with speed, ``sᵀ (F(v) - F(v_r)) >= 0``: it only
+adds to the dissipation. Compensation at the measured velocity would take friction's damping away,
+and so would that of Stribeck's excess, which falls with speed: it is left out.
 
 Source: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 6(3), 1987.
 """
@@ -50,7 +51,7 @@ class SlotineLiController:
         self._Lambda = parameters.for_joints("bandwidth", model.nv)
         self._damping = parameters.for_joints("damping", model.nv)
         self._damping_rate = parameters.damping_rate
-        self._friction = parameters.friction(model.nv)
+        self._friction = parameters.friction(model.nv).monotone()
 
     def torque(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> Array:
         """The joint torque that tracks ``q_d(t)``.

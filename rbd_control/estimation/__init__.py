@@ -1,17 +1,28 @@
 """Feeling contact: the momentum observer and the detector on top of them."""
 
 from rbd_control.estimation.calibration import Calibration, Motion, calibrate
-from rbd_control.estimation.contact_detector import ContactDetector, ContactEvent, Detection
+from rbd_control.estimation.contact_detector import ContactDetector
+from rbd_control.estimation.decision import LEVELS, REASONS
+from rbd_control.estimation.detection import BlockDetection, ContactEvent, Detection
 from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.kalman_observer import KalmanObserver
 from rbd_control.estimation.momentum_observer import MomentumObserver
+from rbd_control.estimation.observers import Observer
+from rbd_control.estimation.second_order_observer import SecondOrderObserver
 
 __all__ = [
+    "LEVELS",
+    "REASONS",
+    "BlockDetection",
     "Calibration",
     "ContactDetector",
     "ContactEvent",
     "Detection",
     "DetectorParameters",
+    "KalmanObserver",
     "MomentumObserver",
     "Motion",
+    "Observer",
+    "SecondOrderObserver",
     "calibrate",
 ]

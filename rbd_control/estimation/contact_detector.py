@@ -1,112 +1,38 @@
-"""From the residual to a verdict: contact, no contact, or no verdict at all.
+"""From joint states to a verdict: contact, no contact, or no verdict at all.
 
 A contact begins when a joint's residual has stayed above its threshold for ``onset_debounce``, and
 ends when every residual has stayed below ``release_ratio`` of its threshold for
 ``release_debounce``. It is a collision from the sample on that any residual passes its collision
-threshold. Doubt is its own answer: without effort or velocity, after a gap and while the observer
-settles the detection is not valid, which is not the same as "no contact".
+threshold. Doubt is its own answer: without effort or velocity, after a gap, while the observer
+settles, when samples repeat, jump or saturate the detection is not valid, which is not the same as
+"no contact".
 """
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+import math
+from dataclasses import replace
 
 import numpy as np
 
 from rbd_control.dynamics import Model
+from rbd_control.dynamics.arguments import configuration, state
 from rbd_control.errors import InputError
+from rbd_control.estimation import decision
+from rbd_control.estimation.decision import FREE, LEVELS, REASONS
+from rbd_control.estimation.detection import BlockDetection, ContactEvent, Detection
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.isolation import Isolation, LinkIsolation
-from rbd_control.estimation.momentum_observer import MomentumObserver
 from rbd_control.estimation.onset import estimate_onset
 
 ONSET_WINDOW = 0.1
 """How far back the start of a contact is looked for [s]."""
-ISOLATION_PERIOD = 0.02
-"""Time between two looks at which link is touched, while contact lasts [s]."""
-NEAR_PEAK = 0.9
-"""Part of the peak from which on link and force are taken for those of the peak."""
-TARE_TIME = 0.25
-"""Time constant of the mean residual that a tare takes off [s]."""
-ROUNDING = 1e-6
-"""What sums of stamps differ from a round debounce time by [s]."""
-
-Level = Literal["none", "contact", "collision"]
-
-
-@dataclass(frozen=True)
-class ContactEvent:
-    """The beginning or the end of one contact."""
-
-    id: int
-    """Counts contacts from 1; the onset and the release of one contact share it."""
-    phase: Literal["onset", "release"]
-    level: Level
-    """``contact`` or ``collision``; the release carries the highest level reached."""
-    onset: float
-    """Estimated true start [s], on the clock of the samples."""
-    detected: float
-    """When the flag rose [s]."""
-    release: float | None
-    """When the flag fell [s]; None at the onset."""
-    joint: str
-    """The joint whose residual stood highest over its threshold."""
-    link: str
-    """The link the residual points to, at its peak so far."""
-    peak_torque: float
-    """The residual of ``joint`` at its peak, signed [N·m or N]."""
-    force: np.ndarray | None
-    """Force on ``link`` at the peak, (3,) world axes [N]; None where it is not observable."""
-
-    def since(self, start: float) -> ContactEvent:
-        """The same event with times that count from ``start`` [s]."""
-        release = None if self.release is None else self.release - start
-        return replace(
-            self, onset=self.onset - start, detected=self.detected - start, release=release
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values that ``json`` can write; what is not known is None."""
-        return {
-            "onset": self.onset,
-            "detected": self.detected,
-            "release": self.release,
-            "level": self.level,
-            "joint": self.joint,
-            "link": self.link,
-            "peak_torque": self.peak_torque,
-            "force": None if self.force is None else [float(x) for x in self.force],
-        }
-
-
-@dataclass(frozen=True)
-class Detection:
-    """The verdict on one sample."""
-
-    stamp: float
-    """Time of the sample [s]."""
-    valid: bool
-    """Whether there is a verdict at all."""
-    reason: str
-    """Why there is none; empty when valid."""
-    contact: bool
-    """The verdict; False also when not valid, so look at ``valid`` first."""
-    level: Level
-    """``none``, ``contact`` or ``collision``, of the contact so far."""
-    residual: np.ndarray
-    """External joint torque estimate, (nv,) [N·m or N]."""
-    link: str
-    """The touched link; empty without contact."""
-    force: np.ndarray | None
-    """Force on that link now, (3,) world axes [N]; None where unknown or not observable."""
-    event: ContactEvent | None
-    """The onset or release that happened at this sample."""
 
 
 class ContactDetector:
-    """Momentum observer, thresholds and events for one arm, fed sample by sample.
+    """Momentum observer, thresholds and events for one arm, fed sample by sample or in blocks.
+
+    However samples are cut into blocks, the verdicts are the same to the last bit.
 
     Args:
         model: the robot.
@@ -118,40 +44,60 @@ class ContactDetector:
 
     def __init__(self, model: Model, parameters: DetectorParameters) -> None:
         n = model.nv
-        self.model = model
-        self.parameters = parameters
-        self.contact_threshold = parameters.for_joints("contact_threshold", n)
-        self.collision_threshold = parameters.for_joints("collision_threshold", n)
-        self._observer = MomentumObserver(
-            model, parameters.for_joints("observer_gain", n), parameters.friction(n)
-        )
-        self._isolation = LinkIsolation(model, self.contact_threshold, parameters.force_uncertainty)
-        self._bias = np.zeros(n)
         self._contacts = 0
-        self._stamp: float | None = None
-        self._started: float | None = None
-        self._settled = False
-        self._open: ContactEvent | None = None
+        self._bias = np.zeros(n)
+        self._traces = np.zeros((decision.TRACES_ROWS, n))
+        self._history = np.zeros((decision.HISTORY, 1 + n + model.nq))
+        self._set(model, parameters)
         self.reset()
 
     def reset(self) -> None:
         """Start the observer again; a contact still open is forgotten without a release."""
-        self._restart()
-        self._open = None
-        self._stamp = None
+        self._traces[:] = 0.0
+        self._memory = decision.new_memory()
+        self._last_q = np.zeros(self.model.nq)
+        self._stamp = -math.inf
+        self._code = decision.SETTLING
+        self._open: ContactEvent | None = None
+        self._now: Isolation | None = None
 
     def tare(self) -> np.ndarray:
-        """Take the mean residual of the last moment off from now on, and return it.
+        """Take the mean residual of the last moment off from now on, and return all taken off.
 
         Raises:
             InputError: while there is no valid contact-free verdict to take it from.
         """
-        if not self._settled or self._open is not None:
+        if self._code != decision.VALID or self._open is not None:
             raise InputError("cannot tare: the detector is not in a valid state without contact")
-        self._bias = self._bias + self._mean
-        taken = self._bias.copy()
-        self._restart()
-        return taken
+        traces = decision.traces_of.py_func(self._traces)
+        self._bias += traces.mean
+        # The filters are linear: they stand where they would had it been off all along.
+        traces.filter[0] -= traces.mean
+        traces.mean[:] = 0.0
+        return self._bias.copy()
+
+    def set_parameters(self, parameters: DetectorParameters) -> None:
+        """Go on with other parameters; tare, open contact and validity stay.
+
+        Raises:
+            ParameterError: for a per-joint parameter of the wrong length; nothing is changed then.
+        """
+        self._change(self.model, parameters)
+
+    def set_model(self, model: Model) -> None:
+        """Go on with another model of the same arm, one with a payload for instance.
+
+        The residual does not jump: the momentum of the last sample is taken of the new model too.
+
+        Raises:
+            InputError: when the model has other joints.
+        """
+        if model.joint_names != self.model.joint_names or model.nq != self.model.nq:
+            raise InputError(
+                f"the model has joints {', '.join(model.joint_names)} but the detector was made "
+                f"for {', '.join(self.model.joint_names)}"
+            )
+        self._change(model, self.parameters)
 
     def update(
         self, stamp: float, q: np.ndarray, v: np.ndarray | None, tau: np.ndarray | None
@@ -162,148 +108,231 @@ class ContactDetector:
             stamp: time of the sample [s]; must increase.
             q: joint positions, (nq,) [rad or m].
             v: joint velocities, (nv,) [rad/s or m/s]; None when not measured.
-            tau: joint torques, (nv,) [N·m or N]; None when not measured.
+            tau: joint efforts, (nv,), what ``effort_kind`` says; None when not measured.
 
         Raises:
             InputError: for arguments of the wrong shape or not finite, or a stamp that does not
                 increase.
         """
-        previous = self._stamp
-        if previous is not None and not stamp > previous:
-            raise InputError(f"stamp {stamp} s does not lie after the last one, {previous} s")
-        if v is None or tau is None:
-            missing = "velocity" if v is None else "effort"
-            return self._no_verdict(stamp, f"no {missing}", previous)
-        dt = 0.0 if previous is None else stamp - previous
-        gap = dt > self.parameters.maximum_gap
-        closed = None
-        if gap:
-            closed = self._close(previous)
-            self._restart()
-        # A residual r says the measured torque falls short by r.
-        residual = self._observer.update(q, v, tau + self._bias, dt)
-        self._stamp = stamp
-        if self._started is None:
-            self._started = stamp
-            reason = f"gap of {dt:.3f} s" if gap else "settling"
-            return self._invalid(stamp, reason, residual, closed)
-        if not self._settled:
-            if stamp - self._started < self.parameters.settling_time:
-                return self._invalid(stamp, "settling", residual, None)
-            self._settled = True
-        self._remember(stamp, residual, dt)
-        event = self._judge(stamp, q, residual, dt)
-        contact = self._open is not None
+        residual, reason, level, events = self._judge(np.array([stamp]), q, v, tau, ())
+        code, height = reason[0], level[0]
+        contact = height != FREE
         return Detection(
             stamp=stamp,
-            valid=True,
-            reason="",
+            valid=not code,
+            reason=REASONS[code],
             contact=contact,
-            level=self._open.level if self._open else "none",
-            residual=residual,
+            level=LEVELS[height],  # type: ignore[arg-type]
+            residual=residual[0],
             link=self._now.link if contact and self._now else "",
             force=self._now.force if contact and self._now else None,
-            event=event,
+            event=events[0][1] if events else None,
         )
 
-    def _restart(self) -> None:
-        self._observer.reset()
-        self._started = None
-        self._settled = False
-        self._above = 0.0
-        self._below = 0.0
-        self._peak = 0.0
-        self._mean = np.zeros(self.model.nv)
-        self._history: deque[tuple[float, np.ndarray]] = deque()
-        self._now: Isolation | None = None
-        self._isolated = 0.0
+    def update_block(
+        self, stamps: np.ndarray, q: np.ndarray, v: np.ndarray | None, tau: np.ndarray | None
+    ) -> BlockDetection:
+        """Judge k samples.
 
-    def _no_verdict(self, stamp: float, reason: str, previous: float | None) -> Detection:
-        closed = self._close(previous)
-        self._restart()
-        self._stamp = stamp
-        return self._invalid(stamp, reason, np.zeros(self.model.nv), closed)
+        Args:
+            stamps: times of the samples, (k,) [s]; must increase.
+            q: joint positions, (k, nq) [rad or m].
+            v: joint velocities, (k, nv) [rad/s or m/s]; None when not measured.
+            tau: joint efforts, (k, nv), what ``effort_kind`` says; None when not measured.
 
-    def _invalid(
-        self, stamp: float, reason: str, residual: np.ndarray, event: ContactEvent | None
-    ) -> Detection:
-        return Detection(stamp, False, reason, False, "none", residual, "", None, event)
+        Raises:
+            InputError: for arguments of the wrong shape or not finite, or stamps that do not
+                increase. The detector then is as it was before.
+        """
+        stamps = np.ascontiguousarray(stamps, dtype=float)
+        if stamps.ndim != 1:
+            raise InputError(f"stamps has shape {stamps.shape}; give (k,)")
+        residual, reason, level, events = self._judge(stamps, q, v, tau, stamps.shape)
+        return BlockDetection(residual, reason, level, tuple(events))
 
-    def _remember(self, stamp: float, residual: np.ndarray, dt: float) -> None:
-        self._history.append((stamp, residual))
-        # Four samples at least, so that an onset can be estimated at 30 Hz too.
-        while len(self._history) > 6 and stamp - self._history[0][0] > ONSET_WINDOW:
-            self._history.popleft()
-        if self._open is None:
-            self._mean += min(dt / TARE_TIME, 1.0) * (residual - self._mean)
+    def _set(self, model: Model, parameters: DetectorParameters) -> None:
+        """Everything that follows from the model and the parameters."""
+        n = model.nv
+        observer = parameters.make_observer(model)
+        balance = parameters.balance(model)
+        settings = np.empty((decision.SETTINGS_ROWS, n))
+        s = decision.settings_of.py_func(settings)
+        s.base[:] = parameters.for_joints("contact_threshold", n)
+        s.collision[:] = parameters.for_joints("collision_threshold", n)
+        s.per_speed[:] = parameters.for_joints("threshold_speed", n)
+        s.per_acceleration[:] = parameters.for_joints("threshold_acceleration", n)
+        s.pole[:] = parameters.for_joints("observer_gain", n)
+        s.bias[:] = self._bias
+        s.speed_limit[:] = parameters.implausible_speed * model.velocity_limit
+        s.turn[:] = decision.turns(model)
+        s.design[:] = observer.design
+        self.model, self.parameters = model, parameters
+        self.contact_threshold, self.collision_threshold = s.base.copy(), s.collision.copy()
+        self._observer, self._balance = observer, balance
+        self._settings, self._bias = settings, s.bias
+        self._timing = np.array([getattr(parameters, name) for name in decision.Timing._fields])
+        self._isolation = LinkIsolation(model, self.contact_threshold, parameters.force_uncertainty)
+
+    def _change(self, model: Model, parameters: DetectorParameters) -> None:
+        kind = self._observer.kind
+        self._set(model, parameters)
+        traces = decision.traces_of.py_func(self._traces)
+        if self._observer.kind != kind:
+            traces.filter[1:] = 0.0
+        # The next interval begins at the last sample: momentum and rate there, of the new model.
+        p, rate, _ = self._balance.run(self._last_q[None], traces.v[None], traces.effort[None])
+        traces.p[:], traces.rate[:] = p[0], rate[0]
 
     def _judge(
-        self, stamp: float, q: np.ndarray, residual: np.ndarray, dt: float
+        self,
+        stamps: np.ndarray,
+        q: np.ndarray,
+        v: np.ndarray | None,
+        tau: np.ndarray | None,
+        shape: tuple[int, ...],
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[int, ContactEvent]]]:
+        """Residuals, reasons, levels and events of samples whose leading axes are ``shape``."""
+        count = stamps.shape[0]
+        if v is None or tau is None:
+            q, leading = configuration(self.model, q)
+        else:
+            (q, v, tau), leading = state(self.model, q, v=v, tau=tau)
+        if leading != shape:
+            raise InputError(
+                f"q, v and tau have leading axes {leading} but there are {count} stamps"
+            )
+        self._refuse_old(stamps)
+        residual = np.zeros((count, self.model.nv))
+        reason, level = np.empty(count, dtype=np.int8), np.empty(count, dtype=np.int8)
+        events: list[tuple[int, ContactEvent]] = []
+        if count == 0:
+            return residual, reason, level, events
+        if v is None or tau is None:
+            event = self._break_off(self._stamp)
+            if event is not None:
+                events.append((0, event))
+            self._restart()
+            reason[:] = decision.NO_VELOCITY if v is None else decision.NO_EFFORT
+            level[:] = FREE
+        else:
+            p, rate, saturated = self._balance.run(q, v, tau)
+            k = 0
+            while k < count:
+                k, what = decision.decide(
+                    k,
+                    stamps,
+                    q,
+                    v,
+                    tau,
+                    p,
+                    rate,
+                    saturated,
+                    self._observer.kind,
+                    self._settings,
+                    self._timing,
+                    self._traces,
+                    self._last_q,
+                    self._memory,
+                    self._history,
+                    residual,
+                    reason,
+                    level,
+                )
+                if what != decision.NOTHING:
+                    event = self._attend(what, stamps[k], q[k], residual[k])
+                    if event is not None:
+                        events.append((k, event))
+                    k += 1
+        self._stamp, self._code = float(stamps[-1]), int(reason[-1])
+        return residual, reason, level, events
+
+    def _refuse_old(self, stamps: np.ndarray) -> None:
+        previous = self._stamp
+        if stamps.size == 1:
+            if stamps[0] > previous:
+                return
+            first = 0
+        else:
+            before = np.concatenate([[previous], stamps[:-1]])
+            late = np.flatnonzero(~(stamps > before))
+            if late.size == 0:
+                return
+            first = int(late[0])
+            previous = float(before[first])
+        raise InputError(f"stamp {stamps[first]} s does not lie after the last one, {previous} s")
+
+    def _restart(self) -> None:
+        """What the loop does after a gap, for want of effort or velocity."""
+        decision.restart.py_func(
+            decision.traces_of.py_func(self._traces), decision.memory_of.py_func(self._memory)
+        )
+
+    def _attend(
+        self, what: int, stamp: float, q: np.ndarray, residual: np.ndarray
     ) -> ContactEvent | None:
-        ratios = np.abs(residual) / self.contact_threshold
-        highest = int(np.argmax(ratios))
-        if self._open is None:
-            self._above = self._above + dt if ratios[highest] > 1.0 else 0.0
-            if self._above == 0.0 or self._above < self.parameters.onset_debounce - ROUNDING:
-                return None
-            return self._begin(stamp, q, residual, highest, float(ratios[highest]))
-        self._follow(stamp, q, residual, highest, float(ratios[highest]))
-        calm = ratios[highest] < self.parameters.release_ratio
-        self._below = self._below + dt if calm else 0.0
-        if calm and self._below >= self.parameters.release_debounce - ROUNDING:
-            return self._close(stamp)
+        """Do what the loop stopped for."""
+        memory = decision.memory_of.py_func(self._memory)
+        if what == decision.BROKEN_OFF:
+            return self._break_off(float(memory.ended[0]))
+        if what == decision.BEGUN:
+            self._now = self._isolation.isolate(q, residual)
+            self._contacts += 1
+            self._open = ContactEvent(
+                id=self._contacts,
+                phase="onset",
+                level="contact",
+                onset=self._onset(),
+                detected=float(stamp),
+                release=None,
+                joint="",
+                link=self._now.link,
+                peak_torque=0.0,
+                force=self._now.force,
+            )
+            self._open = self._at_peak(memory, LEVELS[int(memory.level[0])])
+            return self._open
+        if what == decision.ENDED:
+            return self._break_off(float(stamp))
+        self._now = self._isolation.isolate(q, residual)
+        if what == decision.LOOK_AT_PEAK:
+            assert self._open is not None
+            self._open = replace(self._open, link=self._now.link, force=self._now.force)
         return None
 
-    def _begin(
-        self, stamp: float, q: np.ndarray, residual: np.ndarray, joint: int, ratio: float
-    ) -> ContactEvent:
-        stamps = np.array([item[0] for item in self._history])
-        residuals = np.array([item[1] for item in self._history])
-        onset = estimate_onset(stamps, residuals, self._observer.gain, 1.0 / self.contact_threshold)
-        self._now = self._isolation.isolate(q, residual)
-        self._isolated, self._peak, self._below = stamp, ratio, 0.0
-        self._contacts += 1
-        self._open = ContactEvent(
-            id=self._contacts,
-            phase="onset",
-            level=self._level(residual),
-            onset=onset,
-            detected=stamp,
-            release=None,
-            joint=self.model.joint_names[joint],
-            link=self._now.link,
-            peak_torque=float(residual[joint]),
-            force=self._now.force,
-        )
-        return self._open
-
-    def _follow(
-        self, stamp: float, q: np.ndarray, residual: np.ndarray, joint: int, ratio: float
-    ) -> None:
+    def _at_peak(self, memory: decision.Memory, level: str) -> ContactEvent:
+        """The open contact with its peak so far."""
         assert self._open is not None
-        if self._open.level == "contact" and self._level(residual) == "collision":
-            self._open = replace(self._open, level="collision")
-        if ratio > self._peak:
-            self._peak = ratio
-            self._open = replace(
-                self._open,
-                joint=self.model.joint_names[joint],
-                peak_torque=float(residual[joint]),
-            )
-        if stamp - self._isolated >= ISOLATION_PERIOD:
-            self._isolated = stamp
-            self._now = self._isolation.isolate(q, residual)
-            if ratio >= NEAR_PEAK * self._peak:
-                self._open = replace(self._open, link=self._now.link, force=self._now.force)
+        first = self.model.nv - len(self.model.joint_names)
+        joint = max(int(memory.peak_joint[0]) - first, 0)
+        return replace(
+            self._open,
+            level=level,  # type: ignore[arg-type]
+            joint=self.model.joint_names[joint],
+            peak_torque=float(memory.peak_torque[0]),
+        )
 
-    def _level(self, residual: np.ndarray) -> Level:
-        return "collision" if np.any(np.abs(residual) > self.collision_threshold) else "contact"
-
-    def _close(self, stamp: float | None) -> ContactEvent | None:
-        """End the open contact at ``stamp``, the last moment it was known to last."""
+    def _break_off(self, release: float) -> ContactEvent | None:
+        """End the open contact at ``release``, the last moment it was known to last."""
         if self._open is None:
             return None
-        event = replace(self._open, phase="release", release=stamp)
-        self._open, self._now = None, None
-        self._above = 0.0
+        memory = decision.memory_of.py_func(self._memory)
+        event = replace(
+            self._at_peak(memory, LEVELS[int(memory.height[0])]), phase="release", release=release
+        )
+        self._open = self._now = None
         return event
+
+    def _onset(self) -> float:
+        """When the contact that has just been detected really began."""
+        count = int(decision.memory_of.py_func(self._memory).remembered[0])
+        rows = np.arange(max(count - decision.HISTORY, 0), count) % decision.HISTORY
+        history = self._history[rows, : 1 + self.model.nv]
+        # Four samples at least, so that an onset can be estimated at 30 Hz too.
+        first = min(
+            int(np.searchsorted(history[:, 0], history[-1, 0] - ONSET_WINDOW)),
+            max(len(history) - 6, 0),
+        )
+        window = history[first:]
+        return estimate_onset(
+            window[:, 0], window[:, 1:], self._observer, 1.0 / self.contact_threshold
+        )

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError
+from rbd_control.estimation.kalman_observer import KalmanObserver
+from rbd_control.estimation.momentum_balance import MomentumBalance
+from rbd_control.estimation.momentum_observer import MomentumObserver
+from rbd_control.estimation.observers import Observer
+from rbd_control.estimation.second_order_observer import SecondOrderObserver
 from rbd_control.friction import FrictionParameters
 from rbd_control.parameters import parameter
 
@@ -26,12 +32,55 @@ class DetectorParameters(FrictionParameters):
             above the contact threshold of its joint.
     """
 
+    effort_kind: str = parameter(
+        "torque",
+        "What the driver publishes as effort: joint torque, motor current (times effort_gain it is "
+        "torque), or torque without what carries the arm's own weight",
+        choices=("torque", "current", "torque_without_gravity"),
+    )
+    effort_gain: tuple[float, ...] = parameter(
+        (1.0,),
+        "Torque per unit of effort; its sign is that of the drive",
+        unit="N·m or N per unit of effort",
+        per_joint=True,
+    )
+    observer: str = parameter(
+        "momentum",
+        "Filter of the external torque: momentum (first order), second_order or kalman",
+        choices=("momentum", "second_order", "kalman"),
+    )
     observer_gain: tuple[float, ...] = parameter(
         (50.0,),
-        "Gain K_O of the momentum observer; 1 / K_O is its time constant",
+        "Gain K_O of the observer: one over its time constant, the natural frequency of "
+        "second_order; with kalman only of speed and acceleration in the thresholds",
         unit="1/s",
         above=0.0,
         upper=5000.0,
+        per_joint=True,
+    )
+    observer_damping: float = parameter(
+        1.0, "Damping of the filter; 1 is critical (second_order)", lower=0.3, upper=1.0
+    )
+    torque_noise: tuple[float, ...] = parameter(
+        (0.1,),
+        "Standard deviation of one sample of the torque (kalman)",
+        unit=_TORQUE,
+        above=0.0,
+        per_joint=True,
+    )
+    momentum_noise: tuple[float, ...] = parameter(
+        (0.001,),
+        "Standard deviation of one sample of the momentum: of the velocity, times the inertia the "
+        "joint moves (kalman)",
+        unit="N·m·s or N·s",
+        above=0.0,
+        per_joint=True,
+    )
+    torque_drift: tuple[float, ...] = parameter(
+        (5.0,),
+        "How fast the external torque wanders; more makes a faster observer (kalman)",
+        unit="N·m/√s or N/√s",
+        above=0.0,
         per_joint=True,
     )
     contact_threshold: tuple[float, ...] = parameter(
@@ -46,6 +95,20 @@ class DetectorParameters(FrictionParameters):
         "Residual above which a contact is a collision",
         unit=_TORQUE,
         above=0.0,
+        per_joint=True,
+    )
+    threshold_speed: tuple[float, ...] = parameter(
+        (0.0,),
+        "How much both thresholds of a joint grow with its speed",
+        unit="N·m·s/rad or N·s/m",
+        lower=0.0,
+        per_joint=True,
+    )
+    threshold_acceleration: tuple[float, ...] = parameter(
+        (0.0,),
+        "How much both thresholds of a joint grow with its acceleration",
+        unit="N·m·s²/rad or N·s²/m",
+        lower=0.0,
         per_joint=True,
     )
     release_ratio: float = parameter(
@@ -82,6 +145,35 @@ class DetectorParameters(FrictionParameters):
         above=0.0,
         upper=10.0,
     )
+    repeated_time: float = parameter(
+        0.25,
+        "Time for which positions, velocities and efforts may repeat to the last digit, with a "
+        "velocity that is not zero, before they are taken for frozen and give no verdict",
+        unit="s",
+        above=0.0,
+        upper=3600.0,
+    )
+    repeated_time_at_rest: float = parameter(
+        5.0,
+        "The same for velocities that are all exactly zero, as of a simulated arm at rest",
+        unit="s",
+        above=0.0,
+        upper=3600.0,
+    )
+    saturation_ratio: float = parameter(
+        1.0,
+        "Part of a joint's effort limit from which its torque counts as saturated: no verdict of "
+        "no contact then, and for settling_time after",
+        above=0.0,
+        upper=1000.0,
+    )
+    implausible_speed: float = parameter(
+        3.0,
+        "Multiple of a joint's velocity limit above which its speed, or the way from one sample to "
+        "the next, is taken for an error",
+        lower=1.0,
+        upper=1000.0,
+    )
     force_uncertainty: float = parameter(
         20.0,
         "Largest standard deviation of an estimated force; above it the force is not observable",
@@ -99,3 +191,40 @@ class DetectorParameters(FrictionParameters):
                 f"collision_threshold[{i}] is {collision[i]} but contact_threshold[{i}] is "
                 f"{contact[i]} {_TORQUE}; a collision must lie above a contact"
             )
+
+    def make_observer(self, model: Model) -> Observer:
+        """The observer that ``observer`` names, for efforts that are torques.
+
+        Raises:
+            ParameterError: for a per-joint parameter of the wrong length.
+        """
+        n = model.nv
+        friction = self.friction(n)
+        gain = self.for_joints("observer_gain", n)
+        if self.observer == "second_order":
+            return SecondOrderObserver(model, gain, friction, self.observer_damping)
+        if self.observer == "kalman":
+            return KalmanObserver(
+                model,
+                self.for_joints("torque_noise", n),
+                self.for_joints("momentum_noise", n),
+                self.for_joints("torque_drift", n),
+                friction,
+            )
+        return MomentumObserver(model, gain, friction)
+
+    def balance(self, model: Model) -> MomentumBalance:
+        """The momentum balance for the efforts that ``effort_kind`` declares.
+
+        Raises:
+            ParameterError: for a per-joint parameter of the wrong length.
+        """
+        # A limit of zero in a description means that nobody filled it in.
+        limit = np.where(model.effort_limit > 0.0, model.effort_limit, np.inf)
+        return MomentumBalance(
+            model,
+            self.friction(model.nv),
+            effort_gain=self.for_joints("effort_gain", model.nv),
+            with_gravity=self.effort_kind != "torque_without_gravity",
+            torque_limit=self.saturation_ratio * limit,
+        )

@@ -36,6 +36,7 @@ class Bench:
         self.g = gravity_torque(model, Q)
         self.v = np.zeros(model.nv)
         self.t = 10.0
+        self.jitter = 0.0
         self.events = []
 
     def run(self, duration, external=0.0, dt=DT):
@@ -43,7 +44,9 @@ class Bench:
         detections = []
         for _ in range(round(duration / dt)):
             self.t += dt
-            detection = self.detector.update(self.t, Q, self.v, self.g - external)
+            self.jitter = -self.jitter  # so that moving samples do not look frozen
+            tau = self.g - external + self.jitter
+            detection = self.detector.update(self.t, Q, self.v, tau)
             if detection.event:
                 self.events.append(detection.event)
             detections.append(detection)
@@ -206,6 +209,20 @@ def test_onset_is_found_at_30_hz(model):
     "change",
     [
         {"observer_gain": (20.0,)},
+        {"observer": "second_order"},
+        {"observer": "second_order", "observer_damping": 0.7},
+        {"observer": "kalman"},
+        {"observer": "kalman", "torque_noise": (0.5,)},
+        {"observer": "kalman", "momentum_noise": (0.1,)},
+        {"observer": "kalman", "torque_drift": (50.0,)},
+        {"effort_kind": "torque_without_gravity"},
+        {"effort_gain": (1.1,)},
+        {"threshold_speed": (50.0,)},
+        {"threshold_acceleration": (50.0,)},
+        {"saturation_ratio": 0.1},
+        {"implausible_speed": 1.0},
+        {"repeated_time": 0.05},
+        {"repeated_time_at_rest": 0.05},
         {"contact_threshold": (4.0,)},
         {"collision_threshold": (4.5,)},
         {"release_ratio": 0.2},
@@ -222,6 +239,16 @@ def test_onset_is_found_at_30_hz(model):
             "friction_coulomb": (0.5,),
             "friction_velocity_scale": (1.0,),
         },
+        {
+            "friction_model": "stribeck",
+            "friction_coulomb": (0.5,),
+            "friction_stribeck": (0.2,),
+        },
+        {
+            "friction_model": "stribeck",
+            "friction_stribeck": (0.2,),
+            "friction_stribeck_velocity": (0.02,),
+        },
         {"friction_model": "sigmoid", "friction_f1": (1.0,)},
         {"friction_model": "sigmoid", "friction_f1": (1.0,), "friction_f2": (3.0,)},
         {"friction_model": "sigmoid", "friction_f1": (1.0,), "friction_f3": (0.5,)},
@@ -234,9 +261,17 @@ def test_no_parameter_is_ignored(model, change):
     def outcome(parameters):
         bench = Bench(model, parameters)
         bench.v = np.full(7, 0.05)
+        bench.jitter = 1e-9
         record = bench.run(0.3)
+        bench.v = np.full(7, 0.1)
         record += bench.run(0.2, np.array([0.0, 5.0, 3.0, 2.0, 0.5, 1.0, 0.1]))
         record += bench.run(0.5)
+        bench.jitter = 0.0
+        record += bench.run(0.1)
+        bench.v = np.zeros(7)
+        record += bench.run(0.1)
+        bench.v = np.full(7, 3.0)
+        record += bench.run(0.002)
         return [
             (d.valid, d.level, d.link, tuple(d.residual), None if d.force is None else 1)
             for d in record
@@ -253,7 +288,7 @@ def test_no_parameter_is_ignored(model, change):
         ({"observer_gain": (0.0,)}, "observer_gain"),
         ({"contact_threshold": (np.nan,)}, "contact_threshold"),
         ({"contact_threshold": (30.0,), "collision_threshold": (20.0,)}, "collision_threshold"),
-        ({"friction_model": "stribeck"}, "friction_model"),
+        ({"friction_model": "lugre"}, "friction_model"),
         ({"release_ratio": 1.5}, "release_ratio"),
         ({"contact_threshold": ()}, "contact_threshold"),
         ({"onset_debounce": "soon"}, "onset_debounce"),

@@ -1,0 +1,108 @@
+"""What the detector says: the verdict on a sample, on a block of them, and events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+Level = Literal["none", "contact", "collision"]
+
+
+@dataclass(frozen=True)
+class ContactEvent:
+    """The beginning or the end of one contact."""
+
+    id: int
+    """Counts contacts from 1; the onset and the release of one contact share it."""
+    phase: Literal["onset", "release"]
+    level: Level
+    """``contact`` or ``collision``; the release carries the highest level reached."""
+    onset: float
+    """Estimated true start [s], on the clock of the samples."""
+    detected: float
+    """When the flag rose [s]."""
+    release: float | None
+    """When the flag fell [s]; None at the onset."""
+    joint: str
+    """The joint whose residual stood highest over its threshold."""
+    link: str
+    """The link the residual points to, at its peak so far."""
+    peak_torque: float
+    """The residual of ``joint`` at its peak, signed [N·m or N]."""
+    force: np.ndarray | None
+    """Force on ``link`` at the peak, (3,) world axes [N]; None where it is not observable."""
+
+    @property
+    def duration(self) -> float | None:
+        """From the estimated start to the fall of the flag [s]; None at the onset."""
+        return None if self.release is None else self.release - self.onset
+
+    def since(self, start: float) -> ContactEvent:
+        """The same event with times that count from ``start`` [s]."""
+        release = None if self.release is None else self.release - start
+        return replace(
+            self, onset=self.onset - start, detected=self.detected - start, release=release
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values that ``json`` can write; what is not known is None."""
+        return {
+            "onset": self.onset,
+            "detected": self.detected,
+            "release": self.release,
+            "level": self.level,
+            "joint": self.joint,
+            "link": self.link,
+            "peak_torque": self.peak_torque,
+            "force": None if self.force is None else [float(x) for x in self.force],
+        }
+
+
+@dataclass(frozen=True)
+class Detection:
+    """The verdict on one sample."""
+
+    stamp: float
+    """Time of the sample [s]."""
+    valid: bool
+    """Whether there is a verdict at all."""
+    reason: str
+    """Why there is none; empty when valid."""
+    contact: bool
+    """The verdict; False also when not valid, so look at ``valid`` first."""
+    level: Level
+    """``none``, ``contact`` or ``collision``, of the contact so far."""
+    residual: np.ndarray
+    """External joint torque estimate, (nv,) [N·m or N]."""
+    link: str
+    """The touched link; empty without contact."""
+    force: np.ndarray | None
+    """Force on that link now, (3,) world axes [N]; None where unknown or not observable."""
+    event: ContactEvent | None
+    """The onset or release that happened at this sample."""
+
+
+@dataclass(frozen=True, eq=False)
+class BlockDetection:
+    """The verdicts on k samples."""
+
+    residual: np.ndarray
+    """(k, nv) [N·m or N]."""
+    reason: np.ndarray
+    """(k,) index into :data:`~rbd_control.estimation.REASONS`; 0 where there is a verdict."""
+    level: np.ndarray
+    """(k,) index into :data:`~rbd_control.estimation.LEVELS`: 0 none, 1 contact, 2 collision."""
+    events: tuple[tuple[int, ContactEvent], ...]
+    """Index of the sample at which it happened, and the event."""
+
+    @property
+    def valid(self) -> np.ndarray:
+        """(k,) bool: whether there is a verdict."""
+        return self.reason == 0
+
+    @property
+    def contact(self) -> np.ndarray:
+        """(k,) bool: the verdict; False also where there is none."""
+        return self.level > 0

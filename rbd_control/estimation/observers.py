@@ -1,0 +1,144 @@
+"""What all momentum observers have in common: the balance before, the bookkeeping around a filter.
+
+An observer takes in samples and returns the residual ``r``, the external torque as a low-pass
+filter shows it. No acceleration is needed, and the mass matrix is not inverted.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from rbd_control.dynamics import Model
+from rbd_control.dynamics.arguments import state
+from rbd_control.errors import InputError
+from rbd_control.estimation.linear_filters import DESIGN, STATE, filter_balance, filter_signal
+from rbd_control.estimation.momentum_balance import MomentumBalance
+from rbd_control.friction import Friction
+
+WARM_UP = 4000
+"""Samples after which the gain of any filter worth having stands still."""
+
+
+class Observer:
+    """A momentum observer; the classes derived from it bring the filter.
+
+    Over one interval the momentum balance gives the mean external torque exactly
+    (:mod:`~rbd_control.estimation.momentum_balance`), and the filter is solved exactly for that
+    constant input (:mod:`~rbd_control.estimation.linear_filters`): observers are stable at any rate
+    and over any jitter, unbiased, and each step uses its own measured ``dt``.
+    """
+
+    kind: ClassVar[int]
+
+    def __init__(self, model: Model, friction: Friction | None, *design: np.ndarray) -> None:
+        self.model = model
+        self.design = np.zeros((DESIGN, model.nv))
+        self.design[: len(design)] = design
+        self._balance = MomentumBalance(model, friction)
+        self.reset()
+
+    def reset(self) -> None:
+        """Start again: the next sample sets p(0), and r is zero there."""
+        self._z = np.zeros((STATE, self.model.nv))
+        self._last: tuple[np.ndarray, np.ndarray] | None = None
+
+    @property
+    def residual(self) -> np.ndarray:
+        """r of the last sample, (nv,) [N·m or N]."""
+        return self._z[0].copy()
+
+    def update(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, dt: float) -> np.ndarray:
+        """Take one sample in and return the residual.
+
+        Args:
+            q: joint positions, (nq,) [rad or m].
+            v: joint velocities, (nv,) [rad/s or m/s].
+            tau: measured joint torques, (nv,) [N·m or N].
+            dt: time since the previous sample [s]; ignored for the first one.
+
+        Returns:
+            r, (nv,) [N·m or N]: the torque the environment applies, filtered.
+
+        Raises:
+            InputError: for arguments of the wrong shape or not finite, or ``dt`` not positive.
+                The observer then is as it was before.
+        """
+        (q, v, tau), shape = state(self.model, q, v=v, tau=tau)
+        if shape:
+            raise InputError(f"update takes one sample, not {shape}; run takes many")
+        if self._last is not None and not (math.isfinite(dt) and dt > 0.0):
+            raise InputError(f"dt is {dt} s; it must be positive and finite")
+        self._carry(np.array([dt]), q, v, tau)
+        return self.residual
+
+    def run(self, t: np.ndarray, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> np.ndarray:
+        """Start again and take k samples in at once.
+
+        Args:
+            t: times of the samples, (k,) [s], increasing.
+            q: joint positions, (k, nq) [rad or m].
+            v: joint velocities, (k, nv) [rad/s or m/s].
+            tau: measured joint torques, (k, nv) [N·m or N].
+
+        Returns:
+            r, (k, nv) [N·m or N], bit by bit what ``update`` returns.
+
+        Raises:
+            InputError: for arguments of the wrong shape or not finite, or times that do not
+                increase.
+        """
+        (q, v, tau), _ = state(self.model, q, v=v, tau=tau)
+        dt = np.diff(np.asarray(t, dtype=float))
+        if dt.shape != (q.shape[0] - 1,) or not (dt > 0.0).all():
+            raise InputError(f"t must be {q.shape[0]} times that increase")
+        self.reset()
+        return np.concatenate([np.zeros((1, self.model.nv)), self._carry(dt, q, v, tau)])
+
+    def filter(self, dt: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """What the observer's filter makes of any signal, from rest; the observer stays as it is.
+
+        Args:
+            dt: lengths of the intervals, (k,) [s].
+            x: mean of the signal over each interval, (k, nv).
+
+        Returns:
+            The filtered signal at the end of each interval, (k, nv).
+        """
+        x = np.ascontiguousarray(x, dtype=float)
+        out = np.empty_like(x)
+        z = np.zeros_like(self._z)
+        filter_signal(self.kind, self.design, z, np.ascontiguousarray(dt, dtype=float), x, out)
+        return out
+
+    def step_response(self, dt: float, count: int) -> np.ndarray:
+        """How ``r`` follows a unit step of the external torque, (count, nv), ``dt`` apart."""
+        x = np.zeros((WARM_UP + count, self.model.nv))
+        x[WARM_UP:] = 1.0
+        return self.filter(np.full(len(x), dt), x)[WARM_UP:]
+
+    def _carry(self, dt: np.ndarray, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> np.ndarray:
+        """Residuals at the end of each interval that ends in one of the samples."""
+        p, rate, _ = self._balance.run(q, v, tau)
+        if self._last is not None:
+            p, rate = np.vstack([self._last[0], p]), np.vstack([self._last[1], rate])
+        self._last = p[-1].copy(), rate[-1].copy()
+        out = np.empty((p.shape[0] - 1, self.model.nv))
+        filter_balance(self.kind, self.design, self._z, dt, p, rate, out)
+        return out
+
+
+def positive(name: str, value: float | np.ndarray, model: Model) -> np.ndarray:
+    """``value`` as an array (nv,) of positive numbers.
+
+    Raises:
+        InputError: for a value of the wrong shape, not finite or not positive.
+    """
+    values = np.asarray(value, dtype=float)
+    if values.shape not in ((), (model.nv,)):
+        raise InputError(f"{name} has shape {values.shape} but the model has nv = {model.nv}")
+    if not np.all(np.isfinite(values) & (values > 0.0)):
+        raise InputError(f"{name} must be positive and finite, not {value}")
+    return np.broadcast_to(values, (model.nv,)).copy()

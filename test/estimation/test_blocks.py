@@ -1,0 +1,137 @@
+"""Blocks of samples: however a recording is cut, the verdicts are the same to the last bit."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from robots import urdf_path
+
+from rbd_control.dynamics import Model, inverse_dynamics
+from rbd_control.errors import InputError
+from rbd_control.estimation import ContactDetector, DetectorParameters
+
+COUNT = 1500
+PARAMETERS = DetectorParameters(
+    contact_threshold=(1.0,),
+    collision_threshold=(6.0,),
+    friction_model="stribeck",
+    friction_coulomb=(0.3,),
+    friction_stribeck=(0.1,),
+    threshold_speed=(0.1,),
+    threshold_acceleration=(0.01,),
+    release_debounce=0.05,
+)
+
+
+@pytest.fixture(scope="module")
+def model():
+    locked = {"panda_finger_joint1": 0.0, "panda_finger_joint2": 0.0}
+    return Model.from_urdf(urdf_path("panda"), locked=locked)
+
+
+@pytest.fixture(scope="module")
+def recording(model):
+    """A motion with two contacts, a gap, a jump, frozen and saturated samples."""
+    rng = np.random.default_rng(7)
+    t = 0.002 * np.arange(COUNT) + rng.uniform(-4e-4, 4e-4, COUNT)
+    t[900:] += 0.5
+    w = np.arange(1, 8)[None, :] * 0.9
+    rest = np.array([0.1, -0.4, 0.2, -1.8, 0.3, 1.7, 0.6])
+    q = rest + 0.2 * np.sin(w * t[:, None])
+    v = 0.2 * w * np.cos(w * t[:, None])
+    tau = inverse_dynamics(model, q, v, -0.2 * w**2 * np.sin(w * t[:, None]))
+    tau += rng.normal(0.0, 0.02, tau.shape)
+    tau[200:300, 1] -= 4.0
+    tau[620:760, 3] += 9.0
+    tau[850:1000, 2] -= 3.0  # still open at the gap
+    q[1100] += 0.5
+    q[1200:1360], v[1200:1360], tau[1200:1360] = q[1200], v[1200], tau[1200]
+    tau[1450:1460, 6] = 12.0
+    return t, q, v, tau
+
+
+def outcome(blocks):
+    """Arrays of all blocks and all events with the index of their sample."""
+    events, start = [], 0
+    for block in blocks:
+        events += [(start + k, e.phase, *e.to_json().values(), e.id) for k, e in block.events]
+        start += len(block.reason)
+    columns = zip(*((b.residual, b.reason, b.level) for b in blocks), strict=True)
+    return [np.concatenate(column) for column in columns], events
+
+
+@pytest.mark.parametrize("observer", ["momentum", "second_order", "kalman"])
+@settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(cuts=st.lists(st.integers(1, COUNT - 1), unique=True, max_size=12))
+def test_any_cut_gives_the_same(model, recording, observer, cuts):
+    parameters = replace(PARAMETERS, observer=observer)
+    whole = outcome([ContactDetector(model, parameters).update_block(*recording)])
+    detector = ContactDetector(model, parameters)
+    edges = [0, *sorted(cuts), COUNT]
+    parts = outcome(
+        [
+            detector.update_block(*(column[a:b] for column in recording))
+            for a, b in zip(edges[:-1], edges[1:], strict=True)
+        ]
+    )
+    for one, other in zip(whole[0], parts[0], strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert whole[1] == parts[1]
+
+
+def test_samples_one_by_one_give_the_same(model, recording):
+    (residual, reason, level), events = outcome(
+        [ContactDetector(model, PARAMETERS).update_block(*recording)]
+    )
+    detector = ContactDetector(model, PARAMETERS)
+    detections = [detector.update(*sample) for sample in zip(*recording, strict=True)]
+    np.testing.assert_array_equal([d.residual for d in detections], residual)
+    np.testing.assert_array_equal([d.valid for d in detections], reason == 0)
+    np.testing.assert_array_equal([d.contact for d in detections], level > 0)
+    assert [k for k, d in enumerate(detections) if d.event] == [event[0] for event in events]
+    # It is a recording that has it all.
+    assert {d.reason for d in detections} == {
+        "",
+        "settling",
+        "gap",
+        "implausible jump",
+        "repeated samples",
+        "saturated effort",
+    }
+    assert {d.level for d in detections} == {"none", "contact", "collision"}
+
+
+def test_a_block_without_effort_gives_no_verdict(model, recording):
+    t, q, v, tau = (column[:300] for column in recording)
+    detector = ContactDetector(model, PARAMETERS)
+    assert detector.update_block(t[:250], q[:250], v[:250], tau[:250]).contact[-1]
+    block = detector.update_block(t[250:], q[250:], v[250:], None)
+    assert not block.valid.any()
+    ((k, event),) = block.events
+    assert (k, event.phase, event.release) == (0, "release", t[249])
+
+
+def test_a_refused_block_leaves_no_trace(model, recording):
+    t, q, v, tau = (column[:100] for column in recording)
+    detector, other = (ContactDetector(model, PARAMETERS) for _ in range(2))
+    for d in (detector, other):
+        d.update_block(t[:50], q[:50], v[:50], tau[:50])
+    late, bad = t[50:].copy(), tau[50:].copy()
+    late[7] = late[6]
+    bad[3, 2] = np.nan
+    for args, match in (
+        ((late, q[50:], v[50:], tau[50:]), "stamp"),
+        ((t[50:], q[50:], v[50:], bad), "tau"),
+        ((t[50:], q[49:], v[49:], tau[49:]), "stamps"),
+        ((t[49:], q[49:], v[49:], tau[49:]), "stamp"),
+    ):
+        with pytest.raises(InputError, match=match):
+            detector.update_block(*args)
+    rest = (t[50:], q[50:], v[50:], tau[50:])
+    np.testing.assert_array_equal(
+        detector.update_block(*rest).residual, other.update_block(*rest).residual
+    )
