@@ -38,13 +38,15 @@ def parameter(
     above: float = -math.inf,
     choices: tuple[str, ...] = (),
     per_joint: bool = False,
+    joint_matrix: bool = False,
     live: bool = True,
 ) -> Any:
     """Declare one field of a :class:`Parameters` dataclass.
 
     ``lower`` and ``upper`` are inclusive bounds, ``above`` an exclusive lower bound, ``choices``
     the admitted texts. A ``per_joint`` parameter is a tuple that holds one number for all joints
-    or one for each; ``live`` says whether it may change while the node is active.
+    or one for each, a ``joint_matrix`` one holds a square matrix row by row, or nothing; ``live``
+    says whether it may change while the node is active.
     """
     return field(
         default=default,
@@ -56,6 +58,7 @@ def parameter(
             "above": above,
             "choices": choices,
             "per_joint": per_joint,
+            "joint_matrix": joint_matrix,
             "live": live,
         },
     )
@@ -108,6 +111,22 @@ class Parameters:
                 f"give one value for all or {n}"
             )
         return values
+
+    def joint_matrix(self, name: str, n: int) -> np.ndarray | None:
+        """The parameter ``name`` as a matrix (n, n); None when it is empty.
+
+        Raises:
+            ParameterError: when it has neither no value nor ``n`` times ``n``.
+        """
+        values = np.array(getattr(self, name), dtype=float)
+        if values.size == 0:
+            return None
+        if values.size != n * n:
+            raise ParameterError(
+                f"{name} has {values.size} values but the model has {n} joints; give {n * n}, row "
+                f"by row, or none"
+            )
+        return values.reshape(n, n)
 
 
 def read_parameter_file(path: str | Path, node: str) -> dict[str, Any]:

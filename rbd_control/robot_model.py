@@ -71,6 +71,10 @@ class RobotModel:
             value = getattr(parameters, item.name)
             if item.metadata["per_joint"] and len(value) == len(self.joints) > 1:
                 changes[item.name] = tuple(np.array(value)[np.argsort(self.order)])
+            if item.metadata["joint_matrix"] and len(value) == len(self.joints) ** 2:
+                place = np.argsort(self.order)
+                matrix = np.array(value).reshape(place.size, place.size)
+                changes[item.name] = tuple(matrix[np.ix_(place, place)].ravel())
         return replace(parameters, **changes)
 
 

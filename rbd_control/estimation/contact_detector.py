@@ -155,7 +155,8 @@ class ContactDetector:
         n = model.nv
         observer = parameters.make_observer(model)
         balance = parameters.balance(model)
-        settings = np.empty((decision.SETTINGS_ROWS, n))
+        covariance = parameters.covariance(n)
+        settings = decision.new_settings(n)
         s = decision.settings_of.py_func(settings)
         s.base[:] = parameters.for_joints("contact_threshold", n)
         s.collision[:] = parameters.for_joints("collision_threshold", n)
@@ -166,11 +167,16 @@ class ContactDetector:
         s.speed_limit[:] = parameters.implausible_speed * model.velocity_limit
         s.turn[:] = decision.turns(model)
         s.design[:] = observer.design
+        if covariance is not None:
+            s.whitening[:] = np.linalg.inv(np.linalg.cholesky(covariance))
         self.model, self.parameters = model, parameters
         self.contact_threshold, self.collision_threshold = s.base.copy(), s.collision.copy()
         self._observer, self._balance = observer, balance
         self._settings, self._bias = settings, s.bias
-        self._timing = np.array([getattr(parameters, name) for name in decision.Timing._fields])
+        rules = {name: getattr(parameters, name) for name in decision.Rules._fields}
+        if covariance is None:
+            rules["statistic_threshold"] = math.inf
+        self._rules = np.array(list(rules.values()))
         self._isolation = LinkIsolation(model, self.contact_threshold, parameters.force_uncertainty)
 
     def _change(self, model: Model, parameters: DetectorParameters) -> None:
@@ -229,7 +235,7 @@ class ContactDetector:
                     saturated,
                     self._observer.kind,
                     self._settings,
-                    self._timing,
+                    self._rules,
                     self._traces,
                     self._last_q,
                     self._memory,

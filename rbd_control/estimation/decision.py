@@ -8,6 +8,12 @@ Thresholds move with the motion, as errors of friction and model grow with it::
 
     threshold_i = base_i + per_speed_i |v_i| + per_acceleration_i |a_i|
 
+Noise of the velocities reaches the residuals of all joints through the mass matrix, and not one by
+one. Where the covariance of the residual without contact is known, its length in standard
+deviations is judged too, ``s² = rᵀ covariance⁻¹ r``, against::
+
+    statistic_threshold + statistic_speed max |v_i|
+
 ``|v_i|`` is held and fades with the observer's time constant, and ``a_i`` is the derivative of
 ``v_i`` through a filter of that time constant, so both are as late as the residual is.
 """
@@ -61,7 +67,7 @@ LEAST_STEP = 0.01
 
 
 class Settings(NamedTuple):
-    """What the parameters say, one value for each joint, rows of one array (8 + 3, nv)."""
+    """What the parameters say of each joint, rows of one array (8 + 3 + nv, nv)."""
 
     base: np.ndarray
     collision: np.ndarray
@@ -77,10 +83,12 @@ class Settings(NamedTuple):
     """Positions that far apart are the same: a turn of a revolute joint; 0 for none."""
     design: np.ndarray
     """(3, nv) of the filter."""
+    whitening: np.ndarray
+    """(nv, nv) lower triangular L with s = |L r|."""
 
 
-class Timing(NamedTuple):
-    """What the parameters say of time."""
+class Rules(NamedTuple):
+    """What the parameters say of the whole arm."""
 
     settling_time: float
     maximum_gap: float
@@ -89,6 +97,9 @@ class Timing(NamedTuple):
     onset_debounce: float
     release_debounce: float
     release_ratio: float
+    statistic_threshold: float
+    """Infinite where the covariance of the residual is not known."""
+    statistic_speed: float
 
 
 class Traces(NamedTuple):
@@ -134,14 +145,19 @@ class Memory(NamedTuple):
     """Samples in the history since the observer settled."""
 
 
-SETTINGS_ROWS = len(Settings._fields) - 1 + DESIGN
 TRACES_ROWS = len(Traces._fields) - 1 + STATE
 
 
 @inlined
 def settings_of(a):
-    """The rows of an array (SETTINGS_ROWS, nv) by name."""
-    return Settings(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8:])
+    """The rows of an array (8 + 3 + nv, nv) by name."""
+    return Settings(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8:11], a[11:])
+
+
+@inlined
+def rules_of(a):
+    """The entries of an array by name."""
+    return Rules(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8])
 
 
 @inlined
@@ -171,6 +187,11 @@ def memory_of(a):
         a[14:15],
         a[15:16],
     )
+
+
+def new_settings(n: int) -> np.ndarray:
+    """Room for the settings of n joints."""
+    return np.zeros((8 + DESIGN + n, n))
 
 
 def new_memory() -> np.ndarray:
@@ -259,6 +280,21 @@ def _highest(s, t):
 
 
 @inlined
+def _statistic(rules, s, t):
+    """Length of the residual in standard deviations, over its threshold."""
+    if rules.statistic_threshold == math.inf:
+        return 0.0
+    square, fastest = 0.0, 0.0
+    for i in range(t.p.shape[0]):
+        fastest = max(fastest, t.speed[i])
+        white = 0.0
+        for j in range(i + 1):
+            white += s.whitening[i, j] * t.filter[0, j]
+        square += white * white
+    return math.sqrt(square) / (rules.statistic_threshold + rules.statistic_speed * fastest)
+
+
+@inlined
 def _remember(history, m, stamp, q, t):
     row = int(m.remembered[0]) % history.shape[0]
     n = t.p.shape[0]
@@ -269,11 +305,11 @@ def _remember(history, m, stamp, q, t):
 
 
 @inlined
-def _judge(timing, m, stamp, dt, doubtful, joint, ratio, level, torque):
+def _judge(rules, m, stamp, dt, doubtful, joint, ratio, level, torque, statistic):
     """Debounce and hysteresis of a valid sample; what the loop has to stop for."""
     if m.level[0] == FREE:
-        m.above[0] = m.above[0] + dt if ratio > 1.0 else 0.0
-        if m.above[0] == 0.0 or m.above[0] < timing.onset_debounce - ROUNDING:
+        m.above[0] = m.above[0] + dt if max(ratio, statistic) > 1.0 else 0.0
+        if m.above[0] == 0.0 or m.above[0] < rules.onset_debounce - ROUNDING:
             return NOTHING
         m.level[0] = m.height[0] = level
         m.peak[0], m.peak_joint[0], m.peak_torque[0] = ratio, joint, torque
@@ -283,9 +319,9 @@ def _judge(timing, m, stamp, dt, doubtful, joint, ratio, level, torque):
     m.level[0] = m.height[0] = max(m.level[0], level)
     if ratio > m.peak[0]:
         m.peak[0], m.peak_joint[0], m.peak_torque[0] = ratio, joint, torque
-    calm = ratio < timing.release_ratio and not doubtful
+    calm = max(ratio, statistic) < rules.release_ratio and not doubtful
     m.below[0] = m.below[0] + dt if calm else 0.0
-    if calm and m.below[0] >= timing.release_debounce - ROUNDING:
+    if calm and m.below[0] >= rules.release_debounce - ROUNDING:
         m.level[0] = FREE
         m.above[0] = 0.0
         m.ended[0] = stamp
@@ -308,7 +344,7 @@ def decide(
     saturated,
     kind,
     settings,
-    timing,
+    rules,
     traces,
     last_q,
     memory,
@@ -327,7 +363,7 @@ def decide(
         The sample it stopped at and what for; the number of samples and ``NOTHING`` at the end.
     """
     s, t, m = settings_of(settings), traces_of(traces), memory_of(memory)
-    timing = Timing(timing[0], timing[1], timing[2], timing[3], timing[4], timing[5], timing[6])
+    rules = rules_of(rules)
     for k in range(first, stamps.shape[0]):
         stamp = stamps[k]
         was_open = m.level[0] != FREE
@@ -339,7 +375,7 @@ def decide(
                 moving = False
                 for i in range(v.shape[1]):
                     moving = moving or v[k, i] != 0.0
-                longest = timing.repeated_time if moving else timing.repeated_time_at_rest
+                longest = rules.repeated_time if moving else rules.repeated_time_at_rest
                 if stamp - m.same_since[0] >= longest:
                     if m.frozen[0] == 0.0:
                         m.level[0] = FREE
@@ -354,7 +390,7 @@ def decide(
             else:
                 m.same_since[0] = stamp
                 fresh = m.frozen[0] != 0.0
-            if dt > timing.maximum_gap:
+            if dt > rules.maximum_gap:
                 why, fresh = GAP, True
             elif not fresh and _jumped(q[k], v[k], last_q, dt, s):
                 m.jumps[0] += 1.0
@@ -376,19 +412,20 @@ def decide(
         residual[k] = t.filter[0]
         if saturated[k]:
             m.saturated[0] = stamp
-        if fresh or stamp - m.started[0] < timing.settling_time:
+        if fresh or stamp - m.started[0] < rules.settling_time:
             reason[k], level[k] = why, FREE
             if was_open:
                 return k, BROKEN_OFF
             continue
-        doubtful = stamp - m.saturated[0] < timing.settling_time
+        doubtful = stamp - m.saturated[0] < rules.settling_time
         _remember(history, m, stamp, q[k], t)
         if m.level[0] == FREE and not doubtful:
             share = min(dt / TARE_TIME, 1.0)
             for i in range(t.mean.shape[0]):
                 t.mean[i] += share * (t.filter[0, i] - t.mean[i])
         joint, ratio, height = _highest(s, t)
-        event = _judge(timing, m, stamp, dt, doubtful, joint, ratio, height, t.filter[0, joint])
+        torque, statistic = t.filter[0, joint], _statistic(rules, s, t)
+        event = _judge(rules, m, stamp, dt, doubtful, joint, ratio, height, torque, statistic)
         level[k] = int(m.level[0])
         reason[k] = SATURATED if doubtful and m.level[0] == FREE else VALID
         if event != NOTHING:

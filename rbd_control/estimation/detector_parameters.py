@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,8 +29,8 @@ class DetectorParameters(FrictionParameters):
     yours.
 
     Raises:
-        ParameterError: for a value out of bounds, or a collision threshold that does not lie
-            above the contact threshold of its joint.
+        ParameterError: for a value out of bounds, a collision threshold that does not lie above
+            the contact threshold of its joint, or a matrix that is no covariance.
     """
 
     effort_kind: str = parameter(
@@ -111,6 +112,25 @@ class DetectorParameters(FrictionParameters):
         lower=0.0,
         per_joint=True,
     )
+    residual_covariance: tuple[float, ...] = parameter(
+        (),
+        "Covariance of the residuals without contact, row by row; empty: joints are judged one by "
+        "one only",
+        unit="(N·m)² or N²",
+        joint_matrix=True,
+    )
+    statistic_threshold: float = parameter(
+        8.0,
+        "Length of the residual, in standard deviations of residual_covariance, above which there "
+        "is contact",
+        above=0.0,
+    )
+    statistic_speed: float = parameter(
+        0.0,
+        "How much statistic_threshold grows with the speed of the fastest joint",
+        unit="s/rad or s/m",
+        lower=0.0,
+    )
     release_ratio: float = parameter(
         0.7,
         "Hysteresis: a contact can end once every residual is below this part of its threshold",
@@ -191,6 +211,29 @@ class DetectorParameters(FrictionParameters):
                 f"collision_threshold[{i}] is {collision[i]} but contact_threshold[{i}] is "
                 f"{contact[i]} {_TORQUE}; a collision must lie above a contact"
             )
+
+        count = len(self.residual_covariance)
+        if math.isqrt(count) ** 2 != count:
+            raise ParameterError(f"residual_covariance has {count} values: no square matrix")
+        self.covariance(math.isqrt(count))
+
+    def covariance(self, n: int) -> np.ndarray | None:
+        """``residual_covariance`` of n joints, (n, n) [(N·m)² or N²]; None when it is not known.
+
+        Raises:
+            ParameterError: when it is of other size, not symmetric or not positive definite.
+        """
+        covariance = self.joint_matrix("residual_covariance", n)
+        if covariance is None:
+            return None
+        if not np.allclose(covariance, covariance.T, rtol=1e-6, atol=0.0):
+            raise ParameterError("residual_covariance is not symmetric")
+        least = float(np.linalg.eigvalsh(covariance)[0])
+        if least <= 0.0:
+            raise ParameterError(
+                f"residual_covariance is not positive definite: its least eigenvalue is {least:.3g}"
+            )
+        return covariance
 
     def make_observer(self, model: Model) -> Observer:
         """The observer that ``observer`` names, for efforts that are torques.

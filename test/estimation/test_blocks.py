@@ -21,6 +21,7 @@ PARAMETERS = DetectorParameters(
     friction_stribeck=(0.1,),
     threshold_speed=(0.1,),
     threshold_acceleration=(0.01,),
+    residual_covariance=tuple(0.04 * np.eye(7).ravel()),
     release_debounce=0.05,
 )
 

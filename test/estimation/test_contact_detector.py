@@ -14,6 +14,7 @@ from rbd_control.dynamics import Model, frame_jacobian, gravity_torque
 from rbd_control.errors import InputError, ParameterError
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.estimation.isolation import LinkIsolation
+from rbd_control.robot_model import RobotModel
 
 DT = 0.001
 Q = np.array([0.1, -0.4, 0.2, -1.8, 0.3, 1.7, 0.6])
@@ -219,6 +220,9 @@ def test_onset_is_found_at_30_hz(model):
         {"effort_gain": (1.1,)},
         {"threshold_speed": (50.0,)},
         {"threshold_acceleration": (50.0,)},
+        {"residual_covariance": tuple(0.01 * np.eye(7).ravel())},
+        {"residual_covariance": tuple(0.01 * np.eye(7).ravel()), "statistic_threshold": 20.0},
+        {"residual_covariance": tuple(0.01 * np.eye(7).ravel()), "statistic_speed": 200.0},
         {"saturation_ratio": 0.1},
         {"implausible_speed": 1.0},
         {"repeated_time": 0.05},
@@ -290,6 +294,9 @@ def test_no_parameter_is_ignored(model, change):
         ({"contact_threshold": (30.0,), "collision_threshold": (20.0,)}, "collision_threshold"),
         ({"friction_model": "lugre"}, "friction_model"),
         ({"release_ratio": 1.5}, "release_ratio"),
+        ({"residual_covariance": (1.0, 0.0)}, "residual_covariance"),
+        ({"residual_covariance": (1.0, 0.2, 0.0, 1.0)}, "not symmetric"),
+        ({"residual_covariance": (1.0, 2.0, 2.0, 1.0)}, "not positive definite"),
         ({"contact_threshold": ()}, "contact_threshold"),
         ({"onset_debounce": "soon"}, "onset_debounce"),
     ],
@@ -299,9 +306,31 @@ def test_bad_parameters_are_named(values, named):
         DetectorParameters(**values)
 
 
+def test_correlated_noise_is_told_from_contact(model):
+    """Two joints whose residuals rise together by noise: one rising alone is contact."""
+    covariance = 0.01 * np.eye(7)
+    covariance[0, 1] = covariance[1, 0] = 0.0099
+    together = replace(
+        PARAMETERS,
+        contact_threshold=(5.0,),
+        residual_covariance=tuple(covariance.ravel()),
+        statistic_threshold=8.0,
+    )
+    both = on_joint(0, 0.5) + on_joint(1, 0.5)
+    # r = 0.5 N·m of 0.1: five standard deviations together, and 0.5 / sqrt(0.0002) = 35 alone.
+    for external, contact in ((both, False), (on_joint(0, 0.5), True)):
+        bench = Bench(model, together)
+        bench.run(0.3)
+        assert bench.run(0.1, external)[-1].contact == contact
+        assert not bench.run(0.3)[-1].contact
+
+
 def test_wrong_length_is_named(model):
     parameters = replace(PARAMETERS, contact_threshold=(1.0, 2.0))
     with pytest.raises(ParameterError, match="contact_threshold has 2 values .* 7 joints"):
+        ContactDetector(model, parameters)
+    parameters = replace(PARAMETERS, residual_covariance=(1.0, 0.0, 0.0, 1.0))
+    with pytest.raises(ParameterError, match="residual_covariance has 4 values .* 7 joints"):
         ContactDetector(model, parameters)
 
 
@@ -339,3 +368,9 @@ def test_force_without_leverage_is_not_observable(model):
     result = isolation.isolate(Q, np.array([5.0, 0, 0, 0, 0, 0, 0]))
     assert result.link == "panda_link1"
     assert result.force is None
+
+
+def test_matrices_follow_the_order_of_the_joints():
+    robot = RobotModel.load(urdf_path("panda"), ("panda_joint3", "panda_joint1"))
+    given = DetectorParameters(residual_covariance=(3.0, 0.1, 0.1, 1.0))
+    assert robot.in_model_order(given).residual_covariance == (1.0, 0.1, 0.1, 3.0)
