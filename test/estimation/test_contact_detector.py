@@ -15,6 +15,7 @@ from rbd_control.errors import InputError, ParameterError
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.estimation.isolation import LinkIsolation
 from rbd_control.robot_model import RobotModel
+from rbd_control.simulation import arm7_urdf
 
 DT = 0.001
 Q = np.array([0.1, -0.4, 0.2, -1.8, 0.3, 1.7, 0.6])
@@ -371,6 +372,6 @@ def test_force_without_leverage_is_not_observable(model):
 
 
 def test_matrices_follow_the_order_of_the_joints():
-    robot = RobotModel.load(urdf_path("panda"), ("panda_joint3", "panda_joint1"))
+    robot = RobotModel.load(arm7_urdf(), ("joint_3", "joint_1"))
     given = DetectorParameters(residual_covariance=(3.0, 0.1, 0.1, 1.0))
     assert robot.in_model_order(given).residual_covariance == (1.0, 0.1, 0.1, 3.0)
