@@ -12,10 +12,10 @@ unexport AMENT_PREFIX_PATH COLCON_PREFIX_PATH RMW_IMPLEMENTATION
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help warmup demo tables bench test lint format clean
+.PHONY: help warmup demo tables bench bench-loop test lint format clean
 
 help: ## show this text
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
 warmup: $(VENV)/ros ## compile ahead; demo does it by itself
 	$(BIN)/rbd-control warmup
@@ -28,6 +28,9 @@ tables: $(VENV)/ros ## published figures of the sources beside ours
 
 bench: $(VENV)/bench ## our speed beside Pinocchio's and MuJoCo's; results in report/
 	$(BIN)/python -m bench.speed --report report
+
+bench-loop: $(VENV)/bench warmup ## latency, losses and load of the nodes at 1 and 4 kHz; results in report/
+	$(BIN)/python -m bench.loop --report report
 
 test: lint ## linters, type checker and all tests
 	@logs=$$(mktemp -d) && trap 'rm -rf "$$logs"' EXIT && \

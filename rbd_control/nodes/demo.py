@@ -120,7 +120,7 @@ def _record(scenario: Scenario) -> DemoLog:
         processes = stack.enter_context(NodeProcesses(os.environ, folder))
         show("starting the nodes; the first time they compile, which takes a minute", 0.0)
         for node in NODES:
-            processes.start(node, ["--params-file", str(config)])
+            processes.start(node, ["--ros-args", "--params-file", str(config)])
         rclpy.init(args=[], domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
         stack.callback(rclpy.try_shutdown)
         observer = DemoObserver(scenario, _thresholds(config))

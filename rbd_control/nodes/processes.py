@@ -84,11 +84,12 @@ class NodeProcesses:
     ) -> None:
         self.stop()
 
-    def start(self, node: str, ros_arguments: Sequence[str]) -> None:
-        """Start the node ``node`` with what may follow ``--ros-args``."""
+    def start(self, node: str, arguments: Sequence[str]) -> None:
+        """Start a node of the package, or another module by its dotted name."""
+        module = node if "." in node else f"rbd_control.nodes.{node}"
         with self._log(node).open("wb") as log:
             self._running[node] = subprocess.Popen(
-                [sys.executable, "-m", f"rbd_control.nodes.{node}", "--ros-args", *ros_arguments],
+                [sys.executable, "-m", module, *arguments],
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -103,6 +104,10 @@ class NodeProcesses:
             code = process.poll()
             if code is not None:
                 raise RbdControlError(f"{node} ended with code {code}:\n{self.tail(node)}")
+
+    def pid(self, node: str) -> int:
+        """The process number of a node that was started."""
+        return self._running[node].pid
 
     def tail(self, node: str) -> str:
         """The last lines that a node wrote."""

@@ -1,0 +1,111 @@
+"""The end of the loop that listens: everything the nodes say, and when it was heard.
+
+Messages are kept as they come, in bytes, and read afterwards: this process shares the machine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from struct import unpack_from
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from rclpy.serialization import deserialize_message
+from rclpy.task import Future
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool, Float64MultiArray
+
+from bench.loop.figures import Answer, Command, TrackingError
+from rbd_control.nodes.contact_messages import event_from_status
+from rbd_control.nodes.run import make_executor
+
+_TORQUE = 7 * 8
+"""Bytes of the torques, the last field of the messages that carry them."""
+
+Raw = tuple[int, bytes]
+
+
+class Ear:
+    """Keeps what is said on the topics of the loop.
+
+    Attributes:
+        counted: what each node told last on ``/diagnostics``.
+    """
+
+    def __init__(self) -> None:
+        self._node = Node("loop_ear")
+        self._executor = make_executor()
+        self._executor.add_node(self._node)
+        self.counted: dict[str, dict[str, str]] = {}
+        self._states = self._keep(JointState, "joint_states")
+        self._torques = self._keep(JointState, "contact_detector/external_joint_torques")
+        self._errors = self._keep(JointState, "passivity_controller/tracking_error")
+        self._commands = self._keep(Float64MultiArray, "effort_controller/commands")
+        self._flags = self._keep(Bool, "contact_detector/contact")
+        self._events = self._keep(DiagnosticArray, "contact_detector/events")
+        self._node.create_subscription(DiagnosticArray, "/diagnostics", self._on_report, 50)
+
+    def _keep(self, kind: type, topic: str) -> list[Raw]:
+        heard: list[Raw] = []
+
+        def receive(message: bytes) -> None:
+            heard.append((time.time_ns(), message))
+
+        self._node.create_subscription(kind, topic, receive, QoSProfile(depth=20000), raw=True)
+        return heard
+
+    def _on_report(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            self.counted[status.name] = {item.key: item.value for item in status.values}
+
+    def listen(self, seconds: float, then: Callable[[], None] = lambda: None) -> None:
+        """Listen for some time and call ``then``."""
+        self._executor.spin_until_future_complete(Future(), timeout_sec=seconds)
+        then()
+
+    @property
+    def is_loop_closed(self) -> bool:
+        """Whether both nodes answer."""
+        return bool(self._errors) and bool(self._torques)
+
+    def states(self) -> list[Answer]:
+        """The joint states as this process heard them: one hop, and nothing computed."""
+        return [(_stamp(raw), received) for received, raw in self._states]
+
+    def torques(self) -> list[Answer]:
+        """The detector's residuals."""
+        return [(_stamp(raw), received) for received, raw in self._torques]
+
+    def commands(self) -> list[Command]:
+        """The controller's torques."""
+        return [Command(received, raw[-_TORQUE:]) for received, raw in self._commands]
+
+    def errors(self) -> list[TrackingError]:
+        """Which torque answered which joint state."""
+        return [TrackingError(_stamp(raw), raw[-_TORQUE:]) for _, raw in self._errors]
+
+    def flags(self) -> list[tuple[int, bool]]:
+        """The contact flag, each time it was told."""
+        return [(received, deserialize_message(raw, Bool).data) for received, raw in self._flags]
+
+    def detected(self) -> list[int]:
+        """Stamps of the samples that raised the flag."""
+        events: list[Any] = [
+            event_from_status(status)
+            for _, raw in self._events
+            for status in deserialize_message(raw, DiagnosticArray).status
+        ]
+        return [round(event.detected * 1e9) for event in events if event.phase == "onset"]
+
+    def destroy(self) -> None:
+        """Give the node back."""
+        self._node.destroy_node()
+
+
+def _stamp(raw: bytes) -> int:
+    """The stamp of a message that begins with a header: after the four bytes of encapsulation."""
+    seconds, nanoseconds = unpack_from("<iI", raw, 4)
+    return int(seconds) * 1_000_000_000 + int(nanoseconds)

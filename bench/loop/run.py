@@ -1,0 +1,159 @@
+"""One run of the loop: processes up, some seconds measured, processes down."""
+
+from __future__ import annotations
+
+import gc
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import rclpy
+from rclpy.signals import SignalHandlerOptions
+
+from bench.loop.ear import Ear
+from bench.loop.figures import Answers, Latency, answers, growth, latency, raised, stamped
+from bench.loop.usage import processor_seconds, resident
+from rbd_control.errors import RbdControlError
+from rbd_control.nodes.processes import NodeProcesses, free_domain
+
+ARM = "bench.loop.arm"
+NODES = ("passivity_controller", "contact_detector")
+STARTING = 120.0
+SETTLING = 3.0
+"""What the nodes do at their start is not what they do in the long run [s]."""
+
+Show = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a process took: share of one core, memory at the end and growth in the second half."""
+
+    core: float
+    megabytes: float
+    growth: float
+    """[kB/min]"""
+    seconds: tuple[float, ...]
+    kilobytes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What a run showed."""
+
+    rate: float
+    duration: float
+    achieved: float
+    """Joint states a second that the arm really sent."""
+    one_hop: Answers
+    """Joint states to this bench itself: what no node can be faster than."""
+    torque: Answers
+    residual: Answers
+    flag: Latency
+    usage: dict[str, Usage]
+    lost_on_the_way: dict[str, int]
+    """Joint states that the middleware told each node it had not delivered."""
+
+
+def measure(rate: float, duration: float, show: Show) -> Loop:
+    """Run arm, controller and detector for some seconds.
+
+    Raises:
+        RbdControlError: when a process ends, or the loop does not close.
+    """
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench_loop_")))
+        domain = free_domain()
+        os.environ.update(
+            ROS_DOMAIN_ID=str(domain),
+            ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST",
+            ROS_LOG_DIR=str(folder),
+        )
+        processes = stack.enter_context(NodeProcesses(os.environ, folder))
+        config = Path(__file__).with_name("nodes.yaml")
+        for node in NODES:
+            processes.start(node, ["--ros-args", "--params-file", str(config)])
+        stamps = folder / "stamps.npy"
+        processes.start(ARM, ["--rate", str(rate), "--out", str(stamps)])
+        rclpy.init(args=[], domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
+        stack.callback(rclpy.try_shutdown)
+        ear = Ear()
+        stack.callback(ear.destroy)
+        show("starting; the first time takes a minute")
+        deadline = time.monotonic() + STARTING
+        while not ear.is_loop_closed:
+            ear.listen(0.2, processes.check)
+            if time.monotonic() > deadline:
+                tails = "\n".join(f"--- {node}\n{processes.tail(node)}" for node in NODES)
+                raise RbdControlError(f"the loop was not closed in {STARTING:g} s\n{tails}")
+        ear.listen(SETTLING)
+        gc.collect()
+        gc.freeze()
+        pids = {name: processes.pid(name) for name in (ARM, *NODES)} | {"bench": os.getpid()}
+        begin, end, usage = _watch(ear, pids, duration, processes.check, show)
+        ear.listen(1.0)  # what is still on its way
+        counted = dict(ear.counted)
+        processes.stop()
+        sent = np.load(stamps)
+        sent = sent[(sent >= begin) & (sent < end)]
+        return _summed_up(rate, (end - begin) / 1e9, ear, sent, usage, counted)
+
+
+def _watch(
+    ear: Ear, pids: dict[str, int], duration: float, check: Callable[[], None], show: Show
+) -> tuple[int, int, dict[str, Usage]]:
+    """Listen and look at the processes once a second."""
+    begin = time.time_ns()
+    before = {name: processor_seconds(pid) for name, pid in pids.items()}
+    seconds: list[float] = []
+    kilobytes: dict[str, list[int]] = {name: [] for name in pids}
+    while (passed := (time.time_ns() - begin) / 1e9) < duration:
+        show(f"measuring, {duration - passed:.0f} s to go")
+        ear.listen(min(1.0, duration - passed), check)
+        seconds.append((time.time_ns() - begin) / 1e9)
+        for name, pid in pids.items():
+            kilobytes[name].append(resident(pid))
+    end = time.time_ns()
+    after = {name: processor_seconds(pid) for name, pid in pids.items()}
+    usage = {
+        name: Usage(
+            core=(after[name] - before[name]) / (1e-9 * (end - begin)),
+            megabytes=kilobytes[name][-1] / 1024.0,
+            growth=growth(seconds, kilobytes[name]),
+            seconds=tuple(seconds),
+            kilobytes=tuple(kilobytes[name]),
+        )
+        for name in pids
+    }
+    return begin, end, usage
+
+
+def _summed_up(
+    rate: float,
+    duration: float,
+    ear: Ear,
+    sent: np.ndarray,
+    usage: dict[str, Usage],
+    counted: dict[str, dict[str, str]],
+) -> Loop:
+    stamps = [int(stamp) for stamp in sent]
+    begin, end = stamps[0], stamps[-1]
+    flags = raised(ear.flags(), ear.detected())
+    return Loop(
+        rate=rate,
+        duration=duration,
+        achieved=len(stamps) / duration,
+        one_hop=answers(stamps, ear.states(), 1.0 / rate),
+        torque=answers(stamps, stamped(ear.commands(), ear.errors()), 1.0 / rate),
+        residual=answers(stamps, ear.torques(), 1.0 / rate),
+        flag=latency([1e-6 * (at - stamp) for stamp, at in flags if begin <= stamp <= end]),
+        usage={name.removeprefix("bench.loop."): used for name, used in usage.items()},
+        lost_on_the_way={
+            node: int(counted.get(node, {}).get("lost on the way", 0)) for node in NODES
+        },
+    )

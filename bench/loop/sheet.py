@@ -1,0 +1,129 @@
+"""The loop's results as a table, as plain values, and beside what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from bench.loop.figures import Answers, Latency
+from bench.loop.run import NODES, Loop
+
+TARGET_RATE = 1000.0
+"""What is asked for is asked for at this rate [1/s]."""
+CORE, P99, GROWTH = 0.25, 1.0, 100.0
+"""Share of a core, latency [ms], and what counts as growth of memory [kB/min]."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One figure that was asked for."""
+
+    text: str
+    measured: float
+    limit: float
+
+    @property
+    def met(self) -> bool:
+        """A figure that is missing meets nothing."""
+        return self.measured <= self.limit
+
+
+def targets(loop: Loop) -> list[Target]:
+    """What was asked for, at 1 kHz."""
+    lost = max(loop.torque.unanswered, loop.residual.unanswered)
+    told = max(loop.lost_on_the_way.values())
+    return [
+        Target("joint state to torque, p99 [ms]", loop.torque.latency.p99, P99),
+        Target("joint state to residual, p99 [ms]", loop.residual.latency.p99, P99),
+        Target("joint state to contact flag, p99 [ms]", loop.flag.p99, P99),
+        Target("detector, cores", loop.usage["contact_detector"].core, CORE),
+        Target("joint states delivered and lost", float(lost - told), 0.0),
+        *(Target(f"{node}, growth [kB/min]", loop.usage[node].growth, GROWTH) for node in NODES),
+    ]
+
+
+def latencies(loops: Sequence[Loop]) -> Table:
+    """From a joint state's stamp, set as it is sent, to the answer's receipt by this bench."""
+    table = Table(title=r"latency \[ms] and losses", title_justify="left")
+    table.add_column(r"joint states \[1/s]", justify="right")
+    table.add_column("from a joint state to")
+    for heading in ("p50", "p99", "p99.9", "worst", "later than a period", "unanswered", "of"):
+        table.add_column(heading, justify="right")
+    for loop in loops:
+        rate = f"{loop.achieved:.0f}"
+        for what, answers in _rows(loop):
+            table.add_row(rate, what, *_times(answers.latency), *_counts(answers))
+            rate = ""
+        table.add_row("", "contact flag, when it rises", *_times(loop.flag), "", "", "")
+    return table
+
+
+def processes(loops: Sequence[Loop]) -> Table:
+    """What each process took of the machine."""
+    table = Table(title="processes", title_justify="left")
+    table.add_column(r"joint states \[1/s]", justify="right")
+    table.add_column("process")
+    for heading in ("cores", r"memory \[MB]", r"growth \[kB/min]", "told of losses on the way"):
+        table.add_column(heading, justify="right")
+    for loop in loops:
+        rate = f"{loop.achieved:.0f}"
+        for name, used in loop.usage.items():
+            numbers = (f"{used.core:.2f}", f"{used.megabytes:.0f}", f"{used.growth:.0f}")
+            table.add_row(rate, name, *numbers, str(loop.lost_on_the_way.get(name, "")))
+            rate = ""
+    return table
+
+
+def asked(results: Sequence[Target]) -> Table:
+    """What was asked for and what came of it."""
+    table = Table(title=f"asked for at {TARGET_RATE:g} Hz", title_justify="left")
+    for heading, justify in (("what", "left"), ("measured", "right"), ("at most", "right")):
+        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    table.add_column("")
+    for result in results:
+        met = "met" if result.met else "missed"
+        table.add_row(escape(result.text), f"{result.measured:.3g}", f"{result.limit:g}", met)
+    return table
+
+
+def as_json(loops: Sequence[Loop], machine: dict[str, str]) -> dict[str, Any]:
+    """All numbers, times in ms where not said otherwise."""
+    return {
+        "machine": machine,
+        "loops": [_without_series(asdict(loop)) for loop in loops],
+        "targets": [
+            {**asdict(target), "met": target.met}
+            for loop in loops
+            if loop.rate == TARGET_RATE
+            for target in targets(loop)
+        ],
+    }
+
+
+def _without_series(plain: dict[str, Any]) -> dict[str, Any]:
+    """Without the latency of every single answer, which would be megabytes."""
+    for value in plain.values():
+        if isinstance(value, dict):
+            value.pop("milliseconds", None)
+    return plain
+
+
+def _rows(loop: Loop) -> list[tuple[str, Answers]]:
+    return [
+        ("this bench: one hop, nothing computed", loop.one_hop),
+        ("torque", loop.torque),
+        ("external torque", loop.residual),
+    ]
+
+
+def _times(latency: Latency) -> list[str]:
+    values = (latency.median, latency.p99, latency.p999, latency.worst)
+    return [f"{value:.3f}" for value in values]
+
+
+def _counts(answers: Answers) -> list[str]:
+    return [str(answers.late), str(answers.unanswered), str(answers.sent)]

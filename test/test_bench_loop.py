@@ -1,0 +1,101 @@
+"""The arithmetic of `make bench-loop`; how fast anything is, is not tested."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+pytest.importorskip("rclpy", reason="ROS 2 is not installed")
+
+from bench.loop.__main__ import write
+from bench.loop.figures import (
+    Command,
+    TrackingError,
+    answers,
+    growth,
+    latency,
+    raised,
+    stamped,
+)
+from bench.loop.run import Loop, Usage
+from bench.loop.sheet import targets
+
+MS = 1_000_000
+
+
+def test_percentiles_of_known_latencies() -> None:
+    found = latency(np.arange(1, 1002) / 1000.0)  # 1 to 1001 µs
+    assert found.count == 1001
+    assert (found.median, found.p99, found.worst) == pytest.approx((0.501, 0.991, 1.001))
+    assert found.p999 == pytest.approx(1.0)
+    assert np.isnan(latency([]).p99)
+
+
+def test_answers_are_matched_with_what_was_sent() -> None:
+    """Of five sent one is not answered; an answer to something older does not count."""
+    sent = [k * MS for k in range(10, 15)]
+    heard = [(9 * MS, 10 * MS), *((s, s + MS // 2) for s in sent[:3]), (sent[4], sent[4] + 2 * MS)]
+    heard.append((sent[0], sent[0] + 50 * MS))  # a second answer
+    found = answers(sent, heard, period=0.001)
+    assert (found.sent, found.unanswered, found.late) == (5, 1, 1)
+    assert found.latency.median == pytest.approx(0.5)
+    assert found.latency.worst == pytest.approx(2.0)
+
+
+def test_commands_get_the_stamp_of_the_sample_they_answer() -> None:
+    """By the torque; one that nothing tells of is left out, equal ones go in order."""
+    commands = [Command(11, b"a"), Command(12, b"b"), Command(13, b"a"), Command(14, b"?")]
+    errors = [TrackingError(1, b"a"), TrackingError(2, b"b"), TrackingError(3, b"a")]
+    assert stamped(commands, errors) == [(1, 11), (2, 12), (3, 13)]
+
+
+def test_flags_are_paired_with_the_samples_that_raised_them() -> None:
+    flags = [(5, False), (12, True), (15, True), (20, False), (31, True), (40, False)]
+    assert raised(flags, [10, 30]) == [(10, 12), (30, 31)]
+    # The flag of the second event was not heard: it does not get that of the third.
+    assert raised([(12, True), (20, False), (51, True)], [10, 30, 50]) == [(10, 12), (50, 51)]
+
+
+def test_growth_is_that_of_the_second_half() -> None:
+    t = np.arange(60.0)
+    settling = np.where(t < 20, 500.0 * t, 10_000.0)
+    assert growth(t, settling) == pytest.approx(0.0, abs=1e-6)
+    assert growth(t, settling + 2.0 * t) == pytest.approx(120.0)
+
+
+def loop(core: float = 0.2, shift: int = MS // 2, missing: int = 0) -> Loop:
+    """A run in which all answers took the same time."""
+    sent = [k * MS for k in range(1000)]
+    every = answers(sent, [(s, s + shift) for s in sent[missing:]], 0.001)
+    used = Usage(core, 100.0, 0.0, (0.0, 1.0), (100, 100))
+    nodes = ("passivity_controller", "contact_detector")
+    flag = latency([0.5])
+    usage = dict.fromkeys(("arm", *nodes), used)
+    return Loop(1e3, 1.0, 1e3, every, every, every, flag, usage, dict.fromkeys(nodes, 0))
+
+
+def test_targets_are_missed_one_by_one() -> None:
+    assert all(target.met for target in targets(loop()))
+    for bad, what in (
+        (loop(core=0.3), {"detector, cores"}),
+        (
+            loop(shift=2 * MS),
+            {"joint state to torque, p99 [ms]", "joint state to residual, p99 [ms]"},
+        ),
+        (loop(missing=1), {"joint states delivered and lost"}),
+    ):
+        assert {target.text for target in targets(bad) if not target.met} == what
+
+
+def test_what_is_written(tmp_path: Path) -> None:
+    text = StringIO()
+    write([loop(), loop(missing=3)], tmp_path, Console(file=text, width=150))
+    assert "unanswered" in text.getvalue()
+    numbers = json.loads((tmp_path / "loop.json").read_text(encoding="utf-8"))
+    assert [one["torque"]["unanswered"] for one in numbers["loops"]] == [0, 3]
+    assert (tmp_path / "loop.png").stat().st_size > 10_000
