@@ -3,6 +3,9 @@
 from rbd_control.control.adaptation_parameters import AdaptationParameters
 from rbd_control.control.adaptive import AdaptiveSlotineLiController
 from rbd_control.control.controller_parameters import ControllerParameters
+from rbd_control.control.energy import EnergyBalance, EnergyMonitor
+from rbd_control.control.energy_parameters import EnergyParameters
+from rbd_control.control.energy_tank import EnergyTank
 from rbd_control.control.estimates import Estimates, FrictionEstimate, LinkEstimate
 from rbd_control.control.passivity_controller import Command, PassivityController
 from rbd_control.control.slotine_li import SlotineLiController
@@ -14,6 +17,10 @@ __all__ = [
     "Command",
     "ControllerParameters",
     "DesiredState",
+    "EnergyBalance",
+    "EnergyMonitor",
+    "EnergyParameters",
+    "EnergyTank",
     "Estimates",
     "FrictionEstimate",
     "LinkEstimate",
