@@ -105,7 +105,8 @@ def test_sampled_law_on_an_exact_model_keeps_to_the_bound() -> None:
     """In no period does V rise by more than the bound less the dissipation; on the whole it falls.
 
     What is left is mostly the plant's: it moves by implicit steps of 0.125 ms, which with rates of
-    50 1/s and more are wrong by a per cent. The curvature of powers within a period, (50 dt)² / 12, is 2e-4.
+    50 1/s and more are wrong by a per cent. The curvature of powers within a period is 2e-4 of
+    them, (50 dt)² / 12.
     """
     seen = list(balances(LAW, START_OFF))[1:]
     for balance, _, _ in seen:
