@@ -2,9 +2,9 @@
 
 from rbd_control.estimation.calibration import Calibration, Motion, calibrate
 from rbd_control.estimation.contact_detector import ContactDetector
-from rbd_control.estimation.decision import LEVELS, REASONS
 from rbd_control.estimation.detection import BlockDetection, ContactEvent, Detection
 from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.detector_state import LEVELS, REASONS
 from rbd_control.estimation.kalman_observer import KalmanObserver
 from rbd_control.estimation.momentum_observer import MomentumObserver
 from rbd_control.estimation.observers import Observer

@@ -15,15 +15,33 @@ from dataclasses import replace
 
 import numpy as np
 
-from rbd_control.dynamics import Model
+from rbd_control.dynamics import Model, frame_jacobian
 from rbd_control.dynamics.arguments import configuration, state
 from rbd_control.errors import InputError
 from rbd_control.estimation import decision
-from rbd_control.estimation.decision import FREE, LEVELS, REASONS
 from rbd_control.estimation.detection import BlockDetection, ContactEvent, Detection
 from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.detector_state import (
+    FREE,
+    HISTORY,
+    LEVELS,
+    NO_EFFORT,
+    NO_VELOCITY,
+    REASONS,
+    SETTLING,
+    TRACES_ROWS,
+    VALID,
+    Memory,
+    Rules,
+    memory_of,
+    new_memory,
+    new_settings,
+    settings_of,
+    traces_of,
+    turns,
+)
 from rbd_control.estimation.isolation import Isolation, LinkIsolation
-from rbd_control.estimation.onset import estimate_onset
+from rbd_control.estimation.onset import Onset, estimate_onset
 
 ONSET_WINDOW = 0.1
 """How far back the start of a contact is looked for [s]."""
@@ -40,24 +58,26 @@ class ContactDetector:
 
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.
+        InputError: for a ``force_link`` that the model lacks.
     """
 
     def __init__(self, model: Model, parameters: DetectorParameters) -> None:
         n = model.nv
         self._contacts = 0
         self._bias = np.zeros(n)
-        self._traces = np.zeros((decision.TRACES_ROWS, n))
-        self._history = np.zeros((decision.HISTORY, 1 + n + model.nq))
+        self._traces = np.zeros((TRACES_ROWS, n))
+        self._none = np.empty((0, 3, n))
+        self._history = np.zeros((HISTORY, 1 + n + model.nq))
         self._set(model, parameters)
         self.reset()
 
     def reset(self) -> None:
         """Start the observer again; a contact still open is forgotten without a release."""
         self._traces[:] = 0.0
-        self._memory = decision.new_memory()
+        self._memory = new_memory()
         self._last_q = np.zeros(self.model.nq)
         self._stamp = -math.inf
-        self._code = decision.SETTLING
+        self._code = SETTLING
         self._open: ContactEvent | None = None
         self._now: Isolation | None = None
 
@@ -67,9 +87,9 @@ class ContactDetector:
         Raises:
             InputError: while there is no valid contact-free verdict to take it from.
         """
-        if self._code != decision.VALID or self._open is not None:
+        if self._code != VALID or self._open is not None:
             raise InputError("cannot tare: the detector is not in a valid state without contact")
-        traces = decision.traces_of.py_func(self._traces)
+        traces = traces_of.py_func(self._traces)
         self._bias += traces.mean
         # The filters are linear: they stand where they would had it been off all along.
         traces.filter[0] -= traces.mean
@@ -156,8 +176,8 @@ class ContactDetector:
         observer = parameters.make_observer(model)
         balance = parameters.balance(model)
         covariance = parameters.covariance(n)
-        settings = decision.new_settings(n)
-        s = decision.settings_of.py_func(settings)
+        settings = new_settings(n)
+        s = settings_of.py_func(settings)
         s.base[:] = parameters.for_joints("contact_threshold", n)
         s.collision[:] = parameters.for_joints("collision_threshold", n)
         s.per_speed[:] = parameters.for_joints("threshold_speed", n)
@@ -165,7 +185,7 @@ class ContactDetector:
         s.pole[:] = parameters.for_joints("observer_gain", n)
         s.bias[:] = self._bias
         s.speed_limit[:] = parameters.implausible_speed * model.velocity_limit
-        s.turn[:] = decision.turns(model)
+        s.turn[:] = turns(model)
         s.design[:] = observer.design
         if covariance is not None:
             s.whitening[:] = np.linalg.inv(np.linalg.cholesky(covariance))
@@ -173,16 +193,21 @@ class ContactDetector:
         self.contact_threshold, self.collision_threshold = s.base.copy(), s.collision.copy()
         self._observer, self._balance = observer, balance
         self._settings, self._bias = settings, s.bias
-        rules = {name: getattr(parameters, name) for name in decision.Rules._fields}
+        rules = {name: getattr(parameters, name) for name in Rules._fields}
         if covariance is None:
             rules["statistic_threshold"] = math.inf
+        forces = ("contact_force_threshold", "collision_force_threshold")
+        rules.update({name: rules[name] or math.inf for name in forces})
+        self._force_link = parameters.force_link or model.joint_links[-1]
+        model.link_index(self._force_link)
+        self._judges_force = any(rules[name] < math.inf for name in forces)
         self._rules = np.array(list(rules.values()))
         self._isolation = LinkIsolation(model, self.contact_threshold, parameters.force_uncertainty)
 
     def _change(self, model: Model, parameters: DetectorParameters) -> None:
         kind = self._observer.kind
         self._set(model, parameters)
-        traces = decision.traces_of.py_func(self._traces)
+        traces = traces_of.py_func(self._traces)
         if self._observer.kind != kind:
             traces.filter[1:] = 0.0
         # The next interval begins at the last sample: momentum and rate there, of the new model.
@@ -218,10 +243,11 @@ class ContactDetector:
             if event is not None:
                 events.append((0, event))
             self._restart()
-            reason[:] = decision.NO_VELOCITY if v is None else decision.NO_EFFORT
+            reason[:] = NO_VELOCITY if v is None else NO_EFFORT
             level[:] = FREE
         else:
             p, rate, saturated = self._balance.run(q, v, tau)
+            jacobians = self._jacobians(q)
             k = 0
             while k < count:
                 k, what = decision.decide(
@@ -240,6 +266,7 @@ class ContactDetector:
                     self._last_q,
                     self._memory,
                     self._history,
+                    jacobians,
                     residual,
                     reason,
                     level,
@@ -251,6 +278,12 @@ class ContactDetector:
                     k += 1
         self._stamp, self._code = float(stamps[-1]), int(reason[-1])
         return residual, reason, level, events
+
+    def _jacobians(self, q: np.ndarray) -> np.ndarray:
+        """Those of the point whose force is judged, (k, 3, nv), or none."""
+        if not self._judges_force:
+            return self._none
+        return np.ascontiguousarray(frame_jacobian(self.model, q, self._force_link)[:, 3:])
 
     def _refuse_old(self, stamps: np.ndarray) -> None:
         previous = self._stamp
@@ -270,30 +303,33 @@ class ContactDetector:
     def _restart(self) -> None:
         """What the loop does after a gap, for want of effort or velocity."""
         decision.restart.py_func(
-            decision.traces_of.py_func(self._traces), decision.memory_of.py_func(self._memory)
+            traces_of.py_func(self._traces),
+            memory_of.py_func(self._memory),
         )
 
     def _attend(
         self, what: int, stamp: float, q: np.ndarray, residual: np.ndarray
     ) -> ContactEvent | None:
         """Do what the loop stopped for."""
-        memory = decision.memory_of.py_func(self._memory)
+        memory = memory_of.py_func(self._memory)
         if what == decision.BROKEN_OFF:
             return self._break_off(float(memory.ended[0]))
         if what == decision.BEGUN:
             self._now = self._isolation.isolate(q, residual)
             self._contacts += 1
+            onset = self._onset()
             self._open = ContactEvent(
                 id=self._contacts,
                 phase="onset",
                 level="contact",
-                onset=self._onset(),
+                onset=onset.stamp,
                 detected=float(stamp),
                 release=None,
                 joint="",
                 link=self._now.link,
                 peak_torque=0.0,
                 force=self._now.force,
+                onset_uncertainty=onset.uncertainty,
             )
             self._open = self._at_peak(memory, LEVELS[int(memory.level[0])])
             return self._open
@@ -305,7 +341,7 @@ class ContactDetector:
             self._open = replace(self._open, link=self._now.link, force=self._now.force)
         return None
 
-    def _at_peak(self, memory: decision.Memory, level: str) -> ContactEvent:
+    def _at_peak(self, memory: Memory, level: str) -> ContactEvent:
         """The open contact with its peak so far."""
         assert self._open is not None
         first = self.model.nv - len(self.model.joint_names)
@@ -321,17 +357,17 @@ class ContactDetector:
         """End the open contact at ``release``, the last moment it was known to last."""
         if self._open is None:
             return None
-        memory = decision.memory_of.py_func(self._memory)
+        memory = memory_of.py_func(self._memory)
         event = replace(
             self._at_peak(memory, LEVELS[int(memory.height[0])]), phase="release", release=release
         )
         self._open = self._now = None
         return event
 
-    def _onset(self) -> float:
+    def _onset(self) -> Onset:
         """When the contact that has just been detected really began."""
-        count = int(decision.memory_of.py_func(self._memory).remembered[0])
-        rows = np.arange(max(count - decision.HISTORY, 0), count) % decision.HISTORY
+        count = int(memory_of.py_func(self._memory).remembered[0])
+        rows = np.arange(max(count - HISTORY, 0), count) % HISTORY
         history = self._history[rows, : 1 + self.model.nv]
         # Four samples at least, so that an onset can be estimated at 30 Hz too.
         first = min(

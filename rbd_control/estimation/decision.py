@@ -14,6 +14,11 @@ deviations is judged too, ``s² = rᵀ covariance⁻¹ r``, against::
 
     statistic_threshold + statistic_speed max |v_i|
 
+The force ``F`` at one link can be judged besides, the most likely one under the prior that
+components are of the size ``force_uncertainty``, so that what hardly moves any joint stays small::
+
+    (J W Jᵀ + 1 / force_uncertainty²) F = J W r        W: one over the residuals' variances
+
 ``|v_i|`` is held and fades with the observer's time constant, and ``a_i`` is the derivative of
 ``v_i`` through a filter of that time constant, so both are as late as the residual is.
 """
@@ -21,39 +26,36 @@ deviations is judged too, ``s² = rᵀ covariance⁻¹ r``, against::
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from rbd_control.dynamics.compiled import compiled, inlined
-from rbd_control.dynamics.model import PRISMATIC, Model
-from rbd_control.estimation.linear_filters import DESIGN, STATE, advance
-from rbd_control.estimation.momentum_balance import mean_external
-
-REASONS = (
-    "",
-    "settling",
-    "gap",
-    "no velocity",
-    "no effort",
-    "repeated samples",
-    "saturated effort",
-    "implausible jump",
+from rbd_control.dynamics.spatial import cross, dot
+from rbd_control.estimation.detector_state import (
+    COLLISION,
+    CONTACT,
+    FREE,
+    GAP,
+    JUMP,
+    REPEATED,
+    SATURATED,
+    SETTLING,
+    VALID,
+    memory_of,
+    rules_of,
+    settings_of,
+    traces_of,
 )
-"""Why there is no verdict, by code; code 0 is a valid verdict."""
-VALID, SETTLING, GAP, NO_VELOCITY, NO_EFFORT, REPEATED, SATURATED, JUMP = range(len(REASONS))
-
-LEVELS = ("none", "contact", "collision")
-"""Levels of contact, by code."""
-FREE, CONTACT, COLLISION = range(len(LEVELS))
+from rbd_control.estimation.linear_filters import advance
+from rbd_control.estimation.momentum_balance import mean_external
 
 NOTHING, BEGUN, ENDED, BROKEN_OFF, LOOK, LOOK_AT_PEAK = range(6)
 """What the loop stops for: contact begins, ends, is broken off for want of a verdict, lasts."""
 
-HISTORY = 1024
-"""Samples that are remembered; more than the onset window holds up to 10 kHz."""
 LOOK_PERIOD = 0.02
 """Time between two looks at which link is touched, while contact lasts [s]."""
+NOISE_FRACTION = 1.0 / 3.0
+"""Standard deviation of a joint's residual, as a part of its detection threshold."""
 NEAR_PEAK = 0.9
 """Part of the peak from which on link and force are taken for those of the peak."""
 TARE_TIME = 0.25
@@ -64,149 +66,6 @@ JUMPS_IN_A_ROW = 3
 """So many implausible samples on end are the truth: the observer starts again from there."""
 LEAST_STEP = 0.01
 """Stamps may jitter: positions are given this long at least to get from one to the next [s]."""
-
-
-class Settings(NamedTuple):
-    """What the parameters say of each joint, rows of one array (8 + 3 + nv, nv)."""
-
-    base: np.ndarray
-    collision: np.ndarray
-    per_speed: np.ndarray
-    per_acceleration: np.ndarray
-    pole: np.ndarray
-    """One over the time constant that speed and acceleration fade with [1/s]."""
-    bias: np.ndarray
-    """Constant torque taken off the momentum balance [N·m or N]."""
-    speed_limit: np.ndarray
-    """Faster is implausible [rad/s or m/s]."""
-    turn: np.ndarray
-    """Positions that far apart are the same: a turn of a revolute joint; 0 for none."""
-    design: np.ndarray
-    """(3, nv) of the filter."""
-    whitening: np.ndarray
-    """(nv, nv) lower triangular L with s = |L r|."""
-
-
-class Rules(NamedTuple):
-    """What the parameters say of the whole arm."""
-
-    settling_time: float
-    maximum_gap: float
-    repeated_time: float
-    repeated_time_at_rest: float
-    onset_debounce: float
-    release_debounce: float
-    release_ratio: float
-    statistic_threshold: float
-    """Infinite where the covariance of the residual is not known."""
-    statistic_speed: float
-
-
-class Traces(NamedTuple):
-    """What is remembered of each joint, rows of one array (5 + 7, nv)."""
-
-    filter: np.ndarray
-    """(5, nv) state of the filter; its first row is the residual."""
-    p: np.ndarray
-    rate: np.ndarray
-    v: np.ndarray
-    effort: np.ndarray
-    mean: np.ndarray
-    """Mean of the residual of late, without contact."""
-    speed: np.ndarray
-    acceleration: np.ndarray
-
-
-class Memory(NamedTuple):
-    """What is remembered of the whole arm, entries of one array."""
-
-    stamp: np.ndarray
-    started: np.ndarray
-    """Stamp of the sample the observer started with; NaN before there is one."""
-    above: np.ndarray
-    """Time for which some residual has been above its threshold."""
-    below: np.ndarray
-    level: np.ndarray
-    height: np.ndarray
-    """Highest level of the last contact."""
-    peak: np.ndarray
-    """Highest residual over threshold of the open contact."""
-    peak_joint: np.ndarray
-    peak_torque: np.ndarray
-    looked: np.ndarray
-    ended: np.ndarray
-    """Stamp at which the last contact was last known to be."""
-    same_since: np.ndarray
-    frozen: np.ndarray
-    saturated: np.ndarray
-    """Stamp of the last saturated sample."""
-    jumps: np.ndarray
-    remembered: np.ndarray
-    """Samples in the history since the observer settled."""
-
-
-TRACES_ROWS = len(Traces._fields) - 1 + STATE
-
-
-@inlined
-def settings_of(a):
-    """The rows of an array (8 + 3 + nv, nv) by name."""
-    return Settings(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8:11], a[11:])
-
-
-@inlined
-def rules_of(a):
-    """The entries of an array by name."""
-    return Rules(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8])
-
-
-@inlined
-def traces_of(a):
-    """The rows of an array (TRACES_ROWS, nv) by name."""
-    return Traces(a[:5], a[5], a[6], a[7], a[8], a[9], a[10], a[11])
-
-
-@inlined
-def memory_of(a):
-    """The entries of an array by name, each an array of one."""
-    return Memory(
-        a[0:1],
-        a[1:2],
-        a[2:3],
-        a[3:4],
-        a[4:5],
-        a[5:6],
-        a[6:7],
-        a[7:8],
-        a[8:9],
-        a[9:10],
-        a[10:11],
-        a[11:12],
-        a[12:13],
-        a[13:14],
-        a[14:15],
-        a[15:16],
-    )
-
-
-def new_settings(n: int) -> np.ndarray:
-    """Room for the settings of n joints."""
-    return np.zeros((8 + DESIGN + n, n))
-
-
-def new_memory() -> np.ndarray:
-    """The memory of a detector that has seen nothing."""
-    a = np.zeros(len(Memory._fields))
-    memory = memory_of.py_func(a)
-    memory.stamp[0] = memory.started[0] = math.nan
-    memory.saturated[0] = -math.inf
-    return a
-
-
-def turns(model: Model) -> np.ndarray:
-    """``Settings.turn`` of a model."""
-    joint_type = model.arrays.joint_type[: model.nv]
-    return np.where(joint_type == PRISMATIC, 0.0, 2.0 * math.pi)
 
 
 @inlined
@@ -295,6 +154,29 @@ def _statistic(rules, s, t):
 
 
 @inlined
+def _force(rules, s, t, J):
+    """Size of the force at the point of the Jacobian ``J`` (3, nv), see the top of this file."""
+    prior = 1.0 / rules.force_uncertainty**2
+    A, b = np.zeros((3, 3)), np.zeros(3)
+    for i in range(t.p.shape[0]):
+        weight = 1.0 / (NOISE_FRACTION * s.base[i]) ** 2
+        for row in range(3):
+            b[row] += weight * J[row, i] * t.filter[0, i]
+            for column in range(3):
+                A[row, column] += weight * J[row, i] * J[column, i]
+    x, y, z = (
+        (A[0, 0] + prior, A[1, 0], A[2, 0]),
+        (A[0, 1], A[1, 1] + prior, A[2, 1]),
+        (A[0, 2], A[1, 2], A[2, 2] + prior),
+    )
+    f = (b[0], b[1], b[2])
+    # Cramer's rule; the prior keeps the determinant away from zero.
+    yz = cross(y, z)
+    F = (dot(f, yz), dot(f, cross(z, x)), dot(f, cross(x, y)))
+    return math.sqrt(dot(F, F)) / dot(x, yz)
+
+
+@inlined
 def _remember(history, m, stamp, q, t):
     row = int(m.remembered[0]) % history.shape[0]
     n = t.p.shape[0]
@@ -349,6 +231,7 @@ def decide(
     last_q,
     memory,
     history,
+    jacobians,
     residual,
     reason,
     level,
@@ -356,8 +239,9 @@ def decide(
     """Go through the samples from ``first`` on.
 
     ``p``, ``rate`` and ``saturated`` are the momentum balance of the samples, ``kind`` that of the
-    filter. Writes ``residual`` (k, nv), ``reason`` and ``level`` (k,), and carries ``traces``,
-    ``last_q``, ``memory`` and ``history`` on.
+    filter, ``jacobians`` (k, 3, nv) those of the point whose force is judged, or (0, 3, nv).
+    Writes ``residual`` (k, nv), ``reason`` and ``level`` (k,), and carries ``traces``, ``last_q``,
+    ``memory`` and ``history`` on.
 
     Returns:
         The sample it stopped at and what for; the number of samples and ``NOTHING`` at the end.
@@ -425,6 +309,11 @@ def decide(
                 t.mean[i] += share * (t.filter[0, i] - t.mean[i])
         joint, ratio, height = _highest(s, t)
         torque, statistic = t.filter[0, joint], _statistic(rules, s, t)
+        if jacobians.shape[0] > 0:
+            force = _force(rules, s, t, jacobians[k])
+            statistic = max(statistic, force / rules.contact_force_threshold)
+            if force > rules.collision_force_threshold:
+                height = COLLISION
         event = _judge(rules, m, stamp, dt, doubtful, joint, ratio, height, torque, statistic)
         level[k] = int(m.level[0])
         reason[k] = SATURATED if doubtful and m.level[0] == FREE else VALID

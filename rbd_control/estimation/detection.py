@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -34,6 +35,9 @@ class ContactEvent:
     force: np.ndarray | None
     """Force on ``link`` at the peak, (3,) world axes [N]; None where it is not observable."""
 
+    onset_uncertainty: float = math.nan
+    """Standard deviation of ``onset`` [s]; NaN where it cannot be told."""
+
     @property
     def duration(self) -> float | None:
         """From the estimated start to the fall of the flag [s]; None at the onset."""
@@ -50,14 +54,20 @@ class ContactEvent:
         """As plain values that ``json`` can write; what is not known is None."""
         return {
             "onset": self.onset,
+            "onset_uncertainty": _known(self.onset_uncertainty),
             "detected": self.detected,
             "release": self.release,
+            "duration": self.duration,
             "level": self.level,
             "joint": self.joint,
             "link": self.link,
             "peak_torque": self.peak_torque,
             "force": None if self.force is None else [float(x) for x in self.force],
         }
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class DetectorParameters(FrictionParameters):
 
     Raises:
         ParameterError: for a value out of bounds, a collision threshold that does not lie above
-            the contact threshold of its joint, or a matrix that is no covariance.
+            the contact threshold of its joint, a gain of zero, or a matrix that is no covariance.
     """
 
     effort_kind: str = parameter(
@@ -97,6 +97,21 @@ class DetectorParameters(FrictionParameters):
         unit=_TORQUE,
         above=0.0,
         per_joint=True,
+    )
+    contact_force_threshold: float = parameter(
+        0.0,
+        "Force at force_link above which there is contact; 0: force is not judged",
+        unit="N",
+        lower=0.0,
+    )
+    collision_force_threshold: float = parameter(
+        0.0,
+        "Force at force_link above which a contact is a collision; 0: force is not judged",
+        unit="N",
+        lower=0.0,
+    )
+    force_link: str = parameter(
+        "", "Link at whose origin the force thresholds take the force to act; empty: the last one"
     )
     threshold_speed: tuple[float, ...] = parameter(
         (0.0,),
@@ -212,6 +227,14 @@ class DetectorParameters(FrictionParameters):
                 f"{contact[i]} {_TORQUE}; a collision must lie above a contact"
             )
 
+        low, high = self.contact_force_threshold, self.collision_force_threshold
+        if 0.0 < high <= low:
+            raise ParameterError(
+                f"collision_force_threshold is {high} but contact_force_threshold is {low} N; a "
+                f"collision must lie above a contact"
+            )
+        for i in np.flatnonzero(np.array(self.effort_gain) == 0.0):
+            raise ParameterError(f"effort_gain[{i}] is 0: no effort would ever show a torque")
         count = len(self.residual_covariance)
         if math.isqrt(count) ** 2 != count:
             raise ParameterError(f"residual_covariance has {count} values: no square matrix")

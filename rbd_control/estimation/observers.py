@@ -14,12 +14,18 @@ import numpy as np
 from rbd_control.dynamics import Model
 from rbd_control.dynamics.arguments import state
 from rbd_control.errors import InputError
-from rbd_control.estimation.linear_filters import DESIGN, STATE, filter_balance, filter_signal
+from rbd_control.estimation.linear_filters import (
+    DESIGN,
+    KALMAN,
+    STATE,
+    filter_balance,
+    filter_signal,
+)
 from rbd_control.estimation.momentum_balance import MomentumBalance
 from rbd_control.friction import Friction
 
 WARM_UP = 4000
-"""Samples after which the gain of any filter worth having stands still."""
+"""Samples after which the gain of any Kalman filter worth having stands still."""
 
 
 class Observer:
@@ -115,9 +121,10 @@ class Observer:
 
     def step_response(self, dt: float, count: int) -> np.ndarray:
         """How ``r`` follows a unit step of the external torque, (count, nv), ``dt`` apart."""
-        x = np.zeros((WARM_UP + count, self.model.nv))
-        x[WARM_UP:] = 1.0
-        return self.filter(np.full(len(x), dt), x)[WARM_UP:]
+        before = WARM_UP if self.kind == KALMAN else 0
+        x = np.zeros((before + count, self.model.nv))
+        x[before:] = 1.0
+        return self.filter(np.full(len(x), dt), x)[before:]
 
     def _carry(self, dt: np.ndarray, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> np.ndarray:
         """Residuals at the end of each interval that ends in one of the samples."""

@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from rbd_control.dynamics.compiled import compiled
 from rbd_control.estimation.observers import Observer
+
+
+class Onset(NamedTuple):
+    """When a contact began."""
+
+    stamp: float
+    """The most likely start [s], the time of a sample."""
+    uncertainty: float
+    """Its standard deviation [s]; NaN where there are too few samples to tell."""
+
+
+@compiled
+def _explained(stamps, step, response, centred, out):
+    """How much of the residuals' squares each candidate start explains."""
+    k, n = centred.shape
+    rise = np.empty(k)
+    for c in range(out.shape[0]):
+        out[c] = 0.0
+        for i in range(n):
+            mean = 0.0
+            for j in range(k):
+                after = max(stamps[j] - stamps[c + 1], 0.0) / step
+                cell = min(int(after), response.shape[0] - 2)
+                share = min(after - cell, 1.0)
+                rise[j] = response[cell, i] + share * (response[cell + 1, i] - response[cell, i])
+                mean += rise[j] / k
+            product, square = 0.0, 0.0
+            for j in range(k):
+                product += (rise[j] - mean) * centred[j, i]
+                square += (rise[j] - mean) ** 2
+            out[c] += product * product / square
 
 
 def estimate_onset(
     stamps: np.ndarray, residuals: np.ndarray, observer: Observer, weight: np.ndarray
-) -> float:
+) -> Onset:
     """The most likely start of a contact that was just detected.
 
     A torque that steps up at ``t0`` leaves the observer as ``r = a + b h(t - t0)``, where ``h`` is
@@ -18,28 +52,33 @@ def estimate_onset(
     squared error over all joints wins. A flag raised by a threshold comes late by the time the
     residual takes to climb to it; this takes that time off.
 
+    The uncertainty is the spread of the candidates, each as likely as its squared error says, with
+    the noise that the best one leaves. Noise that has passed the filter is alike for as long as
+    the filter remembers, so that so many samples count as one.
+
     Args:
         stamps: times of the last samples up to the detection, (k,) [s], increasing.
         residuals: r at these times, (k, nv) [N·m or N].
         observer: the one that made them.
         weight: one over the expected noise of each joint, (nv,) [1/(N·m) or 1/N].
-
-    Returns:
-        t0 [s], one of ``stamps``; the last one if there are fewer than four.
     """
-    if stamps.size < 4:
-        return float(stamps[-1])
-    # Candidates leave two samples before for the offset and one after for the height.
-    candidates = np.arange(1, stamps.size - 1)
-    after = np.maximum(stamps[None, :] - stamps[candidates, None], 0.0)  # (candidates, k)
+    k = stamps.size
+    if k < 4:
+        return Onset(float(stamps[-1]), np.nan)
     step = float(np.median(np.diff(stamps)))
-    grid = step * np.arange(stamps.size + 1)
-    response = np.vstack([np.zeros(weight.size), observer.step_response(step, stamps.size)])
-    centred = (residuals - residuals.mean(axis=0)) * weight  # (k, nv)
-    explained = np.zeros(candidates.size)
-    for i in range(weight.size):
-        rise = np.interp(after, grid, response[:, i])
-        rise -= rise.mean(axis=1, keepdims=True)
-        # With both centred, the error left by the best a and b is |y|² - (x . y)² / |x|².
-        explained += (rise @ centred[:, i]) ** 2 / (rise**2).sum(axis=1)
-    return float(stamps[candidates[np.argmax(explained)]])
+    response = np.vstack([np.zeros(weight.size), observer.step_response(step, k)])
+    # With both centred, the error left by the best a and b is |y|² - (x . y)² / |x|².
+    centred = (residuals - residuals.mean(axis=0)) * weight
+    # Candidates leave a sample before for the offset and one after for the height.
+    explained = np.empty(k - 2)
+    _explained(stamps, step, response, centred, explained)
+    best = int(np.argmax(explained))
+    error = max(float((centred**2).sum() - explained[best]), 1e-300)
+    alike = 1.0 + float(np.median((response < 0.63).sum(axis=0)))
+    degrees = max(centred.size / alike, 1.0)
+    likelihood = np.exp((explained - explained[best]) / (2.0 * error / degrees * alike))
+    likelihood /= likelihood.sum()
+    candidates = stamps[1:-1]
+    spread = likelihood @ (candidates - likelihood @ candidates) ** 2
+    # A start between two samples looks like one at a sample.
+    return Onset(float(candidates[best]), float(np.sqrt(spread + step**2 / 12.0)))
