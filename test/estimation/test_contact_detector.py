@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from robots import urdf_path
 
-from rbd_control.dynamics import Model, frame_jacobian, gravity_torque
+from rbd_control.dynamics import Model, frame_jacobian, gravity_torque, inverse_dynamics
 from rbd_control.errors import InputError, ParameterError
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.estimation.isolation import LinkIsolation
@@ -383,3 +383,141 @@ def test_matrices_follow_the_order_of_the_joints():
     robot = RobotModel.load(arm7_urdf(), ("joint_3", "joint_1"))
     given = DetectorParameters(residual_covariance=(3.0, 0.1, 0.1, 1.0))
     assert robot.in_model_order(given).residual_covariance == (1.0, 0.1, 0.1, 3.0)
+
+
+def test_frozen_data_gives_no_verdict(model):
+    """Bit-identical samples under advancing stamps: soon with a velocity, later without."""
+    bench = Bench(model)
+    bench.jitter = 1e-9
+    bench.run(0.3)
+    bench.run(0.2, on_joint(1, 5.0))
+    bench.jitter = 0.0
+    alive = bench.t
+    frozen = bench.run(6.0, on_joint(1, 5.0))
+    assert frozen[-1].reason == "repeated samples"
+    at = next(d.stamp for d in frozen if not d.valid)
+    assert at - alive == pytest.approx(PARAMETERS.repeated_time_at_rest, abs=2 * DT)
+    release = bench.events[-1]
+    assert (release.phase, release.release) == ("release", pytest.approx(alive, abs=2 * DT))
+    bench.v = np.full(7, 1e-3)
+    bench.jitter = 1e-9
+    again = bench.run(0.3)
+    assert again[0].reason == "settling"
+    assert again[-1].valid
+    bench.jitter = 0.0
+    moving = bench.run(0.5)
+    at = next(d.stamp for d in moving if not d.valid)
+    assert at - moving[0].stamp == pytest.approx(PARAMETERS.repeated_time, abs=2 * DT)
+
+
+def test_saturated_effort_is_no_proof_of_no_contact(model):
+    limit = 0.9 * float(np.abs(gravity_torque(model, Q) / model.effort_limit).max())
+    bench = Bench(model, replace(PARAMETERS, saturation_ratio=limit))
+    assert {d.reason for d in bench.run(0.5)[200:]} == {"saturated effort"}
+    # Contact is believed all the same, and not taken for ended.
+    touched = bench.run(0.2, on_joint(5, 5.0))
+    assert touched[-1].contact
+    assert touched[-1].valid
+    assert bench.run(1.0)[-1].contact
+    bench.detector.set_parameters(PARAMETERS)
+    assert not bench.run(1.0)[-1].contact
+    assert [e.phase for e in bench.events] == ["onset", "release"]
+
+
+def test_a_glitch_is_skipped_and_a_new_place_accepted(model):
+    bench = Bench(model)
+    bench.run(0.3)
+    detector, t = bench.detector, bench.t
+    far = Q + on_joint(2, 0.4)
+    assert detector.update(t + DT, far, bench.v, bench.g).reason == "implausible jump"
+    bench.t += DT
+    after = bench.run(0.2)
+    assert all(d.valid and not d.contact for d in after)
+    t = bench.t
+    there = [detector.update(t + k * DT, far, bench.v, bench.g) for k in range(1, 200)]
+    assert [d.reason for d in there[:4]] == ["implausible jump"] * 3 + ["settling"]
+    assert there[-1].valid
+    # A turn of a revolute joint is the same place.
+    assert detector.update(
+        there[-1].stamp + DT, far + on_joint(0, 2 * np.pi), bench.v, bench.g
+    ).valid
+
+
+def test_effort_is_what_it_is_declared_to_be(model):
+    """Currents and torques without gravity, in a motion: the same residuals as of torques."""
+    rng = np.random.default_rng(8)
+    t = DT * np.arange(1, 400)
+    q, v = Q + 0.2 * np.sin(t[:, None]), 0.2 * np.cos(t[:, None]) * np.ones(7)
+    tau = gravity_torque(model, q) + rng.normal(size=(399, 7))
+    gain = np.array([20.0, -18.0, 15.0, 14.0, 5.0, -4.0, 4.0])
+    usual = ContactDetector(model, PARAMETERS).update_block(t, q, v, tau).residual
+    for effort, declared in (
+        (tau / gain, {"effort_kind": "current", "effort_gain": tuple(gain)}),
+        (tau - gravity_torque(model, q), {"effort_kind": "torque_without_gravity"}),
+    ):
+        detector = ContactDetector(model, replace(PARAMETERS, **declared))
+        residual = detector.update_block(t, q, v, effort).residual
+        np.testing.assert_allclose(residual, usual, atol=1e-11)
+
+
+def test_a_payload_at_run_time_does_not_jump(model):
+    """Grasped in motion: the detector goes on where it stood, with the new weight."""
+    loaded = model.with_payload("panda_link7", 1.5, (0.0, 0.0, 0.1), np.zeros((3, 3)))
+    t = DT * np.arange(1, 1201)[:, None]
+    w = 0.7 * np.arange(1, 8)
+    q, v, a = Q + 0.3 * np.sin(w * t), 0.3 * w * np.cos(w * t), -0.3 * w**2 * np.sin(w * t)
+    tau = inverse_dynamics(model, q, v, a)
+    tau[600:] = inverse_dynamics(loaded, q[600:], v[600:], a[600:])
+    detector = ContactDetector(model, PARAMETERS)
+    first = detector.update_block(t[:600, 0], q[:600], v[:600], tau[:600])
+    detector.set_model(loaded)
+    second = detector.update_block(t[600:, 0], q[600:], v[600:], tau[600:])
+    assert second.valid.all()
+    # One interval in which the old weight was carried half the time: 7 N·m through K dt / 2.
+    assert np.abs(second.residual - first.residual[-1]).max() < 0.5
+    np.testing.assert_allclose(second.residual[-1], 0.0, atol=1e-2)
+    untold = ContactDetector(model, PARAMETERS).update_block(t[:, 0], q, v, tau)
+    assert np.abs(untold.residual).max() > 5.0
+
+
+def test_set_model_refuses_another_arm(model):
+    with pytest.raises(InputError, match="joint_1"):
+        ContactDetector(model, PARAMETERS).set_model(Model.from_urdf(arm7_urdf()))
+
+
+def test_parameters_change_without_a_restart(model):
+    bench = Bench(model)
+    bias = on_joint(3, 0.5)
+    bench.run(1.5, bias)
+    bench.detector.tare()
+    bench.run(0.2, bias + on_joint(1, 5.0))
+    for change in ({"contact_threshold": (2.0,)}, {"observer": "second_order"}):
+        bench.detector.set_parameters(replace(PARAMETERS, **change))
+        # Still the same contact, with a verdict, and the tare still off.
+        (detection,) = bench.run(DT, bias + on_joint(1, 5.0))
+        assert detection.contact
+        assert detection.valid
+        np.testing.assert_allclose(detection.residual, on_joint(1, 5.0), atol=0.05)
+    with pytest.raises(ParameterError, match="contact_threshold"):
+        bench.detector.set_parameters(replace(PARAMETERS, contact_threshold=(1.0, 2.0)))
+    assert bench.run(DT, bias + on_joint(1, 5.0))[-1].contact
+    bench.run(1.0, bias)
+    assert [e.phase for e in bench.events] == ["onset", "release"]
+
+
+@pytest.mark.parametrize(("link", "level"), [("panda_link7", "collision"), ("panda_link4", "none")])
+def test_force_at_a_link_is_judged(model, link, level):
+    """20 N at link 7, with joint thresholds far above what it does to any joint."""
+    force = frame_jacobian(model, Q, "panda_link7")[3:].T @ [12.0, 0.0, 16.0]
+    parameters = replace(
+        PARAMETERS,
+        contact_threshold=(60.0,),
+        collision_threshold=(80.0,),
+        contact_force_threshold=15.0,
+        collision_force_threshold=18.0,
+        force_link=link,
+        force_uncertainty=1e4,
+    )
+    bench = Bench(model, parameters)
+    bench.run(0.3)
+    assert bench.run(0.3, force)[-1].level == level

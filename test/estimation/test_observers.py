@@ -1,0 +1,161 @@
+"""All observers: unbiased and stable for any step, blocks as samples, and each its own equation."""
+
+import numpy as np
+import pytest
+from robots import random_tree_urdf
+from scipy.linalg import expm
+
+from rbd_control.dynamics import Model, momentum_terms
+from rbd_control.errors import InputError
+from rbd_control.estimation import (
+    DetectorParameters,
+    KalmanObserver,
+    MomentumObserver,
+    SecondOrderObserver,
+)
+
+GAIN, DAMPING = 40.0, 0.7
+TORQUE_NOISE, MOMENTUM_NOISE, DRIFT = 0.05, 0.002, 3.0
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Model.from_urdf(random_tree_urdf(3, 4, branching=0.0, prismatic=0.25))
+
+
+MAKE = {
+    "momentum": lambda model: MomentumObserver(model, GAIN),
+    "second_order": lambda model: SecondOrderObserver(model, GAIN, damping=DAMPING),
+    "critical": lambda model: SecondOrderObserver(model, GAIN),
+    "kalman": lambda model: KalmanObserver(model, TORQUE_NOISE, MOMENTUM_NOISE, DRIFT),
+}
+
+
+@pytest.fixture(params=MAKE)
+def observer(request, model):
+    return MAKE[request.param](model)
+
+
+def jittered(count, seed=2):
+    return np.random.default_rng(seed).uniform(1e-4, 3e-3, count)
+
+
+@pytest.mark.parametrize("dt", [1e-4, 1e-3, 0.03, 1.0])
+def test_a_constant_torque_is_seen_whole(observer, dt):
+    """At rest r equals the unseen torque in the end, whatever the step, and never runs away."""
+    q, v = np.full(observer.model.nv, 0.3), np.zeros(observer.model.nv)
+    g = momentum_terms(observer.model, q, v).g
+    unseen = np.linspace(1.2, -2.0, observer.model.nv)
+    count = int(max(3.0 / dt, 200))
+    t = dt * np.arange(count)
+    rows = [np.tile(x, (count, 1)) for x in (q, v, g - unseen)]
+    r = observer.run(t, *rows)
+    np.testing.assert_allclose(r[-1], unseen, rtol=1e-6)
+    # Damping 0.7 overshoots by 5 %. Of a random walk from 0 whose mean over one interval is known,
+    # the Kalman filter rightly believes that it has come 1.5 times as far at the end.
+    assert np.abs(r / unseen).max() < 1.5
+
+
+def test_a_block_is_its_samples(observer):
+    rng = np.random.default_rng(3)
+    n = observer.model.nv
+    dt = jittered(200)
+    t = np.concatenate([[0.0], np.cumsum(dt)])
+    q, v, tau = (rng.normal(size=(201, n)) for _ in range(3))
+    block = observer.run(t, q, v, tau)
+    observer.reset()
+    dt = np.diff(t, prepend=t[0])
+    single = [observer.update(*row) for row in zip(q, v, tau, dt, strict=True)]
+    np.testing.assert_array_equal(block, single)
+    np.testing.assert_array_equal(observer.residual, block[-1])
+
+
+def test_filter_is_linear_and_leaves_the_observer_alone(observer):
+    rng = np.random.default_rng(4)
+    dt = jittered(300)
+    x, y = (rng.normal(size=(300, observer.model.nv)) for _ in range(2))
+    before = observer.residual
+    together = observer.filter(dt, 2.0 * x - 3.0 * y)
+    apart = 2.0 * observer.filter(dt, x) - 3.0 * observer.filter(dt, y)
+    np.testing.assert_allclose(together, apart, atol=1e-12)
+    np.testing.assert_array_equal(observer.residual, before)
+
+
+def test_run_is_the_filter_of_the_balance(observer):
+    rng = np.random.default_rng(5)
+    model = observer.model
+    dt = jittered(100)
+    t = np.concatenate([[0.0], np.cumsum(dt)])
+    q, v, tau = (rng.normal(size=(101, model.nv)) for _ in range(3))
+    p, CTv, g = momentum_terms(model, q, v)
+    rate = tau + CTv - g
+    x = np.diff(p, axis=0) / dt[:, None] - 0.5 * (rate[1:] + rate[:-1])
+    # t has lost some digits of dt, and differentiation of p over 0.1 ms makes them 1e4 larger.
+    np.testing.assert_allclose(observer.run(t, q, v, tau)[1:], observer.filter(dt, x), rtol=1e-8)
+
+
+@pytest.mark.parametrize("damping", [0.4, DAMPING, 0.999999, 1.0])
+def test_second_order_is_its_differential_equation(model, damping):
+    """Against the matrix exponential of r_ddot = K² (x - r) - 2 zeta K r_dot."""
+    observer = SecondOrderObserver(model, GAIN, damping=damping)
+    dt = np.concatenate([jittered(50), [0.1, 1e-5, 0.5]])
+    x = np.random.default_rng(6).normal(size=(dt.size, model.nv))
+    A = np.array([[0.0, 1.0, 0.0], [-(GAIN**2), -2.0 * damping * GAIN, GAIN**2], [0.0, 0.0, 0.0]])
+    state, expected = np.zeros((3, model.nv)), []
+    for step, row in zip(dt, x, strict=True):
+        state[2] = row
+        state = expm(step * A) @ state
+        expected.append(state[0])
+    np.testing.assert_allclose(observer.filter(dt, x), expected, atol=1e-10)
+
+
+def test_kalman_is_the_textbook_filter(model):
+    """Momentum and torque as state, in matrices, told the momentum that the means add up to."""
+    dt = jittered(400)
+    x = np.random.default_rng(7).normal(size=(400, model.nv))
+    P = np.zeros((2, 2))
+    state, p, expected = np.zeros((2, model.nv)), np.zeros(model.nv), []
+    for step, row in zip(dt, x, strict=True):
+        F = np.array([[1.0, step], [0.0, 1.0]])
+        Q = DRIFT**2 * np.array([[step**3 / 3.0, step**2 / 2.0], [step**2 / 2.0, step]])
+        Q[0, 0] += 0.5 * (TORQUE_NOISE * step) ** 2
+        P = F @ P @ F.T + Q
+        K = P[:, 0] / (P[0, 0] + MOMENTUM_NOISE**2)
+        p = p + step * row
+        state = F @ state
+        state = state + np.outer(K, p - state[0])
+        P = P - np.outer(K, P[0])
+        expected.append(state[1])
+    observer = KalmanObserver(model, TORQUE_NOISE, MOMENTUM_NOISE, DRIFT)
+    np.testing.assert_allclose(observer.filter(dt, x), expected, atol=1e-9)
+
+
+def test_step_response_is_that_of_a_contact(observer):
+    response = observer.step_response(1e-3, 2000)
+    assert (response[0] < 0.3).all()
+    np.testing.assert_allclose(response[-1], 1.0, rtol=1e-6)
+    if isinstance(observer, MomentumObserver):
+        exact = 1.0 - np.exp(-GAIN * 1e-3 * np.arange(1, 2001))
+        np.testing.assert_allclose(response, np.tile(exact, (observer.model.nv, 1)).T, atol=1e-12)
+
+
+def test_parameters_name_the_observer(model):
+    kinds = {
+        "momentum": MomentumObserver,
+        "second_order": SecondOrderObserver,
+        "kalman": KalmanObserver,
+    }
+    for name, kind in kinds.items():
+        assert type(DetectorParameters(observer=name).make_observer(model)) is kind
+
+
+def test_refuses_what_cannot_be(model):
+    q = np.zeros((5, model.nv))
+    with pytest.raises(InputError, match="increase"):
+        MomentumObserver(model, GAIN).run(np.zeros(5), q, q, q)
+    with pytest.raises(InputError, match="one sample"):
+        MomentumObserver(model, GAIN).update(q, q, q, 0.001)
+    with pytest.raises(InputError, match="damping"):
+        SecondOrderObserver(model, GAIN, damping=0.0)
+    with pytest.raises(InputError, match="momentum_noise"):
+        KalmanObserver(model, 0.1, -1.0, 1.0)
