@@ -5,6 +5,7 @@ from rbd_control.estimation.contact_detector import ContactDetector
 from rbd_control.estimation.detection import BlockDetection, ContactEvent, Detection
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.detector_state import LEVELS, REASONS
+from rbd_control.estimation.detector_warnings import detector_warnings
 from rbd_control.estimation.kalman_observer import KalmanObserver
 from rbd_control.estimation.momentum_observer import MomentumObserver
 from rbd_control.estimation.observers import Observer
@@ -25,4 +26,5 @@ __all__ = [
     "Observer",
     "SecondOrderObserver",
     "calibrate",
+    "detector_warnings",
 ]

@@ -1,0 +1,147 @@
+"""Settings that are allowed and yet switch detection off, or nearly: what a user should be told."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rbd_control.dynamics import Model
+from rbd_control.dynamics.model import PRISMATIC
+from rbd_control.estimation.detector_parameters import DetectorParameters
+
+HARMFUL_FORCE = 140.0
+"""ISO/TS 15066 lets a robot press a person's hand or forearm with no more than about this [N]."""
+COLLISION_TIME = 0.02
+"""A hard collision is over after about this [s]."""
+LONG_DELAY = 0.1
+"""A residual that takes longer to show most of a torque comes late for anything [s]."""
+RISEN = 0.63
+"""Part of a torque that shows after one time constant."""
+TICK, TICKS = 0.001, 2000
+"""Step and count of the samples that a filter's rise is looked at with [s]."""
+
+
+def detector_warnings(parameters: DetectorParameters, model: Model) -> list[str]:
+    """What is doubtful about ``parameters`` for ``model``, the worst first; often nothing.
+
+    Raises:
+        ParameterError: for a per-joint parameter of the wrong length.
+    """
+    return [
+        *_deaf_joints(parameters, model),
+        *_weak_sense_of_force(parameters, model),
+        *_late_verdicts(parameters, model),
+        *_lost_collisions(parameters),
+        *_loose_ends(parameters),
+    ]
+
+
+def _deaf_joints(parameters: DetectorParameters, model: Model) -> list[str]:
+    """Thresholds that no torque of the joint can reach, at rest or in motion."""
+    n = model.nv
+    base = parameters.for_joints("contact_threshold", n)
+    speed = np.where(np.isfinite(model.velocity_limit), model.velocity_limit, 0.0)
+    moving = base + speed * parameters.for_joints("threshold_speed", n)
+    said = []
+    for i, joint in _joints(model):
+        limit = model.effort_limit[i]
+        if limit <= 0.0 or max(base[i], moving[i]) < limit:
+            continue
+        name, value, when = "contact_threshold", base[i], ""
+        if base[i] < limit:
+            name, value, when = "threshold_speed", moving[i], " at full speed"
+        said.append(
+            f"{name} of joint {joint!r} lets a residual of {value:.3g} pass{when}, and its effort "
+            f"limit is {limit:.3g} N·m or N: it will hardly ever report contact{when}"
+        )
+    return said
+
+
+def _weak_sense_of_force(parameters: DetectorParameters, model: Model) -> list[str]:
+    """Thresholds that a harmful push at the tip of the arm stays below."""
+    if parameters.residual_covariance or parameters.contact_force_threshold:
+        return []
+    base = parameters.for_joints("contact_threshold", model.nv)
+    lever = _levers(model)
+    joints = [i for i, _ in _joints(model) if lever[i] > 0.0]
+    if not joints:
+        return []
+    force = [base[i] / lever[i] for i in joints]
+    best = int(np.argmin(force))
+    if force[best] <= HARMFUL_FORCE:
+        return []
+    first = model.nv - len(model.joint_names)
+    return [
+        f"contact_threshold: no push below {force[best]:.0f} N is felt (by joint "
+        f"{model.joint_names[joints[best] - first]!r}, {lever[joints[best]]:.2f} m away at most), "
+        f"and {HARMFUL_FORCE:.0f} N harm a person; calibrate the thresholds"
+    ]
+
+
+def _late_verdicts(parameters: DetectorParameters, model: Model) -> list[str]:
+    """Filters that are slow, or not given the time to settle."""
+    response = parameters.make_observer(model).step_response(TICK, TICKS)
+    rise = TICK * (1.0 + (response < RISEN).sum(axis=0))
+    said = []
+    slowest = float(rise.max())
+    if slowest > LONG_DELAY:
+        name = "torque_drift" if parameters.observer == "kalman" else "observer_gain"
+        said.append(
+            f"{name}: the slowest residual takes {_time(slowest)} to show {RISEN:.0%} of a "
+            f"torque; contacts will be noticed late"
+        )
+    if parameters.settling_time < 2.0 * slowest:
+        said.append(
+            f"settling_time is {parameters.settling_time} s, and the observer's own time constant "
+            f"is {_time(slowest)}: first verdicts may be false"
+        )
+    return said
+
+
+def _lost_collisions(parameters: DetectorParameters) -> list[str]:
+    if parameters.onset_debounce <= COLLISION_TIME:
+        return []
+    return [
+        f"onset_debounce is {parameters.onset_debounce} s: a collision is over after about "
+        f"{COLLISION_TIME} s and will not be reported"
+    ]
+
+
+def _loose_ends(parameters: DetectorParameters) -> list[str]:
+    """Releases that come with every ripple, or so late that contacts run into one."""
+    said = []
+    if parameters.release_ratio > 0.95 and parameters.release_debounce < 0.01:
+        said.append(
+            f"release_ratio {parameters.release_ratio} and release_debounce "
+            f"{parameters.release_debounce} s: one contact will be reported as many"
+        )
+    if parameters.release_debounce > 2.0:
+        said.append(
+            f"release_debounce is {parameters.release_debounce} s: contacts that follow each other "
+            f"will be reported as one"
+        )
+    return said
+
+
+def _levers(model: Model) -> np.ndarray:
+    """How far from each joint the farthest link origin it moves can be, (nv,) [m]."""
+    arrays = model.arrays
+    reach = np.zeros(model.nv)
+    for link, body in model.link_body.items():
+        if body >= 0:
+            reach[body] = max(reach[body], np.linalg.norm(model.link_placement[link][:3, 3]))
+    for i in range(model.nv - 1, -1, -1):
+        parent = arrays.parent[i]
+        if parent >= 0:
+            reach[parent] = max(reach[parent], np.linalg.norm(arrays.translation[i]) + reach[i])
+    # A prismatic joint feels force as it is.
+    return np.where(arrays.joint_type[: model.nv] == PRISMATIC, 1.0, reach)
+
+
+def _joints(model: Model) -> list[tuple[int, str]]:
+    first = model.nv - len(model.joint_names)
+    return [(first + i, joint) for i, joint in enumerate(model.joint_names)]
+
+
+def _time(seconds: float) -> str:
+    longest = TICK * TICKS
+    return f"over {longest:g} s" if seconds > longest else f"{seconds:.3g} s"

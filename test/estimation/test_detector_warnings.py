@@ -1,0 +1,53 @@
+"""Settings that switch detection off are said, and good ones are not complained of."""
+
+import re
+
+import pytest
+
+from rbd_control.dynamics import Model
+from rbd_control.estimation import DetectorParameters, detector_warnings
+from rbd_control.simulation import arm7_urdf
+
+GOOD = {"contact_threshold": (1.0,), "collision_threshold": (20.0,)}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Model.from_urdf(arm7_urdf())
+
+
+def test_good_settings_are_not_complained_of(model):
+    assert detector_warnings(DetectorParameters(**GOOD), model) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {
+                "contact_threshold": (1.0, 1.0, 1.0, 900.0, 1.0, 1.0, 1.0),
+                "collision_threshold": (1e3,),
+            },
+            "contact_threshold of joint 'joint_4' lets a residual of 900 pass, and its effort limit",
+        ),
+        ({"threshold_speed": (400.0,)}, "'joint_1' .* at full speed"),
+        ({"contact_threshold": (199.0,), "collision_threshold": (300.0,)}, "no push below"),
+        ({"observer_gain": (2.0,)}, "observer_gain: .* noticed late"),
+        (
+            {"observer": "kalman", "torque_drift": (1e-3,), "settling_time": 9.0},
+            "torque_drift: .* noticed late",
+        ),
+        ({"settling_time": 0.0}, "settling_time is 0.0 s"),
+        ({"onset_debounce": 0.1}, "a collision is over"),
+        ({"release_ratio": 1.0, "release_debounce": 0.0}, "one contact will be reported as many"),
+        ({"release_debounce": 5.0}, "will be reported as one"),
+    ],
+    ids=lambda x: " ".join(x) if isinstance(x, dict) else "",
+)
+def test_settings_that_switch_detection_off_are_said(model, change, said):
+    texts = detector_warnings(DetectorParameters(**{**GOOD, **change}), model)
+    assert any(re.search(said, text) for text in texts), texts
+
+
+def test_default_thresholds_suit_no_arm_but_are_not_off(model):
+    assert detector_warnings(DetectorParameters(), model) == []
