@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite, nan
+from math import inf, isfinite, isnan, nan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +34,9 @@ DROPS = (
     "same stamp",
 )
 """Why a message is dropped; each is a key of :attr:`JointStateIntake.counts`."""
+
+JUMP_MESSAGES = 10
+"""So many messages in a row with old stamps in order are no stragglers: the clock went back."""
 
 REMARKS = ("stamp replaced", "velocity missing", "effort missing")
 """What may be wrong with an accepted message; also keys of :attr:`JointStateIntake.counts`."""
@@ -73,6 +76,9 @@ class JointStateIntake:
     Args:
         joint_names: the joints wanted, in the order the samples shall have. Others that a
             message names are ignored.
+        follow_jumps: start again when the clock has gone back: that of the receiver before the
+            last sample, or that of the sender for :data:`JUMP_MESSAGES` messages. The next
+            sample is then older than the one before. Otherwise whatever is old is dropped.
 
     Attributes:
         counts: ``accepted``, each reason of :data:`DROPS` and each remark of :data:`REMARKS`.
@@ -82,12 +88,14 @@ class JointStateIntake:
             :data:`GAP_PERIODS` periods; NaN before the second sample.
         gaps: how many steps were longer than :data:`GAP_PERIODS` periods.
         largest_gap: the longest step [s].
+        jumps: how often the clock went back.
 
     Raises:
         InputError: when ``joint_names`` is empty or names a joint twice.
     """
 
-    def __init__(self, joint_names: Sequence[str]) -> None:
+    def __init__(self, joint_names: Sequence[str], *, follow_jumps: bool = False) -> None:
+        self._follow_jumps = follow_jumps
         self.joint_names = tuple(joint_names)
         if not self.joint_names:
             raise InputError("no joints to take from joint states; name at least one")
@@ -103,9 +111,11 @@ class JointStateIntake:
         self.last_reason = ""
         self.last_stamp = nan
         self.period = nan
-        self.gaps = 0
+        self.gaps = self.jumps = 0
         self.largest_gap = 0.0
         self._on_receipt = False
+        self._straggler = -inf
+        self._stragglers = 0
 
     @property
     def rate(self) -> float:
@@ -122,6 +132,8 @@ class JointStateIntake:
         effort: ArrayLike,
     ) -> JointSample | None:
         """Judge one message; a sample whose stamp is later than the last one's, or None.
+
+        After a jump of the clock that is followed the stamp may be earlier.
 
         Args:
             stamp: the message's own time [s]. Zero, or more than :data:`FUTURE_TOLERANCE` ahead
@@ -192,10 +204,23 @@ class JointStateIntake:
         if time == self.last_stamp:
             return "same stamp"
         if time < self.last_stamp:
-            return "old stamp"
+            if not (self._follow_jumps and self._went_back(time, receipt)):
+                return "old stamp"
+            self.jumps += 1
+            self.last_stamp = nan
+        self._stragglers = 0
         self._on_receipt = replaced and time != stamp
         self.counts["stamp replaced"] += self._on_receipt
         return time
+
+    def _went_back(self, time: float, receipt: float) -> bool:
+        """Whether a message older than the last sample shows that a clock has gone back."""
+        if receipt < self.last_stamp - FUTURE_TOLERANCE:
+            return True
+        in_order = time > self._straggler
+        self._stragglers = self._stragglers + 1 if in_order else 1
+        self._straggler = time
+        return self._stragglers >= JUMP_MESSAGES
 
     def _measure(self, time: float) -> None:
         """Count the sample and keep the statistics of its distance to the last one."""
@@ -203,9 +228,11 @@ class JointStateIntake:
         self.last_stamp = time
         self.last_reason = ""
         self.counts["accepted"] += 1
-        if self.counts["accepted"] == 2:
+        if isnan(step):  # the first sample, or the first after a jump of the clock
+            return
+        if isnan(self.period):
             self.period = self.largest_gap = step
-        elif self.counts["accepted"] > 2:
+        else:
             longest = GAP_PERIODS * self.period
             self.gaps += step > longest
             self.largest_gap = max(self.largest_gap, step)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from rbd_control.errors import ParameterError
 from rbd_control.parameters import Parameters, parameter
 
 
@@ -51,6 +52,29 @@ class ReceivingParameters(ModelParameters):
     queue_depth: int = parameter(
         50, "joint states kept while the node is busy", lower=1, upper=100_000, live=False
     )
+
+
+@dataclass(frozen=True)
+class PayloadParameters(Parameters):
+    """What the arm carries beside what its description knows."""
+
+    payload_mass: float = parameter(0.0, "mass of the payload", unit="kg", lower=0.0, upper=1e4)
+    payload_link: str = parameter("", "link that carries it; empty: that of the last joint")
+    payload_com: tuple[float, ...] = parameter(
+        (0.0, 0.0, 0.0), "its centre of mass in the frame of that link: x y z", unit="m"
+    )
+    payload_inertia: tuple[float, ...] = parameter(
+        (0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        "its rotational inertia about that centre in the axes of that link: xx yy zz xy xz yz",
+        unit="kg·m²",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, count in (("payload_com", 3), ("payload_inertia", 6)):
+            values = getattr(self, name)
+            if len(values) != count:
+                raise ParameterError(f"{name} has {len(values)} values; give {count}")
 
 
 NODE_PARAMETERS = tuple(item.name for item in fields(ReceivingParameters))

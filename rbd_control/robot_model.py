@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, ModelError
-from rbd_control.node_parameters import ModelParameters
+from rbd_control.node_parameters import ModelParameters, PayloadParameters
 from rbd_control.parameters import Parameters
 from rbd_control.simulation import arm7_urdf
 
@@ -76,6 +76,20 @@ class RobotModel:
                 matrix = np.array(value).reshape(place.size, place.size)
                 changes[item.name] = tuple(matrix[np.ix_(place, place)].ravel())
         return replace(parameters, **changes)
+
+
+def with_payload(model: Model, parameters: PayloadParameters) -> Model:
+    """The model with the payload of the parameters; the same when there is none.
+
+    Raises:
+        InputError: when the model has no such link, or no body can have this inertia.
+    """
+    if parameters.payload_mass == 0.0:
+        return model
+    xx, yy, zz, xy, xz, yz = parameters.payload_inertia
+    inertia = [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]
+    link = parameters.payload_link or model.joint_links[-1]
+    return model.with_payload(link, parameters.payload_mass, parameters.payload_com, inertia)
 
 
 def urdf_source(name: str) -> str:

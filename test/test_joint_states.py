@@ -12,7 +12,13 @@ import numpy as np
 import pytest
 
 from rbd_control.errors import InputError
-from rbd_control.joint_states import DROPS, REMARKS, JointSample, JointStateIntake
+from rbd_control.joint_states import (
+    DROPS,
+    JUMP_MESSAGES,
+    REMARKS,
+    JointSample,
+    JointStateIntake,
+)
 
 JOINTS = ("shoulder", "elbow", "wrist")
 
@@ -152,6 +158,35 @@ def test_stamps_resume_after_one_zero_stamp() -> None:
     samples = [intake.accept(*message(stamp, 5.0003 + k * 0.001)) for k, stamp in enumerate(stamps)]
     assert [s.stamp for s in samples if s] == pytest.approx([5.0, 5.0013, 5.002, 5.003])
     assert intake.counts["stamp replaced"] == 1
+
+
+def test_a_clock_that_goes_back_is_followed_on_request() -> None:
+    """[25] At once where it is the receiver's own (simulated time), else when it stays back."""
+    stamps = 100.0 + 0.001 * np.arange(50)
+    for follow in (True, False):
+        own = JointStateIntake(JOINTS, follow_jumps=follow)
+        sender = JointStateIntake(JOINTS, follow_jumps=follow)
+        for stamp in stamps:
+            own.accept(*message(stamp))
+            sender.accept(*message(stamp))
+        again = [own.accept(*message(stamp - 60.0)) for stamp in stamps]
+        # The receiver's clock goes on.
+        back = [sender.accept(*message(stamp - 60.0, stamp + 0.05)) for stamp in stamps]
+        assert (own.jumps, sender.jumps) == (follow, follow)
+        assert sum(s is not None for s in again) == (50 if follow else 0)
+        assert sum(s is not None for s in back) == (51 - JUMP_MESSAGES if follow else 0)
+        if follow:
+            assert own.largest_gap == pytest.approx(0.001, abs=1e-6)
+
+
+def test_a_second_sender_with_another_clock_is_no_jump() -> None:
+    """[21] Its old messages come between new ones."""
+    intake = JointStateIntake(JOINTS, follow_jumps=True)
+    for k in range(100):
+        assert intake.accept(*message(100.0 + 0.001 * k)) is not None
+        assert intake.accept(*message(50.0 + 0.001 * k, 100.0 + 0.001 * k)) is None
+    assert intake.jumps == 0
+    assert intake.counts["old stamp"] == 100
 
 
 def test_sample_does_not_alias_the_message() -> None:

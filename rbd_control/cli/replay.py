@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 
 from rich.console import Console
@@ -13,15 +14,16 @@ from rich.progress import Progress
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
 from rbd_control.estimation import DetectorParameters
-from rbd_control.node_parameters import NODE_PARAMETERS
+from rbd_control.node_parameters import NODE_PARAMETERS, PayloadParameters
 from rbd_control.parameters import read_parameter_file
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.report import print_result, write_json, write_report
-from rbd_control.robot_model import RobotModel, urdf_source
+from rbd_control.robot_model import RobotModel, urdf_source, with_payload
 
 _NODE = "contact_detector"
 _NOT_THE_LAW = (*NODE_PARAMETERS, "use_sim_time")
+_PAYLOAD = tuple(item.name for item in fields(PayloadParameters))
 _WIDTH = 120
 
 
@@ -60,6 +62,7 @@ def _configured(
     if config is None:
         return Model.from_urdf(source, locked=locked), DetectorParameters()
     values = read_parameter_file(config, _NODE)
+    payload = {name: values.pop(name) for name in _PAYLOAD if name in values}
     parameters = DetectorParameters.from_mapping(
         {name: value for name, value in values.items() if name not in _NOT_THE_LAW}
     )
@@ -67,7 +70,8 @@ def _configured(
     if isinstance(joints, str):
         raise InputError(f"joints in {config} is {joints!r}; give a list")
     robot = RobotModel.load(source, joints, locked)
-    return robot.model, robot.in_model_order(parameters)
+    model = with_payload(robot.model, PayloadParameters.from_mapping(payload))
+    return model, robot.in_model_order(parameters)
 
 
 @contextmanager

@@ -16,16 +16,18 @@ from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
 
 from rbd_control.errors import RbdControlError
-from rbd_control.estimation import ContactDetector, Detection, DetectorParameters
+from rbd_control.estimation import REASONS, ContactDetector, Detection, DetectorParameters
 from rbd_control.joint_states import JointSample
-from rbd_control.node_parameters import ReceivingParameters
+from rbd_control.node_parameters import PayloadParameters, ReceivingParameters
 from rbd_control.nodes.contact_messages import ForceArrow, event_message, wrench_message
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.joint_state_input import JointStateInput
 from rbd_control.nodes.managed_node import LATCHED, ManagedNode
 from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter
 from rbd_control.nodes.run import run
+from rbd_control.parameters import parameter
 from rbd_control.rehearsal import rehearse_detector
+from rbd_control.robot_model import with_payload
 
 REPEAT_PERIOD = 0.02
 """The verdict is repeated this often while it is valid [s]."""
@@ -35,8 +37,16 @@ SILENCE = 0.1
 
 
 @dataclass(frozen=True)
-class ContactDetectorParameters(ReceivingParameters, DetectorParameters):
-    """Parameters of the node: its model, its input, and the detector's."""
+class ContactDetectorParameters(ReceivingParameters, PayloadParameters, DetectorParameters):
+    """Parameters of the node: its model, its input, its payload, and the detector's."""
+
+    queue_depth: int = parameter(
+        1000,
+        "joint states kept while the node is busy; a second of them at 1 kHz",
+        lower=1,
+        upper=100_000,
+        live=False,
+    )
 
 
 class ContactDetectorNode(ManagedNode):
@@ -66,7 +76,12 @@ class ContactDetectorNode(ManagedNode):
         self._writer = JointStateWriter(self._torques, model.joint_names)
         self._arrow = ForceArrow(model, self._markers)
         self._input = JointStateInput(
-            self, model.joint_names, lambda: SILENCE, self._on_sample, self._on_silence
+            self,
+            model.joint_names,
+            lambda: SILENCE,
+            self._on_sample,
+            self._on_silence,
+            self._on_jump,
         )
 
     def cleanup(self) -> None:
@@ -76,7 +91,8 @@ class ContactDetectorNode(ManagedNode):
     def activate(self) -> None:
         """Begin without a memory of earlier samples."""
         self._detector.reset()
-        self._samples = self._valid = 0
+        self._samples = 0
+        self._reasons = dict.fromkeys(REASONS, 0)
 
     def deactivate(self) -> None:
         """End without a verdict."""
@@ -87,18 +103,26 @@ class ContactDetectorNode(ManagedNode):
         self._make_detector(new)
 
     def parameters_changed(self) -> None:
-        """Start anew with the new ones."""
-        self._detector = self._make_detector(self.parameters)
+        """Go on with the new ones: an open contact, a tare and the residual stay."""
+        parameters = self.robot.in_model_order(self.parameters)
+        rehearse_detector(self.robot.model, parameters)
+        self._detector.set_parameters(parameters)
+        self._detector.set_model(with_payload(self.robot.model, self.parameters))
 
     def _make_detector(self, parameters: ContactDetectorParameters) -> ContactDetector:
-        return ContactDetector(self.robot.model, self.robot.in_model_order(parameters))
+        model = with_payload(self.robot.model, parameters)
+        return ContactDetector(model, self.robot.in_model_order(parameters))
 
     def _on_sample(self, sample: JointSample, stamp: Time) -> None:
         detection = self._detector.update(sample.stamp, sample.q, sample.v, sample.tau)
         self._publish(detection, sample, stamp)
         self._detection = detection
         self._samples += 1
-        self._valid += detection.valid
+        self._reasons[detection.reason] += 1
+
+    def _on_jump(self) -> None:
+        self._on_silence()
+        self._detector.reset()
 
     def _on_silence(self) -> None:
         self._detection = self._verdict = None
@@ -147,7 +171,9 @@ class ContactDetectorNode(ManagedNode):
         if detection is None:
             return
         status.add("samples", self._samples)
-        status.add("valid samples", self._valid)
+        status.add("valid samples", self._reasons[""])
+        for reason in filter(None, REASONS):
+            status.add(f"without verdict: {reason}", self._reasons[reason])
         if not detection.valid:
             status.raise_to(WARN, f"no verdict: {detection.reason}")
         status.add("contact", detection.contact)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from builtin_interfaces.msg import Time
-from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.qos import QoSCompatibility, QoSProfile, ReliabilityPolicy, qos_check_compatible
 from sensor_msgs.msg import JointState
 
 from rbd_control.joint_states import DROPS, JointSample, JointStateIntake
@@ -29,6 +31,7 @@ class JointStateInput:
             the steady clock, which runs on when simulated time stands still.
         on_sample: takes the sample and its stamp as a message.
         on_silence: called over and over while the node is active and joint states are silent.
+        on_jump: called before the first sample after the clock has gone back.
 
     Attributes:
         latest: the last sample, whether the node was active or not; None before the first.
@@ -42,10 +45,12 @@ class JointStateInput:
         timeout: Callable[[], float],
         on_sample: Callable[[JointSample, Time], None],
         on_silence: Callable[[], None] = lambda: None,
+        on_jump: Callable[[], None] | None = None,
     ) -> None:
         self._node, self._timeout = node, timeout
-        self._on_sample, self._on_silence = on_sample, on_silence
-        self._intake = JointStateIntake(joint_names)
+        self._on_sample, self._on_silence, self._on_jump = on_sample, on_silence, on_jump
+        self._intake = JointStateIntake(joint_names, follow_jumps=on_jump is not None)
+        self._jumps = 0
         # The executor's own time of receipt would be better: rclpy 9.1's events executor fails
         # when it is asked for.
         self._age = Durations()
@@ -58,11 +63,14 @@ class JointStateInput:
         reliability = (
             ReliabilityPolicy.BEST_EFFORT if parameters.best_effort else ReliabilityPolicy.RELIABLE
         )
+        self._lost = 0
+        self._qos = QoSProfile(depth=parameters.queue_depth, reliability=reliability)
         self._subscription = node.create_subscription(
             JointState,
             "joint_states",
             self._receive,
-            QoSProfile(depth=parameters.queue_depth, reliability=reliability),
+            self._qos,
+            event_callbacks=SubscriptionEventCallbacks(message_lost=self._on_lost),
         )
         self._watchdog = node.create_timer(WATCH_PERIOD, self._watch, clock=node.steady)
         node.diagnostics.append(self._report)
@@ -78,7 +86,7 @@ class JointStateInput:
         return time.monotonic() - self._heard > self._timeout()
 
     def _receive(self, message: JointState) -> None:
-        begin = time.perf_counter()
+        begin = time.monotonic()
         now = self._clock.now().nanoseconds * 1e-9
         stamp = to_seconds(message.header.stamp)
         sample = self._intake.accept(
@@ -87,12 +95,19 @@ class JointStateInput:
         if sample is None:
             return
         self.latest = sample
-        self._heard = time.monotonic()
+        self._heard = begin
         if self._node.is_active:
+            if self._on_jump and self._intake.jumps != self._jumps:
+                self._jumps = self._intake.jumps
+                self._node.get_logger().warning("the clock has gone back; starting again")
+                self._on_jump()
             replaced = stamp != sample.stamp
             self._on_sample(sample, to_stamp(sample.stamp) if replaced else message.header.stamp)
             self._age.add(now - sample.stamp)
-            self._latency.add(time.perf_counter() - begin)
+            self._latency.add(time.monotonic() - begin)
+
+    def _on_lost(self, status: Any) -> None:
+        self._lost = status.total_count
 
     def _watch(self) -> None:
         if self._node.is_active and self.is_silent:
@@ -100,14 +115,18 @@ class JointStateInput:
 
     def _report(self, status: Status) -> None:
         intake = self._intake
+        if not self._clock.now().nanoseconds:
+            status.raise_to(ERROR, "use_sim_time is set, but nothing comes on /clock")
+        level = WARN
         if self.is_silent:
             why = f", last dropped: {intake.last_reason}" if intake.last_reason else ""
             level = ERROR if self._node.is_active else WARN
             status.raise_to(level, f"no usable joint states for {self._timeout():g} s{why}")
-        self._report_publishers(status)
+        self._report_publishers(status, level)
         status.add("rate [Hz]", intake.rate)
         status.add("gaps", intake.gaps)
         status.add("largest gap [s]", intake.largest_gap)
+        status.add("clock jumps", intake.jumps)
         for what, count in intake.counts.items():
             status.add(what, count)
             new = count - self._counted.get(what, 0)
@@ -115,15 +134,24 @@ class JointStateInput:
             if new and what in (*DROPS, "stamp replaced"):
                 status.raise_to(WARN, f"joint states: {what} ({new} in the last second)")
         self._counted = dict(intake.counts)
+        # By the middleware's own count; what a full queue overwrites it does not count.
+        status.add("lost on the way", self._lost)
         self._age.report(status, "stamp to receipt")
         self._latency.report(status, "receipt to publication")
 
-    def _report_publishers(self, status: Status) -> None:
+    def _report_publishers(self, status: Status, level: bytes) -> None:
+        """Who publishes; ``level`` is that of silence, of which this may be the cause."""
         topic = self._subscription.topic_name
         publishers = self._node.get_publishers_info_by_topic(topic)
         types = {p.topic_type for p in publishers} - {"sensor_msgs/msg/JointState"}
         if types:
-            status.raise_to(WARN, f"{topic} is published as {', '.join(sorted(types))}")
+            status.raise_to(level, f"{topic} is published as {', '.join(sorted(types))}")
         if len(publishers) > 1:
             status.raise_to(WARN, f"{topic} has {len(publishers)} publishers")
+        for publisher in publishers:
+            compatibility, reason = qos_check_compatible(publisher.qos_profile, self._qos)
+            if compatibility == QoSCompatibility.ERROR:
+                status.raise_to(
+                    level, f"{topic} of {publisher.node_name} cannot be received: {reason}"
+                )
         status.add("publishers", len(publishers))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any, ClassVar, cast
 
@@ -156,6 +157,10 @@ class ManagedNode(LifecycleNode):
             self.robot = RobotModel.load(text, parameters.joints)
         self.configure()
         self._configured = True
+        # All that is there now stays. Looking through it again and again, as Python's collector
+        # would, takes tens of milliseconds in which no sample is answered.
+        gc.collect()
+        gc.freeze()
 
     def _activate(self) -> None:
         missing = self.waiting_for()

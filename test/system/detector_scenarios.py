@@ -22,7 +22,12 @@ from rbd_control.simulation import arm7_urdf
 from .probe import LATCHED, Heard, Probe, Source, efforts
 
 NODE = "contact_detector"
-PARAMETERS = {"urdf": "arm7", "contact_threshold": 2.0, "maximum_gap": 1.0}
+PARAMETERS = {
+    "urdf": "arm7",
+    "contact_threshold": 2.0,
+    "maximum_gap": 1.0,
+    "repeated_time_at_rest": 3600.0,  # what the tests send repeats to the last digit
+}
 MODEL = Model.from_urdf(arm7_urdf())
 POSTURE = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
 FORCE = np.array([0.0, 25.0, 5.0])
@@ -176,6 +181,117 @@ def parameters_change_as_a_whole(probe: Probe, source: Source) -> None:
     assert _set(probe, contact_threshold=2.0).successful
     _wait_for_flag(probe, contact, True)
     released(source)
+
+
+def live_parameters(probe: Probe, source: Source) -> None:
+    """They take effect without a restart: an open contact and the verdict go on."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
+    events = probe.listen(DiagnosticArray, f"{NODE}/events")
+    _wait_for_flag(probe, contact, False)
+    touched(source)
+    _wait_for_flag(probe, contact, True)
+    first = probe.wait(lambda: events and events[-1].status[0], "no onset was told of")
+    flags, count = len(contact), len(events)
+    assert _set(probe, observer="second_order", release_ratio=0.5).successful
+    probe.wait(lambda: len(contact) > flags + 20, "the flag is not repeated")
+    assert all(flag.data for flag in contact[flags:])
+    assert len(events) == count, first
+    released(source)
+    _wait_for_flag(probe, contact, False)
+    # What the hand now holds is no contact, once it is told of.
+    loaded = MODEL.with_payload("link_7", 1.5, (0.0, 0.0, 0.1), np.zeros((3, 3)))
+    gravity = gravity_torque(loaded, POSTURE)
+    source.effort = gravity
+    _wait_for_flag(probe, contact, True)
+    answer = _set(probe, payload_mass=1.5, payload_link="flange_7")
+    assert not answer.successful
+    assert "flange_7" in answer.reason
+    assert _set(
+        probe, payload_mass=1.5, payload_link="link_7", payload_com=[0.0, 0.0, 0.1]
+    ).successful
+    _wait_for_flag(probe, contact, False)
+    probe.wait(lambda: np.allclose(efforts(torques), 0.0, atol=0.05), "the payload is felt")
+    assert _set(probe, payload_mass=0.0, observer="momentum").successful
+    released(source)
+    _wait_for_flag(probe, contact, False)
+
+
+def doubtful_data(probe: Probe, source: Source) -> None:
+    """[13, 16, 17] Frozen data, a gap and a leap: no verdict, with its reason, and then again."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    _wait_for_flag(probe, contact, False)
+    assert _set(probe, repeated_time_at_rest=0.3).successful
+    probe.wait_for_report(NODE, lambda r: "repeated" in r.message, "frozen data are believed")
+    assert _set(probe, repeated_time_at_rest=3600.0).successful
+    _wait_for_flag(probe, contact, False)
+    source.on = False
+    probe.wait_for_report(NODE, lambda r: "no usable joint states" in r.message, "nothing missed")
+    count = len(contact)
+    probe.report(NODE)
+    assert len(contact) == count, "a verdict from nothing"
+    source.on = True
+    _wait_for_flag(probe, contact, False)
+    leap = POSTURE + np.array([3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    before = int(probe.report(NODE).values["without verdict: implausible jump"])
+
+    def leapt() -> bool:
+        source.position = leap if source.position is not leap else POSTURE
+        after = int(probe.report(NODE).values["without verdict: implausible jump"])
+        return after > before
+
+    probe.wait(leapt, "a leap of 3 rad in 5 ms is believed")
+    source.position = POSTURE
+    _wait_for_flag(probe, contact, False)
+
+
+def bursts(probe: Probe, source: Source) -> None:
+    """[18] Ten thousand a second for a moment: the newest is answered soon after, none waits."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
+    _wait_for_flag(probe, contact, False)
+    source.on = False
+    sender = source.publishers[0]
+    clock = probe.node.get_clock()
+    for _ in range(3000):
+        stamp = clock.now().to_msg()
+        sender.publish(source.message(stamp))
+    newest = stamp
+    probe.wait(lambda: torques[-1].header.stamp == newest, "the newest is not answered", 5.0)
+    source.on = True
+    _wait_for_flag(probe, contact, False)
+
+
+def publishers_come_and_go(probe: Probe, source: Source) -> None:
+    """[20, 21] A second one is told of; after a restart of the only one the verdict comes back."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    _wait_for_flag(probe, contact, False)
+    second = probe.node.create_publisher(JointState, "joint_states", 50)
+    probe.wait_for_report(NODE, lambda r: "2 publishers" in r.message, "two are as good as one")
+    source.on = False
+    probe.wait_for_report(NODE, lambda r: "no usable joint states" in r.message, "nothing missed")
+    probe.node.destroy_publisher(source.publishers.pop())
+    source.publishers.append(second)
+    source.on = True
+    _wait_for_flag(probe, contact, False)
+    probe.wait_for_report(NODE, lambda r: r.values["publishers"] == "1", "the old one is counted")
+
+
+def a_clock_that_goes_back(probe: Probe, source: Source) -> None:
+    """[25] The sender's clock is set back by a minute: the detector starts again."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    _wait_for_flag(probe, contact, False)
+    source.shift = -60.0
+    report = probe.wait_for_report(
+        NODE, lambda r: int(r.values["clock jumps"]) > 0, "old stamps are dropped for ever"
+    )
+    assert report.values["state"] == "active"
+    _wait_for_flag(probe, contact, False)
+    touched(source)
+    _wait_for_flag(probe, contact, True)
+    source.shift = 0.0  # [26] forward by a minute: a gap like any other
+    released(source)
+    _wait_for_flag(probe, contact, False)
 
 
 def tare_and_reset(probe: Probe, source: Source) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.context import Context
+from rclpy.duration import Duration
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
@@ -54,6 +55,8 @@ class Source:
     velocity: Sequence[float] = ()
     effort: Sequence[float] = ()
     on: bool = True
+    shift: float = 0.0
+    """How far the stamps are from the clock [s]."""
     publishers: list[Any] = field(default_factory=list)
 
     def message(self, stamp: Any) -> JointState:
@@ -124,7 +127,8 @@ class Probe:
 
         def tick() -> None:
             if source.on:
-                publisher.publish(source.message(clock.now().to_msg()))
+                stamp = (clock.now() + Duration(seconds=source.shift)).to_msg()
+                source.publishers[0].publish(source.message(stamp))
 
         self.node.create_timer(1.0 / rate, tick)
         return source
