@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from control_loop import HOME, NO_RATE, STILL, Loop, started
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,48 +24,9 @@ from rbd_control.dynamics import Model, frame_placement, gravity_torque, momentu
 from rbd_control.errors import InputError, ParameterError, TrajectoryError
 from rbd_control.simulation import SimulatedArm, SimulationParameters, Sphere, arm7_urdf
 
-HOME = np.array([0.0, 0.5, 0.0, -1.2, 0.0, 0.9, 0.0])
-STILL = np.zeros(7)
-NO_RATE = ControllerParameters(torque_rate=(1e9,))
-
-
 @pytest.fixture(scope="module")
 def model() -> Model:
     return Model.from_urdf(arm7_urdf())
-
-
-class Loop:
-    """A controller and an arm at 1 kHz."""
-
-    def __init__(self, model: Model, **parameters: Any) -> None:
-        simulation = SimulationParameters(
-            initial_position=tuple(HOME), coulomb=(0.3,), viscous=(0.3,)
-        )
-        self.arm = SimulatedArm(model, simulation)
-        self.controller = PassivityController(model, ControllerParameters(**parameters))
-        sample = self.arm.reading()
-        assert sample is not None
-        self.controller.start(sample.stamp, sample.q, sample.v)
-
-    def run(self, time: float, each: Callable[[Command], None] = lambda command: None) -> Command:
-        for _ in range(round(time * 1000)):
-            sample = self.arm.reading()
-            assert sample is not None
-            command = self.controller.update(sample.stamp, sample.q, sample.v)
-            self.arm.step(command.torque)
-            each(command)
-        return command
-
-    def follow(self, target: np.ndarray, time: float) -> None:
-        self.controller.set_trajectory(
-            self.controller.model.joint_names, [TrajectoryPoint(target, time_from_start=time)]
-        )
-
-
-def started(model: Model, parameters: ControllerParameters = NO_RATE) -> PassivityController:
-    controller = PassivityController(model, parameters)
-    controller.start(0.0, HOME, STILL)
-    return controller
 
 
 # --- Modes ---------------------------------------------------------------------------------------
@@ -447,56 +409,3 @@ def test_changed_parameters_apply_and_bad_ones_leave_the_old(model: Model) -> No
     assert np.allclose(controller.update(0.002, moved, STILL).torque, before)
     controller.set_parameters(replace(NO_RATE, bandwidth=(9.0,)))
     assert not np.allclose(controller.update(0.003, moved, STILL).torque, before)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"bandwidth": (20.0,)},
-        {"damping": (1.0,)},
-        {"damping_rate": 30.0},
-        {"torque_share": (0.03,)},
-        {"torque_rate": (100.0,)},
-        {"stop_time": 0.3},
-        {"timeout": 0.5},
-        {"safe_torque": "zero"},
-        {"safe_damping": 3.0},
-        {"bad_samples": 2},
-        {"speed_factor": 3.0},
-        {"jump_tolerance": 0.5},
-        {"contact_reaction": "float"},
-        {"goal_tolerance": 0.5},
-        {"goal_time": 0.01},
-    ],
-    ids=lambda change: next(iter(change)),
-)
-def test_every_parameter_changes_what_is_sent(model: Model, change: dict[str, Any]) -> None:
-    def run(parameters: ControllerParameters) -> list[tuple[Any, ...]]:
-        controller = started(model, parameters)
-        sent = []
-        stamp = 0.0
-
-        def step(dt: float, q: np.ndarray, v: np.ndarray) -> None:
-            nonlocal stamp
-            stamp += dt
-            command = controller.update(stamp, q, v)
-            sent.append((command.mode, command.goal, *command.torque))
-
-        slow = np.full(7, 0.1)
-        goal = TrajectoryPoint(HOME + 0.06, time_from_start=0.1)
-        controller.set_trajectory(model.joint_names, [goal])
-        for _ in range(15):
-            step(0.01, HOME + 0.01, slow)
-        for _ in range(3):
-            step(0.001, HOME + 0.3, slow)
-        step(0.001, HOME + 0.01, slow)
-        for _ in range(3):
-            step(0.001, HOME + 0.01, np.full(7, 8.0))
-        controller.contact(True)
-        step(0.001, HOME + 0.01, slow)
-        step(0.1, HOME + 0.02, slow)
-        step(0.01, HOME + 0.02, slow)
-        return sent
-
-    base = ControllerParameters()
-    assert run(base) != run(replace(base, **change))

@@ -11,13 +11,12 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline
 
+from rbd_control.control.splines import fill_velocities, hermite
 from rbd_control.errors import TrajectoryError
 
 Array = NDArray[np.float64]
@@ -113,6 +112,9 @@ class Trajectory:
         start: DesiredState,
         limits: JointLimits | None = None,
         delay: float = 0.0,
+        partial: bool = False,
+        turning: Sequence[int] = (),
+        slower: float = 1.0,
     ) -> Trajectory:
         """Check the points and lay splines through them, from ``start`` at time 0 on.
 
@@ -124,21 +126,30 @@ class Trajectory:
 
         Args:
             joint_names: the joints of the arm, in the order samples shall have.
-            names: the joints in the order of the points; the same set.
+            names: the joints in the order of the points; the same set, or with ``partial`` some
+                of them.
             points: see :class:`TrajectoryPoint`.
             start: the desired state that the arm has now. As the spline begins there, replacing
                 a running trajectory makes no jump.
             limits: position and speed limits to keep; None for no check.
             delay: when the points' time 0 is [s from now]; negative when it has passed. Points
                 that are due already are left out.
+            partial: joints that ``names`` leaves out stay where they are; they must stand still.
+            turning: indices of continuous joints, whose positions are shifted by the whole turns
+                that bring the first point nearest to the start.
+            slower: factor on all times, with which speeds and accelerations fall.
 
         Raises:
             TrajectoryError: naming the point, the joint and the reason.
         """
-        order = _joint_order(joint_names, names)
-        q, v, a = _fields(points, names)
-        times = _times(points, delay)
-        q, v, a = q[:, order], v[:, order], a[:, order]
+        places = _places(joint_names, names, start.v_d if partial else None)
+        q, v, a = (_spread(x, places, len(joint_names)) for x in _fields(points, names))
+        still = [j for j in range(len(joint_names)) if j not in places]
+        q[:, still] = start.q_d[still]
+        for j in turning:
+            q[:, j] += 2.0 * math.pi * round((start.q_d[j] - q[0, j]) / (2.0 * math.pi))
+        times = _times(points, delay, slower)
+        v, a = v / slower, a / slower**2
         if limits is not None:
             _check_points(q, v, joint_names, limits)
         last = len(points) - 1
@@ -160,11 +171,11 @@ class Trajectory:
         q = np.vstack((start.q_d, q[first:]))
         v = np.vstack((start.v_d, v[first:]))
         a = np.vstack((start.a_d, a[first:]))
-        _fill_velocities(knots, q, v)
-        coefficients = _hermite(np.diff(knots)[:, None], q, v, a)
+        fill_velocities(knots, q, v)
+        coefficients = hermite(np.diff(knots)[:, None], q, v, a)
         trajectory = cls(tuple(joint_names), tuple(knots.tolist()), coefficients, q[-1].copy())
         if limits is not None:
-            trajectory._check_between(limits, start, first)
+            trajectory.check(limits, start, first)
         return trajectory
 
     @classmethod
@@ -175,7 +186,7 @@ class Trajectory:
         that stops because it has run into something ends no deeper in it.
         """
         states = np.vstack((q, q)), np.vstack((v, np.zeros_like(v)))
-        coefficients = _hermite(np.array([[time]]), *states, np.full((2, len(q)), np.nan))
+        coefficients = hermite(np.array([[time]]), *states, np.full((2, len(q)), np.nan))
         return cls(tuple(joint_names), (0.0, time), coefficients, np.array(q, dtype=float))
 
     def sample(self, t: float) -> DesiredState:
@@ -210,24 +221,40 @@ class Trajectory:
         target = self.sample(knot)
         time = 2.0 * max(knot - t, 0.25)
         for _ in range(6):
-            lead = _hermite(np.array([[time]]), *map(np.vstack, zip(start, target, strict=True)))
+            lead = hermite(np.array([[time]]), *map(np.vstack, zip(start, target, strict=True)))
             later = tuple(time + k - knot for k in self.knots[ahead:])
             coefficients = np.concatenate((lead, self.coefficients[ahead:]))
             trajectory = Trajectory(self.joint_names, (0.0, *later), coefficients, self.final)
             try:
-                trajectory._check_between(limits, start, 0)
+                trajectory.check(limits, start)
                 return trajectory
             except TrajectoryError as error:
                 time, refusal = 2.0 * time, error
         raise refusal
 
-    def _check_between(self, limits: JointLimits, start: DesiredState, first_point: int) -> None:
-        """Hold the splines against the limits; the arm may come in from outside of them."""
-        lengths = np.diff(self.knots)
-        u = lengths[:, None] * np.linspace(0.0, 1.0, _PROBES + 1)
+    def probe(self, intervals: int) -> DesiredState:
+        """States at the ends of ``intervals`` in each segment, each (m, intervals + 1, n)."""
+        c = self.coefficients
+        u = np.diff(self.knots)[:, None] * np.linspace(0.0, 1.0, intervals + 1)
         powers = u[:, :, None] ** np.arange(6)
-        q = powers @ self.coefficients
-        v = (powers[:, :, :5] * np.arange(1, 6)) @ self.coefficients[:, 1:]
+        q = powers @ c
+        v = (powers[:, :, :5] * np.arange(1, 6)) @ c[:, 1:]
+        a = (powers[:, :, :4] * (2, 6, 12, 20)) @ c[:, 2:]
+        return DesiredState(q, v, a)
+
+    def check(self, limits: JointLimits, start: DesiredState, first_point: int = 0) -> None:
+        """Hold the splines against the limits; the arm may come in from outside of them.
+
+        Args:
+            limits: to be kept.
+            start: the state it begins with.
+            first_point: number of the point at the end of its first segment, for the message.
+
+        Raises:
+            TrajectoryError: naming the segment, the joint and the limit.
+        """
+        lengths = np.diff(self.knots)
+        q, v, _ = self.probe(_PROBES)
         speed = np.abs(v).max(axis=1)
         low, high = q.min(axis=1), q.max(axis=1)
 
@@ -253,19 +280,36 @@ class Trajectory:
             )
 
 
-def _joint_order(joint_names: Sequence[str], names: Sequence[str]) -> list[int]:
-    """Where each joint of the arm stands in ``names``."""
+def _places(joint_names: Sequence[str], names: Sequence[str], speeds: Array | None) -> list[int]:
+    """Where each of ``names`` stands among the joints of the arm.
+
+    Joints may be missing when ``speeds`` are given, if theirs is zero.
+    """
     known = ", ".join(joint_names)
-    position = {name: i for i, name in enumerate(names)}
     for i, name in enumerate(names):
         if name not in joint_names:
             raise TrajectoryError(f"no joint {name!r}; joints are {known}")
-        if position[name] != i:
+        if name in names[:i]:
             raise TrajectoryError(f"joint {name!r} is named twice")
-    for name in joint_names:
-        if name not in position:
+    for j, name in enumerate(joint_names):
+        if name in names:
+            continue
+        if speeds is None:
             raise TrajectoryError(f"joint {name!r} is missing; joints are {known}")
-    return [position[name] for name in joint_names]
+        if abs(speeds[j]) > REST_TOLERANCE:
+            raise TrajectoryError(
+                f"joint {name!r} is missing but still moves with {speeds[j]:.4g}; name it, or let "
+                "it come to rest first"
+            )
+    return [joint_names.index(name) for name in names]
+
+
+def _spread(values: Array, places: Sequence[int], n: int) -> Array:
+    """Columns of named joints among those of all; the others are zero, or NaN in rows of NaN."""
+    out = np.zeros((len(values), n))
+    out[np.isnan(values[:, 0])] = np.nan
+    out[:, places] = values
+    return out
 
 
 def _fields(points: Sequence[TrajectoryPoint], names: Sequence[str]) -> tuple[Array, Array, Array]:
@@ -295,7 +339,7 @@ def _fields(points: Sequence[TrajectoryPoint], names: Sequence[str]) -> tuple[Ar
     return out[0], out[1], out[2]
 
 
-def _times(points: Sequence[TrajectoryPoint], delay: float) -> Array:
+def _times(points: Sequence[TrajectoryPoint], delay: float, slower: float) -> Array:
     """The time of each point from now [s], strictly increasing, the last not in the past."""
     if not math.isfinite(delay):
         raise TrajectoryError(f"the trajectory starts in {delay} s; give a finite time")
@@ -316,7 +360,7 @@ def _times(points: Sequence[TrajectoryPoint], delay: float) -> Array:
         raise TrajectoryError(
             f"point {len(points) - 1}: the trajectory ended {-(last + delay):.4g} s ago"
         )
-    return np.array([float(point.time_from_start) + delay for point in points])
+    return np.array([slower * point.time_from_start + delay for point in points])
 
 
 def _check_points(q: Array, v: Array, joint_names: Sequence[str], limits: JointLimits) -> None:
@@ -342,37 +386,3 @@ def _check_start(q: Array, here: Array, joint_names: Sequence[str], point: int) 
             f"point {point}, joint {joint_names[j]!r}: it is due at once but {distance[j]:.4g} "
             f"away (from {here[j]:.4g} to {q[j]:.4g}); give it time"
         )
-
-
-def _fill_velocities(knots: Array, q: Array, v: Array) -> None:
-    """Replace rows of NaN in ``v``, run by run between points that have a velocity."""
-    given = np.flatnonzero(~np.isnan(v[:, 0]))
-    for first, last in pairwise(given):
-        if last > first + 1:
-            run = slice(first, last + 1)
-            spline = CubicSpline(knots[run], q[run], bc_type=((1, v[first]), (1, v[last])))
-            v[first + 1 : last] = spline(knots[first + 1 : last], 1)
-
-
-def _hermite(h: Array, q: Array, v: Array, a: Array) -> Array:
-    """Coefficients (m, 6, n) through m + 1 states, for segments of length ``h`` (m, 1).
-
-    Quintic where both ends carry accelerations, cubic where one of them is a row of NaN.
-    """
-    c = np.zeros((len(h), 6, q.shape[1]))
-    c[:, 0], c[:, 1] = q[:-1], v[:-1]
-    mean = (q[1:] - q[:-1]) / h
-    c[:, 2] = (3.0 * mean - 2.0 * v[:-1] - v[1:]) / h
-    c[:, 3] = (v[:-1] + v[1:] - 2.0 * mean) / h**2
-
-    k = np.flatnonzero(~np.isnan(a[:-1, 0] + a[1:, 0]))
-    h = h[k]
-    # What position, velocity and acceleration still lack at the end of the segment.
-    x = q[k + 1] - q[k] - v[k] * h - 0.5 * a[k] * h**2
-    y = v[k + 1] - v[k] - a[k] * h
-    z = a[k + 1] - a[k]
-    c[k, 2] = 0.5 * a[k]
-    c[k, 3] = (10.0 * x - 4.0 * y * h + 0.5 * z * h**2) / h**3
-    c[k, 4] = (-15.0 * x + 7.0 * y * h - z * h**2) / h**4
-    c[k, 5] = (6.0 * x - 3.0 * y * h + 0.5 * z * h**2) / h**5
-    return c

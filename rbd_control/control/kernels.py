@@ -1,0 +1,99 @@
+"""The compiled parts of the control loop: short loops over joints, with nothing made for them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rbd_control.dynamics.compiled import compiled
+
+PLAUSIBLE, NOT_FINITE = -1, -2
+
+
+@compiled
+def reference(q, v, q_d, v_d, a_d, Lambda, lower, upper, fastest, approach):
+    """v_r, its rate and s of the law, v_r kept within bounds of speed and distance."""
+    n = q.shape[0]
+    v_r, a_r, s = np.empty(n), np.empty(n), np.empty(n)
+    for i in range(n):
+        speed = v_d[i] - Lambda[i] * (q[i] - q_d[i])
+        rate = a_d[i] - Lambda[i] * (v[i] - v_d[i])
+        up = min(fastest[i], approach * max(upper[i] - q[i], 0.0))
+        down = -min(fastest[i], approach * max(q[i] - lower[i], 0.0))
+        if speed > up or speed < down:
+            speed = up if speed > up else down
+            # The rate of the bound: that of approach times distance, else it is constant.
+            rate = -approach * v[i] if 0.0 < abs(speed) < fastest[i] else 0.0
+        v_r[i], a_r[i], s[i] = speed, rate, v[i] - speed
+    return v_r, a_r, s
+
+
+@compiled
+def spring_torque(q, lower, upper, stiffness):
+    """Springs that push back beyond soft limits."""
+    torque = np.empty(q.shape[0])
+    for i in range(q.shape[0]):
+        torque[i] = stiffness[i] * (max(lower[i] - q[i], 0.0) - max(q[i] - upper[i], 0.0))
+    return torque
+
+
+@compiled
+def closeness(q, lower, upper, margin):
+    """0 a margin or more before every soft limit, 1 at one."""
+    closest = 0.0
+    for i in range(q.shape[0]):
+        if margin[i] > 0.0:
+            distance = min(q[i] - lower[i], upper[i] - q[i])
+            closest = max(closest, 1.0 - distance / margin[i])
+    return min(closest, 1.0)
+
+
+@compiled
+def first_implausible(q, v, before, fastest, jump, dt):
+    """Index of the first joint that is too fast, or nv more of the first that jumped."""
+    n = q.shape[0]
+    for i in range(n):
+        if not (np.isfinite(q[i]) and np.isfinite(v[i])):
+            return NOT_FINITE
+    for i in range(n):
+        if abs(v[i]) > fastest[i]:
+            return i
+        if abs(q[i] - before[i]) > jump + fastest[i] * dt:
+            return n + i
+    return PLAUSIBLE
+
+
+@compiled
+def exceeds(torque, largest):
+    """Whether a torque is over its limit."""
+    over = False
+    for i in range(torque.shape[0]):
+        over |= abs(torque[i]) > largest[i]
+    return over
+
+
+@compiled
+def cut(torque, weight, largest):
+    """The weight, and as much of the rest as all joints can bear."""
+    weight = np.minimum(np.maximum(weight, -largest), largest)
+    rest = torque - weight
+    share = 1.0
+    for i in range(rest.shape[0]):
+        room = largest[i] - weight[i] if rest[i] > 0.0 else largest[i] + weight[i]
+        if abs(rest[i]) > room:
+            share = min(share, room / abs(rest[i]))
+    return np.minimum(np.maximum(weight + share * rest, -largest), largest)
+
+
+@compiled
+def slowed(torque, last, room, largest):
+    """As far from the last torque as ``room`` lets all joints go, and whether that is short."""
+    share = 1.0
+    for i in range(torque.shape[0]):
+        change = abs(torque[i] - last[i])
+        if change > room[i]:
+            share = min(share, room[i] / change)
+    if share == 1.0:
+        return torque.copy(), False
+    # The last torque lies outside of limits that have just been lowered.
+    slow = last + share * (torque - last)
+    return np.minimum(np.maximum(slow, -largest), largest), True

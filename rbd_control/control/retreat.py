@@ -1,0 +1,60 @@
+"""Moving a touched link off what it touches."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.control.soft_limits import SoftLimits
+from rbd_control.control.trajectory import DesiredState, Trajectory, TrajectoryPoint
+from rbd_control.dynamics import Model, frame_jacobian
+
+Array = NDArray[np.float64]
+
+LARGEST_TURN = 0.5
+"""No joint moves by more than this to retreat [rad or m]."""
+
+_DAMPING = 0.05
+_PEAK = 1.875
+"""Peak speed of a quintic from rest to rest, in mean speeds."""
+
+
+def retreat(
+    model: Model,
+    limits: SoftLimits,
+    start: DesiredState,
+    link: str,
+    force: Array,
+    distance: float,
+    time: float,
+) -> Trajectory:
+    """A motion that takes ``link`` along ``force`` by about ``distance``, then stays.
+
+    The joints move by the damped least-squares inverse of the link's Jacobian, within the soft
+    limits and by no more than :data:`LARGEST_TURN`; a link that cannot move that way moves as far
+    as it can.
+
+    Args:
+        model: the arm.
+        limits: soft limits to keep.
+        start: the desired state now.
+        link: the touched link.
+        force: (3,) what pushes it, in world axes [N].
+        distance: [m].
+        time: least duration [s]; longer where the speed limits need it.
+
+    Raises:
+        InputError: for an unknown link.
+        TrajectoryError: when no such motion can be made.
+    """
+    q = start.q_d
+    J = frame_jacobian(model, q, link)[3:]
+    wanted = distance * force / np.linalg.norm(force)
+    change = J.T @ np.linalg.solve(J @ J.T + _DAMPING**2 * np.eye(3), wanted)
+    change *= min(1.0, LARGEST_TURN / max(np.abs(change).max(), 1e-9))
+    low, high = np.minimum(limits.lower_limit, q), np.maximum(limits.upper_limit, q)
+    change = np.clip(q + change, low, high) - q
+    duration = max(time, float((_PEAK * np.abs(change) / model.velocity_limit).max()))
+    zero = [0.0] * model.nv
+    point = TrajectoryPoint((q + change).tolist(), zero, zero, duration)
+    return Trajectory.from_points(model.joint_names, model.joint_names, [point], start=start)

@@ -1,0 +1,68 @@
+"""Slowing a trajectory down, evenly, until it keeps the limits on speed and effort."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.control.trajectory import Trajectory
+from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
+from rbd_control.errors import TrajectoryError
+
+Array = NDArray[np.float64]
+
+_STATES = 600
+"""About so many states of a trajectory are looked at: the control loop waits meanwhile."""
+
+_ROUNDS = 10
+
+
+def stretched(build: Callable[[float], Trajectory], model: Model, largest: Array) -> Trajectory:
+    """The trajectory ``build(slower)`` with the least ``slower >= 1`` that keeps the limits.
+
+    Times that are ``slower`` as long divide speeds by it and what a torque has beyond the weight
+    by its square. That gives ``slower`` at once for a trajectory that starts at rest; from a
+    moving arm, whose speed stays, the answer is looked for in rounds.
+
+    Args:
+        build: makes the trajectory with all its times multiplied; checks nothing of the limits.
+        model: the arm.
+        largest: (nv,) torque that may be used [N·m or N].
+
+    Raises:
+        TrajectoryError: when the arm cannot stand somewhere on the way, however slow; when no
+            such factor is found; and whatever ``build`` raises.
+    """
+    slower = 1.0
+    for _ in range(_ROUNDS):
+        trajectory = build(slower)
+        excess = _excess(trajectory, model, largest)
+        if excess <= 1.0:
+            return trajectory
+        slower *= 1.001 * excess
+    raise TrajectoryError(
+        f"it is over the limits of speed or effort even {slower:.3g} times slower"
+    )
+
+
+def _excess(trajectory: Trajectory, model: Model, largest: Array) -> float:
+    """The factor on time that this trajectory still needs; 1 or less when it keeps the limits."""
+    segments = len(trajectory.knots) - 1
+    intervals = min(max(_STATES // segments, 1), 48)
+    q, v, a = (x.reshape(-1, model.nv) for x in trajectory.probe(intervals))
+    v0 = np.maximum(model.velocity_limit, np.abs(v[0]))  # the speed it starts with is as it is
+    weight = gravity_torque(model, q)
+    over = np.abs(weight) > largest
+    if over.any():
+        i, j = (int(x) for x in np.argwhere(over)[0])
+        raise TrajectoryError(
+            f"joint {model.joint_names[j]!r}: at {q[i, j]:.4g} the weight alone takes "
+            f"{abs(weight[i, j]):.4g}; its limit is {largest[j]:g}"
+        )
+    rest = inverse_dynamics(model, q, v, a) - weight
+    room = np.where(rest > 0.0, largest - weight, largest + weight)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        effort = np.nanmax(np.abs(rest) / room)
+    return float(max((np.abs(v) / v0).max(), np.sqrt(effort)))

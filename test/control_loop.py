@@ -1,0 +1,55 @@
+"""A controller on the simulated arm, for tests of the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rbd_control.control import (
+    Command,
+    ControllerParameters,
+    PassivityController,
+    TrajectoryPoint,
+)
+from rbd_control.dynamics import Model
+from rbd_control.simulation import SimulatedArm, SimulationParameters
+
+HOME = np.array([0.0, 0.5, 0.0, -1.2, 0.0, 0.9, 0.0])
+STILL = np.zeros(7)
+NO_RATE = ControllerParameters(torque_rate=(1e9,))
+
+
+class Loop:
+    """A controller and an arm at 1 kHz."""
+
+    def __init__(self, model: Model, **parameters: Any) -> None:
+        simulation = SimulationParameters(
+            initial_position=tuple(HOME), coulomb=(0.3,), viscous=(0.3,)
+        )
+        self.arm = SimulatedArm(model, simulation)
+        self.controller = PassivityController(model, ControllerParameters(**parameters))
+        sample = self.arm.reading()
+        assert sample is not None
+        self.controller.start(sample.stamp, sample.q, sample.v)
+
+    def run(self, time: float, each: Callable[[Command], None] = lambda command: None) -> Command:
+        for _ in range(round(time * 1000)):
+            sample = self.arm.reading()
+            assert sample is not None
+            command = self.controller.update(sample.stamp, sample.q, sample.v)
+            self.arm.step(command.torque)
+            each(command)
+        return command
+
+    def follow(self, target: np.ndarray, time: float) -> None:
+        self.controller.set_trajectory(
+            self.controller.model.joint_names, [TrajectoryPoint(target, time_from_start=time)]
+        )
+
+
+def started(model: Model, parameters: ControllerParameters = NO_RATE) -> PassivityController:
+    controller = PassivityController(model, parameters)
+    controller.start(0.0, HOME, STILL)
+    return controller

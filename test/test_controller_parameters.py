@@ -1,0 +1,178 @@
+"""Every parameter of the controller changes what is sent; a new one without a case fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from control_loop import HOME, STILL, started
+
+from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint
+from rbd_control.dynamics import Model
+from rbd_control.errors import TrajectoryError
+from rbd_control.simulation import arm7_urdf
+
+SLOW = np.full(7, 0.1)
+Sent = list[tuple[Any, ...]]
+
+
+class Script:
+    """A controller that is told what to see and do; :attr:`sent` is what it answers."""
+
+    def __init__(self, controller: PassivityController) -> None:
+        self.controller, self.stamp = controller, 0.0
+        self.sent: Sent = []
+
+    def see(self, q: np.ndarray, v: np.ndarray = STILL, dt: float = 0.001, times: int = 1) -> None:
+        for _ in range(times):
+            self.stamp += dt
+            command = self.controller.update(self.stamp, q, v)
+            self.sent.append((command.mode, command.goal, *command.torque))
+
+    def go(self, offset: float, time: float, joints: int = 7, **fields: Any) -> None:
+        names = self.controller.model.joint_names[:joints]
+        point = TrajectoryPoint(HOME[:joints] + offset, time_from_start=time, **fields)
+        try:
+            self.controller.set_trajectory(names, [point])
+        except TrajectoryError as error:
+            self.sent.append((str(error),))
+
+
+def tracking(script: Script) -> None:
+    """Off its path and moving, after the goal too."""
+    script.go(0.06, 0.5)
+    script.see(HOME + 0.01, SLOW, times=700, dt=0.001)
+
+
+def arriving(script: Script) -> None:
+    """The goal is all but reached, slowly, then lost."""
+    script.go(0.06, 0.5)
+    script.see(HOME + 0.05, SLOW, dt=0.01, times=60)
+    script.see(HOME + 0.01, SLOW, dt=0.01, times=60)
+
+
+def straining(script: Script) -> None:
+    """So far off that torques are at their limits."""
+    script.see(HOME + 0.01, SLOW)
+    for k in range(5):
+        script.see(HOME + 0.03 * k, np.full(7, 1.0))
+
+
+def rubbish(script: Script) -> None:
+    """Jumps, bursts of speed, a gap; then the safe torque on a moving arm."""
+    script.see(HOME)
+    script.see(HOME + 0.3, SLOW, times=3)
+    script.see(HOME, SLOW, times=1)
+    script.see(HOME, np.full(7, 8.0), times=3)
+    script.see(HOME, SLOW, dt=0.1)
+    script.see(HOME, SLOW, dt=0.01, times=2)
+    script.see(HOME + 0.3, SLOW, times=9)
+
+
+def touching(script: Script) -> None:
+    """A contact with a known force in a motion that goes on."""
+    script.go(0.3, 1.0)
+    script.see(HOME, SLOW, times=20)
+    script.controller.touched("link_6", np.array([5.0, 10.0, 0.0]))
+    script.controller.contact(True)
+    script.see(HOME, SLOW, times=400, dt=0.001)
+
+
+def at_a_limit(script: Script) -> None:
+    """A hand pushes joint 4 to its lower limit, past the soft one."""
+    q = HOME.copy()
+    for position in np.arange(HOME[3], -2.18, -0.004):
+        q[3] = position
+        script.see(q, np.array([0, 0, 0, -4.0, 0, 0, 0]))
+
+
+def partial(script: Script) -> None:
+    script.go(0.1, 1.0, joints=3)
+    script.see(HOME, times=20)
+
+
+def a_turn_away(script: Script) -> None:
+    script.go(2.0 * np.pi, 9.0)
+    script.see(HOME, times=20)
+
+
+def too_fast(script: Script) -> None:
+    script.go(1.0, 0.3)
+    script.see(HOME, times=20)
+
+
+def streaming(script: Script) -> None:
+    for k in range(1, 8):
+        script.go(0.01 * k, 0.1)
+        script.see(HOME + 0.01 * (k - 1), SLOW, times=50)
+
+
+FRICTION = {
+    "friction_model": "coulomb_viscous",
+    "friction_coulomb": (0.5,),
+    "friction_viscous": (0.3,),
+}
+SIGMOID = {"friction_model": "sigmoid", "friction_f1": (0.5,), "friction_f2": (5.0,)}
+
+# What is different, in which scenario, and what is different in both runs.
+CASES: dict[str, tuple[Any, Callable[[Script], None], dict[str, Any]]] = {
+    "bandwidth": ((20.0,), tracking, {}),
+    "damping": ((1.0,), tracking, {}),
+    "damping_rate": (30.0, tracking, {}),
+    "friction_model": ("coulomb_viscous", tracking, {"friction_coulomb": (0.5,)}),
+    "friction_coulomb": ((0.9,), tracking, FRICTION),
+    "friction_viscous": ((0.9,), tracking, FRICTION),
+    "friction_offset": ((0.9,), tracking, FRICTION),
+    "friction_velocity_scale": ((0.3,), tracking, FRICTION),
+    "friction_f1": ((0.9,), tracking, SIGMOID),
+    "friction_f2": ((2.0,), tracking, SIGMOID),
+    "friction_f3": ((0.1,), tracking, SIGMOID),
+    "torque_share": ((0.3,), straining, {}),
+    "torque_rate": ((100.0,), tracking, {}),
+    "gravity_compensated": (True, tracking, {}),
+    "stop_time": (0.3, touching, {}),
+    "timeout": (0.5, rubbish, {}),
+    "safe_torque": ("zero", rubbish, {}),
+    "safe_damping": (3.0, rubbish, {}),
+    "bad_samples": (2, rubbish, {}),
+    "speed_factor": (3.0, rubbish, {}),
+    "jump_tolerance": (0.5, rubbish, {}),
+    "contact_reaction": ("float", touching, {}),
+    "retract_distance": (0.1, touching, {"contact_reaction": "retract"}),
+    "retract_time": (0.2, touching, {"contact_reaction": "retract"}),
+    "slow_factor": (0.5, touching, {"contact_reaction": "slow"}),
+    "limit_margin": ((0.1,), at_a_limit, {}),
+    "limit_torque_share": ((0.2,), at_a_limit, {}),
+    "limit_approach": (30.0, at_a_limit, {}),
+    "allow_partial_joints_goal": (True, partial, {}),
+    "angle_wraparound": (True, a_turn_away, {}),
+    "stretch_to_limits": (True, too_fast, {}),
+    "stream_horizon": (0.0, streaming, {}),
+    "path_tolerance": ((0.01,), tracking, {}),
+    "goal_tolerance": ((0.005,), arriving, {}),
+    "stopped_velocity_tolerance": (0.05, arriving, {"stopped_velocity_tolerance": 0.2}),
+    "goal_time": (0.1, arriving, {"goal_tolerance": (0.001,)}),
+}
+
+
+def test_every_parameter_has_a_case() -> None:
+    assert {item.name for item in fields(ControllerParameters)} == set(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_parameter_changes_what_is_sent(name: str) -> None:
+    value, scenario, common = CASES[name]
+    base = replace(ControllerParameters(), **common)
+
+    # Without limits of position, joints 1, 3, 5 and 7 are continuous.
+    urdf = arm7_urdf().replace('lower="-2.9" upper="2.9"', "") if name == "angle_wraparound" else ""
+
+    def run(parameters: ControllerParameters) -> Sent:
+        script = Script(started(Model.from_urdf(urdf or arm7_urdf()), parameters))
+        scenario(script)
+        return script.sent
+
+    assert run(base) != run(replace(base, **{name: value}))
