@@ -24,10 +24,8 @@ NO_RATE = ControllerParameters(torque_rate=(1e9,))
 class Loop:
     """A controller and an arm at 1 kHz."""
 
-    def __init__(self, model: Model, **parameters: Any) -> None:
-        simulation = SimulationParameters(
-            initial_position=tuple(HOME), coulomb=(0.3,), viscous=(0.3,)
-        )
+    def __init__(self, model: Model, q: np.ndarray = HOME, **parameters: Any) -> None:
+        simulation = SimulationParameters(initial_position=tuple(q), coulomb=(0.3,), viscous=(0.3,))
         self.arm = SimulatedArm(model, simulation)
         self.controller = PassivityController(model, ControllerParameters(**parameters))
         sample = self.arm.reading()
@@ -49,7 +47,9 @@ class Loop:
         )
 
 
-def started(model: Model, parameters: ControllerParameters = NO_RATE) -> PassivityController:
+def started(
+    model: Model, parameters: ControllerParameters = NO_RATE, q: np.ndarray = HOME
+) -> PassivityController:
     controller = PassivityController(model, parameters)
-    controller.start(0.0, HOME, STILL)
+    controller.start(0.0, q, STILL)
     return controller

@@ -89,6 +89,19 @@ def at_a_limit(script: Script) -> None:
         script.see(q, np.array([0, 0, 0, -4.0, 0, 0, 0]))
 
 
+def nearing_a_limit(script: Script) -> None:
+    """A trajectory goes fast to the soft limit of joint 4, and the arm follows."""
+    goal = HOME + np.array([0, 0, 0, -2.14 - HOME[3], 0, 0, 0])
+    point = TrajectoryPoint(goal, time_from_start=0.7)
+    script.controller.set_trajectory(script.controller.model.joint_names, [point])
+    q = HOME
+    for _ in range(800):
+        script.stamp += 0.001
+        command = script.controller.update(script.stamp, q, STILL)
+        q = command.q_d
+        script.sent.append(tuple(command.torque))
+
+
 def partial(script: Script) -> None:
     script.go(0.1, 1.0, joints=3)
     script.see(HOME, times=20)
@@ -146,7 +159,7 @@ CASES: dict[str, tuple[Any, Callable[[Script], None], dict[str, Any]]] = {
     "slow_factor": (0.5, touching, {"contact_reaction": "slow"}),
     "limit_margin": ((0.1,), at_a_limit, {}),
     "limit_torque_share": ((0.2,), at_a_limit, {}),
-    "limit_approach": (30.0, at_a_limit, {}),
+    "limit_approach": (5.0, nearing_a_limit, {}),
     "allow_partial_joints_goal": (True, partial, {}),
     "angle_wraparound": (True, a_turn_away, {}),
     "stretch_to_limits": (True, too_fast, {}),
@@ -158,8 +171,12 @@ CASES: dict[str, tuple[Any, Callable[[Script], None], dict[str, Any]]] = {
 }
 
 
+# Of the detector only: what falls with speed would take damping away, see slotine_li.py.
+UNUSED = {"friction_stribeck", "friction_stribeck_velocity"}
+
+
 def test_every_parameter_has_a_case() -> None:
-    assert {item.name for item in fields(ControllerParameters)} == set(CASES)
+    assert {item.name for item in fields(ControllerParameters)} == {*CASES, *UNUSED}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -167,11 +184,13 @@ def test_every_parameter_changes_what_is_sent(name: str) -> None:
     value, scenario, common = CASES[name]
     base = replace(ControllerParameters(), **common)
 
-    # Without limits of position, joints 1, 3, 5 and 7 are continuous.
-    urdf = arm7_urdf().replace('lower="-2.9" upper="2.9"', "") if name == "angle_wraparound" else ""
+    model = Model.from_urdf(arm7_urdf())
+    if name == "angle_wraparound":
+        endless = np.full(model.nv, np.inf)
+        model = replace(model, lower_limit=-endless, upper_limit=endless)
 
     def run(parameters: ControllerParameters) -> Sent:
-        script = Script(started(Model.from_urdf(urdf or arm7_urdf()), parameters))
+        script = Script(started(model, parameters))
         scenario(script)
         return script.sent
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +21,8 @@ from rbd_control.control import (
 )
 from rbd_control.dynamics import Model, frame_placement, gravity_torque, momentum
 from rbd_control.errors import InputError, ParameterError, TrajectoryError
-from rbd_control.simulation import SimulatedArm, SimulationParameters, Sphere, arm7_urdf
+from rbd_control.simulation import SimulatedArm, Sphere, arm7_urdf
+
 
 @pytest.fixture(scope="module")
 def model() -> Model:

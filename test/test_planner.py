@@ -1,0 +1,166 @@
+"""From messages to motions: partial points, turns, streams, time scaling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from control_loop import HOME, STILL, Loop, started
+
+from rbd_control.control import ControllerParameters, DesiredState, TrajectoryPoint
+from rbd_control.control.planner import Planner
+from rbd_control.control.soft_limits import SoftLimits
+from rbd_control.control.trajectory import Trajectory
+from rbd_control.dynamics import Model, inverse_dynamics
+from rbd_control.errors import TrajectoryError
+from rbd_control.simulation import arm7_urdf
+
+REST = DesiredState.at_rest(HOME)
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model.from_urdf(arm7_urdf())
+
+
+def planner(model: Model, **parameters: Any) -> Planner:
+    made, p = Planner(model), ControllerParameters(**parameters)
+    made.set_parameters(p, SoftLimits(model, p))
+    return made
+
+
+def plan(
+    made: Planner,
+    model: Model,
+    *points: TrajectoryPoint,
+    names: tuple[str, ...] = (),
+    start: DesiredState = REST,
+    stamp: float = 0.0,
+) -> Trajectory:
+    return made.plan(names or model.joint_names, points, start=start, delay=0.0, stamp=stamp)
+
+
+def test_joints_left_out_stay_where_they_are(model: Model) -> None:
+    names = ("joint_4", "joint_2")
+    points = [TrajectoryPoint((-1.0, 0.6), (), (), 0.5), TrajectoryPoint((-0.9, 0.7), (), (), 1.0)]
+    with pytest.raises(TrajectoryError, match="joint 'joint_1' is missing"):
+        plan(planner(model), model, *points, names=names)
+    partial = planner(model, allow_partial_joints_goal=True)
+    trajectory = plan(partial, model, *points, names=names)
+    expected = HOME.copy()
+    expected[[3, 1]] = -0.9, 0.7
+    assert np.array_equal(trajectory.final, expected)
+    others = [0, 2, 4, 5, 6]
+    for t in np.linspace(0.0, 1.0, 50):
+        state = trajectory.sample(t)
+        assert np.allclose(state.q_d[others], HOME[others], rtol=0, atol=1e-15)
+        assert not state.v_d[others].any()
+    moving = DesiredState(HOME, np.full(7, 0.2), STILL)
+    with pytest.raises(TrajectoryError, match="'joint_1' is missing but still moves with 0.2"):
+        plan(partial, model, *points, names=names, start=moving)
+
+
+def test_continuous_joints_take_the_short_way_when_asked(model: Model) -> None:
+    endless = np.full(7, np.inf)
+    free = replace(model, lower_limit=-endless, upper_limit=endless)
+    turn = 2.0 * np.pi * np.array([1, 0, -2, 0, 3, 0, 0])
+    points = [TrajectoryPoint(HOME + turn + 0.1 * k, (), (), float(k)) for k in (1, 2)]
+    trajectory = plan(planner(free, angle_wraparound=True), free, *points)
+    assert np.allclose(trajectory.final, HOME + 0.2)
+    with pytest.raises(TrajectoryError, match="speed"):
+        plan(planner(free), free, *points)
+    # A joint with limits is never shifted.
+    with pytest.raises(TrajectoryError, match="outside its limits"):
+        plan(planner(model, angle_wraparound=True), model, *points)
+
+
+@pytest.mark.parametrize("speed", [0.0, 0.5])
+def test_stretching_keeps_limits_and_little_more(model: Model, speed: float) -> None:
+    """From rest and from a moving arm; the tightest limit is used to a percent."""
+    start = DesiredState(HOME, np.full(7, speed), STILL)
+    points = [TrajectoryPoint(HOME + d, (), (), t) for d, t in ((0.5, 0.1), (-0.4, 0.25))]
+    made = planner(model, stretch_to_limits=True, torque_share=(0.6,))
+    trajectory = plan(made, model, *points, start=start)
+    q, v, a = (x.reshape(-1, 7) for x in trajectory.probe(200))
+    effort = np.abs(inverse_dynamics(model, q, v, a)) / (0.6 * model.effort_limit)
+    used = max((np.abs(v) / model.velocity_limit).max(), effort.max())
+    assert 0.9 < used < 1.01
+    assert np.allclose(trajectory.sample(0.0)[:2], start[:2])
+    first, last = trajectory.knots[1:]
+    assert last / first == pytest.approx(2.5)  # evenly
+    with pytest.raises(TrajectoryError, match="speed"):
+        plan(planner(model), model, *points, start=start)
+
+
+def test_a_posture_too_heavy_is_not_stretched_for_ever(model: Model) -> None:
+    point = TrajectoryPoint((0.0, 1.5, 0.0, 0.0, 0.0, 0.0, 0.0), (), (), 1.0)
+    made = planner(model, stretch_to_limits=True, torque_share=(0.25,))
+    with pytest.raises(TrajectoryError, match=r"joint 'joint_2'.*the weight alone takes"):
+        plan(made, model, point)
+
+
+@pytest.mark.parametrize("rate", [10.0, 30.0, 100.0])
+def test_a_stream_is_smooth_and_does_not_stop_in_between(model: Model, rate: float) -> None:
+    """Even motion of the teleoperator, each point due in 0.1 s: even motion of the arm."""
+    controller = started(model)
+    speed, period = 0.4, round(1000.0 / rate)
+    speeds, accelerations, lag = [], [], []
+    for k in range(3000):
+        if k % period == 0:
+            target = HOME + [speed * 1e-3 * k, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+            controller.set_trajectory(
+                model.joint_names, [TrajectoryPoint(target, time_from_start=0.1)]
+            )
+        controller.update(1e-3 * (k + 1), controller._motion.desired().q_d, STILL)
+        q_d, v_d, a_d = controller._motion.desired()
+        speeds.append(v_d[0])
+        accelerations.append(a_d[0])
+        lag.append(speed * 1e-3 * (k + 1) - (q_d - HOME)[0])
+    # It has caught up after a second; then it is as late as the points are due.
+    assert np.allclose(speeds[1000:], speed, rtol=0.05)
+    assert np.allclose(lag[1000:], speed * 0.1, atol=speed * 0.005 + speed / rate * 0.05)
+    assert np.abs(accelerations[1000:]).max() < 1.0
+    for k in range(3000, 3500):  # no more points: it stops at the last one
+        command = controller.update(1e-3 * (k + 1), controller._motion.desired().q_d, STILL)
+    assert command.reason == ""
+    assert (command.mode, command.goal) == ("hold", "reached")
+    assert np.allclose(command.q_d, target)
+
+
+def test_a_stream_keeps_the_speed_limits(model: Model) -> None:
+    """A step of the teleoperator is taken at the speed limit; one too far away is refused."""
+    controller = started(model)
+
+    def send(target: np.ndarray) -> None:
+        controller.set_trajectory(model.joint_names, [TrajectoryPoint(target, (), (), 0.05)])
+
+    send(HOME)
+    controller.update(0.001, HOME, STILL)
+    send(HOME + 0.2)  # 4 rad/s
+    fastest = 0.0
+    for k in range(500):
+        command = controller.update(0.002 + 0.001 * k, HOME, STILL)
+        fastest = max(fastest, (np.abs(command.v_d) / model.velocity_limit).max())
+    assert 0.8 < fastest <= 1.0
+    assert np.allclose(command.q_d, HOME + 0.2)
+    send(HOME + 0.2)
+    with pytest.raises(TrajectoryError, match="speed"):
+        send(HOME - 1.5)
+
+
+def test_two_trajectories_a_millisecond_apart(model: Model) -> None:
+    """Neither speeds the arm up nor makes it jump; points of a stream and goals alike."""
+    for time in (0.2, 1.0):
+        loop = Loop(model)
+        loop.run(0.1)
+        loop.follow(HOME + 0.1, time)
+        loop.run(0.001)
+        loop.follow(HOME + 0.15, time)
+        states = []
+        loop.run(2.5, lambda command, states=states: states.append(command))
+        assert np.abs([c.v_d for c in states]).max() <= 2.0 * 0.15 / time
+        assert np.abs(np.diff([c.q_d for c in states], axis=0)).max() < 2.5e-3 * 0.15 / time
+        assert states[-1].goal == "reached"
+        assert np.allclose(states[-1].q_d, HOME + 0.15)

@@ -1,0 +1,160 @@
+"""What a contact makes the arm do, on the simulated arm; and the other orders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from control_loop import HOME, STILL, Loop, started
+
+from rbd_control.control import ControllerParameters, TrajectoryPoint
+from rbd_control.dynamics import Model, frame_placement, gravity_torque
+from rbd_control.errors import InputError
+from rbd_control.simulation import arm7_urdf
+
+REACTIONS = ("hold", "float", "retract", "slow")
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model.from_urdf(arm7_urdf())
+
+
+def tip(model: Model, q: np.ndarray) -> np.ndarray:
+    return frame_placement(model, q, "link_7")[:3, 3]
+
+
+def moving(model: Model, **parameters: Any) -> Loop:
+    loop = Loop(model, **parameters)
+    loop.follow(HOME + 0.4, 2.0)
+    loop.run(0.5)
+    return loop
+
+
+@pytest.mark.parametrize("reaction", REACTIONS)
+def test_a_reaction_begins_with_the_next_sample_and_lasts_until_resumed(
+    model: Model, reaction: str
+) -> None:
+    loop, other = (moving(model, contact_reaction=r) for r in (reaction, "none"))
+    loop.controller.contact(True)
+    other.controller.contact(True)
+    command, unmoved = loop.run(0.001), other.run(0.001)
+    assert command.reason == "contact"
+    assert unmoved.reason == ""
+    assert not np.array_equal(command.torque, unmoved.torque)
+    assert command.mode == {"float": "float", "slow": "follow"}.get(reaction, "hold")
+    loop.controller.contact(False)
+    assert loop.run(0.2).reason.startswith("contact")
+    loop.controller.resume()
+    assert loop.run(0.001).reason == ""
+
+
+def test_retracts_along_the_force_and_stays(model: Model) -> None:
+    loop = moving(model, contact_reaction="retract", retract_distance=0.06)
+    force = np.array([0.0, 12.0, 16.0])
+    loop.controller.contact(True)
+    loop.run(0.05)
+    loop.controller.touched("link_7", force)  # the estimate may come later than the flag
+    loop.run(0.05)
+    before = tip(model, loop.arm.q)
+    speeds = []
+    command = loop.run(1.0, lambda command: speeds.append(np.abs(loop.arm.v).max()))
+    assert command.reason == "contact: retracted along the force on link_7"
+    assert command.mode == "hold"
+    moved = tip(model, loop.arm.q) - before
+    along = moved @ force / np.linalg.norm(force)
+    # The damped inverse falls short, and friction keeps the arm off its goal, by a centimetre.
+    assert 0.045 < along < 0.07
+    assert np.linalg.norm(moved) < 0.075
+    assert max(speeds) < 1.0
+    assert loop.controller.resume() == "following the trajectory again"
+    assert loop.run(4.0).goal == "reached"
+
+
+def test_without_a_fresh_force_it_stays_where_it_stopped(model: Model) -> None:
+    loop = moving(model, contact_reaction="retract")
+    loop.controller.touched("link_7", np.array([0.0, 10.0, 0.0]))
+    loop.run(0.5)
+    loop.controller.contact(True)
+    loop.controller.touched("no such link", np.array([0.0, 10.0, 0.0]))
+    loop.controller.touched("link_7", np.zeros(3))
+    loop.controller.touched("link_7", np.full(3, np.nan))
+    command = loop.run(0.2)
+    here = loop.arm.q
+    command = loop.run(0.5)
+    assert command.reason == "contact: no force is known to retract along"
+    assert np.abs(loop.arm.q - here).max() < 5e-3
+
+
+def test_slows_down_evenly_and_gets_there_all_the_same(model: Model) -> None:
+    loop = moving(model, contact_reaction="slow", slow_factor=0.25)
+    before = loop.run(0.001)
+    loop.controller.contact(True)
+    speeds = []
+    loop.run(0.3, lambda command: speeds.append(command.v_d[0]))
+    change = np.abs(np.diff([before.v_d[0], *speeds]))
+    assert change.max() < 0.02 * before.v_d[0]  # over stop_time, 100 samples: no jump
+    assert speeds[-1] == pytest.approx(0.25 * speeds[0], rel=0.3)  # it also moves along its spline
+    assert loop.run(1.0).goal == "moving"
+    # What comes meanwhile goes slowly, too, and without a jump.
+    loop.follow(HOME, 1.0)
+    command = loop.run(0.001)
+    assert command.reason == "slowed"
+    assert loop.run(1.0).goal == "moving"
+    assert loop.controller.resume() == "at full speed"
+    assert loop.run(1.5).goal == "reached"
+
+
+def test_cancel_stops_and_waits_for_the_next(model: Model) -> None:
+    loop = moving(model)
+    loop.controller.cancel()
+    here = loop.arm.q
+    command = loop.run(0.4)
+    assert (command.mode, command.goal, command.reason) == ("hold", "cancelled", "")
+    assert np.abs(loop.arm.q - here).max() < 0.02
+    with pytest.raises(InputError, match="no trajectory to cancel: in hold"):
+        loop.controller.cancel()
+    loop.follow(HOME, 1.0)
+    assert loop.run(1.5).goal == "reached"
+
+
+def test_off_its_path_a_trajectory_is_aborted(model: Model) -> None:
+    loop = moving(model, path_tolerance=(0.0, 0.05, 0.0, 0.0, 0.0, 0.0, 0.0))
+    loop.arm.push("link_7", (0.0, 0.0, -250.0), duration=0.5)
+    command = loop.run(0.5)
+    assert (command.mode, command.goal) == ("hold", "aborted")
+    assert command.reason.startswith("joint_2 is 0.05")
+    assert command.reason.endswith("from its path; its tolerance is 0.05")
+    loop.run(0.5)
+    loop.follow(HOME, 1.0)
+    assert loop.run(1.5)[6:] == ("reached", "")
+
+
+def test_an_arm_that_carries_itself_gets_the_rest(model: Model) -> None:
+    """Gravity off the command; limits hold for what the motors bear, weight and command."""
+    parameters = {"torque_rate": (1e9,), "torque_share": (0.5,)}
+    plain = started(model, ControllerParameters(**parameters))
+    without = started(model, ControllerParameters(gravity_compensated=True, **parameters))
+    v = np.array([-1.5, 1.0, 0.5, -0.5, 1.0, 1.0, 1.0])
+    weight = gravity_torque(model, HOME)
+    for k, speed in enumerate((STILL, 0.01 * v, v)):
+        a, b = (c.update(0.001 * (k + 1), HOME, speed) for c in (plain, without))
+        assert np.allclose(b.torque, a.torque - weight)
+    assert a.saturated
+    assert b.saturated
+    plain.float_()
+    without.float_()
+    assert np.allclose(without.update(0.005, HOME, STILL).torque, 0.0, atol=1e-12)
+    assert not without.silence(9.0).torque.any()
+
+
+def test_a_fault_from_outside_is_latched(model: Model) -> None:
+    controller = started(model)
+    controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME + 0.1, (), (), 1.0)])
+    controller.fault("somebody else sends torque")
+    command = controller.update(0.001, HOME, STILL)
+    assert (command.mode, command.goal) == ("safe", "cancelled")
+    assert command.reason == "somebody else sends torque"
+    assert np.allclose(command.torque, gravity_torque(model, HOME))
+    assert controller.resume() == "holding here"
