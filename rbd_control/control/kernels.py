@@ -93,7 +93,7 @@ def slowed(torque, last, room, largest):
         if change > room[i]:
             share = min(share, room[i] / change)
     if share == 1.0:
-        return torque.copy(), False
+        return torque, False
     # The last torque lies outside of limits that have just been lowered.
     slow = last + share * (torque - last)
     return np.minimum(np.maximum(slow, -largest), largest), True

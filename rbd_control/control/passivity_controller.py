@@ -24,7 +24,7 @@ from rbd_control.control.modes import Modes
 from rbd_control.control.plausibility import Plausibility
 from rbd_control.control.slotine_li import SlotineLiController
 from rbd_control.control.torque_limits import TorqueLimits
-from rbd_control.dynamics import Model, slotine_li_torque
+from rbd_control.dynamics import Model, gravity_torque, slotine_li_torque
 from rbd_control.errors import InputError
 
 Array = NDArray[np.float64]
@@ -46,6 +46,7 @@ class PassivityController(Modes):
         self._now = -inf
         self._rejected = 0
         self._torque = np.zeros(model.nv)
+        self._nothing = np.zeros(model.nv)
 
     def set_parameters(self, parameters: ControllerParameters) -> None:
         """Use other parameters from the next sample on; on an error the old ones stay.
@@ -59,6 +60,7 @@ class PassivityController(Modes):
         self._law = SlotineLiController(self.model, parameters, self._soft)
         self._plausibility = Plausibility(self.model, parameters)
         self._limits = limits
+        self._compensated = parameters.gravity_compensated
 
     def start(self, stamp: float, q: Array, v: Array | None, now: float | None = None) -> None:
         """Begin to hold the arm where it is.
@@ -105,16 +107,18 @@ class PassivityController(Modes):
             torque = self._law_torque()
             if not isfinite(torque.dot(torque)):  # or the cuts would make a number of it
                 raise FloatingPointError("its torque is not finite")
-            limited = self._limits.apply(
-                torque, self._q, self._torque, min(dt, self._parameters.timeout)
-            )
-            if not isfinite(limited.torque.dot(limited.torque)):
+            cut = self._limits.cut(torque, self._q)
+            # What the arm adds by itself is no part of the command.
+            weight = gravity_torque(self.model, self._q) if self._compensated else self._nothing
+            slow = self._limits.slow(cut, self._torque + weight, min(dt, self._parameters.timeout))
+            sent = slow - weight
+            if not isfinite(sent.dot(sent)):
                 raise FloatingPointError("the limited torque is not finite")
         except Exception as error:  # whatever the model raises, the arm gets a torque
             self._fault(f"the law failed: {error}")
             return self._zero()
-        self._torque = limited.torque
-        return self._command(*limited)
+        self._torque = sent
+        return self._command(sent, cut is not torque, slow is not cut)
 
     def silence(self, now: float) -> Command | None:
         """For a watchdog on the steady clock: None while joint states come, else what to send."""
