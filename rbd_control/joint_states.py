@@ -1,45 +1,55 @@
 """Joint-state messages in; samples in the model's joint order out, or the reason for a drop.
 
 The nodes and the replay of recordings both take their input through :class:`JointStateIntake`, so
-that a message is judged alike in both. It knows nothing of ROS: it takes what a
-``sensor_msgs/JointState`` carries as plain values.
+that a message is judged alike in both, alone or in a block of thousands. It knows nothing of ROS:
+it takes what a ``sensor_msgs/JointState`` carries as plain values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite, isnan, nan
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rbd_control.errors import InputError
-
-FUTURE_TOLERANCE = 0.1
-"""How far a stamp may lead its receipt [s]: the clocks of two machines, or a slow /clock."""
-
-GAP_PERIODS = 5.0
-"""A step longer than this many periods is counted as a gap."""
-
-DROPS = (
-    "empty",
-    "lengths",
-    "duplicate name",
-    "missing joint",
-    "not finite",
-    "negative stamp",
-    "old stamp",
-    "same stamp",
+from rbd_control.joint_state_verdict import (
+    COUNTED,
+    DROPS,
+    EFFORT,
+    FUTURE_TOLERANCE,
+    GAP_PERIODS,
+    GAPS,
+    JUMP_MESSAGES,
+    JUMPS,
+    LARGEST_GAP,
+    LAST_REASON,
+    LAST_STAMP,
+    PERIOD,
+    REMARKS,
+    VELOCITY,
+    judge_block,
+    judge_one,
+    new_memory,
 )
-"""Why a message is dropped; each is a key of :attr:`JointStateIntake.counts`."""
 
-JUMP_MESSAGES = 10
-"""So many messages in a row with old stamps in order are no stragglers: the clock went back."""
+__all__ = [
+    "DROPS",
+    "FUTURE_TOLERANCE",
+    "GAP_PERIODS",
+    "JUMP_MESSAGES",
+    "REMARKS",
+    "JointBlock",
+    "JointMessage",
+    "JointSample",
+    "JointStateIntake",
+    "SampleBlock",
+]
 
-REMARKS = ("stamp replaced", "velocity missing", "effort missing")
-"""What may be wrong with an accepted message; also keys of :attr:`JointStateIntake.counts`."""
+Array = NDArray[np.float64]
 
 _MAX_LAYOUTS = 64
 
@@ -55,6 +65,45 @@ class JointMessage(NamedTuple):
     effort: ArrayLike
 
 
+class JointBlock(NamedTuple):
+    """Messages of the same names and lengths, in order; :meth:`JointStateIntake.accept_block` it.
+
+    ``stamp`` and ``receipt`` (k,) [s]; ``position``, ``velocity`` and ``effort`` (k, m), each with
+    an m of its own, as recorded.
+    """
+
+    stamp: Array
+    receipt: Array
+    name: tuple[str, ...]
+    position: Array
+    velocity: Array
+    effort: Array
+
+    @classmethod
+    def of(cls, message: JointMessage) -> JointBlock:
+        """A block of one."""
+        return cls(
+            np.array([message.stamp], dtype=float),
+            np.array([message.receipt], dtype=float),
+            tuple(message.name),
+            *(np.array(values, dtype=float)[None] for values in message[3:]),
+        )
+
+    def part(self, begin: int, end: int) -> JointBlock:
+        """The messages from ``begin`` to before ``end``."""
+        stamp, receipt, name, *values = self
+        return JointBlock(
+            stamp[begin:end], receipt[begin:end], name, *(each[begin:end] for each in values)
+        )
+
+    def messages(self) -> Iterator[JointMessage]:
+        """Its messages one by one."""
+        for stamp, receipt, *values in zip(
+            self.stamp.tolist(), self.receipt.tolist(), *self[3:], strict=True
+        ):
+            yield JointMessage(stamp, receipt, self.name, *values)
+
+
 @dataclass(frozen=True, slots=True)
 class JointSample:
     """One instant of an arm, in the joint order its intake was made with.
@@ -68,6 +117,27 @@ class JointSample:
     q: NDArray[np.float64]
     v: NDArray[np.float64] | None
     tau: NDArray[np.float64] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SampleBlock:
+    """Successive instants of an arm, :class:`JointSample` with one dimension more.
+
+    ``stamp`` (k,) [s], ``q``, ``v`` and ``tau`` (k, n); ``v`` or ``tau`` is None when it is missing
+    throughout, and stamps increase: otherwise there are two blocks or more.
+    """
+
+    stamp: Array
+    q: Array
+    v: Array | None
+    tau: Array | None
+
+    def samples(self) -> Iterator[JointSample]:
+        """Its samples one by one."""
+        for k, stamp in enumerate(self.stamp.tolist()):
+            v = None if self.v is None else self.v[k]
+            tau = None if self.tau is None else self.tau[k]
+            yield JointSample(stamp, self.q[k], v, tau)
 
 
 class JointStateIntake:
@@ -107,15 +177,36 @@ class JointStateIntake:
 
     def reset(self) -> None:
         """Forget time and counts, as after a jump of the clock."""
-        self.counts: dict[str, int] = dict.fromkeys(("accepted", *DROPS, *REMARKS), 0)
-        self.last_reason = ""
-        self.last_stamp = nan
-        self.period = nan
-        self.gaps = self.jumps = 0
-        self.largest_gap = 0.0
-        self._on_receipt = False
-        self._straggler = -inf
-        self._stragglers = 0
+        self._clock, self._tally = new_memory(self._follow_jumps)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return dict(zip(COUNTED, self._tally.tolist(), strict=False))
+
+    @property
+    def last_reason(self) -> str:
+        reason = int(self._tally[LAST_REASON])
+        return COUNTED[reason] if reason else ""
+
+    @property
+    def last_stamp(self) -> float:
+        return float(self._clock[LAST_STAMP])
+
+    @property
+    def period(self) -> float:
+        return float(self._clock[PERIOD])
+
+    @property
+    def gaps(self) -> int:
+        return int(self._tally[GAPS])
+
+    @property
+    def jumps(self) -> int:
+        return int(self._tally[JUMPS])
+
+    @property
+    def largest_gap(self) -> float:
+        return float(self._clock[LARGEST_GAP])
 
     @property
     def rate(self) -> float:
@@ -146,35 +237,74 @@ class JointStateIntake:
             None when the message is dropped; :attr:`last_reason` says why.
         """
         names = tuple(name)
-        layout = self._layouts.get(names)
-        if layout is None:
-            layout = self._layout(names)
+        layout = self._layout(names)
         if isinstance(layout, str):
-            return self._drop(layout)
-
-        q = np.asarray(position, dtype=float)
-        v = np.asarray(velocity, dtype=float)
-        tau = np.asarray(effort, dtype=float)
+            self._drop(layout)
+            return None
+        # Copies, so that they are of one type whatever was given: for another the kernel would be
+        # compiled anew.
+        q, v, tau = (np.array(values, dtype=float) for values in (position, velocity, effort))
         n = len(names)
         if q.shape != (n,) or v.shape not in ((n,), (0,)) or tau.shape not in ((n,), (0,)):
-            return self._drop("lengths")
-        q = q[layout]
-        if not _finite(q):
-            return self._drop("not finite")
-
-        time = self._time(float(stamp), float(receipt))
-        if isinstance(time, str):
-            return self._drop(time)
-        self._measure(time)
-        return JointSample(
-            time,
-            q,
-            self._present(v, layout, "velocity missing"),
-            self._present(tau, layout, "effort missing"),
+            self._drop("lengths")
+            return None
+        sample = np.empty((3, len(layout)))
+        has = judge_one(
+            float(stamp), float(receipt), q, v, tau, layout, self._clock, self._tally, sample
         )
+        if has < 0:
+            return None
+        return JointSample(
+            float(self._clock[LAST_STAMP]),
+            sample[0],
+            sample[1] if has & VELOCITY else None,
+            sample[2] if has & EFFORT else None,
+        )
+
+    def accept_block(self, block: JointBlock) -> list[SampleBlock]:
+        """Judge messages as :meth:`accept` would one by one; what is left of them, in order."""
+        k, n = len(block.stamp), len(block.name)
+        layout = self._layout(block.name)
+        if isinstance(layout, str):
+            return self._drop(layout, k)
+        empty = ((k, n), (k, 0))
+        if (
+            block.position.shape != (k, n)
+            or block.velocity.shape not in empty
+            or block.effort.shape not in empty
+        ):
+            return self._drop("lengths", k)
+        time, has = np.empty(k), np.empty(k, dtype=np.int64)
+        out = np.empty((3, k, len(layout)))
+        accepted = judge_block(
+            *block[:2], *block[3:], layout, self._clock, self._tally, time, has, out
+        )
+        if not accepted:
+            return []
+        has = has[:accepted]
+        changes = np.diff(has, prepend=-1, append=-1) != 0
+        changes[1:-1] |= time[1:accepted] < time[: accepted - 1]
+        edges = np.flatnonzero(changes).tolist()
+        return [
+            SampleBlock(
+                time[a:b],
+                out[0, a:b],
+                out[1, a:b] if has[a] & VELOCITY else None,
+                out[2, a:b] if has[a] & EFFORT else None,
+            )
+            for a, b in pairwise(edges)
+        ]
+
+    def refusal(self, names: Sequence[str]) -> str:
+        """Why every message of these names is dropped; empty when it is not for its names."""
+        layout = self._layout(tuple(names))
+        return layout if isinstance(layout, str) else ""
 
     def _layout(self, names: tuple[str, ...]) -> NDArray[np.intp] | str:
         """Where the wanted joints stand in a message of these names, or why it is useless."""
+        known = self._layouts.get(names)
+        if known is not None:
+            return known
         layout: NDArray[np.intp] | str
         if not names:
             layout = "empty"
@@ -189,74 +319,8 @@ class JointStateIntake:
         self._layouts[names] = layout
         return layout
 
-    def _time(self, stamp: float, receipt: float) -> float | str:
-        """The sample's time, later than the last one's, or why there is none."""
-        if stamp < 0.0:
-            return "negative stamp"
-        replaced = stamp == 0.0 or not stamp <= receipt + FUTURE_TOLERANCE
-        if self._on_receipt and stamp <= self.last_stamp:
-            # After a replaced stamp the stamps may belong to another epoch altogether (simulated
-            # time, say): receipt goes on until they are later, lest every one be called old.
-            replaced = True
-        time = receipt if replaced else stamp
-        if not isfinite(time):
-            return "not finite"
-        if time == self.last_stamp:
-            return "same stamp"
-        if time < self.last_stamp:
-            if not (self._follow_jumps and self._went_back(time, receipt)):
-                return "old stamp"
-            self.jumps += 1
-            self.last_stamp = nan
-        self._stragglers = 0
-        self._on_receipt = replaced and time != stamp
-        self.counts["stamp replaced"] += self._on_receipt
-        return time
-
-    def _went_back(self, time: float, receipt: float) -> bool:
-        """Whether a message older than the last sample shows that a clock has gone back."""
-        if receipt < self.last_stamp - FUTURE_TOLERANCE:
-            return True
-        in_order = time > self._straggler
-        self._stragglers = self._stragglers + 1 if in_order else 1
-        self._straggler = time
-        return self._stragglers >= JUMP_MESSAGES
-
-    def _measure(self, time: float) -> None:
-        """Count the sample and keep the statistics of its distance to the last one."""
-        step = time - self.last_stamp
-        self.last_stamp = time
-        self.last_reason = ""
-        self.counts["accepted"] += 1
-        if isnan(step):  # the first sample, or the first after a jump of the clock
-            return
-        if isnan(self.period):
-            self.period = self.largest_gap = step
-        else:
-            longest = GAP_PERIODS * self.period
-            self.gaps += step > longest
-            self.largest_gap = max(self.largest_gap, step)
-            weight = max(0.01, 1.0 / self.counts["accepted"])
-            self.period += weight * (min(step, longest) - self.period)
-
-    def _present(
-        self, values: NDArray[np.float64], layout: NDArray[np.intp], remark: str
-    ) -> NDArray[np.float64] | None:
-        if values.size:
-            values = values[layout]
-            if _finite(values):
-                return values
-        self.counts[remark] += 1
-        return None
-
-    def _drop(self, reason: str) -> JointSample | None:
-        self.counts[reason] += 1
-        self.last_reason = reason
-        return None
-
-
-def _finite(values: NDArray[np.float64]) -> bool:
-    # A third of the time of numpy.isfinite(...).all() on so short an array. What overflows when
-    # squared is no joint state either.
-    product: Any = values.dot(values)
-    return isfinite(product)
+    def _drop(self, reason: str, count: int = 1) -> list[SampleBlock]:
+        index = COUNTED.index(reason)
+        self._tally[index] += count
+        self._tally[LAST_REASON] = index
+        return []

@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from rbd_control.simulation import SimulatedArm
 
 
+def rehearse_intake() -> None:
+    """Judge a joint-state message."""
+    from rbd_control.joint_states import JointStateIntake
+
+    JointStateIntake(("joint",)).accept(1.0, 1.0, ("joint",), [0.0], [0.0], [0.0])
+
+
 def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
     """Let a detector of these parameters go through a contact, and place the link it names."""
     from rbd_control.estimation import ContactDetector

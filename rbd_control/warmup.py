@@ -13,10 +13,16 @@ from numpy.typing import NDArray
 from rbd_control.control import ControllerParameters, PassivityController
 from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.estimation import DetectorParameters, Motion, calibrate
-from rbd_control.joint_states import JointMessage
+from rbd_control.joint_states import JointBlock
+from rbd_control.playback.parts import Part
 from rbd_control.playback.recording import Recording
 from rbd_control.playback.replay import replay
-from rbd_control.rehearsal import rehearse_arm, rehearse_controller, rehearse_detector
+from rbd_control.rehearsal import (
+    rehearse_arm,
+    rehearse_controller,
+    rehearse_detector,
+    rehearse_intake,
+)
 from rbd_control.simulation import HalfSpace, SimulatedArm, Sphere, arm7_urdf
 
 Array = NDArray[np.float64]
@@ -26,6 +32,7 @@ Step = tuple[str, Callable[[], object]]
 def steps() -> Iterator[Step]:
     """What to run, each with its name; compiled code suits every robot, so one arm will do."""
     model = Model.from_urdf(arm7_urdf())
+    yield "joint states", rehearse_intake
     yield "contact detector", partial(rehearse_detector, model, DetectorParameters())
     for parameters, choice in _alternatives():
         yield f"contact detector, {choice}", partial(rehearse_detector, model, parameters)
@@ -63,8 +70,9 @@ def _motion(model: Model) -> Motion:
 
 def _recording(motion: Motion, model: Model) -> Recording:
     names = model.joint_names
-    rows = zip(motion.t[:300] + 1.0, motion.q, motion.v, motion.tau + 50.0, strict=False)
-    messages = [JointMessage(float(t), float(t), names, q, v, tau) for t, q, v, tau in rows]
+    t = motion.t[:300] + 1.0
+    block = JointBlock(t, t, names, motion.q[:300], motion.v[:300], motion.tau[:300] + 50.0)
+    parts = [Part(np.arange(len(t)), block)]
     return Recording(
-        Path(motion.name), "/joint_states", names, len(messages), None, lambda: iter(messages)
+        Path(motion.name), "/joint_states", names, len(t), None, lambda size: iter([parts])
     )

@@ -18,9 +18,10 @@ from rbd_control.cli.main import main
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import DetectorParameters
-from rbd_control.joint_states import JointMessage
+from rbd_control.joint_states import JointBlock, JointMessage
 from rbd_control.playback.envelope import Envelope
 from rbd_control.playback.joint_matching import match_joints
+from rbd_control.playback.parts import Part
 from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.report import write_report
@@ -80,9 +81,10 @@ def recorded(
     messages: Sequence[JointMessage],
     contacts: tuple[tuple[float, float | None], ...] | None = None,
 ) -> Recording:
+    parts = [[Part(np.zeros(1, int), JointBlock.of(message))] for message in messages]
     names = tuple(messages[0].name)
     return Recording(
-        Path("made"), "/joint_states", names, len(messages), contacts, lambda: iter(messages)
+        Path("made"), "/joint_states", names, len(messages), contacts, lambda size: iter(parts)
     )
 
 

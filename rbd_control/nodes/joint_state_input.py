@@ -16,6 +16,7 @@ from rbd_control.joint_states import DROPS, JointSample, JointStateIntake
 from rbd_control.nodes.diagnostics import ERROR, WARN, Durations, Status
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import to_seconds, to_stamp
+from rbd_control.rehearsal import rehearse_intake
 
 WATCH_PERIOD = 0.02
 """How often it is looked for silence [s]."""
@@ -49,6 +50,7 @@ class JointStateInput:
     ) -> None:
         self._node, self._timeout = node, timeout
         self._on_sample, self._on_silence, self._on_jump = on_sample, on_silence, on_jump
+        rehearse_intake()
         self._intake = JointStateIntake(joint_names, follow_jumps=on_jump is not None)
         self._jumps = 0
         # The executor's own time of receipt would be better: rclpy 9.1's events executor fails

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rosbags.highlevel import AnyReader
 from rosbags.interfaces import Connection
 from rosbags.typesys import Stores, get_typestore
 
 from rbd_control.errors import RecordingError
 from rbd_control.joint_states import JointMessage
+from rbd_control.playback.joint_state_cdr import decode_parts
+from rbd_control.playback.parts import Part
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 BOOL = "std_msgs/msg/Bool"
@@ -55,29 +59,37 @@ class Bag:
             raise RecordingError(f"{self.path} holds no message on {topic}")
         return count
 
-    def joint_messages(self, topic: str) -> Iterator[JointMessage]:
-        """The joint states of ``topic`` in the order they were received."""
-        for receipt, message in self._messages(topic):
-            stamp = message.header.stamp
-            yield JointMessage(
-                stamp.sec + 1e-9 * stamp.nanosec,
-                receipt,
-                message.name,
-                message.position,
-                message.velocity,
-                message.effort,
-            )
+    def joint_parts(self, topic: str, size: int) -> Iterator[list[Part]]:
+        """The joint states of ``topic`` in the order they were received, ``size`` at a time."""
+        with self._open() as reader:
+
+            def decode(receipt: float, raw: bytes) -> JointMessage:
+                message: Any = reader.deserialize(raw, JOINT_STATE)
+                stamp = message.header.stamp
+                return JointMessage(
+                    stamp.sec + 1e-9 * stamp.nanosec,
+                    receipt,
+                    message.name,
+                    message.position,
+                    message.velocity,
+                    message.effort,
+                )
+
+            messages = self._messages(reader, topic)
+            while chunk := list(islice(messages, size)):
+                _, times, raws = zip(*chunk, strict=True)
+                yield decode_parts(1e-9 * np.array(times), raws, decode)
 
     def flags(self, topic: str) -> Iterator[tuple[float, bool]]:
         """Time of receipt [s] and value of each std_msgs/Bool of ``topic``."""
-        for receipt, message in self._messages(topic):
-            yield receipt, bool(message.data)
-
-    def _messages(self, topic: str) -> Iterator[tuple[float, Any]]:
         with self._open() as reader:
-            wanted: list[Connection] = [c for c in reader.connections if c.topic == topic]
-            for connection, time, raw in reader.messages(connections=wanted):
-                yield 1e-9 * time, reader.deserialize(raw, connection.msgtype)
+            for _, time, raw in self._messages(reader, topic):
+                message: Any = reader.deserialize(raw, BOOL)
+                yield 1e-9 * time, bool(message.data)
+
+    @staticmethod
+    def _messages(reader: AnyReader, topic: str) -> Iterator[tuple[Connection, int, bytes]]:
+        return reader.messages([c for c in reader.connections if c.topic == topic])
 
     @contextmanager
     def _open(self) -> Iterator[AnyReader]:

@@ -67,20 +67,19 @@ class EffortCheck:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._next = 0.0
+        self._last = 0.0
         self._n = 0
         self._gg = np.zeros(model.nv)
         self._gt = np.zeros(model.nv)
         self._tt = np.zeros(model.nv)
 
     def add(self, times: Array, q: Array, tau: Array) -> None:
-        """Take positions and efforts (m, n) at ``times`` (m,) [s]; rows of NaN effort are none."""
+        """Take positions and efforts (m, n) at ``times`` (m,) [s]."""
         slot = np.floor(times / _PERIOD)
-        rows = np.flatnonzero((np.diff(slot, prepend=self._next) > 0) & np.isfinite(tau).all(1))
-        if times.size:
-            self._next = slot[-1]
+        rows = np.flatnonzero(np.diff(slot, prepend=self._last) > 0)
         if not rows.size:
             return
+        self._last = slot[-1]
         gravity = gravity_torque(self._model, q[rows])
         self._n += rows.size
         self._gg += (gravity * gravity).sum(0)

@@ -24,14 +24,16 @@ class Envelope:
         self._seen = np.zeros(bins, dtype=bool)
 
     def add(self, times: Array, values: Array) -> None:
-        """Take ``values`` (m, channels) at ``times`` (m,) [s], none of them negative."""
+        """Take ``values`` (m, channels) at ``times`` (m,) [s], not negative and in order."""
         if not times.size:
             return
-        while times.max() >= self._width * len(self._seen):
+        while times[-1] >= self._width * len(self._seen):
             self._fold()
-        bins = (times / self._width).astype(np.intp)
-        np.fmin.at(self._lower, bins, values)
-        np.fmax.at(self._upper, bins, values)
+        each = (times / self._width).astype(np.intp)
+        first = np.flatnonzero(np.diff(each, prepend=-1))
+        bins = each[first]
+        self._lower[bins] = np.fmin(self._lower[bins], np.fmin.reduceat(values, first))
+        self._upper[bins] = np.fmax(self._upper[bins], np.fmax.reduceat(values, first))
         self._seen[bins] = True
 
     def series(self) -> tuple[Array, Array, Array]:

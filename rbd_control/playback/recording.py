@@ -5,14 +5,21 @@ Reading streams: memory does not grow with the length of a recording.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
 from pathlib import Path
 
 from rbd_control.errors import RecordingError
-from rbd_control.joint_states import JointMessage, JointSample, JointStateIntake
+from rbd_control.joint_states import (
+    JointBlock,
+    JointMessage,
+    JointSample,
+    JointStateIntake,
+    SampleBlock,
+)
 from rbd_control.playback.bag import BOOL, JOINT_STATE, STORAGE_SUFFIXES, Bag
+from rbd_control.playback.parts import Part, in_order
 from rbd_control.playback.table import Table
 from rbd_control.playback.truth import contact_intervals
 
@@ -22,8 +29,11 @@ CONTACT_TOPICS = ("/truth/contact", "/simulated_arm/true_contact")
 TORQUE_TOPICS = ("/truth/external_torque", "/simulated_arm/true_external_joint_torques")
 """sensor_msgs/JointState: effort is the true external joint torque [N·m]."""
 
-_NAMES_FROM = 100
-"""Messages whose names are taken together: an arm and its gripper may share a topic."""
+BLOCK = 4096
+"""Messages read at a time: some megabytes, and what each block costs is a few per cent."""
+
+_FEW = 64
+"""As many as are read fast enough for one who plays them message by message, in time."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +50,16 @@ class Recording:
     joint_names: tuple[str, ...]
     count: int
     true_contacts: tuple[tuple[float, float | None], ...] | None
-    _messages: Callable[[], Iterator[JointMessage]]
-    _true_torques: Callable[[], Iterator[JointMessage]] | None = None
+    _parts: Callable[[int], Iterator[Sequence[Part]]]
+    _true_torques: Callable[[int], Iterator[Sequence[Part]]] | None = None
 
     def messages(self) -> Iterator[JointMessage]:
         """The joint states as recorded, unjudged."""
-        return self._messages()
+        for parts in self._parts(_FEW):
+            for block in in_order(parts):
+                yield from block.messages()
 
-    def samples(self, intake: JointStateIntake) -> Iterator[JointSample]:
+    def sample_blocks(self, intake: JointStateIntake) -> Iterator[SampleBlock]:
         """The samples ``intake`` makes of the messages; what it drops is in its ``counts``.
 
         Raises:
@@ -60,14 +72,26 @@ class Recording:
                 f"{self.path} has no joint {', '.join(missing)}; "
                 f"its joints are {', '.join(self.joint_names)}"
             )
-        for message in self._messages():
-            sample = intake.accept(*message)
-            if sample is not None:
-                yield sample
+        for parts in self._parts(BLOCK):
+            useful = []
+            for part in parts:
+                # Those of a gripper, say, need not come in turn to be counted and dropped.
+                if intake.refusal(part.block.name):
+                    intake.accept_block(part.block)
+                else:
+                    useful.append(part)
+            for block in in_order(useful):
+                yield from intake.accept_block(block)
 
-    def true_torques(self) -> Iterator[JointMessage]:
+    def samples(self, intake: JointStateIntake) -> Iterator[JointSample]:
+        """:meth:`sample_blocks` one by one."""
+        for block in self.sample_blocks(intake):
+            yield from block.samples()
+
+    def true_torques(self) -> Iterator[JointBlock]:
         """True external joint torques as ``effort``, where the recording tells them."""
-        return self._true_torques() if self._true_torques else iter(())
+        for parts in self._true_torques(BLOCK) if self._true_torques else ():
+            yield from in_order(parts)
 
 
 def read_recording(path: str | Path, topic: str = "/joint_states") -> Recording:
@@ -102,16 +126,17 @@ def read_recording(path: str | Path, topic: str = "/joint_states") -> Recording:
 
 def _from_table(path: Path, topic: str) -> Recording:
     table = Table(path)
-    if next(table.joint_messages(), None) is None:
+    if next(table.joint_parts(1), None) is None:
         raise RecordingError(f"{path} holds no row of data")
-    return Recording(path, topic, table.joint_names, table.count, None, table.joint_messages)
+    return Recording(path, topic, table.joint_names, table.count, None, table.joint_parts)
 
 
 def _from_bag(path: Path, topic: str) -> Recording:
     bag = Bag(path)
     count = bag.require(topic, JOINT_STATE)
-    first = list(islice(bag.joint_messages(topic), _NAMES_FROM))
-    names = tuple(dict.fromkeys(name for message in first for name in message.name))
+    # More than one message, for an arm and its gripper may share the topic.
+    first = next(bag.joint_parts(topic, BLOCK))
+    names = tuple(dict.fromkeys(name for block in in_order(first) for name in block.name))
     if not names:
         raise RecordingError(f"the joint states on {topic} in {path} name no joints")
 
@@ -120,8 +145,9 @@ def _from_bag(path: Path, topic: str) -> Recording:
     if contact_topic:
         # A Bool has no stamp. Where the joints are stamped on another clock than the recording
         # is (simulated time), the first message tells how far apart the two are.
-        lead = first[0].stamp - first[0].receipt
-        shift = lead if abs(lead) > 1.0 and first[0].stamp > 0.0 else 0.0
+        block = next(in_order(first))
+        stamp, receipt = float(block.stamp[0]), float(block.receipt[0])
+        shift = stamp - receipt if abs(stamp - receipt) > 1.0 and stamp > 0.0 else 0.0
         flags = ((time + shift, on) for time, on in bag.flags(contact_topic))
         contacts = tuple(contact_intervals(flags))
     torque_topic = _first(bag, TORQUE_TOPICS, JOINT_STATE)
@@ -131,8 +157,8 @@ def _from_bag(path: Path, topic: str) -> Recording:
         names,
         count,
         contacts,
-        lambda: bag.joint_messages(topic),
-        (lambda: bag.joint_messages(torque_topic)) if torque_topic else None,
+        partial(bag.joint_parts, topic),
+        partial(bag.joint_parts, torque_topic) if torque_topic else None,
     )
 
 

@@ -12,8 +12,13 @@ from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
-from rbd_control.estimation import ContactDetector, ContactEvent, DetectorParameters
-from rbd_control.joint_states import DROPS, REMARKS, JointSample, JointStateIntake
+from rbd_control.estimation import (
+    REASONS,
+    ContactDetector,
+    ContactEvent,
+    DetectorParameters,
+)
+from rbd_control.joint_states import DROPS, REMARKS, JointStateIntake, SampleBlock
 from rbd_control.playback.effort_check import EffortCheck, EffortFit
 from rbd_control.playback.envelope import Envelope
 from rbd_control.playback.joint_matching import match_joints
@@ -24,8 +29,6 @@ Array = NDArray[np.float64]
 
 OFTEN = 0.2
 """A residual above its threshold for this part of the time is hardly contact."""
-
-_BLOCK = 512
 
 
 @dataclass(frozen=True)
@@ -125,12 +128,10 @@ def replay(
         notes.append("thresholds and friction are the defaults, calibrated for no robot")
     intake = JointStateIntake(names)
     run = _Run(model, parameters, recording)
-    for sample in recording.samples(intake):
-        if run.add(sample) and progress:
+    for block in recording.sample_blocks(intake):
+        run.add(block)
+        if progress:
             progress(_messages(intake))
-    run.flush()
-    if progress:
-        progress(_messages(intake))
     if not intake.counts["accepted"]:
         raise RecordingError(
             f"none of the {recording.count} messages in {recording.path} can be used: "
@@ -149,9 +150,6 @@ class _Run:
         self._threshold = parameters.for_joints("contact_threshold", n)
         self._efforts = EffortCheck(model)
         self._series = Envelope(n)
-        self._times = np.empty(_BLOCK)
-        self._q, self._tau, self._residual = (np.empty((_BLOCK, n)) for _ in range(3))
-        self._fill = 0
         self._start = self._last = nan
         self._medians: list[float] = []
         self._valid = 0
@@ -163,52 +161,36 @@ class _Run:
         self._squares = np.zeros(n)
         self._over = np.zeros(n)
 
-    def add(self, sample: JointSample) -> bool:
-        """Take one sample; True when that completed a block."""
+    def add(self, block: SampleBlock) -> None:
+        """Detect, and take the outcome into account."""
         if isnan(self._start):
-            self._start = self._last = sample.stamp
-        detection = self._detector.update(sample.stamp, sample.q, sample.v, sample.tau)
-        k = self._fill
-        self._times[k] = sample.stamp - self._start
-        self._q[k] = sample.q
-        self._tau[k] = np.nan if sample.tau is None else sample.tau
-        if detection.valid:
-            self._residual[k] = detection.residual
-        else:
-            self._residual[k] = np.nan
-            step = sample.stamp - self._last
-            # Without the length, or a recording full of gaps has as many reasons.
-            reason = detection.reason.split(" of ")[0]
-            self._invalid[reason] = self._invalid.get(reason, 0.0) + step
-        self._last = sample.stamp
-        if detection.event is not None:
-            self._note(detection.event, detection.event.release)
-        self._fill += 1
-        if self._fill < _BLOCK:
-            return False
-        self.flush()
-        return True
-
-    def flush(self) -> None:
-        """Take the samples gathered since the last block into account."""
-        times, residual = self._times[: self._fill], self._residual[: self._fill]
-        if self._fill > 1:
-            self._medians.append(float(np.median(np.diff(times))))
+            self._start = self._last = float(block.stamp[0])
+        found = self._detector.update_block(block.stamp, block.q, block.v, block.tau)
+        for _, event in found.events:
+            self._note(event, event.release)
+        times = block.stamp - self._start
+        steps = np.diff(block.stamp, prepend=self._last)
+        for code in np.unique(found.reason[~found.valid]):
+            lasted = float(steps[found.reason == code].sum())
+            self._invalid[REASONS[code]] = self._invalid.get(REASONS[code], 0.0) + lasted
+        self._last, self._last_q = float(block.stamp[-1]), block.q[-1]
+        if (steps > 0.0).any():
+            self._medians.append(float(np.median(steps[steps > 0.0])))
         touched = self._in_contact(times)
-        self._tau[: self._fill][touched] = np.nan
-        self._efforts.add(times, self._q[: self._fill], self._tau[: self._fill])
-        self._series.add(times, residual)
-        valid = np.isfinite(residual).all(1)
-        absolute = np.abs(residual[valid])
+        if block.tau is not None:
+            self._efforts.add(times[~touched], block.q[~touched], block.tau[~touched])
+        valid = found.valid
+        residual = found.residual[valid]
+        self._series.add(times, np.where(valid[:, None], found.residual, np.nan))
+        absolute = np.abs(residual)
         if absolute.size:
             self._largest = np.maximum(self._largest, absolute.max(0))
-            self._sum += residual[valid].sum(0)
+            self._sum += residual.sum(0)
             self._squares += (absolute * absolute).sum(0)
             free = ~touched[valid]
             self._over += (absolute[free] > self._threshold).sum(0)
             self._free += int(free.sum())
-        self._valid += int(valid.sum())
-        self._fill = 0
+        self._valid += len(absolute)
 
     def result(
         self, intake: JointStateIntake, names: tuple[str, ...], notes: list[str]
@@ -251,7 +233,7 @@ class _Run:
         """Get the level and peak of a contact that lasts to the end."""
         # Without effort the detector closes what is open, which is no release.
         after = nextafter(self._last, np.inf)
-        event = self._detector.update(after, self._q[0], None, None).event
+        event = self._detector.update(after, self._last_q, None, None).event
         if event is not None:
             self._note(event, None)
 
@@ -286,13 +268,13 @@ class _Run:
 
     def _true_torques(self, names: tuple[str, ...]) -> Envelope | None:
         envelope = None
-        for message in self._recording.true_torques():
-            time = (message.stamp or message.receipt) - self._start
-            torque = dict(zip(message.name, np.asarray(message.effort), strict=False))
-            if time < 0.0 or not all(name in torque for name in names):
+        for block in self._recording.true_torques():
+            if not set(names) <= set(block.name) or block.effort.shape[1] != len(block.name):
                 continue
+            times = np.where(block.stamp == 0.0, block.receipt, block.stamp) - self._start
+            torques = block.effort[:, [block.name.index(name) for name in names]]
             envelope = envelope or Envelope(len(names))
-            envelope.add(np.array([time]), np.array([[torque[name] for name in names]]))
+            envelope.add(times[times >= 0.0], torques[times >= 0.0])
         return envelope
 
 

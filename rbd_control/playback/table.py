@@ -5,12 +5,19 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from math import nan
 from pathlib import Path
 from typing import TextIO
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rbd_control.errors import RecordingError
-from rbd_control.joint_states import JointMessage
+from rbd_control.joint_states import JointBlock
+from rbd_control.playback.parts import Part
+
+Array = NDArray[np.float64]
 
 LAYOUT = "time,position/<joint>,velocity/<joint>,effort/<joint>"
 """The columns: time [s], then for each joint its position [rad or m] and, as far as there are
@@ -31,42 +38,57 @@ class Table:
         self.path = path
         with self._open() as file:
             header = next(csv.reader(file), [])
-        self._columns = self._layout([name.strip() for name in header])
+        names = [name.strip() for name in header]
+        self._columns = self._layout(names)
+        self._width, self._time = len(names), names.index("time")
         self.joint_names = tuple(self._columns["position"])
         with path.open("rb") as raw:
             lines = sum(block.count(b"\n") for block in iter(lambda: raw.read(1 << 20), b""))
         self.count = max(lines - 1, 0)
 
-    def joint_messages(self) -> Iterator[JointMessage]:
-        """The rows as joint states, received when they are stamped."""
-        width = 1 + sum(len(columns) for columns in self._columns.values())
-        names = list(self.joint_names)
+    def joint_parts(self, size: int) -> Iterator[list[Part]]:
+        """The rows as joint states, received when they are stamped, ``size`` at a time."""
+        joints = self.joint_names
+        columns = [
+            [self._columns[quantity][joint] for joint in joints if self._columns[quantity]]
+            for quantity in _QUANTITIES
+        ]
         with self._open() as file:
-            rows = csv.reader(file)
-            header = next(rows)
-            time = [name.strip() for name in header].index("time")
-            order = {
-                quantity: [columns[joint] for joint in names if joint in columns]
-                for quantity, columns in self._columns.items()
-            }
-            for row in rows:
-                if not row:
-                    continue
-                if len(row) != width:
-                    raise RecordingError(
-                        f"{self.path} line {rows.line_num} has {len(row)} columns, "
-                        f"its header {width}"
-                    )
-                try:
-                    values = [float(cell) if cell.strip() else nan for cell in row]
-                except ValueError as error:
-                    raise RecordingError(f"{self.path} line {rows.line_num}: {error}") from error
-                yield JointMessage(
-                    values[time],
-                    values[time],
-                    names,
-                    *([values[i] for i in order[quantity]] for quantity in _QUANTITIES),
+            next(csv.reader(file))
+            line = 1
+            while lines := list(islice(file, size)):
+                if any(map(str.strip, lines)):
+                    rows = self._numbers(lines, line)
+                    time = np.ascontiguousarray(rows[:, self._time])
+                    values = (np.ascontiguousarray(rows[:, column]) for column in columns)
+                    yield [Part(np.arange(len(rows)), JointBlock(time, time, joints, *values))]
+                line += len(lines)
+
+    def _numbers(self, lines: list[str], before: int) -> Array:
+        """The rows in ``lines``, which follow ``before`` others; (k, width)."""
+        try:
+            rows = np.loadtxt(lines, delimiter=",", comments=None, ndmin=2)
+        except ValueError:
+            rows = np.empty((0, 0))
+        if rows.shape[1] == self._width:
+            return rows
+        # Cells that are empty or quoted, or something to complain of.
+        return np.array(list(self._rows(lines, before)))
+
+    def _rows(self, lines: list[str], before: int) -> Iterator[list[float]]:
+        rows = csv.reader(lines)
+        for row in rows:
+            if not row:
+                continue
+            line = before + rows.line_num
+            if len(row) != self._width:
+                raise RecordingError(
+                    f"{self.path} line {line} has {len(row)} columns, its header {self._width}"
                 )
+            try:
+                yield [float(cell) if cell.strip() else nan for cell in row]
+            except ValueError as error:
+                raise RecordingError(f"{self.path} line {line}: {error}") from error
 
     def _layout(self, header: list[str]) -> dict[str, dict[str, int]]:
         """``{quantity: {joint: column}}`` of the header."""

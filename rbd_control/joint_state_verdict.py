@@ -1,0 +1,179 @@
+"""The verdict on joint-state messages, compiled: what is dropped, and what time does."""
+
+from __future__ import annotations
+
+from math import inf, isfinite, isnan, nan
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics.compiled import compiled, inlined
+
+FUTURE_TOLERANCE = 0.1
+"""How far a stamp may lead its receipt [s]: the clocks of two machines, or a slow /clock."""
+
+GAP_PERIODS = 5.0
+"""A step longer than this many periods is counted as a gap."""
+
+DROPS = (
+    "empty",
+    "lengths",
+    "duplicate name",
+    "missing joint",
+    "not finite",
+    "negative stamp",
+    "old stamp",
+    "same stamp",
+)
+"""Why a message is dropped; each is a key of an intake's ``counts``."""
+
+JUMP_MESSAGES = 10
+"""So many messages in a row with old stamps in order are no stragglers: the clock went back."""
+
+REMARKS = ("stamp replaced", "velocity missing", "effort missing")
+"""What may be wrong with an accepted message; also keys of an intake's ``counts``."""
+
+COUNTED = ("accepted", *DROPS, *REMARKS)
+_NOT_FINITE = COUNTED.index("not finite")
+_NEGATIVE_STAMP = COUNTED.index("negative stamp")
+_OLD_STAMP = COUNTED.index("old stamp")
+_SAME_STAMP = COUNTED.index("same stamp")
+_STAMP_REPLACED = COUNTED.index("stamp replaced")
+_VELOCITY_MISSING = COUNTED.index("velocity missing")
+_EFFORT_MISSING = COUNTED.index("effort missing")
+
+# What an intake remembers: the numbers of its clock, and what its tally holds beside the counts.
+LAST_STAMP, PERIOD, LARGEST_GAP, _STRAGGLER = range(4)
+GAPS, JUMPS, FOLLOWS_JUMPS, LAST_REASON, _ON_RECEIPT, _STRAGGLERS = range(
+    len(COUNTED), len(COUNTED) + 6
+)
+
+VELOCITY, EFFORT = 1, 2
+"""What a sample has, added up."""
+
+
+def new_memory(follow_jumps: bool) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Clock and tally of an intake that has seen nothing."""
+    tally = np.zeros(len(COUNTED) + 6, dtype=np.int64)
+    tally[FOLLOWS_JUMPS] = follow_jumps
+    return np.array([nan, nan, 0.0, -inf]), tally
+
+
+@inlined
+def _judge(stamp, receipt, position, velocity, effort, layout, clock, tally, q, v, tau):
+    """Write one message's sample to ``q``, ``v``, ``tau``; what it has, -1 if it is dropped."""
+    reason = _NOT_FINITE
+    if _take(position, layout, q):
+        reason = _judge_time(stamp, receipt, clock, tally)
+    tally[reason] += 1
+    tally[LAST_REASON] = reason
+    if reason:
+        return -1
+    has = VELOCITY + EFFORT
+    if velocity.shape[0] == 0 or not _take(velocity, layout, v):
+        tally[_VELOCITY_MISSING] += 1
+        has -= VELOCITY
+    if effort.shape[0] == 0 or not _take(effort, layout, tau):
+        tally[_EFFORT_MISSING] += 1
+        has -= EFFORT
+    return has
+
+
+@compiled
+def judge_one(stamp, receipt, position, velocity, effort, layout, clock, tally, sample):
+    """:func:`_judge` with q, v and tau as the rows of ``sample`` (3, n)."""
+    q, v, tau = sample[0], sample[1], sample[2]
+    return _judge(stamp, receipt, position, velocity, effort, layout, clock, tally, q, v, tau)
+
+
+@compiled
+def judge_block(stamp, receipt, position, velocity, effort, layout, clock, tally, time, has, out):
+    """Judge (k,) messages in turn; how many are accepted.
+
+    Their times, what they have, and their q, v, tau go to the front of ``time`` (k,), ``has`` (k,)
+    and ``out`` (3, k, n).
+    """
+    accepted = 0
+    for k in range(stamp.shape[0]):
+        q, v, tau = out[0, accepted], out[1, accepted], out[2, accepted]
+        has[accepted] = _judge(
+            stamp[k],
+            receipt[k],
+            position[k],
+            velocity[k],
+            effort[k],
+            layout,
+            clock,
+            tally,
+            q,
+            v,
+            tau,
+        )
+        time[accepted] = clock[LAST_STAMP]
+        accepted += has[accepted] >= 0
+    return accepted
+
+
+@inlined
+def _take(values, layout, into):
+    """Copy the wanted values; whether all are finite."""
+    squares = 0.0
+    for i in range(layout.shape[0]):
+        into[i] = values[layout[i]]
+        squares += into[i] * into[i]
+    # What overflows when squared is no joint state either.
+    return isfinite(squares)
+
+
+@inlined
+def _judge_time(stamp, receipt, clock, tally):
+    """Move the clock to the message's time, or say why it has none; 0 when it was moved."""
+    if stamp < 0.0:
+        return _NEGATIVE_STAMP
+    replaced = stamp == 0.0 or not stamp <= receipt + FUTURE_TOLERANCE
+    if tally[_ON_RECEIPT] and stamp <= clock[LAST_STAMP]:
+        # After a replaced stamp the stamps may belong to another epoch altogether (simulated
+        # time, say): receipt goes on until they are later, lest every one be called old.
+        replaced = True
+    time = receipt if replaced else stamp
+    if not isfinite(time):
+        return _NOT_FINITE
+    if time == clock[LAST_STAMP]:
+        return _SAME_STAMP
+    if time < clock[LAST_STAMP]:
+        if not (tally[FOLLOWS_JUMPS] and _went_back(time, receipt, clock, tally)):
+            return _OLD_STAMP
+        tally[JUMPS] += 1
+        clock[LAST_STAMP] = nan
+    tally[_STRAGGLERS] = 0
+    tally[_ON_RECEIPT] = replaced and time != stamp
+    tally[_STAMP_REPLACED] += tally[_ON_RECEIPT]
+    _measure(time, clock, tally)
+    return 0
+
+
+@inlined
+def _went_back(time, receipt, clock, tally):
+    """Whether a message older than the last sample shows that a clock has gone back."""
+    if receipt < clock[LAST_STAMP] - FUTURE_TOLERANCE:
+        return True
+    tally[_STRAGGLERS] = tally[_STRAGGLERS] + 1 if time > clock[_STRAGGLER] else 1
+    clock[_STRAGGLER] = time
+    return tally[_STRAGGLERS] >= JUMP_MESSAGES
+
+
+@inlined
+def _measure(time, clock, tally):
+    """Keep the statistics of the distances between samples, and the last one's time."""
+    step = time - clock[LAST_STAMP]
+    clock[LAST_STAMP] = time
+    if isnan(step):  # the first sample, or the first after a jump of the clock
+        return
+    if isnan(clock[PERIOD]):
+        clock[PERIOD] = clock[LARGEST_GAP] = step
+        return
+    longest = GAP_PERIODS * clock[PERIOD]
+    tally[GAPS] += step > longest
+    clock[LARGEST_GAP] = max(clock[LARGEST_GAP], step)
+    weight = max(0.01, 1.0 / (tally[0] + 1))
+    clock[PERIOD] += weight * (min(step, longest) - clock[PERIOD])

@@ -1,0 +1,101 @@
+"""Serialised ``sensor_msgs/JointState`` messages, decoded in blocks.
+
+Messages of one layout (the same names, the same lengths) have the same size and, but for time,
+frame, values and padding, the same bytes. So one of them, decoded by other means, tells where the
+numbers stand in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.joint_states import JointBlock, JointMessage
+from rbd_control.playback.parts import Part
+
+Bytes = NDArray[np.uint8]
+
+_LITTLE_ENDIAN = b"\x00\x01"
+_HEADER = 4
+"""What precedes the content, in bytes; alignment counts from its end."""
+
+_TRAILING = 3
+"""Padding there may be after the content, in bytes."""
+
+
+def decode_parts(
+    receipts: NDArray[np.float64],
+    raws: Sequence[bytes],
+    decode: Callable[[float, bytes], JointMessage],
+) -> list[Part]:
+    """The messages ``raws``, received at ``receipts`` [s], as one part for each layout.
+
+    ``decode`` makes a message of its time of receipt and its bytes. It is asked for the first of
+    every layout, and for each message that is not serialised as usual.
+    """
+    parts = []
+    sizes = np.fromiter(map(len, raws), np.intp, len(raws))
+    for size in np.unique(sizes).tolist():
+        left = np.flatnonzero(sizes == size)
+        rows = np.frombuffer(b"".join([raws[k] for k in left.tolist()]), np.uint8).reshape(-1, size)
+        while left.size:
+            message = decode(float(receipts[left[0]]), raws[left[0]])
+            layout = _layout(message, raws[left[0]])
+            if layout is None:
+                parts.append(Part(left[:1], JointBlock.of(message)))
+                left, rows = left[1:], rows[1:]
+                continue
+            starts, fixed = layout
+            other = ((rows ^ rows[0]) & fixed).any(1)
+            index, same = left[~other], rows[~other] if other.any() else rows
+            values = [
+                _numbers(same, start, np.size(first), "<f8")
+                for start, first in zip(starts, message[3:], strict=True)
+            ]
+            sec, nanosec = _numbers(same, _HEADER, 1, "<i4"), _numbers(same, _HEADER + 4, 1, "<u4")
+            stamp = sec[:, 0] + 1e-9 * nanosec[:, 0]
+            block = JointBlock(stamp, receipts[index], tuple(message.name), *values)
+            parts.append(Part(index, block))
+            left, rows = left[other], rows[other]
+    return parts
+
+
+def _layout(message: JointMessage, raw: bytes) -> tuple[list[int], Bytes] | None:
+    """Where in ``raw`` position, velocity and effort of ``message`` start, and what is fixed.
+
+    That is 0xFF for each byte that all messages of this layout share. None when the message is
+    not serialised in the usual way, little-endian CDR.
+    """
+    fixed = np.zeros(len(raw), np.uint8)
+    end = _HEADER
+
+    def skip(size: int, alignment: int, same: bool) -> int:
+        nonlocal end
+        start = end + (_HEADER - end) % alignment
+        end = start + size
+        fixed[start:end] = 0xFF if same else 0
+        return start
+
+    fixed[:_HEADER] = 0xFF
+    skip(8, 4, same=False)
+    frame = skip(4, 4, same=True)
+    skip(int.from_bytes(raw[frame : frame + 4], "little"), 1, same=False)
+    skip(4, 4, same=True)
+    for name in message.name:
+        skip(4, 4, same=True)
+        skip(len(name.encode()) + 1, 1, same=True)
+    starts = []
+    for values in message[3:]:
+        skip(4, 4, same=True)
+        starts.append(skip(8 * np.size(values), 8, same=False) if np.size(values) else end)
+    usual = raw[:2] == _LITTLE_ENDIAN and end <= len(raw) <= end + _TRAILING
+    return (starts, fixed) if usual else None
+
+
+def _numbers(rows: Bytes, start: int, count: int, kind: str) -> NDArray[np.float64]:
+    """``count`` numbers from byte ``start`` of each row, (k, count)."""
+    size = np.dtype(kind).itemsize
+    columns = np.ascontiguousarray(rows[:, start : start + size * count])
+    return columns.view(kind).astype(float).reshape(len(rows), count)
