@@ -75,8 +75,8 @@ def estimate_onset(
     best = int(np.argmax(explained))
     error = max(float((centred**2).sum() - explained[best]), 1e-300)
     alike = 1.0 + float(np.median((response < 0.63).sum(axis=0)))
-    degrees = max(centred.size / alike, 1.0)
-    likelihood = np.exp((explained - explained[best]) / (2.0 * error / degrees * alike))
+    variance = alike * error / centred.size
+    likelihood = np.exp((explained - explained[best]) / (2.0 * variance))
     likelihood /= likelihood.sum()
     candidates = stamps[1:-1]
     spread = likelihood @ (candidates - likelihood @ candidates) ** 2

@@ -1,0 +1,59 @@
+"""Back-dating of contacts: right on average, and as uncertain as it says."""
+
+import numpy as np
+import pytest
+
+from rbd_control.dynamics import Model
+from rbd_control.estimation import KalmanObserver, MomentumObserver, SecondOrderObserver
+from rbd_control.estimation.onset import estimate_onset
+from rbd_control.simulation import arm7_urdf
+
+DT, COUNT = 0.001, 100
+NOISE = 0.3
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Model.from_urdf(arm7_urdf())
+
+
+def onsets(observer, size, runs=60, seed=9):
+    """Errors and uncertainties of steps of ``size`` seen for 4 to 14 ms, in white noise."""
+    rng = np.random.default_rng(seed)
+    n = observer.model.nv
+    found = []
+    for _ in range(runs):
+        x = rng.normal(0.0, NOISE, (1000 + COUNT, n))
+        begin = len(x) - int(rng.integers(4, 15))
+        x[begin:] += size * rng.normal(size=n)
+        r = observer.filter(np.full(len(x), DT), x)[-COUNT:]
+        t = DT * np.arange(len(x))[-COUNT:]
+        onset = estimate_onset(t, r, observer, np.ones(n))
+        # The torque acts from the end of the last interval without it.
+        found.append((onset.stamp - (begin - 1) * DT, onset.uncertainty))
+    return np.array(found).T
+
+
+@pytest.mark.parametrize("kind", ["momentum", "second_order", "kalman"])
+def test_finds_the_start_and_knows_how_well(model, kind):
+    observer = {
+        "momentum": MomentumObserver(model, 50.0),
+        "second_order": SecondOrderObserver(model, 200.0),
+        "kalman": KalmanObserver(model, NOISE, 1e-5, 6.0),
+    }[kind]
+    strong_error, strong = onsets(observer, 10.0)
+    weak_error, weak = onsets(observer, 1.0)
+    assert np.median(np.abs(strong_error)) < 1.5 * DT
+    assert np.median(strong) < np.median(weak)
+    for error, uncertainty in ((strong_error, strong), (weak_error, weak)):
+        # 68 % and 95 % for a normal distribution; 60 runs leave 6 % and 3 %.
+        assert (np.abs(error) < uncertainty + 0.5 * DT).mean() > 0.6
+        assert (np.abs(error) < 2.0 * uncertainty + 0.5 * DT).mean() > 0.85
+
+
+def test_too_few_samples_tell_nothing(model):
+    onset = estimate_onset(
+        np.array([0.0, 0.1, 0.2]), np.ones((3, 7)), MomentumObserver(model, 50.0), np.ones(7)
+    )
+    assert onset.stamp == 0.2
+    assert np.isnan(onset.uncertainty)
