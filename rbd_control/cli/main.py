@@ -10,7 +10,8 @@ import atexit
 import gc
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from rbd_control import __version__
@@ -49,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     _add_replay(commands)
     _add_calibrate(commands)
+    _add_monitor(commands)
     _add_warmup(commands)
     return parser
 
@@ -123,6 +125,25 @@ def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     calibrate.set_defaults(run=_run_calibrate)
 
 
+def _add_monitor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    monitor = commands.add_parser(
+        "monitor",
+        help="live residuals and contacts of a running detector",
+        description="Shows what a running contact detector says: residuals against thresholds, "
+        "the verdict, link and force, events. Where the output is no terminal it prints events as "
+        "they come, and one picture at the end.",
+    )
+    monitor.add_argument(
+        "--detector",
+        default="contact_detector",
+        metavar="NODE",
+        help="name of the detector's node, with its namespace (contact_detector)",
+    )
+    monitor.add_argument("--duration", type=_seconds, metavar="S", help="end after so long [s]")
+    monitor.add_argument("--once", action="store_true", help="print one picture and end")
+    monitor.set_defaults(run=_run_monitor)
+
+
 def _add_warmup(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     warmup = commands.add_parser(
         "warmup",
@@ -176,18 +197,32 @@ def _run_warmup(arguments: argparse.Namespace) -> int:
     return run_warmup()
 
 
+def _run_monitor(arguments: argparse.Namespace) -> int:
+    with _ros_needed("the monitor"):
+        from rbd_control.nodes.monitor import run_monitor
+    code: int = run_monitor(arguments.detector, arguments.duration, arguments.once)
+    return code
+
+
 def _run_demo(arguments: argparse.Namespace) -> int:
-    try:
+    with _ros_needed("the demo"):
         from rbd_control.nodes.demo import run_demo
+    code: int = run_demo(arguments.duration, arguments.report, arguments.json)
+    return code
+
+
+@contextmanager
+def _ros_needed(what: str) -> Iterator[None]:
+    """Says what to do when an import in it fails for want of ROS."""
+    try:
+        yield
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] == "rbd_control":
             raise
-        return _refuse(
-            f"the demo needs ROS 2, and {error.name} is not installed: "
+        raise RbdControlError(
+            f"{what} needs ROS 2, and {error.name} is not installed: "
             "source a ROS 2 installation, or pip install 'rbd_control[ros]'"
-        )
-    code: int = run_demo(arguments.duration, arguments.report, arguments.json)
-    return code
+        ) from error
 
 
 def _refuse(message: str) -> int:

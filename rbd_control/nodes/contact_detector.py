@@ -19,7 +19,7 @@ from rbd_control.errors import RbdControlError
 from rbd_control.estimation import REASONS, ContactDetector, Detection, DetectorParameters
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import PayloadParameters, ReceivingParameters
-from rbd_control.nodes.contact_messages import ForceArrow, event_message, wrench_message
+from rbd_control.nodes.contact_messages import THRESHOLD, ForceArrow, event_message, wrench_message
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.joint_state_input import JointStateInput
 from rbd_control.nodes.managed_node import LATCHED, ManagedNode
@@ -180,6 +180,9 @@ class ContactDetectorNode(ManagedNode):
         status.add("level", detection.level)
         for joint, torque in zip(self.robot.model.joint_names, detection.residual, strict=True):
             status.add(f"residual {joint} [N·m]", float(torque))
+        thresholds = self._detector.contact_threshold
+        for joint, threshold in zip(self.robot.model.joint_names, thresholds, strict=True):
+            status.add(f"{THRESHOLD}{joint} [N·m]", float(threshold))
 
 
 def main(args: Sequence[str] | None = None) -> int:

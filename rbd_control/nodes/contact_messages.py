@@ -16,6 +16,9 @@ from rbd_control.nodes.messages import to_seconds
 
 Array = NDArray[np.float64]
 
+THRESHOLD = "threshold "
+"""What the names of the thresholds begin with in the diagnostics, then the joint."""
+
 ARROW_SCALE = 0.02
 """Length of the arrow for each newton [m/N]."""
 

@@ -1,0 +1,189 @@
+"""``rbd-control monitor``: listens to a running detector and shows what it says."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import WrenchStamped
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.signals import SignalHandlerOptions
+from rclpy.task import Future
+from rich.console import Console
+from rich.live import Live
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool
+
+from rbd_control.nodes.contact_messages import THRESHOLD, event_from_status
+from rbd_control.nodes.managed_node import LATCHED
+from rbd_control.nodes.run import make_executor
+from rbd_control.playback.live_view import LiveState, event_line, render
+
+REFRESH = 0.1
+"""Time between two pictures [s]."""
+
+PATIENCE = 5.0
+"""After so long without a word from the detector, that is said [s]."""
+
+WIDTH = 110
+
+_WEAK = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
+
+
+class Monitor:
+    """Keeps a :class:`LiveState` up to date from the topics of one detector.
+
+    Args:
+        detector: name of the detector's node, with its namespace if it has one.
+        on_event: takes each event in words.
+    """
+
+    def __init__(self, detector: str, on_event: Callable[[str], None]) -> None:
+        self.state = LiveState(f"/{detector.strip('/')}")
+        self._on_event = on_event
+        self._node = node = Node(f"monitor_{os.getpid()}")
+        self._executor = make_executor()
+        self._executor.add_node(node)
+        self._thresholds: dict[str, float] = {}
+        self._counted, self._since = 0, time.monotonic()
+        name = self.state.detector
+        node.create_subscription(Bool, f"{name}/contact", self._on_contact, LATCHED)
+        node.create_subscription(
+            JointState, f"{name}/external_joint_torques", self._on_residual, _WEAK
+        )
+        node.create_subscription(
+            DiagnosticArray, f"{name}/events", self._on_events, QoSProfile(depth=50)
+        )
+        node.create_subscription(WrenchStamped, f"{name}/external_wrench", self._on_wrench, _WEAK)
+        node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, 50)
+
+    @property
+    def has_heard(self) -> bool:
+        """Whether the detector has said anything."""
+        return bool(self.state.condition or self.state.joints)
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether a picture would be whole."""
+        return bool(self.state.joints and self.state.thresholds)
+
+    def spin(self, seconds: float) -> None:
+        """Listen for some time."""
+        self._executor.spin_until_future_complete(Future(), timeout_sec=seconds)
+        now = time.monotonic()
+        if now - self._since >= 1.0:
+            self.state.rate = self._counted / (now - self._since) or math.nan
+            self._counted, self._since = 0, now
+
+    def destroy(self) -> None:
+        """Give the node back."""
+        self._node.destroy_node()
+
+    def _on_contact(self, message: Bool) -> None:
+        self.state.contact, self.state.judged = message.data, time.monotonic()
+
+    def _on_residual(self, message: JointState) -> None:
+        self._counted += 1
+        state = self.state
+        state.joints, state.residual = tuple(message.name), tuple(message.effort)
+        state.told = time.monotonic()
+        if all(joint in self._thresholds for joint in state.joints):
+            state.thresholds = tuple(self._thresholds[joint] for joint in state.joints)
+
+    def _on_wrench(self, message: WrenchStamped) -> None:
+        force = message.wrench.force
+        self.state.link = message.header.frame_id
+        self.state.force = (force.x, force.y, force.z)
+
+    def _on_events(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            event = event_from_status(status)
+            self.state.link, self.state.force = event.link, None
+            self.state.events.append(event)
+            self._on_event(event_line(event))
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            if f"/{status.name.lstrip('/')}" != self.state.detector:
+                continue
+            self.state.condition = status.message
+            for item in status.values:
+                if item.key.startswith(THRESHOLD):
+                    self._thresholds[item.key[len(THRESHOLD) :].split(" ")[0]] = float(item.value)
+
+
+def run_monitor(detector: str, duration: float | None, once: bool) -> int:
+    """Show a detector until ``duration`` [s] is over or SIGINT or SIGTERM comes.
+
+    With ``once`` one picture is printed as soon as it is whole.
+
+    Returns:
+        0, or 1 when nothing was heard of the detector.
+    """
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=WIDTH)
+    lines = console.is_terminal is False and not once
+    with _running() as stopped:
+        monitor = Monitor(
+            detector, lambda text: console.print(text, markup=False) if lines else None
+        )
+        begin = time.monotonic()
+
+        def passed() -> float:
+            return time.monotonic() - begin
+
+        def picture() -> object:
+            if not monitor.has_heard and passed() > PATIENCE:
+                return _nothing(monitor.state.detector)
+            return render(monitor.state, time.monotonic())
+
+        try:
+            if once:
+                longest = PATIENCE if duration is None else duration
+                while not (stopped() or monitor.knows_all or passed() > longest):
+                    monitor.spin(REFRESH)
+                monitor.spin(REFRESH)
+            else:
+                with Live(console=console, auto_refresh=False, transient=True) as live:
+                    while not (stopped() or (duration is not None and passed() > duration)):
+                        monitor.spin(REFRESH)
+                        if console.is_terminal:
+                            live.update(picture(), refresh=True)  # type: ignore[arg-type]
+            if not monitor.has_heard:
+                console.print(_nothing(monitor.state.detector), markup=False)
+                return 1
+            console.print(picture())
+            return 0
+        finally:
+            monitor.destroy()
+
+
+def _nothing(detector: str) -> str:
+    domain = os.environ.get("ROS_DOMAIN_ID", "0")
+    return (
+        f"nothing heard of {detector} in ROS domain {domain}: is it running, under this name, and "
+        "with the same ROS_DOMAIN_ID and RMW_IMPLEMENTATION?"
+    )
+
+
+@contextmanager
+def _running() -> Iterator[Callable[[], bool]]:
+    """ROS up, and whether SIGINT or SIGTERM came; raised in a callback, they would get lost."""
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    previous = {n: signal.signal(n, lambda number, _: came.append(number)) for n in numbers}
+    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        yield lambda: bool(came)
+    finally:
+        rclpy.try_shutdown()
+        for number, handler in previous.items():
+            signal.signal(number, handler)

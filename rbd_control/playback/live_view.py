@@ -1,0 +1,118 @@
+"""What ``rbd-control monitor`` shows: residuals against thresholds, the verdict, and events."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from rbd_control.estimation import ContactEvent
+
+BAR = 40
+"""Width of a bar [characters]; three quarters of it are the threshold."""
+
+FULL = 4.0 / 3.0
+"""A bar is full at this part of the threshold."""
+
+SILENCE = 0.2
+"""A verdict is repeated 50 times a second: after this long there is none [s]."""
+
+KEPT = 6
+"""So many events are shown."""
+
+
+@dataclass
+class LiveState:
+    """What was heard of a detector; times are those of a steady clock [s].
+
+    ``contact`` is the last verdict and ``judged`` when it came, ``told`` when the last residual.
+    ``thresholds`` are in ``joints``' order and empty until the detector has told them.
+    """
+
+    detector: str
+    joints: tuple[str, ...] = ()
+    residual: tuple[float, ...] = ()
+    thresholds: tuple[float, ...] = ()
+    rate: float = math.nan
+    told: float = -math.inf
+    contact: bool = False
+    judged: float = -math.inf
+    link: str = ""
+    force: tuple[float, float, float] | None = None
+    condition: str = ""
+    events: deque[ContactEvent] = field(default_factory=lambda: deque(maxlen=KEPT))
+
+    def verdict(self, now: float) -> str:
+        """``contact``, ``free`` or ``no verdict``, which silence means."""
+        if now - self.judged > SILENCE:
+            return "no verdict"
+        return "contact" if self.contact else "free"
+
+
+def render(state: LiveState, now: float) -> RenderableType:
+    """The state at one moment of the steady clock."""
+    parts: list[RenderableType] = [_headline(state, now)]
+    if state.joints:
+        parts.append(_residuals(state))
+    parts.append(_events(state))
+    return Group(*parts)
+
+
+def event_line(event: ContactEvent) -> str:
+    """An event in one line."""
+    where = event.link or event.joint
+    force = "" if event.force is None else f", {math.hypot(*event.force):.1f} N"
+    if event.phase == "release":
+        lasted = f"after {event.duration:.3f} s" if event.duration is not None else ""
+        return f"{event.level} {event.id} at {where} ends {lasted}{force}".rstrip()
+    late = 1e3 * (event.detected - event.onset)
+    return (
+        f"{event.level} {event.id} at {where}: {event.joint} {event.peak_torque:+.2f} N·m{force}, "
+        f"found {late:.0f} ms after it began"
+    )
+
+
+def _headline(state: LiveState, now: float) -> Text:
+    verdict = state.verdict(now)
+    style = {"contact": "bold red", "free": "green", "no verdict": "yellow"}[verdict]
+    text = Text.assemble((verdict, style))
+    if verdict == "contact" and state.link:
+        text.append(f" at {state.link}", style="red")
+        if state.force is not None:
+            numbers = " ".join(f"{x:+.1f}" for x in state.force)
+            text.append(f", {math.hypot(*state.force):.1f} N ({numbers})")
+    rate = f"{state.rate:.0f} Hz" if math.isfinite(state.rate) else "no samples"
+    text.append(f"    {state.detector}, {rate}", style="dim")
+    if state.condition and state.condition != "ok":
+        text.append(f"\n{state.condition}", style="yellow")
+    return text
+
+
+def _residuals(state: LiveState) -> Table:
+    table = Table(box=None, padding=(0, 1), show_header=True, header_style="dim")
+    table.add_column("joint")
+    table.add_column("residual", justify="right")
+    table.add_column("threshold", justify="right")
+    table.add_column("|" + " " * (round(BAR / FULL) - 2) + "|")
+    thresholds = state.thresholds or (math.nan,) * len(state.joints)
+    for joint, value, threshold in zip(state.joints, state.residual, thresholds, strict=True):
+        limit = f"{threshold:.2f}" if math.isfinite(threshold) else "?"
+        bar = _bar(abs(value) / threshold) if math.isfinite(threshold) else Text()
+        table.add_row(escape(joint), f"{value:+.2f}", limit, bar)
+    return table
+
+
+def _bar(ratio: float) -> Text:
+    style = "red" if ratio > 1.0 else "yellow" if ratio > 0.7 else "green"
+    return Text("█" * min(round(BAR * ratio / FULL), BAR), style=style)
+
+
+def _events(state: LiveState) -> Text:
+    if not state.events:
+        return Text("no contact so far", style="dim")
+    return Text("\n".join(event_line(event) for event in reversed(state.events)))
