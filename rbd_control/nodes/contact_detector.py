@@ -16,7 +16,13 @@ from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
 
 from rbd_control.errors import RbdControlError
-from rbd_control.estimation import REASONS, ContactDetector, Detection, DetectorParameters
+from rbd_control.estimation import (
+    REASONS,
+    ContactDetector,
+    Detection,
+    DetectorParameters,
+    detector_warnings,
+)
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import PayloadParameters, ReceivingParameters
 from rbd_control.nodes.contact_messages import THRESHOLD, ForceArrow, event_message, wrench_message
@@ -73,6 +79,7 @@ class ContactDetectorNode(ManagedNode):
         model = self.robot.model
         self._detector = self._make_detector(self.parameters)
         rehearse_detector(model, self.robot.in_model_order(self.parameters))
+        self._warn()
         self._writer = JointStateWriter(self._torques, model.joint_names)
         self._arrow = ForceArrow(model, self._markers)
         self._input = JointStateInput(
@@ -108,6 +115,13 @@ class ContactDetectorNode(ManagedNode):
         rehearse_detector(self.robot.model, parameters)
         self._detector.set_parameters(parameters)
         self._detector.set_model(with_payload(self.robot.model, self.parameters))
+        self._warn()
+
+    def _warn(self) -> None:
+        """Say which settings switch detection off, or nearly."""
+        self._doubts = detector_warnings(self._detector.parameters, self._detector.model)
+        for doubt in self._doubts:
+            self.get_logger().warning(doubt)
 
     def _make_detector(self, parameters: ContactDetectorParameters) -> ContactDetector:
         model = with_payload(self.robot.model, parameters)
@@ -168,6 +182,13 @@ class ContactDetectorNode(ManagedNode):
     def _report(self, status: Status) -> None:
         detection = self._detection
         status.add("valid", detection is not None and detection.valid)
+        if not self.is_active:
+            return
+        for doubt in self._doubts:
+            status.raise_to(WARN, doubt)
+        joints = self.robot.model.joint_names
+        for joint, threshold in zip(joints, self._detector.contact_threshold, strict=True):
+            status.add(f"{THRESHOLD}{joint} [N·m]", float(threshold))
         if detection is None:
             return
         status.add("samples", self._samples)
@@ -178,11 +199,8 @@ class ContactDetectorNode(ManagedNode):
             status.raise_to(WARN, f"no verdict: {detection.reason}")
         status.add("contact", detection.contact)
         status.add("level", detection.level)
-        for joint, torque in zip(self.robot.model.joint_names, detection.residual, strict=True):
+        for joint, torque in zip(joints, detection.residual, strict=True):
             status.add(f"residual {joint} [N·m]", float(torque))
-        thresholds = self._detector.contact_threshold
-        for joint, threshold in zip(self.robot.model.joint_names, thresholds, strict=True):
-            status.add(f"{THRESHOLD}{joint} [N·m]", float(threshold))
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -217,6 +217,16 @@ def live_parameters(probe: Probe, source: Source) -> None:
     _wait_for_flag(probe, contact, False)
 
 
+def settings_that_hear_nothing(probe: Probe, source: Source) -> None:
+    """A threshold that no torque of the joint can reach is told of, for as long as it is set."""
+    assert _set(probe, contact_threshold=5000.0, collision_threshold=6000.0).successful
+    probe.wait_for_report(
+        NODE, lambda r: r.level == 1 and "contact_threshold" in r.message, "deafness is not told of"
+    )
+    assert _set(probe, contact_threshold=2.0, collision_threshold=40.0).successful
+    probe.wait_for_report(NODE, lambda r: "contact_threshold" not in r.message, "told for ever")
+
+
 def doubtful_data(probe: Probe, source: Source) -> None:
     """[13, 16, 17] Frozen data, a gap and a leap: no verdict, with its reason, and then again."""
     contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
@@ -266,15 +276,20 @@ def publishers_come_and_go(probe: Probe, source: Source) -> None:
     """[20, 21] A second one is told of; after a restart of the only one the verdict comes back."""
     contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
     _wait_for_flag(probe, contact, False)
+    before = int(probe.report(NODE).values["publishers"])
     second = probe.node.create_publisher(JointState, "joint_states", 50)
-    probe.wait_for_report(NODE, lambda r: "2 publishers" in r.message, "two are as good as one")
+    probe.wait_for_report(
+        NODE, lambda r: f"{before + 1} publishers" in r.message, "two are as good as one"
+    )
     source.on = False
     probe.wait_for_report(NODE, lambda r: "no usable joint states" in r.message, "nothing missed")
     probe.node.destroy_publisher(source.publishers.pop())
     source.publishers.append(second)
     source.on = True
     _wait_for_flag(probe, contact, False)
-    probe.wait_for_report(NODE, lambda r: r.values["publishers"] == "1", "the old one is counted")
+    probe.wait_for_report(
+        NODE, lambda r: r.values["publishers"] == str(before), "it is still counted"
+    )
 
 
 def a_clock_that_goes_back(probe: Probe, source: Source) -> None:

@@ -33,6 +33,7 @@ def source(streamed: Source) -> Source:
         scenarios.joints_by_name,
         scenarios.parameters_change_as_a_whole,
         scenarios.live_parameters,
+        scenarios.settings_that_hear_nothing,
         scenarios.doubtful_data,
         scenarios.bursts,
         scenarios.publishers_come_and_go,

@@ -1,0 +1,69 @@
+"""What the monitor shows of what it heard."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+
+import numpy as np
+from rich.console import Console
+
+from rbd_control.estimation import ContactEvent
+from rbd_control.playback.live_view import BAR, KEPT, SILENCE, LiveState, render
+
+STATE = LiveState(
+    "/arm/contact_detector",
+    joints=("shoulder", "[b]elbow[/b]"),
+    residual=(-1.5, 8.0),
+    thresholds=(2.0, 4.0),
+    rate=1000.0,
+    contact=True,
+    judged=10.0,
+    link="forearm",
+    force=(0.0, 3.0, -4.0),
+)
+EVENT = ContactEvent(
+    1, "onset", "contact", 9.0, 9.012, None, "elbow", "forearm", 8.0, np.array([0.0, 3.0, -4.0])
+)
+
+
+def shown(state: LiveState, now: float) -> list[str]:
+    console = Console(width=110, color_system=None, record=True, file=StringIO())
+    console.print(render(state, now))
+    return console.export_text().splitlines()
+
+
+def test_residuals_stand_against_their_thresholds() -> None:
+    lines = shown(STATE, 10.0)
+    assert lines[0].startswith("contact at forearm, 5.0 N (+0.0 +3.0 -4.0)")
+    shoulder, elbow = lines[2:4]
+    assert shoulder.split()[:3] == ["shoulder", "-1.50", "2.00"]
+    # Three quarters of a threshold that stands at three quarters of the bar; and more than full.
+    assert shoulder.count("█") == round(0.75 * 0.75 * BAR)
+    assert elbow.count("█") == BAR
+    assert "[b]elbow[/b]" in elbow
+
+
+def test_silence_is_no_verdict() -> None:
+    assert STATE.verdict(10.0 + SILENCE) == "contact"
+    assert STATE.verdict(10.0 + 1.1 * SILENCE) == "no verdict"
+    assert replace(STATE, contact=False).verdict(10.0) == "free"
+    assert LiveState("x").verdict(0.0) == "no verdict"
+
+
+def test_what_is_not_known_is_not_invented() -> None:
+    lines = shown(replace(STATE, thresholds=()), 10.0)
+    assert "?" in lines[2]
+    assert "█" not in lines[2]
+    assert "no contact so far" in shown(LiveState("x"), 0.0)[-1]
+
+
+def test_the_last_events_newest_first() -> None:
+    state = replace(STATE)
+    for k in range(KEPT + 3):
+        state.events.append(replace(EVENT, id=k))
+    state.events.append(replace(EVENT, id=99, phase="release", release=9.5))
+    lines = shown(state, 10.0)[4:]
+    assert len(lines) == KEPT
+    assert lines[0] == "contact 99 at forearm ends after 0.500 s, 5.0 N"
+    assert lines[1].endswith("elbow +8.00 N·m, 5.0 N, found 12 ms after it began")
