@@ -29,13 +29,20 @@ class Reference:
 class Motion:
     """One endless motion, by seed."""
 
-    def __init__(self, model: Model, centre: np.ndarray, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        model: Model,
+        centre: np.ndarray,
+        rng: np.random.Generator,
+        speed: float = SPEED,
+        frequencies: tuple[float, float] = FREQUENCIES,
+    ) -> None:
         n = model.nv
-        low, high = np.log(FREQUENCIES)
+        low, high = np.log(frequencies)
         self._omega = 2.0 * np.pi * np.exp(rng.uniform(low, high, (HARMONICS, n)))
         self._phase = rng.uniform(0.0, 2.0 * np.pi, (HARMONICS, n))
-        speed = np.minimum(SPEED, 0.2 * model.velocity_limit)
-        amplitude = rng.uniform(0.5, 1.5, (HARMONICS, n)) * speed / self._omega
+        fastest = np.minimum(speed, 0.2 * model.velocity_limit)
+        amplitude = rng.uniform(0.5, 1.5, (HARMONICS, n)) * fastest / self._omega
         room = np.minimum(model.upper_limit - centre, centre - model.lower_limit)
         reach = np.minimum(0.9 * room, REACH)
         # Slow sines go farthest: those above their share of the reach are cut to it.

@@ -11,7 +11,7 @@ import numpy as np
 from bench.contacts.arms import Arm
 from bench.contacts.motion import Reference
 from bench.contacts.surface import surfaces
-from rbd_control.dynamics import dynamics_terms, frame_placement
+from rbd_control.dynamics import Model, dynamics_terms, frame_placement
 
 PERIOD = 0.001
 """Step of the simulation and of the samples [s]."""
@@ -69,8 +69,9 @@ class Plant:
     def _make_specimen(self, rng: np.random.Generator, mass_error: tuple[float, float]) -> None:
         n = self.arm.model.nv
         effort = self.arm.model.effort_limit
-        self.coulomb = rng.uniform(0.7, 1.3, n) * (0.25 + 0.004 * effort)
-        self.viscous = rng.uniform(0.7, 1.3, n) * (0.45 + 0.0065 * effort)
+        coulomb, viscous = typical_friction(self.arm.model)
+        self.coulomb = rng.uniform(0.7, 1.3, n) * coulomb
+        self.viscous = rng.uniform(0.7, 1.3, n) * viscous
         self.stribeck = rng.uniform(0.0, 0.2, n)
         self.torque_noise = 0.05 * float(effort.max()) / 87.0
         """Standard deviation of the measured torque: 0.05 N·m on an arm of the Panda's size."""
@@ -166,6 +167,11 @@ class Plant:
         for column, unit in zip(M, np.eye(self.mj.nv), strict=True):
             mujoco.mj_mulM(self.mj, self.data, column, unit)
         return M
+
+
+def typical_friction(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """Coulomb [N·m] and viscous friction [N·m·s/rad] that grow with the size of the joint."""
+    return 0.25 + 0.004 * model.effort_limit, 0.45 + 0.0065 * model.effort_limit
 
 
 # Only the pairs above are looked at.

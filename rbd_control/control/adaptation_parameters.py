@@ -39,7 +39,7 @@ class AdaptationParameters(Parameters):
         upper=1e5,
     )
     learning_rate: float = parameter(
-        2.0,
+        5.0,
         "speed of learning masses; its inverse is the energy that an error as large as the "
         "expected payload may bring into the motion before it is learned",
         unit="1/J",
@@ -57,7 +57,7 @@ class AdaptationParameters(Parameters):
         upper=10.0,
     )
     adaptation_dead_zone: tuple[float, ...] = parameter(
-        (0.5,),
+        (0.3,),
         "torque error that is not learned from, for it may be friction or noise; at rest what "
         "stays unlearned is about this",
         unit="N·m or N",

@@ -25,9 +25,10 @@ nearest is meant in the same metric, so a projection never adds to V; it also bo
 when the arm leans against a wall and takes it for a weight.
 
 Dead zone. Friction left over and noise are torques up to some d that no pi explains, and would be
-learned all the same: estimates drift. The arm learns while ``sᵀ K_D s > sum of d_i |s_i|`` only.
-Then the dissipation outweighs whatever such torques can do, and V falls whenever estimates change.
-A torque error smaller than d is not learned.
+learned all the same: estimates drift. The arm learns only while ``sᵀ K_D s > sum of d_i |s_i|``,
+for s averaged over 0.05 s. Then the dissipation outweighs whatever such torques can do, and V
+falls, on that average, whenever estimates change. A torque error smaller than d is not learned.
+Friction is learned of joints that slide only: one that sticks would always seem to need more.
 
 Sources: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 6(3), 1987; Wensing,
 Kim & Slotine, *Linear Matrix Inequalities for Physically Consistent Inertial Parameter
@@ -120,6 +121,7 @@ class AdaptiveSlotineLiController:
         )
         self._bodies = _bodies(self._nominal, self._links, self._adaptation)
         self._start = self._bodies.W.copy()
+        self._smooth = np.zeros(self._nominal.nv)
         self._friction.coulomb[:], self._friction.viscous[:] = self._given_friction
 
     def torque(
@@ -157,6 +159,7 @@ class AdaptiveSlotineLiController:
             self._gains,
             self._bodies,
             self._friction,
+            self._smooth,
             *state,
             min(float(dt), LONGEST_STEP),
             tau,

@@ -38,6 +38,10 @@ LARGEST_FRICTION = 4.0
 """Largest estimate of a friction coefficient, in multiples of the value given."""
 
 
+SMOOTHING = 0.05
+"""Time over which s is averaged for the dead zone [s]."""
+
+
 class Gains(NamedTuple):
     """Constants of the law, (n,) each but for the rates."""
 
@@ -76,20 +80,17 @@ def _one(x):
 
 
 @compiled
-def adaptive_step(model, gains, bodies, friction, q, v, q_d, v_d, a_d, dt, tau):
+def adaptive_step(model, gains, bodies, friction, smooth, q, v, q_d, v_d, a_d, dt, tau):
     """Write the torque, then learn over ``dt``: 1, 0 in the dead zone and for dt = 0.
 
     -1 says that the torque, and so some argument, is not finite; then nothing has been learned.
     """
     n = q.shape[0]
     v_r, a_r, s = np.empty(n), np.empty(n), np.empty(n)
-    damping_power, disturbance = 0.0, 0.0
     for i in range(n):
         v_r[i] = v_d[i] - gains.Lambda[i] * (q[i] - q_d[i])
         s[i] = v[i] - v_r[i]
         a_r[i] = a_d[i] - gains.Lambda[i] * (v[i] - v_d[i]) - gains.damping_rate * s[i]
-        damping_power += gains.damping[i] * s[i] * s[i]
-        disturbance += gains.dead_zone[i] * abs(s[i])
     _newton_euler(
         model,
         _NO_BODIES,
@@ -112,10 +113,14 @@ def adaptive_step(model, gains, bodies, friction, q, v, q_d, v_d, a_d, dt, tau):
     if dt <= 0.0:
         return 0
 
+    power, disturbance = 0.0, 0.0
+    for i in range(n):
+        smooth[i] += (1.0 - np.exp(-dt / SMOOTHING)) * (s[i] - smooth[i])
+        power += gains.damping[i] * smooth[i] * smooth[i]
+        disturbance += gains.dead_zone[i] * abs(smooth[i])
     rows = model.parent.shape[0]
     coefficients = np.empty((rows, 10))
-    inertia_power = _sweep(model, q, v, v_r, a_r, s, coefficients)
-    power = damping_power + gains.damping_rate * inertia_power
+    power += gains.damping_rate * _sweep(model, q, v, v_r, a_r, s, smooth, coefficients)
     if not disturbance < power:
         return 0
     step = -gains.learning_rate * dt
@@ -125,6 +130,8 @@ def adaptive_step(model, gains, bodies, friction, q, v, q_d, v_d, a_d, dt, tau):
             write_body(model, row, bodies.S[k], bodies.W[k])
     step = -gains.friction_learning_rate * dt
     for i in range(n):
+        if not v[i] * v_r[i] > friction.scale[i] * abs(v_r[i]):
+            continue  # It sticks, or turns round: no friction of a sliding joint.
         unit = friction.coulomb_unit[i]
         change = step * unit * unit * np.tanh(v_r[i] / friction.scale[i]) * s[i]
         if unit > 0.0 and np.isfinite(change):
@@ -139,13 +146,14 @@ def adaptive_step(model, gains, bodies, friction, q, v, q_d, v_d, a_d, dt, tau):
 
 
 @inlined
-def _sweep(model, q, v, v_r, a_r, s, coefficients):
-    """Fill Yᵀ s, ten numbers a body, without Y; and sᵀ M s of the model as it is."""
+def _sweep(model, q, v, v_r, a_r, s, smooth, coefficients):
+    """Fill Yᵀ s, ten numbers a body, without Y; xᵀ M x for x = smooth, with M as estimated."""
     rows = model.parent.shape[0]
     sweep = new_sweep(rows)
     place_bodies(model, q, sweep)
     move_bodies(model, v, sweep)
-    reference, rate, along = np.empty((rows, 6)), np.empty((rows, 6)), np.empty((rows, 6))
+    reference, rate = np.empty((rows, 6)), np.empty((rows, 6))
+    along, slow = np.empty((rows, 6)), np.empty((rows, 6))
     zero = (0.0, 0.0, 0.0)
     still = (zero, zero)
     falling = (zero, (-model.gravity[0], -model.gravity[1], -model.gravity[2]))
@@ -153,7 +161,7 @@ def _sweep(model, q, v, v_r, a_r, s, coefficients):
     for k in range(rows):
         parent, dof = model.parent[k], model.dof[k]
         Phi_k = load6(sweep.Phi, k)
-        # The twists of newton_euler.py, and the one that the body would have if s were v.
+        # The twists of newton_euler.py, and those that the body would have if s or x were v.
         reference_k = add6(
             still if parent < 0 else load6(reference, parent), scale6(v_r[dof], Phi_k)
         )
@@ -162,20 +170,22 @@ def _sweep(model, q, v, v_r, a_r, s, coefficients):
             scale6(v_r[dof], load6(sweep.Phi_dot, k)),
         )
         along_k = add6(still if parent < 0 else load6(along, parent), scale6(s[dof], Phi_k))
+        slow_k = add6(still if parent < 0 else load6(slow, parent), scale6(smooth[dof], Phi_k))
         store6(reference, k, reference_k)
         store6(rate, k, rate_k)
         store6(along, k, along_k)
+        store6(slow, k, slow_k)
         point, RT = load3(sweep.p, k), transpose(load_matrix(sweep.R, k))
-        motion = in_body(point, RT, along_k)
+        slow_k = in_body(point, RT, slow_k)
         second = model.second_moment[k]
         inertia = (
             model.mass[k],
             load3(model.first_moment, k),
             (second[0, 0], second[0, 1], second[0, 2], second[1, 1], second[1, 2], second[2, 2]),
         )
-        energy += dot6(motion, inertia_times(inertia, motion))
+        energy += dot6(slow_k, inertia_times(inertia, slow_k))
         row = power_coefficients(
-            motion,
+            in_body(point, RT, along_k),
             in_body(point, RT, load6(sweep.velocity, k)),
             in_body(point, RT, reference_k),
             in_body(point, RT, rate_k),
