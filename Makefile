@@ -12,7 +12,7 @@ unexport AMENT_PREFIX_PATH COLCON_PREFIX_PATH RMW_IMPLEMENTATION
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help warmup demo tables bench bench-loop test lint format clean
+.PHONY: help warmup demo tables bench bench-loop compare test lint format clean
 
 help: ## show this text
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -31,6 +31,9 @@ bench: $(VENV)/bench ## our speed beside Pinocchio's and MuJoCo's; results in re
 
 bench-loop: $(VENV)/bench warmup ## latency, losses and load of the nodes at 1 and 4 kHz; results in report/
 	$(BIN)/python -m bench.loop --report report
+
+compare: $(VENV)/bench ## Slotine-Li beside PD and computed torque in MuJoCo; results in report/
+	$(BIN)/python -m bench.compare --report report
 
 test: lint ## linters, type checker and all tests
 	@logs=$$(mktemp -d) && trap 'rm -rf "$$logs"' EXIT && \

@@ -1,0 +1,157 @@
+"""``python -m bench.compare [arm ...]``: compare the laws and write the results.
+
+Results go to ``compare.md``, ``compare.png`` and ``compare.json`` in the folder that ``--report``
+names. The hour of rest takes most of the time; ``--rest 0`` leaves it out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+
+from bench.compare.laws import FIXED, FRICTION_AT, LAMBDA, RATE
+from bench.compare.picture import draw
+from bench.compare.study import ARMS, PAYLOAD, PIECE, Learning, Tracking, learn, track
+from bench.compare.targets import Outcome, outcomes
+from bench.speed.sheets import Sheet
+
+SPECIMENS = 5
+NOTES = (
+    "RMS errors in mrad over time and joints, mean over specimens (min to max), of 20 s at up to "
+    "half the velocity limits, 1 kHz. Plant: MuJoCo, each mass 5 % wrong, friction within 30 % of "
+    "what the laws are told, Stribeck effect, encoders, filtered velocities, noisy motors. Gains: "
+    f"all feed back D (e_dot + Lambda e), with Lambda {LAMBDA:g} 1/s and D = {RATE:g} 1/s times "
+    "the mean of diag(M); computed torque the same times M in place of its mean. Friction is "
+    "compensated at v_d by the textbook, at v_r = v_d - Lambda e by our Slotine-Li law."
+)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Simulate, print and write."""
+    parser = argparse.ArgumentParser(prog="python -m bench.compare", description=__doc__)
+    parser.add_argument("arms", nargs="*", metavar="arm", help=f"of {', '.join(ARMS)}")
+    parser.add_argument("--report", type=Path, default=Path("report"), metavar="FOLDER")
+    parser.add_argument("--rest", type=float, default=3600.0, metavar="SECONDS")
+    given = parser.parse_args(arguments)
+    unknown = sorted(set(given.arms) - set(ARMS))
+    if unknown:
+        sys.exit(f"no arm {', '.join(unknown)}; arms are {', '.join(ARMS)}")
+    if given.rest != 0.0 and not 3.0 * PIECE <= given.rest < float("inf"):
+        sys.exit(f"--rest is {given.rest:g} s; give 0, or at least {3.0 * PIECE:g}")
+    arms = given.arms or ARMS
+    console = Console(width=130, highlight=False)
+    results: list[Tracking] = []
+    learned: list[Learning] = []
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("", total=len(arms) * (SPECIMENS + 1))
+        for arm in arms:
+            for specimen in range(SPECIMENS):
+                progress.update(task, description=f"{arm}: laws")
+                results += track(arm, specimen, 20.0)
+                progress.advance(task)
+            progress.update(task, description=f"{arm}: payload and rest")
+            learned.append(learn(arm, SPECIMENS, 40.0, given.rest))
+            progress.advance(task)
+    write(results, learned, given.report, console)
+
+
+def write(
+    results: Sequence[Tracking], learned: Sequence[Learning], folder: Path, console: Console
+) -> None:
+    """Print the tables; write them, the picture and all numbers to ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = outcomes(results, learned)
+    sheets = [_errors(results), _payloads(learned), _targets(found)]
+    for sheet in sheets:
+        console.print(sheet.rich(), "")
+    text = "\n".join(["# Control laws compared\n", *(sheet.markdown() for sheet in sheets)])
+    (folder / "compare.md").write_text(text, encoding="utf-8")
+    numbers = as_json(results, learned, found)
+    (folder / "compare.json").write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
+    draw(results, learned, folder / "compare.png")
+    console.print(f"written to {folder}: compare.md, compare.png, compare.json")
+
+
+def as_json(
+    results: Sequence[Tracking], learned: Sequence[Learning], found: Sequence[Outcome]
+) -> dict[str, Any]:
+    """All numbers, errors in rad."""
+    return {
+        "tracking": [asdict(result) for result in results],
+        "payload": [
+            {
+                **{k: v for k, v in asdict(case).items() if k != "estimate"},
+                "com": case.estimate.com.tolist(),
+                "inertia": case.estimate.inertia.tolist(),
+            }
+            for case in learned
+        ],
+        "outcomes": [{**asdict(outcome), "met": outcome.met} for outcome in found],
+    }
+
+
+def _errors(results: Sequence[Tracking]) -> Sheet:
+    sections = []
+    for arm in dict.fromkeys(result.arm for result in results):
+        rows = []
+        for law in FIXED:
+            cells = []
+            for friction_at in FRICTION_AT:
+                key = (arm, law, friction_at)
+                errors = [1e3 * r.error for r in results if (r.arm, r.law, r.friction_at) == key]
+                cells.append(f"{np.mean(errors):.2f} ({min(errors):.2f} to {max(errors):.2f})")
+            rows.append([f"{arm}: {law}", *cells])
+        sections.append(rows)
+    return Sheet("Tracking errors", ["", *FRICTION_AT], sections, NOTES)
+
+
+def _payloads(learned: Sequence[Learning]) -> Sheet:
+    rows = []
+    for case in learned:
+        rest = [1e3 * error for error in case.rest_error]
+        rows.append(
+            [
+                case.arm,
+                f"{1e3 * case.fixed[-1]:.2f}",
+                f"{1e3 * case.adaptive[0]:.2f}",
+                f"{1e3 * case.adaptive[-1]:.2f}",
+                f"{case.mass[-1]:.2f}",
+                f"{rest[1]:.3f}" if rest else "-",
+                f"{rest[-1]:.3f}" if rest else "-",
+                f"{case.rest_mass[-1]:.2f}" if rest else "-",
+            ]
+        )
+    header = ["", "fixed", "adaptive\nfirst 5 s", "adaptive\nlast 5 s", "mass", "rest\n2nd minute"]
+    header += ["rest\nlast minute", "mass\nthen"]
+    return Sheet(
+        f"Slotine-Li with an unknown payload of {PAYLOAD:g} kg",
+        header,
+        [rows],
+        "RMS errors in mrad, masses in kg as learned; 40 s of motion, then rest.",
+    )
+
+
+def _targets(found: Sequence[Outcome]) -> Sheet:
+    rows = [
+        [
+            outcome.text,
+            f"{outcome.measured:.3f}",
+            "" if outcome.limit is None else f"{outcome.limit:g}",
+            "" if outcome.limit is None else "yes" if outcome.met else "NO",
+        ]
+        for outcome in found
+    ]
+    return Sheet("Ratios", ["", "measured", "at most", "met"], [rows], "Medians over specimens.")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
