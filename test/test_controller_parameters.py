@@ -30,7 +30,9 @@ class Script:
         for _ in range(times):
             self.stamp += dt
             command = self.controller.update(self.stamp, q, v)
-            self.sent.append((command.mode, command.goal, *command.torque))
+            balance = self.controller.balance()
+            passive = balance is None or balance.passive
+            self.sent.append((command.mode, command.goal, passive, *command.torque))
 
     def go(self, offset: float, time: float, joints: int = 7, **fields: Any) -> None:
         names = self.controller.model.joint_names[:joints]
@@ -123,6 +125,15 @@ def streaming(script: Script) -> None:
         script.see(HOME + 0.01 * (k - 1), SLOW, times=50)
 
 
+def swinging(script: Script) -> None:
+    """A motion that lags, with errors to learn from; torques near the limits at times."""
+    script.go(0.4, 0.5)
+    for k in range(1, 600):
+        x = min(k / 500.0, 1.0)
+        s, rate = 3.0 * x**2 - 2.0 * x**3, 12.0 * x * (1.0 - x)
+        script.see(HOME + 0.38 * s, np.full(7, 0.38 * rate))
+
+
 FRICTION = {
     "friction_model": "coulomb_viscous",
     "friction_coulomb": (0.5,),
@@ -143,6 +154,24 @@ CASES: dict[str, tuple[Any, Callable[[Script], None], dict[str, Any]]] = {
     "friction_f1": ((0.9,), tracking, SIGMOID),
     "friction_f2": ((2.0,), tracking, SIGMOID),
     "friction_f3": ((0.1,), tracking, SIGMOID),
+    "adaptive": (True, swinging, {}),
+    "adapted_links": (("link_3",), swinging, {"adaptive": True}),
+    "adapt_friction": (True, swinging, {"adaptive": True, **FRICTION}),
+    "learning_rate": (0.1, swinging, {"adaptive": True}),
+    "friction_learning_rate": (
+        10.0,
+        swinging,
+        {"adaptive": True, "adapt_friction": True, **FRICTION},
+    ),
+    "payload_mass": (1.0, swinging, {"adaptive": True}),
+    "payload_reach": (0.1, swinging, {"adaptive": True}),
+    "adaptation_dead_zone": ((5.0,), swinging, {"adaptive": True}),
+    "passivity_margin": (0.9, swinging, {"torque_share": (0.5,)}),
+    "passivity_tolerance": (500.0, tracking, {"torque_share": (0.25,)}),
+    "passivity_window": (1.0, tracking, {"torque_share": (0.25,)}),
+    "tank_capacity": (0.5, swinging, {}),
+    "tank_refill": (100.0, swinging, {"tank_capacity": 0.5}),
+    "tank_valve": (0.8, swinging, {"tank_capacity": 0.5}),
     "torque_share": ((0.3,), straining, {}),
     "torque_rate": ((100.0,), tracking, {}),
     "gravity_compensated": (True, tracking, {}),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rbd_control.control.adaptation_parameters import AdaptationParameters
+from rbd_control.control.energy_parameters import EnergyParameters
 from rbd_control.errors import ParameterError
 from rbd_control.friction import FrictionParameters
 from rbd_control.parameters import parameter
 
 
 @dataclass(frozen=True)
-class ControllerParameters(FrictionParameters):
+class ControllerParameters(FrictionParameters, AdaptationParameters, EnergyParameters):
     """Parameters of :class:`SlotineLiController` and :class:`PassivityController`.
 
     The gain on s is ``K_D(q) = diag(damping) + damping_rate M(q)``, which is positive definite;
@@ -47,6 +49,9 @@ class ControllerParameters(FrictionParameters):
         lower=0.0,
         upper=10000.0,
         per_joint=True,
+    )
+    adaptive: bool = parameter(
+        False, "learn masses (and friction, if told to) while moving, from the errors of tracking"
     )
     torque_share: tuple[float, ...] = parameter(
         (1.0,),

@@ -78,6 +78,8 @@ class Modes:
         """The last estimate of the contact force: link, (3,) [N], stamp [s]."""
         self._retracting = False
         """Whether the arm is to retract once it has stopped."""
+        self._jumped = True
+        """Whether the desired state has jumped since the last sample."""
 
     @property
     def mode(self) -> Mode:
@@ -304,7 +306,7 @@ class Modes:
         self._mode, self._reason, self._latched = "hold", self._slowness(), False
         self._motion.stop_at(self._stop())
         self._desired = self._motion.desired()
-        self._paused, self._retracting = None, False
+        self._paused, self._retracting, self._jumped = None, False, True
 
     def _slowness(self) -> str:
         return "" if self._motion.wanted_pace == 1.0 else "slowed"

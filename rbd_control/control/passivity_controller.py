@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 
 from rbd_control.control.command import Command
 from rbd_control.control.controller_parameters import ControllerParameters
+from rbd_control.control.energy import EnergyBalance
 from rbd_control.control.modes import Modes
 from rbd_control.control.plausibility import Plausibility
-from rbd_control.control.slotine_li import SlotineLiController
+from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.torque_limits import TorqueLimits
+from rbd_control.control.tracking_law import TrackingLaw
 from rbd_control.dynamics import Model, gravity_torque, slotine_li_torque
 from rbd_control.errors import InputError
 
@@ -42,10 +44,16 @@ class PassivityController(Modes):
     """
 
     def __init__(self, model: Model, parameters: ControllerParameters | None = None) -> None:
+        self._law: TrackingLaw = None  # type: ignore[assignment]  # made by set_parameters
         super().__init__(model, parameters or ControllerParameters())
         self._now = -inf
         self._rejected = 0
         self._torque = np.zeros(model.nv)
+        """Sent last; :attr:`_acting` is with what the arm adds, :attr:`_acted` that before."""
+        self._acting = self._acted = np.zeros(model.nv)
+        self._is_limited = False
+        self._period = 0.0
+        """Time between the last two good samples [s]; 0 when there is no last one."""
         self._nothing = np.zeros(model.nv)
 
     def set_parameters(self, parameters: ControllerParameters) -> None:
@@ -55,12 +63,19 @@ class PassivityController(Modes):
             ParameterError: for a per-joint parameter of the wrong length.
         """
         limits = TorqueLimits(self.model, parameters)
-        SlotineLiController(self.model, parameters)
+        soft = SoftLimits(self.model, parameters, self._parked)
+        law = TrackingLaw(self.model, parameters, soft, self._law)
         super().set_parameters(parameters)
-        self._law = SlotineLiController(self.model, parameters, self._soft)
+        self._law = law
         self._plausibility = Plausibility(self.model, parameters)
         self._limits = limits
         self._compensated = parameters.gravity_compensated
+        self._tank_is_on = parameters.tank_capacity > 0.0
+
+    @property
+    def law(self) -> TrackingLaw:
+        """The law with what it has learned and the level of its tank."""
+        return self._law
 
     def start(self, stamp: float, q: Array, v: Array | None, now: float | None = None) -> None:
         """Begin to hold the arm where it is.
@@ -76,8 +91,9 @@ class PassivityController(Modes):
         self._parked = self._q
         self.set_parameters(self._parameters)
         self._started = True
-        self._torque = np.zeros(self.model.nv)
-        self._goal = "none"
+        self._zero()
+        self._law.tank.reset()
+        self._goal, self._contact, self._force = "none", False, None
         self._motion.wanted_pace = 1.0
         self._hold_here()
 
@@ -96,6 +112,7 @@ class PassivityController(Modes):
         if refusal or v is None:
             return self._reject(refusal)
         dt = max(stamp - self._stamp, 0.0)  # a clock set back stops the trajectory for one sample
+        self._period = dt if self._seen else 0.0
         late = self._seen and dt > self._parameters.timeout
         self._accept(stamp, q, v, now)
         if not self._started:
@@ -108,17 +125,41 @@ class PassivityController(Modes):
             if not isfinite(torque.dot(torque)):  # or the cuts would make a number of it
                 raise FloatingPointError("its torque is not finite")
             cut = self._limits.cut(torque, self._q)
+            limited = cut
+            if self._tank_is_on and dt > 0.0:
+                limited = self._limits.cut(self._law.tank.limit(self._q, self._v, cut, dt), self._q)
             # What the arm adds by itself is no part of the command.
-            weight = gravity_torque(self.model, self._q) if self._compensated else self._nothing
-            slow = self._limits.slow(cut, self._torque + weight, min(dt, self._parameters.timeout))
+            weight = self._weight()
+            slow = self._limits.slow(limited, self._acting, min(dt, self._parameters.timeout))
+            if limited is not cut:
+                self._law.tank.sent(limited, slow)
             sent = slow - weight
             if not isfinite(sent.dot(sent)):
                 raise FloatingPointError("the limited torque is not finite")
         except Exception as error:  # whatever the model raises, the arm gets a torque
             self._fault(f"the law failed: {error}")
             return self._zero()
-        self._torque = sent
-        return self._command(sent, cut is not torque, slow is not cut)
+        self._torque, self._acted, self._acting = sent, self._acting, slow
+        self._is_limited = slow is not torque
+        return self._command(sent, cut is not torque, slow is not limited)
+
+    def balance(self, effort: Array | None = None) -> EnergyBalance | None:
+        """The energies of the period before the last sample; None where the law was not in charge.
+
+        To be called once after each :meth:`update`, best when the torque has been sent.
+
+        Args:
+            effort: measured torque of the motors, (nv,) [N·m or N]; without it the torque sent is
+                taken, and delays on its way are not seen.
+        """
+        if self._mode not in ("hold", "follow") or not self._seen or self._period <= 0.0:
+            self._jumped = True
+            return None
+        if self._jumped:
+            self._law.jump()
+            self._jumped = False
+        acting = self._acted if effort is None else effort
+        return self._law.balance(self._stamp, self._q, self._v, self._desired, acting, self._period)
 
     def silence(self, now: float) -> Command | None:
         """For a watchdog on the steady clock: None while joint states come, else what to send."""
@@ -148,18 +189,25 @@ class PassivityController(Modes):
 
     def _law_torque(self) -> Array:
         if self._mode in ("hold", "follow"):
-            return self._law.torque(self._q, self._v, *self._desired)
+            # Neither what touches the arm nor what the limits take is to be learned.
+            learn = 0.0 if self._contact or self._is_limited else self._period
+            return self._law.torque(self._q, self._v, self._desired, learn)
         if self._mode == "float":
             return self._law.floating_torque(self._q, self._v)
         zero = np.zeros(self.model.nv)
         if self._parameters.safe_torque == "zero":
             return zero
         slowing = -self._parameters.safe_damping * self._v
-        return slotine_li_torque(self.model, self._q, zero, zero, slowing)
+        return slotine_li_torque(self._law.model, self._q, zero, zero, slowing)
 
     def _zero(self) -> Command:
         self._torque = np.zeros(self.model.nv)
+        self._acting = self._acted = self._weight()
         return self._command(self._torque.copy())
+
+    def _weight(self) -> Array:
+        """What the arm adds to the command by itself."""
+        return gravity_torque(self.model, self._q) if self._compensated else self._nothing
 
     def _command(
         self,

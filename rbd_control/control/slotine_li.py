@@ -122,17 +122,18 @@ class SlotineLiController:
             tau += self._friction.torque(v_r)
         return tau
 
-    def floating_torque(self, q: Array, v: Array) -> Array:
-        """Gravity compensation, (nv,) [N·m or N]; near soft limits the arm is damped and kept off.
+    def floating_torque(self, model: Model, q: Array, v: Array) -> Array:
+        """The weight of ``model``, (nv,) [N·m or N]; near soft limits the arm is damped, and kept
+        off them.
 
         This is the law with ``v_r = 0`` and a gain that rises from nothing to ``damping_rate M``
         as the arm comes near a limit.
         """
         zero = np.zeros_like(v)
         if self._limits is None:
-            return slotine_li_torque(self.model, q, zero, zero, zero)
+            return slotine_li_torque(model, q, zero, zero, zero)
         slowing = (-self._damping_rate * self._limits.closeness(q)) * v
-        return slotine_li_torque(self.model, q, zero, zero, slowing) + self._limits.torque(q)
+        return slotine_li_torque(model, q, zero, zero, slowing) + self._limits.torque(q)
 
     def _refuse(self, **arguments: Array) -> None:
         n = self.model.nv

@@ -6,23 +6,28 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from builtin_interfaces.msg import Time
+from geometry_msgs.msg import WrenchStamped
 from rclpy.duration import Duration
+from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Bool, Float64MultiArray
+from std_msgs.msg import Bool, Float64MultiArray, MultiArrayDimension
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from rbd_control.control import (
     Command,
     ControllerParameters,
+    Estimates,
     PassivityController,
     TrajectoryPoint,
 )
-from rbd_control.errors import RbdControlError, TrajectoryError
+from rbd_control.control.energy import EnergyBalance
+from rbd_control.errors import InputError, RbdControlError, TrajectoryError
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import ReceivingParameters
 from rbd_control.nodes.diagnostics import ERROR, WARN, Status
@@ -30,15 +35,38 @@ from rbd_control.nodes.joint_state_input import JointStateInput
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, to_array, to_seconds
 from rbd_control.nodes.run import run
+from rbd_control.parameters import parameter
 from rbd_control.rehearsal import rehearse_controller
+
+COMMANDS = "effort_controller/commands"
 
 WATCH_PERIOD = 0.01
 """How often it is looked for silence; the safe torque is repeated as often [s]."""
+
+RIVALS_PERIOD = 0.1
+"""How often it is looked for others who send torque [s]."""
+
+ENERGIES = (
+    "storage [J]",
+    "dissipated [J]",
+    "injected [J]",
+    "supplied [J]",
+    "bound [J]",
+    "tank [J]",
+)
+"""What ``~/energy`` holds, in this order [J]."""
 
 
 @dataclass(frozen=True)
 class PassivityControllerParameters(ReceivingParameters, ControllerParameters):
     """Parameters of the node: its model, its input, and the controller's."""
+
+    estimates: str = parameter(
+        "",
+        "file that ~/save_estimates writes what was learned to, and that is read when the node is "
+        "configured, if it is there",
+        live=False,
+    )
 
 
 class PassivityControllerNode(ManagedNode):
@@ -48,9 +76,6 @@ class PassivityControllerNode(ManagedNode):
 
     def __init__(self) -> None:
         super().__init__("passivity_controller")
-        self._commands = self.create_publisher(
-            Float64MultiArray, "effort_controller/commands", EVERY_SAMPLE
-        )
         self._errors = self.create_publisher(JointState, "~/tracking_error", EVERY_SAMPLE)
         self.create_subscription(
             JointTrajectory, "~/joint_trajectory", self._on_trajectory, QoSProfile(depth=10)
@@ -58,14 +83,32 @@ class PassivityControllerNode(ManagedNode):
         self.create_subscription(
             Bool, "contact_detector/contact", self._on_contact, QoSProfile(depth=10)
         )
+        self.create_subscription(
+            WrenchStamped, "contact_detector/external_wrench", self._on_wrench, QoSProfile(depth=10)
+        )
+        self._energies = self.create_publisher(Float64MultiArray, "~/energy", EVERY_SAMPLE)
         for what, order in (
             ("hold", lambda: self._controller.hold()),
             ("float", lambda: self._controller.float_()),
-            ("resume", lambda: self._controller.resume()),
+            ("retract", lambda: self._controller.retract()),
+            ("slow", lambda: self._controller.slow()),
+            ("cancel", lambda: self._controller.cancel()),
+            ("resume", self._resume),
+            ("save_estimates", self._save_estimates),
         ):
             self.create_service(Trigger, f"~/{what}", self._service(order))
         self.create_timer(WATCH_PERIOD, self._watch, clock=self.steady)
+        self.create_timer(RIVALS_PERIOD, self._look_for_rivals, clock=self.steady)
+        self._topic = self.resolve_topic_name(COMMANDS)
+        self._commands: Publisher[Float64MultiArray] | None = None
         self._message = Float64MultiArray()
+        self._energy_message = Float64MultiArray()
+        self._energy_message.layout.dim = [
+            MultiArrayDimension(label=", ".join(ENERGIES), size=len(ENERGIES), stride=len(ENERGIES))
+        ]
+        self._energy_readers = 0
+        self._energy: EnergyBalance | None = None
+        self._not_passive = 0
         self._last: Command | None = None
         self._refused = 0
         self._saturated = 0
@@ -92,20 +135,26 @@ class PassivityControllerNode(ManagedNode):
             return f"joint states on {self.resolve_topic_name('joint_states')}"
         if sample.v is None:
             return "velocity: the joint states carry none"
-        return ""
+        rivals = self._rivals()
+        return f"whoever sends torque to {self._topic} ({rivals}) to end" if rivals else ""
 
     def activate(self) -> None:
         """Hold the arm where it is."""
         sample = self._input.latest
         assert sample is not None
-        self._controller = self._make_controller(self.parameters)
+        # Not before: a node that only waits must not look like one that sends.
+        self._commands = self.create_publisher(Float64MultiArray, COMMANDS, EVERY_SAMPLE)
+        self._wait_for_reader(self._commands)
         self._controller.start(sample.stamp, sample.q, sample.v, time.monotonic())
         self._last = None
 
     def deactivate(self) -> None:
         """Send zero torque, and see it off: whoever receives it keeps the last command for ever."""
-        self._send(np.zeros(self.robot.model.nv))
-        self._commands.wait_for_all_acked(Duration(seconds=1.0))
+        if self._commands is not None:
+            self._send(np.zeros(self.robot.model.nv))
+            self._commands.wait_for_all_acked(Duration(seconds=1.0))
+            self.destroy_publisher(self._commands)
+            self._commands = None
 
     def check_parameters(self, new: PassivityControllerParameters) -> None:
         """Refuse per-joint values of the wrong number."""
@@ -126,6 +175,19 @@ class PassivityControllerNode(ManagedNode):
                 stamp, sample.q - command.q_d, sample.v - command.v_d, command.torque
             )
         self._note(command)
+        self._account(sample)
+
+    def _account(self, sample: JointSample) -> None:
+        """Follow the energies, once the torque is on its way."""
+        energy = self._energy = self._controller.balance(sample.tau)
+        if energy is None:
+            return
+        self._not_passive += not energy.passive
+        if self._energy_readers:
+            values = [getattr(energy, name) for name in ENERGIES[:-1]]
+            values.append(self._controller.law.tank.level)
+            self._energy_message.data = [float(x) for x in values]
+            self._energies.publish(self._energy_message)
 
     def _watch(self) -> None:
         if self.is_active:
@@ -134,7 +196,35 @@ class PassivityControllerNode(ManagedNode):
                 self._send(command.torque)
                 self._note(command)
 
+    def _rivals(self) -> int:
+        """How many others send torque to the arm."""
+        return int(self.count_publishers(self._topic)) - (self._commands is not None)
+
+    def _look_for_rivals(self) -> None:
+        if self.is_active:
+            rivals = self._rivals()
+            if rivals > 0:
+                self._controller.fault(f"{rivals} more publishers on {self._topic}")
+            self._energy_readers = self._energies.get_subscription_count()
+
+    def _resume(self) -> str:
+        rivals = self._rivals()
+        if rivals > 0:
+            raise InputError(f"cannot resume: {rivals} more publishers on {self._topic}")
+        return self._controller.resume()
+
+    def _wait_for_reader(self, publisher: Publisher[Float64MultiArray]) -> None:
+        """Until the arm, if it is there, has found the new publisher; its first torque counts."""
+        deadline = time.monotonic() + 0.5
+        while (
+            self.count_subscribers(self._topic)
+            and not publisher.get_subscription_count()
+            and time.monotonic() < deadline
+        ):
+            time.sleep(0.005)
+
     def _send(self, torque: np.ndarray) -> None:
+        assert self._commands is not None
         self._message.data = to_array(torque[self.robot.order])
         self._commands.publish(self._message)
 
@@ -153,6 +243,29 @@ class PassivityControllerNode(ManagedNode):
     def _on_contact(self, message: Bool) -> None:
         if self.is_active:
             self._controller.contact(message.data)
+
+    def _on_wrench(self, message: WrenchStamped) -> None:
+        if self.is_active:
+            force = message.wrench.force
+            self._controller.touched(message.header.frame_id, np.array([force.x, force.y, force.z]))
+
+    def _load_estimates(self) -> None:
+        path, adaptive = self.parameters.estimates, self._controller.law.adaptive
+        if path and adaptive is not None and Path(path).exists():
+            adaptive.set_estimates(Estimates.load(path))
+            self.get_logger().info(f"estimates of {path}: payload {adaptive.payload:.3g} kg")
+
+    def _save_estimates(self) -> str:
+        path, adaptive = self.parameters.estimates, self._controller.law.adaptive
+        if adaptive is None:
+            raise InputError("nothing is learned: parameter adaptive is false")
+        if not path:
+            raise InputError("parameter estimates names no file to write to")
+        try:
+            adaptive.estimates.save(path)
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror}") from error
+        return f"written to {path}"
 
     def _on_trajectory(self, message: JointTrajectory) -> None:
         try:
@@ -194,10 +307,30 @@ class PassivityControllerNode(ManagedNode):
             elif command.reason:
                 status.raise_to(WARN, command.reason)
         status.add("saturated samples", self._saturated)
+        self._report_energy(status)
         status.add("trajectories refused", self._refused)
-        publishers = self.count_publishers(self._commands.topic_name)
-        if publishers > 1:
-            status.raise_to(ERROR, f"{publishers} nodes send torque to {self._commands.topic_name}")
+        rivals = self._rivals()
+        if rivals > 0:
+            status.raise_to(ERROR, f"{rivals} more publishers on {self._topic}")
+
+    def _report_energy(self, status: Status) -> None:
+        if not self.is_active:
+            return
+        law = self._controller.law
+        if self._energy is not None:
+            status.add("storage [J]", self._energy.storage)
+        status.add("samples not passive", self._not_passive)
+        if self._not_passive:
+            self._not_passive = 0
+            status.raise_to(
+                WARN, "the loop injects more energy than K_D takes out: delay or saturation"
+            )
+        if self.parameters.tank_capacity:
+            status.add("tank [J]", law.tank.level)
+        if law.adaptive is not None:
+            status.add("payload learned [kg]", law.adaptive.payload)
+            for estimate in law.adaptive.estimates.links:
+                status.add(f"{estimate.link} mass [kg]", estimate.mass)
 
 
 def _point(point: JointTrajectoryPoint) -> TrajectoryPoint:

@@ -1,0 +1,106 @@
+"""The law as the controller uses it: fixed or adaptive, within soft limits, with its energies."""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.control.adaptive import AdaptiveSlotineLiController
+from rbd_control.control.controller_parameters import ControllerParameters
+from rbd_control.control.energy import EnergyBalance, EnergyMonitor
+from rbd_control.control.energy_tank import EnergyTank
+from rbd_control.control.slotine_li import SlotineLiController
+from rbd_control.control.soft_limits import SoftLimits
+from rbd_control.control.trajectory import DesiredState
+from rbd_control.dynamics import Model
+from rbd_control.errors import InputError
+
+Array = NDArray[np.float64]
+
+LEARNED_PERIOD = 0.5
+"""How often what was learned is taken over by all that is not the law itself [s]."""
+
+
+class TrackingLaw:
+    """The law of one arm with what belongs to it.
+
+    Args:
+        model: the arm as described.
+        parameters: gains, friction, what is learned, energies.
+        soft: soft position limits.
+        before: the law that this one takes the place of; what it learned is kept.
+
+    Attributes:
+        model: the arm as described, or as learned a moment ago.
+        adaptive: the adaptive law, if it is chosen.
+        tank: bounds what may be injected.
+
+    Raises:
+        InputError: for a floating base, or an unknown link to learn.
+        ParameterError: for a per-joint parameter of the wrong length.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        parameters: ControllerParameters,
+        soft: SoftLimits,
+        before: TrackingLaw | None = None,
+    ) -> None:
+        self.model = model
+        self._fixed = SlotineLiController(model, parameters, soft)
+        self._Lambda = parameters.for_joints("bandwidth", model.nv)
+        self._soft = soft
+        self._monitor = EnergyMonitor(model, parameters, parameters)
+        self.tank = EnergyTank(model, parameters, parameters)
+        self.adaptive: AdaptiveSlotineLiController | None = None
+        self._taken_over = -inf
+        if parameters.adaptive:
+            self.adaptive = AdaptiveSlotineLiController(model, parameters, parameters)
+            if before is not None and before.adaptive is not None:
+                self._keep(before.adaptive)
+        self._law: Array | None = None
+
+    def _keep(self, before: AdaptiveSlotineLiController) -> None:
+        assert self.adaptive is not None
+        try:
+            self.adaptive.set_estimates(before.estimates)
+        except InputError:  # other links or bounds: learned anew
+            return
+
+    def torque(self, q: Array, v: Array, desired: DesiredState, learn: float) -> Array:
+        """The torque that tracks ``desired``; the adaptive law learns from ``learn`` [s]."""
+        if self.adaptive is None:
+            self._law = self._fixed.torque(q, v, *desired)
+        else:
+            v_r, a_r, s = self._fixed.reference(q, v, *desired)
+            # A desired motion through q itself with the same v_r and a_r.
+            tau = self.adaptive.torque(q, v, q, v_r, a_r + self._Lambda * s, learn)
+            self._law = tau + self._soft.torque(q)
+        return self._law
+
+    def floating_torque(self, q: Array, v: Array) -> Array:
+        """Gravity compensation off the soft limits, see :class:`SlotineLiController`."""
+        self._law = None
+        return self._fixed.floating_torque(self.model, q, v)
+
+    def balance(
+        self, stamp: float, q: Array, v: Array, desired: DesiredState, acting: Array, dt: float
+    ) -> EnergyBalance:
+        """The energies of the period before this sample; see :class:`EnergyMonitor`.
+
+        To be called after :meth:`torque` for the same sample. ``acting`` is the torque of the
+        motors since the last one.
+        """
+        assert self._law is not None
+        if self.adaptive is not None and not 0.0 <= stamp - self._taken_over < LEARNED_PERIOD:
+            self._taken_over = stamp
+            self.model = self._monitor.model = self.tank.model = self.adaptive.model
+        v_r = self._fixed.reference(q, v, *desired).v_r
+        return self._monitor.update(q, v, q, v_r, self._law, acting, dt)
+
+    def jump(self) -> None:
+        """What is desired jumps, or another law was in charge: no balance over that."""
+        self._monitor.reset()
