@@ -119,6 +119,17 @@ def test_cancel_stops_and_waits_for_the_next(model: Model) -> None:
     assert loop.run(1.5).goal == "reached"
 
 
+@pytest.mark.parametrize("after", [0.001, 0.02, 0.09, 0.5])
+def test_a_stop_may_be_resumed_before_it_is_over(model: Model, after: float) -> None:
+    loop = Loop(model)
+    loop.follow(HOME + 0.4, 4.0)
+    loop.run(1.5)
+    loop.controller.hold()
+    loop.run(after)
+    assert loop.controller.resume() == "following the trajectory again"
+    assert loop.run(8.0).goal == "reached"
+
+
 def test_off_its_path_a_trajectory_is_aborted(model: Model) -> None:
     loop = moving(model, path_tolerance=(0.0, 0.05, 0.0, 0.0, 0.0, 0.0, 0.0))
     loop.arm.push("link_7", (0.0, 0.0, -250.0), duration=0.5)

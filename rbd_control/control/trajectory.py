@@ -220,8 +220,11 @@ class Trajectory:
         knot = self.knots[ahead]
         target = self.sample(knot)
         time = 2.0 * max(knot - t, 0.25)
+        # The acceleration of a stop that is not over yet would swing a long lead-in far out.
+        ends = zip(start._replace(a_d=np.zeros_like(start.a_d)), target, strict=True)
+        states = [np.vstack(pair) for pair in ends]
         for _ in range(6):
-            lead = hermite(np.array([[time]]), *map(np.vstack, zip(start, target, strict=True)))
+            lead = hermite(np.array([[time]]), *states)
             later = tuple(time + k - knot for k in self.knots[ahead:])
             coefficients = np.concatenate((lead, self.coefficients[ahead:]))
             trajectory = Trajectory(self.joint_names, (0.0, *later), coefficients, self.final)

@@ -96,7 +96,7 @@ class PassivityControllerNode(ManagedNode):
             ("resume", self._resume),
             ("save_estimates", self._save_estimates),
         ):
-            self.create_service(Trigger, f"~/{what}", self._service(order))
+            self.create_service(Trigger, f"~/{what}", self._service(what, order))
         self.create_timer(WATCH_PERIOD, self._watch, clock=self.steady)
         self.create_timer(RIVALS_PERIOD, self._look_for_rivals, clock=self.steady)
         self._topic = self.resolve_topic_name(COMMANDS)
@@ -282,7 +282,7 @@ class PassivityControllerNode(ManagedNode):
             self.get_logger().error(f"trajectory refused: {error}")
 
     def _service(
-        self, order: Callable[[], str | None]
+        self, what: str, order: Callable[[], str | None]
     ) -> Callable[[Trigger.Request, Trigger.Response], Trigger.Response]:
         def answer(request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
             if not self.is_active:
@@ -293,6 +293,7 @@ class PassivityControllerNode(ManagedNode):
                 response.success = True
             except RbdControlError as error:
                 response.message = str(error)
+            self.get_logger().info(f"{what}: {response.message}")
             return response
 
         return answer
