@@ -18,9 +18,18 @@ import numpy as np
 from rbd_control.dynamics import Model, frame_jacobian
 from rbd_control.dynamics.arguments import configuration, state
 from rbd_control.errors import InputError
-from rbd_control.estimation import decision
+from rbd_control.estimation.decision import (
+    BEGUN,
+    BROKEN_OFF,
+    ENDED,
+    LOOK_AT_PEAK,
+    NOTHING,
+    decide,
+    restart,
+)
 from rbd_control.estimation.detection import BlockDetection, ContactEvent, Detection
 from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.detector_settings import arm_rules, joint_settings
 from rbd_control.estimation.detector_state import (
     FREE,
     HISTORY,
@@ -32,19 +41,15 @@ from rbd_control.estimation.detector_state import (
     TRACES_ROWS,
     VALID,
     Memory,
-    Rules,
     memory_of,
     new_memory,
-    new_settings,
+    remembered,
     settings_of,
     traces_of,
-    turns,
 )
 from rbd_control.estimation.isolation import Isolation, LinkIsolation
+from rbd_control.estimation.momentum_balance import NOT_FINITE, Balance
 from rbd_control.estimation.onset import Onset, estimate_onset
-
-ONSET_WINDOW = 0.1
-"""How far back the start of a contact is looked for [s]."""
 
 
 class ContactDetector:
@@ -66,6 +71,8 @@ class ContactDetector:
         self._contacts = 0
         self._bias = np.zeros(n)
         self._traces = np.zeros((TRACES_ROWS, n))
+        self._stamps, self._codes = np.empty(1), np.empty((2, 1), dtype=np.int8)
+        self._row = np.empty((1, model.nq)), np.empty((1, n)), np.empty((1, n))
         self._none = np.empty((0, 3, n))
         self._history = np.zeros((HISTORY, 1 + n + model.nq))
         self._set(model, parameters)
@@ -134,7 +141,17 @@ class ContactDetector:
             InputError: for arguments of the wrong shape or not finite, or a stamp that does not
                 increase.
         """
-        residual, reason, level, events = self._judge(np.array([stamp]), q, v, tau, ())
+        stamps, (reason, level), residual = self._stamps, self._codes, np.zeros((1, self.model.nv))
+        stamps[0] = stamp
+        self._refuse_old(stamps)
+        if v is None or tau is None:
+            configuration(self.model, q)
+            events = self._lose("velocity" if v is None else "effort", stamps, reason, level)
+        else:
+            row = self._copied(q, v, tau)
+            balance = self._balance.run(*row)
+            _refuse_not_finite(self.model, balance, *row)
+            events = self._judge(stamps, *row, balance, residual, reason, level)
         code, height = reason[0], level[0]
         contact = height != FREE
         return Detection(
@@ -167,41 +184,43 @@ class ContactDetector:
         stamps = np.ascontiguousarray(stamps, dtype=float)
         if stamps.ndim != 1:
             raise InputError(f"stamps has shape {stamps.shape}; give (k,)")
-        residual, reason, level, events = self._judge(stamps, q, v, tau, stamps.shape)
+        count = stamps.size
+        if v is None or tau is None:
+            q, shape = configuration(self.model, q)
+        else:
+            (q, v, tau), shape = state(self.model, q, v=v, tau=tau)
+        if shape != stamps.shape:
+            raise InputError(f"q, v and tau are {shape} samples but there are {count} stamps")
+        self._refuse_old(stamps)
+        residual = np.zeros((count, self.model.nv))
+        reason, level = np.empty(count, dtype=np.int8), np.empty(count, dtype=np.int8)
+        events: list[tuple[int, ContactEvent]] = []
+        if count and (v is None or tau is None):
+            events = self._lose("velocity" if v is None else "effort", stamps, reason, level)
+        elif count:
+            assert v is not None
+            assert tau is not None
+            balance = self._balance.run(q, v, tau)
+            _refuse_not_finite(self.model, balance, q, v, tau)
+            events = self._judge(stamps, q, v, tau, balance, residual, reason, level)
         return BlockDetection(residual, reason, level, tuple(events))
 
     def _set(self, model: Model, parameters: DetectorParameters) -> None:
         """Everything that follows from the model and the parameters."""
-        n = model.nv
+        force_link = parameters.force_link or model.joint_links[-1]
+        model.link_index(force_link)
         observer = parameters.make_observer(model)
-        balance = parameters.balance(model)
-        covariance = parameters.covariance(n)
-        settings = new_settings(n)
-        s = settings_of.py_func(settings)
-        s.base[:] = parameters.for_joints("contact_threshold", n)
-        s.collision[:] = parameters.for_joints("collision_threshold", n)
-        s.per_speed[:] = parameters.for_joints("threshold_speed", n)
-        s.per_acceleration[:] = parameters.for_joints("threshold_acceleration", n)
-        s.pole[:] = parameters.for_joints("observer_gain", n)
-        s.bias[:] = self._bias
-        s.speed_limit[:] = parameters.implausible_speed * model.velocity_limit
-        s.turn[:] = turns(model)
-        s.design[:] = observer.design
-        if covariance is not None:
-            s.whitening[:] = np.linalg.inv(np.linalg.cholesky(covariance))
+        settings = joint_settings(parameters, model, observer.design, self._bias)
+        self._balance = parameters.balance(model)
+        self._observer, self._settings, self._force_link = observer, settings, force_link
+        self._bias = settings_of.py_func(settings).bias
+        self._rules = arm_rules(parameters)
+        self._judges_force = bool(
+            parameters.contact_force_threshold or parameters.collision_force_threshold
+        )
         self.model, self.parameters = model, parameters
-        self.contact_threshold, self.collision_threshold = s.base.copy(), s.collision.copy()
-        self._observer, self._balance = observer, balance
-        self._settings, self._bias = settings, s.bias
-        rules = {name: getattr(parameters, name) for name in Rules._fields}
-        if covariance is None:
-            rules["statistic_threshold"] = math.inf
-        forces = ("contact_force_threshold", "collision_force_threshold")
-        rules.update({name: rules[name] or math.inf for name in forces})
-        self._force_link = parameters.force_link or model.joint_links[-1]
-        model.link_index(self._force_link)
-        self._judges_force = any(rules[name] < math.inf for name in forces)
-        self._rules = np.array(list(rules.values()))
+        self.contact_threshold = parameters.for_joints("contact_threshold", model.nv)
+        self.collision_threshold = parameters.for_joints("collision_threshold", model.nv)
         self._isolation = LinkIsolation(model, self.contact_threshold, parameters.force_uncertainty)
 
     def _change(self, model: Model, parameters: DetectorParameters) -> None:
@@ -214,70 +233,77 @@ class ContactDetector:
         p, rate, _ = self._balance.run(self._last_q[None], traces.v[None], traces.effort[None])
         traces.p[:], traces.rate[:] = p[0], rate[0]
 
+    def _copied(
+        self, q: np.ndarray, v: np.ndarray, tau: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """One sample as a block: a copy costs less than all that one may ask of an array."""
+        row = self._row
+        try:
+            for place, value in zip(row, (q, v, tau), strict=True):
+                if np.shape(value) != place.shape[1:]:
+                    raise ValueError
+                place[0] = value
+        except (TypeError, ValueError):
+            _, shape = state(self.model, q, v=v, tau=tau)
+            raise InputError(
+                f"update takes one sample, not {shape}; update_block takes many"
+            ) from None
+        return row
+
+    def _lose(
+        self, what: str, stamps: np.ndarray, reason: np.ndarray, level: np.ndarray
+    ) -> list[tuple[int, ContactEvent]]:
+        """Samples that lack ``what``: there is no verdict, and the observer starts again."""
+        event = self._break_off(self._stamp)
+        restart.py_func(traces_of.py_func(self._traces), memory_of.py_func(self._memory))
+        reason[:] = NO_VELOCITY if what == "velocity" else NO_EFFORT
+        level[:] = FREE
+        self._stamp, self._code = float(stamps[-1]), int(reason[-1])
+        return [(0, event)] if event is not None else []
+
     def _judge(
         self,
         stamps: np.ndarray,
         q: np.ndarray,
-        v: np.ndarray | None,
-        tau: np.ndarray | None,
-        shape: tuple[int, ...],
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[int, ContactEvent]]]:
-        """Residuals, reasons, levels and events of samples whose leading axes are ``shape``."""
-        count = stamps.shape[0]
-        if v is None or tau is None:
-            q, leading = configuration(self.model, q)
-        else:
-            (q, v, tau), leading = state(self.model, q, v=v, tau=tau)
-        if leading != shape:
-            raise InputError(
-                f"q, v and tau have leading axes {leading} but there are {count} stamps"
-            )
-        self._refuse_old(stamps)
-        residual = np.zeros((count, self.model.nv))
-        reason, level = np.empty(count, dtype=np.int8), np.empty(count, dtype=np.int8)
+        v: np.ndarray,
+        tau: np.ndarray,
+        balance: Balance,
+        residual: np.ndarray,
+        reason: np.ndarray,
+        level: np.ndarray,
+    ) -> list[tuple[int, ContactEvent]]:
+        """Fill in residuals, reasons and levels, and return the events."""
         events: list[tuple[int, ContactEvent]] = []
-        if count == 0:
-            return residual, reason, level, events
-        if v is None or tau is None:
-            event = self._break_off(self._stamp)
-            if event is not None:
-                events.append((0, event))
-            self._restart()
-            reason[:] = NO_VELOCITY if v is None else NO_EFFORT
-            level[:] = FREE
-        else:
-            p, rate, saturated = self._balance.run(q, v, tau)
-            jacobians = self._jacobians(q)
-            k = 0
-            while k < count:
-                k, what = decision.decide(
-                    k,
-                    stamps,
-                    q,
-                    v,
-                    tau,
-                    p,
-                    rate,
-                    saturated,
-                    self._observer.kind,
-                    self._settings,
-                    self._rules,
-                    self._traces,
-                    self._last_q,
-                    self._memory,
-                    self._history,
-                    jacobians,
-                    residual,
-                    reason,
-                    level,
-                )
-                if what != decision.NOTHING:
-                    event = self._attend(what, stamps[k], q[k], residual[k])
-                    if event is not None:
-                        events.append((k, event))
-                    k += 1
+        count = stamps.shape[0]
+        jacobians = self._jacobians(q)
+        k = 0
+        while k < count:
+            k, what = decide(
+                k,
+                stamps,
+                q,
+                v,
+                tau,
+                *balance,
+                self._observer.kind,
+                self._settings,
+                self._rules,
+                self._traces,
+                self._last_q,
+                self._memory,
+                self._history,
+                jacobians,
+                residual,
+                reason,
+                level,
+            )
+            if what != NOTHING:
+                event = self._attend(what, stamps[k], q[k], residual[k])
+                if event is not None:
+                    events.append((k, event))
+                k += 1
         self._stamp, self._code = float(stamps[-1]), int(reason[-1])
-        return residual, reason, level, events
+        return events
 
     def _jacobians(self, q: np.ndarray) -> np.ndarray:
         """Those of the point whose force is judged, (k, 3, nv), or none."""
@@ -300,21 +326,14 @@ class ContactDetector:
             previous = float(before[first])
         raise InputError(f"stamp {stamps[first]} s does not lie after the last one, {previous} s")
 
-    def _restart(self) -> None:
-        """What the loop does after a gap, for want of effort or velocity."""
-        decision.restart.py_func(
-            traces_of.py_func(self._traces),
-            memory_of.py_func(self._memory),
-        )
-
     def _attend(
         self, what: int, stamp: float, q: np.ndarray, residual: np.ndarray
     ) -> ContactEvent | None:
         """Do what the loop stopped for."""
         memory = memory_of.py_func(self._memory)
-        if what == decision.BROKEN_OFF:
+        if what == BROKEN_OFF:
             return self._break_off(float(memory.ended[0]))
-        if what == decision.BEGUN:
+        if what == BEGUN:
             self._now = self._isolation.isolate(q, residual)
             self._contacts += 1
             onset = self._onset()
@@ -333,10 +352,10 @@ class ContactDetector:
             )
             self._open = self._at_peak(memory, LEVELS[int(memory.level[0])])
             return self._open
-        if what == decision.ENDED:
+        if what == ENDED:
             return self._break_off(float(stamp))
         self._now = self._isolation.isolate(q, residual)
-        if what == decision.LOOK_AT_PEAK:
+        if what == LOOK_AT_PEAK:
             assert self._open is not None
             self._open = replace(self._open, link=self._now.link, force=self._now.force)
         return None
@@ -366,15 +385,14 @@ class ContactDetector:
 
     def _onset(self) -> Onset:
         """When the contact that has just been detected really began."""
-        count = int(memory_of.py_func(self._memory).remembered[0])
-        rows = np.arange(max(count - HISTORY, 0), count) % HISTORY
-        history = self._history[rows, : 1 + self.model.nv]
-        # Four samples at least, so that an onset can be estimated at 30 Hz too.
-        first = min(
-            int(np.searchsorted(history[:, 0], history[-1, 0] - ONSET_WINDOW)),
-            max(len(history) - 6, 0),
-        )
-        window = history[first:]
-        return estimate_onset(
-            window[:, 0], window[:, 1:], self._observer, 1.0 / self.contact_threshold
-        )
+        history = remembered(self._history, memory_of.py_func(self._memory))
+        stamps, residuals = history[:, 0], history[:, 1 : 1 + self.model.nv]
+        return estimate_onset(stamps, residuals, self._observer, 1.0 / self.contact_threshold)
+
+
+def _refuse_not_finite(
+    model: Model, balance: Balance, q: np.ndarray, v: np.ndarray, tau: np.ndarray
+) -> None:
+    if (balance.quality == NOT_FINITE).any():
+        state(model, q, v=v, tau=tau)  # it knows what to say of numbers that are not finite
+        raise InputError("the momentum of a sample is not finite: its numbers are too large")

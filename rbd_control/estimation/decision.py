@@ -47,6 +47,7 @@ from rbd_control.estimation.detector_state import (
     traces_of,
 )
 from rbd_control.estimation.linear_filters import advance
+from rbd_control.estimation.momentum_balance import SATURATED as SATURATED_TORQUE
 from rbd_control.estimation.momentum_balance import mean_external
 
 NOTHING, BEGUN, ENDED, BROKEN_OFF, LOOK, LOOK_AT_PEAK = range(6)
@@ -223,7 +224,7 @@ def decide(
     effort,
     p,
     rate,
-    saturated,
+    quality,
     kind,
     settings,
     rules,
@@ -238,7 +239,7 @@ def decide(
 ):
     """Go through the samples from ``first`` on.
 
-    ``p``, ``rate`` and ``saturated`` are the momentum balance of the samples, ``kind`` that of the
+    ``p``, ``rate`` and ``quality`` are the momentum balance of the samples, ``kind`` that of the
     filter, ``jacobians`` (k, 3, nv) those of the point whose force is judged, or (0, 3, nv).
     Writes ``residual`` (k, nv), ``reason`` and ``level`` (k,), and carries ``traces``, ``last_q``,
     ``memory`` and ``history`` on.
@@ -294,7 +295,7 @@ def decide(
         m.stamp[0] = stamp
         t.p[:], t.rate[:], t.v[:], t.effort[:], last_q[:] = p[k], rate[k], v[k], effort[k], q[k]
         residual[k] = t.filter[0]
-        if saturated[k]:
+        if quality[k] == SATURATED_TORQUE:
             m.saturated[0] = stamp
         if fresh or stamp - m.started[0] < rules.settling_time:
             reason[k], level[k] = why, FREE

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from rbd_control.dynamics.compiled import inlined
-from rbd_control.dynamics.model import PRISMATIC, Model
 from rbd_control.estimation.linear_filters import DESIGN, STATE
 
 REASONS = (
@@ -177,7 +176,7 @@ def new_memory() -> np.ndarray:
     return a
 
 
-def turns(model: Model) -> np.ndarray:
-    """``Settings.turn`` of a model."""
-    joint_type = model.arrays.joint_type[: model.nv]
-    return np.where(joint_type == PRISMATIC, 0.0, 2.0 * math.pi)
+def remembered(history: np.ndarray, memory: Memory) -> np.ndarray:
+    """Rows of the history since the observer settled, the oldest first: stamp, residual, q."""
+    count = int(memory.remembered[0])
+    return history[np.arange(max(count - HISTORY, 0), count) % HISTORY]

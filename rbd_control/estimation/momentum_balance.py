@@ -14,6 +14,7 @@ driver takes gravity off, ``tau = effort_gain effort + g``.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from rbd_control.friction import ROWS, Friction, NoFriction, joint_friction
 
 GAIN, LIMIT = ROWS, ROWS + 1
 """Rows of the settings after those of friction."""
+SATURATED, NOT_FINITE = 1, 2
 
 
 class Balance(NamedTuple):
@@ -35,8 +37,9 @@ class Balance(NamedTuple):
     """Generalised momentum M v, (k, nv) [N·m·s or N·s]."""
     rate: np.ndarray
     """tau - tau_friction + Cᵀ v - g, (k, nv) [N·m or N]."""
-    saturated: np.ndarray
-    """(k,) bool: some joint's torque is at its limit, so that more would not show."""
+    quality: np.ndarray
+    """(k,) int8: ``SATURATED`` where some joint's torque is at its limit, so that more would not
+    show; ``NOT_FINITE`` where the sample is not; else 0."""
 
 
 @inlined
@@ -46,17 +49,20 @@ def mean_external(p, rate, last_p, last_rate, dt, i):
 
 
 @compiled
-def _balance(model, kind, gravity_share, settings, q, v, effort, p, rate, g, saturated):
+def _balance(model, kind, gravity_share, settings, q, v, effort, p, rate, g, quality):
     _momentum_terms(model, q, v, p, rate, g)
     for k in range(q.shape[0]):
-        saturated[k] = False
+        quality[k] = 0
         for i in range(v.shape[1]):
             torque = settings[GAIN, i] * effort[k, i]
             whole = torque + (1.0 - gravity_share) * g[k, i]
             if abs(whole) >= settings[LIMIT, i]:
-                saturated[k] = True
+                quality[k] = SATURATED
             friction = joint_friction(kind, settings, i, v[k, i])
             rate[k, i] = torque - friction + rate[k, i] - gravity_share * g[k, i]
+            if not math.isfinite(rate[k, i] + p[k, i]):
+                quality[k] = NOT_FINITE
+                break
 
 
 class MomentumBalance:
@@ -87,14 +93,15 @@ class MomentumBalance:
         self._settings[GAIN] = effort_gain
         self._settings[LIMIT] = torque_limit
         self._gravity_share = 1.0 if with_gravity else 0.0
+        self._one = self._room(1)
 
     def run(self, q: np.ndarray, v: np.ndarray, effort: np.ndarray) -> Balance:
         """Momentum and rate of k samples.
 
-        Nothing is checked: arguments are C-contiguous and finite, (k, nq) and (k, nv).
+        Nothing is checked: arguments are C-contiguous, (k, nq) and (k, nv). What is returned for a
+        single sample is overwritten by the next.
         """
-        p, rate, g = np.empty(v.shape), np.empty(v.shape), np.empty(v.shape)
-        saturated = np.empty(v.shape[0], dtype=np.bool_)
+        p, rate, g, quality = self._one if v.shape[0] == 1 else self._room(v.shape[0])
         over_states(
             _balance,
             (self.model.arrays, self._kind, self._gravity_share, self._settings),
@@ -104,6 +111,11 @@ class MomentumBalance:
             p,
             rate,
             g,
-            saturated,
+            quality,
         )
-        return Balance(p, rate, saturated)
+        return Balance(p, rate, quality)
+
+    def _room(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        n = self.model.nv
+        p, rate, g = (np.empty((count, n)) for _ in range(3))
+        return p, rate, g, np.empty(count, dtype=np.int8)

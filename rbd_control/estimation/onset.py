@@ -9,6 +9,11 @@ import numpy as np
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.estimation.observers import Observer
 
+WINDOW = 0.1
+"""How far back the start of a contact is looked for [s] ..."""
+LEAST = 6
+"""... or so many samples, at low rates."""
+
 
 class Onset(NamedTuple):
     """When a contact began."""
@@ -57,11 +62,14 @@ def estimate_onset(
     the filter remembers, so that so many samples count as one.
 
     Args:
-        stamps: times of the last samples up to the detection, (k,) [s], increasing.
+        stamps: times of samples up to the detection, (k,) [s], increasing; only the last
+            ``WINDOW`` counts.
         residuals: r at these times, (k, nv) [N·m or N].
         observer: the one that made them.
         weight: one over the expected noise of each joint, (nv,) [1/(N·m) or 1/N].
     """
+    first = min(int(np.searchsorted(stamps, stamps[-1] - WINDOW)), max(stamps.size - LEAST, 0))
+    stamps, residuals = stamps[first:], residuals[first:]
     k = stamps.size
     if k < 4:
         return Onset(float(stamps[-1]), np.nan)

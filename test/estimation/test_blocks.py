@@ -132,6 +132,19 @@ def test_a_refused_block_leaves_no_trace(model, recording):
     ):
         with pytest.raises(InputError, match=match):
             detector.update_block(*args)
+    fast = v[50:].copy()
+    fast[2, 1] = 1e200
+    with pytest.raises(InputError, match="too large"):
+        detector.update_block(t[50:], q[50:], fast, tau[50:])
+    for one, match in (
+        ((q[50], v[50], bad[3]), r"tau\[2\] is nan"),
+        ((q[50], fast[2], tau[50]), "too large"),
+        ((q[50:52], v[50:52], tau[50:52]), "update_block takes many"),
+        ((q[50, :6], v[50], tau[50]), r"q has shape \(6,\)"),
+        ((q[50], v[50], ["a"] * 7), "tau is not an array of numbers"),
+    ):
+        with pytest.raises(InputError, match=match):
+            detector.update(t[50], *one)
     rest = (t[50:], q[50:], v[50:], tau[50:])
     np.testing.assert_array_equal(
         detector.update_block(*rest).residual, other.update_block(*rest).residual

@@ -1,0 +1,68 @@
+"""``python -m bench.detector``: time of the contact detector per sample, one by one and in blocks.
+
+The shipped arm with seven joints in a motion without contact, every observer, friction and the
+statistic of all joints; the median of some runs, and of the fastest.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from rbd_control.dynamics import Model, inverse_dynamics
+from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.simulation import arm7_urdf
+
+RATE, BLOCK, SINGLE, RUNS = 1000.0, 3000, 1000, 15
+OBSERVERS = ("momentum", "second_order", "kalman")
+"""Blocks stay below the size from which the balance would be shared among cores."""
+
+
+def main() -> None:
+    """Measure and print."""
+    model = Model.from_urdf(arm7_urdf())
+    n = model.nv
+    t = np.arange(1, BLOCK + 1)[:, None] / RATE
+    w = 0.5 * np.arange(1, n + 1)
+    q, v = 0.3 * np.sin(w * t), 0.3 * w * np.cos(w * t)
+    tau = inverse_dynamics(model, q, v, -0.3 * w**2 * np.sin(w * t))
+    samples = (t[:, 0], q, v, tau + 0.05 * np.random.default_rng(1).normal(size=tau.shape))
+    parameters = DetectorParameters(
+        friction_model="stribeck", residual_covariance=tuple(np.eye(n).ravel())
+    )
+    table = Table("observer", "block [µs]", "one by one [µs]", title=f"{n} joints, per sample")
+    for observer in OBSERVERS:
+        chosen = replace(parameters, observer=observer)
+
+        def in_block(chosen: DetectorParameters = chosen) -> int:
+            ContactDetector(model, chosen).update_block(*samples)
+            return BLOCK
+
+        def one_by_one(chosen: DetectorParameters = chosen) -> int:
+            detector = ContactDetector(model, chosen)
+            for sample in zip(*(column[:SINGLE] for column in samples), strict=True):
+                detector.update(*sample)
+            return SINGLE
+
+        table.add_row(observer, _told(in_block), _told(one_by_one))
+    Console().print(table)
+
+
+def _told(run: Callable[[], int]) -> str:
+    """Median and least time of a sample."""
+    run()
+    times = []
+    for _ in range(RUNS):
+        start = time.perf_counter()
+        count = run()
+        times.append(1e6 * (time.perf_counter() - start) / count)
+    return f"{np.median(times):.2f} (least {min(times):.2f})"
+
+
+if __name__ == "__main__":
+    main()

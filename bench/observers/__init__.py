@@ -1,0 +1,1 @@
+"""The momentum observers side by side, at equal false-alarm rate."""

@@ -1,0 +1,66 @@
+"""``python -m bench.observers [arm ...]``: delay of each observer at equal false-alarm rate.
+
+Takes some minutes. The table goes to ``observers.md`` in the folder that ``--report`` names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from bench.observers.study import Candidate, Outcome, study
+
+KINDS = ("8 N", "20 N", "collision")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Study all arms, print and write."""
+    parser = argparse.ArgumentParser(prog="python -m bench.observers", description=__doc__)
+    parser.add_argument("arms", nargs="*", default=["panda", "ur5", "arm7"], metavar="arm")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=30, help="contacts of each kind")
+    parser.add_argument("--free", type=float, default=40.0, help="contact-free motion [s]")
+    parser.add_argument("--report", type=Path, default=Path("report"), metavar="FOLDER")
+    given = parser.parse_args(arguments)
+    console = Console(width=150, highlight=False)
+    outcomes: dict[Candidate, list[Outcome]] = {}
+    for name in given.arms:
+        console.print(f"{name}: motions, friction, contacts")
+        for outcome in study(name, given.seed, given.rounds, given.free):
+            outcomes.setdefault(outcome.candidate, []).append(outcome)
+    head, rows = _head(), [_row(candidate, found) for candidate, found in outcomes.items()]
+    table = Table(*head, title="; ".join(given.arms))
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    given.report.mkdir(parents=True, exist_ok=True)
+    lines = [head, ["---"] * len(head), *rows]
+    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    (given.report / "observers.md").write_text(text, encoding="utf-8")
+
+
+def _head() -> list[str]:
+    delays = [f"{kind}: median, p95 [ms]" for kind in KINDS]
+    return ["observer", "statistic", "threshold [N·m]", *delays, "missed", "false alarms"]
+
+
+def _row(candidate: Candidate, outcomes: list[Outcome]) -> list[str]:
+    cells = [candidate.name, "yes" if candidate.statistic else "no"]
+    cells.append(f"{np.exp(np.mean([np.log(o.threshold) for o in outcomes])):.2f}")
+    for kind in KINDS:
+        delays = 1e3 * np.concatenate([o.delays.get(kind, []) for o in outcomes])
+        found = np.percentile(delays, [50, 95]) if delays.size else (np.nan, np.nan)
+        cells.append("{:.0f}, {:.0f}".format(*found))
+    cells.append(", ".join(str(sum(o.missed.get(kind, 0) for o in outcomes)) for kind in KINDS))
+    cells.append(str(sum(o.false_alarms for o in outcomes)))
+    return cells
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,221 @@
+"""One arm, many observers: friction and thresholds from contact-free motion, delays from contacts.
+
+All observers get the same friction, and each has thresholds in proportion to the largest residuals
+of a contact-free motion, as high as it takes for other contact-free motions not to raise an alarm.
+What is left to differ is the delay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bench.contacts.arms import arm
+from bench.contacts.episode import Episode, simulate
+from bench.contacts.plant import PERIOD, Plant
+from bench.contacts.touch import draw, end_of
+from rbd_control.dynamics import Model
+from rbd_control.estimation import ContactDetector, DetectorParameters, Motion, calibrate
+
+OTHERS = 3
+"""Contact-free motions in which no alarm may be raised."""
+SETTLED = 0.5
+"""Time after which residuals count [s]."""
+MARGIN = 1.05
+"""What thresholds are above the largest of what must not pass them."""
+LATE = 0.05
+"""A flag that rises later than this after the end of a contact is not for it [s]."""
+GAINS = {
+    "momentum": (25.0, 50.0, 100.0, 200.0),
+    "second_order": (100.0, 200.0, 300.0, 400.0),
+    "kalman": (3.0, 10.0, 20.0, 30.0),
+}
+"""What is tried: observer_gain [1/s], or torque_drift in torque noises per √s."""
+DAMPINGS = (1.0, 0.7)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An observer and its tuning."""
+
+    observer: str
+    gain: float
+    damping: float = 1.0
+    statistic: bool = False
+
+    @property
+    def name(self) -> str:
+        """As the table calls it."""
+        unit = "" if self.observer == "kalman" else "/s"
+        damping = f", damping {self.damping}" if self.observer == "second_order" else ""
+        return f"{self.observer} {self.gain:g}{unit}{damping}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a candidate did on one arm."""
+
+    arm: str
+    candidate: Candidate
+    threshold: float
+    """Geometric mean over the joints [N·m]."""
+    delays: dict[str, list[float]]
+    """Of each kind of contact, one for each that was noticed [s]."""
+    missed: dict[str, int]
+    false_alarms: int
+    """Events without contact, between the contacts."""
+
+
+def candidates() -> Iterator[Candidate]:
+    """All that are tried."""
+    for statistic in (False, True):
+        for observer, gains in GAINS.items():
+            for gain in gains:
+                for damping in DAMPINGS if observer == "second_order" else (1.0,):
+                    yield Candidate(observer, gain, damping, statistic)
+
+
+def study(name: str, seed: int, rounds: int, free_time: float) -> Iterator[Outcome]:
+    """Every candidate on the arm called ``name``.
+
+    ``free_time`` [s] of motion gives friction and thresholds, three times as much of others their
+    height; ``rounds`` of one push of 8 N, one of 20 N and one collision give delays.
+    """
+    plant = Plant(arm(name), seed)
+    model = plant.arm.model
+    free = [simulate(plant, seed + 20 + k, free_time) for k in range(1 + OTHERS)]
+    touches = draw(seed, rounds=rounds)
+    touched = simulate(plant, seed + 12, end_of(touches), touches)
+    motion = Motion("free", free[0].t, free[0].q, free[0].v, free[0].tau)
+    found = calibrate([motion], model).parameters
+    friction = {
+        field: getattr(found, field) for field in vars(found) if field.startswith("friction")
+    }
+    base = DetectorParameters(onset_debounce=0.0, **friction)
+    for candidate in candidates():
+        parameters = _tuned(base, candidate, model, free[0])
+        parameters = _with_thresholds(parameters, candidate, model, free[0])
+        factor = MARGIN * max(_highest(parameters, model, other) for other in free[1:])
+        yield _judged(name, candidate, _raised(parameters, factor), model, touched)
+
+
+def interval_noises(x: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
+    """Standard deviations of torque and momentum samples, (nv,) each.
+
+    White noise ``w`` of the torque and ``n`` of the momentum make the mean external torque of an
+    interval ``x = w + (n_k - n_(k-1)) / dt``; neighbours have the covariance ``-var(n) / dt²``.
+    ``x`` is (k, nv), of intervals as long as ``dt`` [s] without contact.
+    """
+    x = x - x.mean(axis=0)
+    variance, next_one = (x * x).mean(axis=0), (x[1:] * x[:-1]).mean(axis=0)
+    momentum = np.maximum(-next_one, 0.01 * variance) * dt**2
+    torque = np.maximum(variance + 2.0 * next_one, 0.01 * variance)
+    return np.sqrt(2.0 * torque), np.sqrt(momentum)
+
+
+def _tuned(
+    base: DetectorParameters, candidate: Candidate, model: Model, free: Episode
+) -> DetectorParameters:
+    if candidate.observer != "kalman":
+        return replace(
+            base,
+            observer=candidate.observer,
+            observer_gain=(candidate.gain,),
+            observer_damping=candidate.damping,
+        )
+    p, rate, _ = base.balance(model).run(free.q, free.v, free.tau)
+    x = np.diff(p, axis=0) / PERIOD - 0.5 * (rate[1:] + rate[:-1])
+    torque, momentum = interval_noises(x, PERIOD)
+    return replace(
+        base,
+        observer="kalman",
+        torque_noise=tuple(torque),
+        momentum_noise=tuple(momentum),
+        torque_drift=tuple(candidate.gain * torque),
+    )
+
+
+def _settled_residual(parameters: DetectorParameters, model: Model, motion: Episode) -> np.ndarray:
+    """Residuals (k, nv) once the start is forgotten."""
+    r = parameters.make_observer(model).run(motion.t, motion.q, motion.v, motion.tau)
+    return r[motion.t > SETTLED]
+
+
+def _statistic(covariance: np.ndarray, r: np.ndarray) -> np.ndarray:
+    """Length of residuals (k, nv) in standard deviations, (k,)."""
+    return np.asarray(np.linalg.norm(np.linalg.solve(np.linalg.cholesky(covariance), r.T), axis=0))
+
+
+def _with_thresholds(
+    parameters: DetectorParameters, candidate: Candidate, model: Model, free: Episode
+) -> DetectorParameters:
+    """The same with thresholds, and the statistic, in proportion to the contact-free motion."""
+    r = _settled_residual(parameters, model, free)
+    threshold = np.abs(r).max(axis=0)
+    parameters = replace(
+        parameters,
+        contact_threshold=tuple(threshold),
+        collision_threshold=tuple(10.0 * threshold),
+    )
+    if not candidate.statistic:
+        return parameters
+    covariance = r.T @ r / len(r)
+    return replace(
+        parameters,
+        residual_covariance=tuple(covariance.ravel()),
+        statistic_threshold=float(_statistic(covariance, r).max()),
+    )
+
+
+def _highest(parameters: DetectorParameters, model: Model, motion: Episode) -> float:
+    """How far a contact-free motion gets, in thresholds."""
+    r = _settled_residual(parameters, model, motion)
+    highest = float((np.abs(r) / parameters.for_joints("contact_threshold", model.nv)).max())
+    covariance = parameters.covariance(model.nv)
+    if covariance is not None:
+        s = _statistic(covariance, r).max() / parameters.statistic_threshold
+        highest = max(highest, float(s))
+    return highest
+
+
+def _raised(parameters: DetectorParameters, factor: float) -> DetectorParameters:
+    return replace(
+        parameters,
+        contact_threshold=tuple(factor * x for x in parameters.contact_threshold),
+        collision_threshold=tuple(factor * x for x in parameters.collision_threshold),
+        statistic_threshold=factor * parameters.statistic_threshold,
+    )
+
+
+def _judged(
+    name: str,
+    candidate: Candidate,
+    parameters: DetectorParameters,
+    model: Model,
+    touched: Episode,
+) -> Outcome:
+    flags = _flags(parameters, model, touched)
+    delays: dict[str, list[float]] = {}
+    missed: dict[str, int] = {}
+    explained = 0
+    for contact in touched.contacts:
+        kind = "collision" if contact.kind == "collision" else f"{contact.size:.0f} N"
+        during = [t for t in flags if contact.start <= t <= contact.end + LATE]
+        explained += len(during)
+        delays.setdefault(kind, [])
+        missed.setdefault(kind, 0)
+        if during:
+            delays[kind].append(during[0] - contact.start)
+        else:
+            missed[kind] += 1
+    threshold = float(np.exp(np.log(parameters.contact_threshold).mean()))
+    return Outcome(name, candidate, threshold, delays, missed, len(flags) - explained)
+
+
+def _flags(parameters: DetectorParameters, model: Model, episode: Episode) -> list[float]:
+    """When contacts were reported [s]."""
+    detector = ContactDetector(model, parameters)
+    block = detector.update_block(episode.t, episode.q, episode.v, episode.tau)
+    return [event.detected for _, event in block.events if event.phase == "onset"]
