@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from control_loop import HOME, STILL, started
 from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint
 from rbd_control.dynamics import Model
 from rbd_control.errors import TrajectoryError
+from rbd_control.node_parameters import NODE_PARAMETERS
 from rbd_control.simulation import arm7_urdf
 
 SLOW = np.full(7, 0.1)
@@ -206,6 +208,12 @@ UNUSED = {"friction_stribeck", "friction_stribeck_velocity"}
 
 def test_every_parameter_has_a_case() -> None:
     assert {item.name for item in fields(ControllerParameters)} == {*CASES, *UNUSED}
+
+
+def test_the_configuration_that_ships_holds_the_defaults() -> None:
+    path = Path(__file__).resolve().parent.parent / "config" / "passivity_controller.yaml"
+    read = ControllerParameters.from_yaml(path, "passivity_controller", ignore=NODE_PARAMETERS)
+    assert read == ControllerParameters()
 
 
 @pytest.mark.parametrize("name", CASES)

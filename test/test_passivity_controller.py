@@ -265,6 +265,15 @@ def test_a_gap_between_stamps_is_silence(model: Model) -> None:
     assert (command.mode, command.reason) == ("safe", "no joint states for 0.1 s")
 
 
+def test_a_pause_of_the_process_is_silence(model: Model) -> None:
+    """Its queue was filled meanwhile, so that stamps go on without a gap."""
+    controller = PassivityController(model)
+    controller.start(0.0, HOME, STILL, now=50.0)
+    assert controller.update(0.001, HOME, STILL, now=50.001).mode == "hold"
+    command = controller.update(0.002, HOME, STILL, now=50.101)
+    assert (command.mode, command.reason) == ("safe", "no joint states for 0.1 s")
+
+
 def test_safe_torque_brings_a_moving_arm_to_rest(model: Model) -> None:
     """Good joint states after a fault: the weight is carried, the speed is taken."""
     controller = started(model, replace(NO_RATE, safe_damping=7.0))

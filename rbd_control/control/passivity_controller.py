@@ -113,12 +113,14 @@ class PassivityController(Modes):
             return self._reject(refusal)
         dt = max(stamp - self._stamp, 0.0)  # a clock set back stops the trajectory for one sample
         self._period = dt if self._seen else 0.0
-        late = self._seen and dt > self._parameters.timeout
+        # A process that was stopped finds samples without a gap in its queue, but has sent nothing.
+        gap = max(dt, (stamp if now is None else now) - self._now)
+        late = self._seen and gap > self._parameters.timeout
         self._accept(stamp, q, v, now)
         if not self._started:
             return self._command(np.zeros(self.model.nv))
         if late and self._mode != "safe":
-            self._fault(f"no joint states for {dt:.3g} s")
+            self._fault(f"no joint states for {gap:.3g} s")
         self._advance(dt)
         try:
             torque = self._law_torque()
