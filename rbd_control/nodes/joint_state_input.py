@@ -14,8 +14,9 @@ from sensor_msgs.msg import JointState
 
 from rbd_control.joint_states import DROPS, JointSample, JointStateIntake
 from rbd_control.nodes.diagnostics import ERROR, WARN, Durations, Status
+from rbd_control.nodes.joint_state_wire import JointStateReader
 from rbd_control.nodes.managed_node import ManagedNode
-from rbd_control.nodes.messages import to_seconds, to_stamp
+from rbd_control.nodes.messages import to_stamp
 from rbd_control.rehearsal import rehearse_intake
 
 WATCH_PERIOD = 0.02
@@ -66,12 +67,14 @@ class JointStateInput:
             ReliabilityPolicy.BEST_EFFORT if parameters.best_effort else ReliabilityPolicy.RELIABLE
         )
         self._lost = 0
+        self._reader = JointStateReader()
         self._qos = QoSProfile(depth=parameters.queue_depth, reliability=reliability)
         self._subscription = node.create_subscription(
             JointState,
             "joint_states",
             self._receive,
             self._qos,
+            raw=True,
             event_callbacks=SubscriptionEventCallbacks(message_lost=self._on_lost),
         )
         self._watchdog = node.create_timer(WATCH_PERIOD, self._watch, clock=node.steady)
@@ -87,10 +90,11 @@ class JointStateInput:
     def is_silent(self) -> bool:
         return time.monotonic() - self._heard > self._timeout()
 
-    def _receive(self, message: JointState) -> None:
+    def _receive(self, raw: bytes) -> None:
         begin = time.monotonic()
         now = self._clock.now().nanoseconds * 1e-9
-        stamp = to_seconds(message.header.stamp)
+        message = self._reader.read(raw)
+        stamp = message.sec + 1e-9 * message.nanosec
         sample = self._intake.accept(
             stamp, now, message.name, message.position, message.velocity, message.effort
         )
@@ -104,7 +108,12 @@ class JointStateInput:
                 self._node.get_logger().warning("the clock has gone back; starting again")
                 self._on_jump()
             replaced = stamp != sample.stamp
-            self._on_sample(sample, to_stamp(sample.stamp) if replaced else message.header.stamp)
+            self._on_sample(
+                sample,
+                to_stamp(sample.stamp)
+                if replaced
+                else Time(sec=message.sec, nanosec=message.nanosec),
+            )
             self._age.add(now - sample.stamp)
             self._latency.add(time.monotonic() - begin)
 

@@ -12,6 +12,8 @@ from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 
+from rbd_control.nodes.joint_state_wire import JointStateTemplate
+
 EVERY_SAMPLE = QoSProfile(depth=1000)
 """For what is published with each joint state: a second of it is kept for slow reliable readers."""
 
@@ -35,12 +37,13 @@ def to_array(values: NDArray[np.float64]) -> array[float]:
 
 
 class JointStateWriter:
-    """Publishes joint states of the same joints over and over with one message object."""
+    """Publishes joint states of the same joints over and over."""
 
     def __init__(self, publisher: Publisher[JointState], names: Sequence[str]) -> None:
         self._publisher = publisher
         self._message = JointState()
         self._message.name = list(names)
+        self._templates: dict[tuple[bool, ...], JointStateTemplate] = {}
 
     def publish(
         self,
@@ -50,9 +53,17 @@ class JointStateWriter:
         effort: NDArray[np.float64] | None = None,
     ) -> None:
         """Publish; what is None stays empty."""
+        fields = (position, velocity, effort)
+        present = tuple(field is not None for field in fields)
+        template = self._templates.get(present)
+        if template is not None and template.is_exact:
+            self._publisher.publish(template.filled(stamp.sec, stamp.nanosec, fields))
+            return
         message = self._message
         message.header.stamp = stamp
         message.position = _NONE if position is None else to_array(position)
         message.velocity = _NONE if velocity is None else to_array(velocity)
         message.effort = _NONE if effort is None else to_array(effort)
+        if template is None:
+            self._templates[present] = JointStateTemplate(message)
         self._publisher.publish(message)

@@ -1,0 +1,127 @@
+"""Joint states as bytes: what rclpy makes of the same message is the judge."""
+
+from __future__ import annotations
+
+from struct import pack
+from typing import Any
+
+import numpy as np
+import pytest
+from builtin_interfaces.msg import Time
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rclpy.serialization import deserialize_message, serialize_message
+from sensor_msgs.msg import JointState
+
+from rbd_control.nodes import joint_state_wire
+from rbd_control.nodes.joint_state_wire import JointStateReader, JointStateTemplate
+from rbd_control.nodes.messages import JointStateWriter
+
+texts = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=9)
+numbers = st.lists(st.floats(width=64), max_size=8)
+messages = st.builds(
+    lambda sec, nanosec, frame, names, fields: message(sec, nanosec, frame, names, *fields),
+    st.integers(-(2**31), 2**31 - 1),
+    st.integers(0, 10**9 - 1),
+    texts,
+    st.lists(texts, max_size=5),
+    st.tuples(numbers, numbers, numbers),
+)
+
+
+def message(
+    sec: int, nanosec: int, frame: str, names: list[str], *fields: list[float]
+) -> JointState:
+    made = JointState()
+    made.header.stamp = Time(sec=sec, nanosec=nanosec)
+    made.header.frame_id = frame
+    made.name = names
+    made.position, made.velocity, made.effort = fields
+    return made
+
+
+def assert_equal(wire: Any, expected: JointState) -> None:
+    assert (wire.sec, wire.nanosec) == (expected.header.stamp.sec, expected.header.stamp.nanosec)
+    assert list(wire.name) == list(expected.name)
+    for field in ("position", "velocity", "effort"):
+        ours, theirs = getattr(wire, field), np.array(getattr(expected, field), dtype=float)
+        assert ours.tobytes() == theirs.tobytes()
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(messages, min_size=1, max_size=4))
+def test_what_is_read_is_what_was_sent(sent: list[JointState]) -> None:
+    """Any mixture of messages, each of them met before or not."""
+    reader = JointStateReader()
+    for _ in range(2):
+        for each in sent:
+            assert_equal(reader.read(serialize_message(each)), each)
+
+
+def test_messages_of_one_size_are_not_mixed_up() -> None:
+    """Other names, and numbers moved from one field to another, in as many bytes."""
+    reader = JointStateReader()
+    for each in (
+        message(1, 2, "", ["a", "b"], [1.0, 2.0], [3.0], []),
+        message(1, 2, "", ["a", "c"], [1.0, 2.0], [3.0], []),
+        message(1, 2, "", ["a", "b"], [1.0], [2.0, 3.0], []),
+        message(1, 2, "", ["a", "b"], [1.0, 2.0], [3.0], []),
+    ):
+        assert_equal(reader.read(serialize_message(each)), each)
+
+
+def test_another_encoding_takes_the_ordinary_way() -> None:
+    """Big-endian bytes, which only rclpy understands."""
+    each = message(1, 2, "", [], [1.0], [2.0], [3.0])
+    swapped = pack(">4xiIIc3xIId I4xd I4xd", 1, 2, 1, b"\0", 0, 1, 1.0, 1, 2.0, 1, 3.0)
+    reader = JointStateReader()
+    for _ in range(2):
+        assert_equal(reader.read(swapped), each)
+
+
+def test_what_was_met_before_is_read_without_rclpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands between texts and behind the message may be anything."""
+    sent = [
+        message(k, k + 1, "w", ["ab", "c"], [1.0 * k, 2.0], [3.0, 4.0], effort)
+        for k in range(3)
+        for effort in ([], [5.0, 6.0])
+    ]
+    reader = JointStateReader()
+    for each in sent[:2]:
+        reader.read(serialize_message(each))
+    monkeypatch.setattr(joint_state_wire, "deserialize_message", None)
+    for each in sent[2:]:
+        raw = bytearray(serialize_message(each))
+        raw[18:20] = b"?!"  # behind the frame, which takes six bytes from 12 on
+        assert_equal(reader.read(bytes(raw)), each)
+
+
+class Sent(list[Any]):
+    """Takes the place of a publisher."""
+
+    def publish(self, what: Any) -> None:
+        self.append(what if isinstance(what, bytes) else serialize_message(what))
+
+
+@pytest.mark.parametrize("names", [["a"], ["joint_1", "joint_2", "joint_3"]])
+def test_what_is_written_is_what_rclpy_writes(names: list[str]) -> None:
+    sent = Sent()
+    writer = JointStateWriter(sent, names)
+    values = np.arange(3.0 * len(names)).reshape(3, -1)
+    for k in range(3):
+        stamp = Time(sec=k, nanosec=7 * k)
+        writer.publish(stamp, *values)
+        writer.publish(stamp, effort=values[0] + k)
+        full, part = (deserialize_message(raw, JointState) for raw in sent[-2:])
+        for made, fields in ((full, values), (part, ([], [], values[0] + k))):
+            assert made.header.stamp == stamp
+            assert list(made.name) == names
+            for field, expected in zip(("position", "velocity", "effort"), fields, strict=True):
+                np.testing.assert_array_equal(getattr(made, field), expected)
+
+
+def test_a_field_of_another_length_is_refused() -> None:
+    template = JointStateTemplate(message(0, 0, "", ["a"], [1.0], [], []))
+    assert template.is_exact
+    with pytest.raises(ValueError, match="length|size|structure"):
+        template.filled(0, 0, [np.zeros(2), None, None])
