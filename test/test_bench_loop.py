@@ -68,7 +68,7 @@ def test_growth_is_that_of_the_second_half() -> None:
     assert growth(t, settling + 2.0 * t) == pytest.approx(120.0)
 
 
-def loop(core: float = 0.2, shift: int = MS // 2, missing: int = 0) -> Loop:
+def loop(core: float = 0.2, shift: int = MS // 2, missing: int = 0, achieved: float = 1e3) -> Loop:
     """A run in which all answers took the same time."""
     sent = [k * MS for k in range(1000)]
     every = answers(sent, [(s, s + shift) for s in sent[missing:]], 0.001)
@@ -76,7 +76,7 @@ def loop(core: float = 0.2, shift: int = MS // 2, missing: int = 0) -> Loop:
     nodes = ("passivity_controller", "contact_detector")
     flag = latency([0.5])
     usage = dict.fromkeys(("arm", *nodes), used)
-    return Loop(1e3, 1.0, 1e3, every, every, every, flag, usage, dict.fromkeys(nodes, 0))
+    return Loop(1e3, 1.0, achieved, every, every, every, flag, usage, dict.fromkeys(nodes, 0))
 
 
 def test_targets_are_missed_one_by_one() -> None:
@@ -94,8 +94,11 @@ def test_targets_are_missed_one_by_one() -> None:
 
 def test_what_is_written(tmp_path: Path) -> None:
     text = StringIO()
-    write([loop(), loop(missing=3)], tmp_path, Console(file=text, width=150))
+    write([loop(), loop(missing=3), loop(achieved=700.0)], tmp_path, Console(file=text, width=150))
     assert "unanswered" in text.getvalue()
+    assert "only 700 of 1000 joint states a second were sent" in text.getvalue()
     numbers = json.loads((tmp_path / "loop.json").read_text(encoding="utf-8"))
-    assert [one["torque"]["unanswered"] for one in numbers["loops"]] == [0, 3]
+    assert [one["torque"]["unanswered"] for one in numbers["loops"]] == [0, 3, 0]
+    assert any(target["met"] for target in numbers["targets"][:7])
+    assert not any(target["met"] for target in numbers["targets"][14:])
     assert (tmp_path / "loop.png").stat().st_size > 10_000

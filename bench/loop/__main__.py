@@ -60,7 +60,7 @@ def write(loops: Sequence[Loop], folder: Path, console: Console) -> None:
     console.print(sheet.latencies(loops), "", sheet.processes(loops), "")
     for loop in loops:
         if loop.rate == sheet.TARGET_RATE:
-            console.print(sheet.asked(sheet.targets(loop)), "")
+            console.print(sheet.asked(loop), "")
     console.print("\n".join(f"{name}: {value}" for name, value in this.items()))
     text = json.dumps(sheet.as_json(loops, this), indent=1)
     (folder / "loop.json").write_text(text + "\n", encoding="utf-8")
