@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rbd_control.estimation import Calibration
-from rbd_control.playback.replay import JointResidual, ReplayResult
+from rbd_control.playback.result import JointResidual, ReplayResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import isnan, nan, nextafter
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,90 +13,25 @@ from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import (
     REASONS,
+    BlockDetection,
     ContactDetector,
     ContactEvent,
     DetectorParameters,
 )
 from rbd_control.joint_states import DROPS, REMARKS, JointStateIntake, SampleBlock
+from rbd_control.playback.curve import CurvePoint, scaled
 from rbd_control.playback.effort_check import EffortCheck, EffortFit
 from rbd_control.playback.envelope import Envelope
 from rbd_control.playback.joint_matching import match_joints
 from rbd_control.playback.recording import Recording
-from rbd_control.playback.truth import GRACE, Score, score
+from rbd_control.playback.result import JointResidual, ReplayResult
+from rbd_control.playback.truth import GRACE, Label, score
 
 Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 OFTEN = 0.2
 """A residual above its threshold for this part of the time is hardly contact."""
-
-
-@dataclass(frozen=True)
-class JointResidual:
-    """The residual of one joint over the valid samples [N·m or N]; NaN when there are none.
-
-    ``over_fraction`` is the part of them above ``threshold``, contacts the truth tells of apart.
-    """
-
-    joint: str
-    threshold: float
-    largest: float
-    rms: float
-    mean: float
-    over_fraction: float
-
-
-@dataclass(frozen=True)
-class ReplayResult:
-    """What a replay found. All times [s] count from the recording's first sample.
-
-    ``samples`` were usable, ``rate`` [1/s] is the inverse of their median distance; ``counts``
-    are those of :class:`~rbd_control.joint_states.JointStateIntake`; ``invalid`` says for how
-    long [s] the detector was without a verdict, and why. ``score`` is None without truth.
-    ``warnings`` say what makes the outcome doubtful, ``notes`` what else one should know.
-    ``residual_series`` and, where recorded, ``true_torque_series`` are for the picture.
-    """
-
-    recording: str
-    joints: tuple[str, ...]
-    samples: int
-    duration: float
-    rate: float
-    gaps: int
-    largest_gap: float
-    counts: dict[str, int]
-    valid_fraction: float
-    invalid: dict[str, float]
-    events: tuple[ContactEvent, ...]
-    residuals: tuple[JointResidual, ...]
-    efforts: tuple[EffortFit, ...]
-    score: Score | None
-    warnings: tuple[str, ...]
-    notes: tuple[str, ...]
-    residual_series: Envelope = field(repr=False)
-    true_torque_series: Envelope | None = field(repr=False)
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values that ``json`` can write; what is not known is None."""
-        return {
-            "recording": self.recording,
-            "samples": self.samples,
-            "duration": self.duration,
-            "valid_fraction": self.valid_fraction,
-            "warnings": list(self.warnings),
-            "notes": list(self.notes),
-            "events": [event.to_json() for event in self.events],
-            "residual_max": {r.joint: _known(r.largest) for r in self.residuals},
-            "residual_rms": {r.joint: _known(r.rms) for r in self.residuals},
-            "residual_over_threshold": {r.joint: _known(r.over_fraction) for r in self.residuals},
-            "threshold": {r.joint: r.threshold for r in self.residuals},
-            "effort_over_gravity": {fit.joint: _known(fit.ratio) for fit in self.efforts},
-            "rate": _known(self.rate),
-            "gaps": self.gaps,
-            "largest_gap": self.largest_gap,
-            "counts": dict(self.counts),
-            "invalid": dict(self.invalid),
-            "truth": self.score.to_json() if self.score else None,
-        }
 
 
 def replay(
@@ -106,6 +40,8 @@ def replay(
     parameters: DetectorParameters,
     *,
     joints: Sequence[str] | None = None,
+    labels: Sequence[Label] | None = None,
+    factors: Sequence[float] = (),
     progress: Callable[[int], None] | None = None,
 ) -> ReplayResult:
     """Run the detector over a recording.
@@ -116,6 +52,10 @@ def replay(
         parameters: those of the detector, per-joint values in the model's order.
         joints: what the recording calls the model's joints, in the model's order; by default
             the same, or the same but for one prefix.
+        labels: the true contacts, their times [s] counted from the first sample; by default
+            those that the recording tells of.
+        factors: score as well with all thresholds multiplied by each of these, where the truth
+            is known.
         progress: called now and then with the number of messages read.
 
     Raises:
@@ -127,7 +67,7 @@ def replay(
     if parameters == DetectorParameters():
         notes.append("thresholds and friction are the defaults, calibrated for no robot")
     intake = JointStateIntake(names)
-    run = _Run(model, parameters, recording)
+    run = _Run(model, parameters, recording, labels, factors)
     for block in recording.sample_blocks(intake):
         run.add(block)
         if progress:
@@ -140,22 +80,64 @@ def replay(
     return run.result(intake, names, notes)
 
 
+class _Detector:
+    """A detector and the events it finds; times count from the first sample."""
+
+    def __init__(self, model: Model, parameters: DetectorParameters) -> None:
+        self._detector = ContactDetector(model, parameters)
+        self._events: dict[int, ContactEvent] = {}
+        self.free_time = 0.0
+
+    @property
+    def events(self) -> tuple[ContactEvent, ...]:
+        return tuple(self._events.values())
+
+    def add(self, block: SampleBlock, start: float, steps: Array, free: Flags) -> BlockDetection:
+        """Judge samples ``steps`` after the one before, those of ``free`` without contact."""
+        found = self._detector.update_block(block.stamp, block.q, block.v, block.tau)
+        for _, event in found.events:
+            self._events[event.id] = event.since(start)
+        self.free_time += float(steps[found.valid & free].sum())
+        return found
+
+    def finish(self, block: SampleBlock, start: float) -> None:
+        """Get the level and peak of a contact that lasts to the end."""
+        # Without effort the detector closes what is open, which is no release.
+        after = nextafter(float(block.stamp[-1]), np.inf)
+        event = self._detector.update(after, block.q[-1], None, None).event
+        if event is not None:
+            self._events[event.id] = replace(event.since(start), release=None)
+
+
 class _Run:
     """The detector and everything that is gathered beside it, block by block."""
 
-    def __init__(self, model: Model, parameters: DetectorParameters, recording: Recording) -> None:
+    def __init__(
+        self,
+        model: Model,
+        parameters: DetectorParameters,
+        recording: Recording,
+        labels: Sequence[Label] | None,
+        factors: Sequence[float],
+    ) -> None:
         n = model.nv
         self._model, self._parameters, self._recording = model, parameters, recording
-        self._detector = ContactDetector(model, parameters)
+        self._detector = _Detector(model, parameters)
+        known = labels is not None or recording.true_contacts is not None
+        self._scaled = {
+            factor: _Detector(model, scaled(parameters, factor))
+            for factor in (factors if known else ())
+        }
+        self._labels = labels
         self._threshold = parameters.for_joints("contact_threshold", n)
         self._efforts = EffortCheck(model)
         self._series = Envelope(n)
         self._start = self._last = nan
+        self._block: SampleBlock
         self._medians: list[float] = []
         self._valid = 0
         self._free = 0
         self._invalid: dict[str, float] = {}
-        self._events: dict[int, ContactEvent] = {}
         self._largest = np.zeros(n)
         self._sum = np.zeros(n)
         self._squares = np.zeros(n)
@@ -165,18 +147,18 @@ class _Run:
         """Detect, and take the outcome into account."""
         if isnan(self._start):
             self._start = self._last = float(block.stamp[0])
-        found = self._detector.update_block(block.stamp, block.q, block.v, block.tau)
-        for _, event in found.events:
-            self._note(event, event.release)
         times = block.stamp - self._start
         steps = np.diff(block.stamp, prepend=self._last)
-        for code in np.unique(found.reason[~found.valid]):
-            lasted = float(steps[found.reason == code].sum())
-            self._invalid[REASONS[code]] = self._invalid.get(REASONS[code], 0.0) + lasted
-        self._last, self._last_q = float(block.stamp[-1]), block.q[-1]
+        self._last, self._block = float(block.stamp[-1]), block
         if (steps > 0.0).any():
             self._medians.append(float(np.median(steps[steps > 0.0])))
         touched = self._in_contact(times)
+        found = self._detector.add(block, self._start, steps, ~touched)
+        for detector in self._scaled.values():
+            detector.add(block, self._start, steps, ~touched)
+        for code in np.unique(found.reason[~found.valid]):
+            lasted = float(steps[found.reason == code].sum())
+            self._invalid[REASONS[code]] = self._invalid.get(REASONS[code], 0.0) + lasted
         if block.tau is not None:
             self._efforts.add(times[~touched], block.q[~touched], block.tau[~touched])
         valid = found.valid
@@ -196,14 +178,15 @@ class _Run:
         self, intake: JointStateIntake, names: tuple[str, ...], notes: list[str]
     ) -> ReplayResult:
         """Everything that was found."""
-        self._finish()
+        for detector in (self._detector, *self._scaled.values()):
+            detector.finish(self._block, self._start)
         samples = intake.counts["accepted"]
         duration = self._last - self._start
-        events = tuple(self._events.values())
+        events = self._detector.events
         residuals = self._residuals()
         efforts = self._efforts.fits()
         rate = 1.0 / float(np.median(self._medians)) if self._medians else nan
-        contacts = self._true_contacts()
+        contacts = self._contacts()
         warnings = _warnings(self._parameters, intake, samples, self._valid, residuals, efforts)
         return ReplayResult(
             recording=str(self._recording.path),
@@ -220,36 +203,33 @@ class _Run:
             residuals=residuals,
             efforts=efforts,
             score=None if contacts is None else score(contacts, events, duration),
+            free_time=self._detector.free_time,
+            curve=tuple(
+                CurvePoint(factor, score(contacts, detector.events, duration), detector.free_time)
+                for factor, detector in self._scaled.items()
+                if contacts is not None
+            ),
             warnings=tuple(warnings),
             notes=tuple(notes),
             residual_series=self._series,
             true_torque_series=self._true_torques(names),
         )
 
-    def _note(self, event: ContactEvent, release: float | None) -> None:
-        self._events[event.id] = replace(event, release=release).since(self._start)
-
-    def _finish(self) -> None:
-        """Get the level and peak of a contact that lasts to the end."""
-        # Without effort the detector closes what is open, which is no release.
-        after = nextafter(self._last, np.inf)
-        event = self._detector.update(after, self._last_q, None, None).event
-        if event is not None:
-            self._note(event, None)
-
-    def _true_contacts(self) -> list[tuple[float, float | None]] | None:
+    def _contacts(self) -> Sequence[Label] | None:
+        """The truth, times counted from the first sample."""
         contacts = self._recording.true_contacts
-        if contacts is None:
-            return None
+        if self._labels is not None or contacts is None:
+            return self._labels
         return [
-            (start - self._start, None if end is None else end - self._start)
+            Label(start - self._start, None if end is None else end - self._start)
             for start, end in contacts
         ]
 
-    def _in_contact(self, times: Array) -> NDArray[np.bool_]:
+    def _in_contact(self, times: Array) -> Flags:
         touched = np.zeros(times.shape, dtype=bool)
-        for start, end in self._true_contacts() or ():
-            touched |= (times >= start) & (times <= (np.inf if end is None else end + GRACE))
+        for contact in self._contacts() or ():
+            end = np.inf if contact.end is None else contact.end + GRACE
+            touched |= (times >= contact.start) & (times <= end)
         return touched
 
     def _residuals(self) -> tuple[JointResidual, ...]:
@@ -323,7 +303,3 @@ def _messages(intake: JointStateIntake) -> int:
 
 def _listed(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} x {reason}" for reason, count in counts.items() if count)
-
-
-def _known(value: float) -> float | None:
-    return value if np.isfinite(value) else None

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rbd_control.playback.picture import draw_residuals
-from rbd_control.playback.replay import ReplayResult
+from rbd_control.playback.result import ReplayResult
 
 
 def write_report(result: ReplayResult, folder: str | Path) -> None:

@@ -1,10 +1,18 @@
-"""The truth some recordings carry about contact, and how well the events found agree with it."""
+"""The truth about contact, and how well the events found agree with it.
+
+What counts as found, missed or false is said in docs/replay.md, section Scores.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
 
 MERGE_GAP = 0.05
 """Contacts less than this apart [s] are one: a stiff contact bounces."""
@@ -16,6 +24,20 @@ JUDGED = 0.05
 """A contact that begins this close to the end of the recording [s] may go unseen unpunished."""
 
 
+class Label(NamedTuple):
+    """One contact of the truth.
+
+    ``start`` and ``end`` [s], ``end`` None when it lasts to the end of the recording; ``link`` the
+    touched one, empty when it is not known; ``force`` [N] what was exerted on it: its magnitude
+    (1,), or x, y, z in world axes (3,); None when it is not known.
+    """
+
+    start: float
+    end: float | None
+    link: str = ""
+    force: Array | None = None
+
+
 class Event(Protocol):
     """What scoring needs of an event; times [s] on the clock of the contacts."""
 
@@ -23,6 +45,12 @@ class Event(Protocol):
     def onset(self) -> float: ...
     @property
     def detected(self) -> float: ...
+    @property
+    def release(self) -> float | None: ...
+    @property
+    def link(self) -> str: ...
+    @property
+    def force(self) -> Array | None: ...
 
 
 def contact_intervals(
@@ -51,15 +79,22 @@ class TrueContact:
     """One contact of the truth and the event that found it.
 
     ``start`` and ``end`` [s], ``end`` None when it lasts to the end of the recording; ``event``
-    the index of the first event detected in it, None when it was missed; ``delay`` the time from
-    ``start`` to the rise of the flag [s]; ``onset_error`` the estimated less the true start [s].
+    the index of the event that found it, None when it was missed. ``delay`` is the time from
+    ``start`` to the rise of the flag [s], ``onset_error`` the estimated less the true start [s];
+    None when it was missed or began while the flag was still up for the contact before.
+    ``link_named`` and ``link_among_named`` say whether the event named the true link, alone or
+    with others, and ``force_error`` [N] is how far its force is off; None when the truth or the
+    event does not tell.
     """
 
     start: float
     end: float | None
     event: int | None
-    delay: float | None
-    onset_error: float | None
+    delay: float | None = None
+    onset_error: float | None = None
+    link_named: bool | None = None
+    link_among_named: bool | None = None
+    force_error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -86,34 +121,61 @@ class Score:
 
 
 def score(
-    intervals: Sequence[tuple[float, float | None]], events: Sequence[Event], end: float
+    contacts: Sequence[tuple[float, float | None] | Label], events: Sequence[Event], end: float
 ) -> Score:
     """Match events to true contacts; all times [s] on one clock that stops at ``end``.
 
     An event belongs to a contact when it was detected between its start and :data:`GRACE` after
-    its end, and to the later one of two.
+    its end, and to the later one of two. A contact without an event of its own is found all the
+    same by an event of another contact that lasts beyond its start.
     """
-    found: dict[int, list[int]] = {}
-    outside = 0
+    labels = [Label(*contact) for contact in contacts]
+    own: dict[int, list[int]] = {}
     for k, event in enumerate(events):
         owners = [
             i
-            for i, (start, stop) in enumerate(intervals)
-            if start <= event.detected and (stop is None or event.detected <= stop + GRACE)
+            for i, label in enumerate(labels)
+            if label.start <= event.detected
+            and (label.end is None or event.detected <= label.end + GRACE)
         ]
         if owners:
-            found.setdefault(owners[-1], []).append(k)
-        else:
-            outside += 1
-    contacts = []
+            own.setdefault(owners[-1], []).append(k)
+    belonging = sorted(k for indices in own.values() for k in indices)
+    matched = []
     misses = 0
-    for i, (start, stop) in enumerate(intervals):
-        if i not in found:
-            misses += int(end - start > JUDGED)
-            contacts.append(TrueContact(start, stop, None, None, None))
+    for i, label in enumerate(labels):
+        if i in own:
+            matched.append(_compare(label, own[i][0], events[own[i][0]]))
             continue
-        k = found[i][0]
-        delay, error = events[k].detected - start, events[k].onset - start
-        contacts.append(TrueContact(start, stop, k, delay, error))
-    repeated = sum(len(indices) - 1 for indices in found.values())
-    return Score(tuple(contacts), misses, outside, repeated)
+        lasting = [k for k in belonging if _lasts_beyond(events[k], label.start)]
+        if not lasting:
+            misses += int(end - label.start > JUDGED)
+        matched.append(TrueContact(label.start, label.end, lasting[-1] if lasting else None))
+    repeated = len(belonging) - len(own)
+    return Score(tuple(matched), misses, len(events) - len(belonging), repeated)
+
+
+def _lasts_beyond(event: Event, time: float) -> bool:
+    return event.detected <= time and (event.release is None or event.release > time)
+
+
+def _compare(label: Label, k: int, event: Event) -> TrueContact:
+    """A contact beside its own event, the k-th."""
+    named = among = error = None
+    if label.link:
+        named = event.link == label.link
+        among = named or label.link in getattr(event, "candidates", ())
+    if label.force is not None and event.force is not None:
+        force = np.asarray(event.force)
+        found = force if len(label.force) == 3 else np.linalg.norm(force)
+        error = float(np.linalg.norm(found - label.force))
+    return TrueContact(
+        start=label.start,
+        end=label.end,
+        event=k,
+        delay=event.detected - label.start,
+        onset_error=event.onset - label.start,
+        link_named=named,
+        link_among_named=among,
+        force_error=error,
+    )

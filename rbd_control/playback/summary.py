@@ -1,0 +1,105 @@
+"""Scores in numbers: delay, misses, false alarms an hour, links and forces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+
+from rbd_control.playback.truth import Score, TrueContact
+
+CONFIDENCE = 0.95
+"""Of the interval given with a rate of false alarms."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Scores of one recording or several, taken together.
+
+    ``contacts`` of the truth, of which ``misses`` were not found, and ``repeated_events``;
+    ``delay_median``, ``delay_p95`` and ``onset_error_median`` (of its magnitude) [s];
+    ``link_named`` and ``link_among_named`` are the parts of the ``links`` judged, and
+    ``force_error_median`` [N] is over the ``forces`` judged. ``false_alarms`` came within
+    ``free_time`` [s] of valid verdicts without contact. NaN where there is nothing to judge.
+    """
+
+    contacts: int
+    misses: int
+    repeated_events: int
+    delay_median: float
+    delay_p95: float
+    onset_error_median: float
+    links: int
+    link_named: float
+    link_among_named: float
+    forces: int
+    force_error_median: float
+    false_alarms: int
+    free_time: float
+
+    @property
+    def false_alarms_per_hour(self) -> float:
+        """NaN without free time."""
+        return self.false_alarms * 3600.0 / self.free_time if self.free_time > 0.0 else nan
+
+    @property
+    def false_alarms_interval(self) -> tuple[float, float]:
+        """The rates [1/h] between which the true one lies, with :data:`CONFIDENCE`.
+
+        Exact for false alarms that come independently of each other (Poisson): those rates under
+        which as many, or as few, as were seen are not too unlikely (Garwood 1936).
+        """
+        from scipy.special import gammaincinv
+
+        if not self.free_time > 0.0:
+            return 0.0, inf
+        tail = (1.0 - CONFIDENCE) / 2.0
+        fewest = gammaincinv(self.false_alarms, tail) if self.false_alarms else 0.0
+        most = gammaincinv(self.false_alarms + 1, 1.0 - tail)
+        return float(fewest) * 3600.0 / self.free_time, float(most) * 3600.0 / self.free_time
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values that ``json`` can write; what is not known is None."""
+        low, high = self.false_alarms_interval
+        values = {
+            **vars(self),
+            "false_alarms_per_hour": self.false_alarms_per_hour,
+            "false_alarms_per_hour_low": low,
+            "false_alarms_per_hour_high": high,
+        }
+        return {key: value if np.isfinite(value) else None for key, value in values.items()}
+
+
+def summarise(scores: Sequence[Score], free_time: float) -> Summary:
+    """All scores as one; ``free_time`` [s] is that of their recordings together."""
+    contacts = [contact for each in scores for contact in each.contacts]
+    delays = _known(contacts, "delay")
+    named = _known(contacts, "link_named")
+    forces = _known(contacts, "force_error")
+    return Summary(
+        contacts=len(contacts),
+        misses=sum(each.misses for each in scores),
+        repeated_events=sum(each.repeated_events for each in scores),
+        delay_median=_of(np.median, delays),
+        delay_p95=_of(lambda values: np.quantile(values, 0.95), delays),
+        onset_error_median=_of(np.median, np.abs(_known(contacts, "onset_error"))),
+        links=len(named),
+        link_named=_of(np.mean, named),
+        link_among_named=_of(np.mean, _known(contacts, "link_among_named")),
+        forces=len(forces),
+        force_error_median=_of(np.median, forces),
+        false_alarms=sum(each.false_events for each in scores),
+        free_time=free_time,
+    )
+
+
+def _known(contacts: Iterable[TrueContact], what: str) -> np.ndarray:
+    values = (getattr(contact, what) for contact in contacts)
+    return np.array([value for value in values if value is not None], dtype=float)
+
+
+def _of(statistic: Any, values: np.ndarray) -> float:
+    return float(statistic(values)) if values.size else nan
