@@ -73,11 +73,16 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     replay = commands.add_parser(
         "replay",
-        help="a recording through the contact detector",
-        description="Joint states of a recording through the detector that the node runs.",
+        help="recordings through the contact detector",
+        description="Joint states of recordings through the detector that the node runs, scored "
+        "where the true contacts are known.",
     )
     replay.add_argument(
-        "recording", type=Path, metavar="RECORDING", help="rosbag2 folder, .db3, .mcap or .csv"
+        "recordings",
+        type=Path,
+        nargs="+",
+        metavar="RECORDING",
+        help="rosbag2 folder, .db3, .mcap or .csv",
     )
     _add_robot(replay)
     replay.add_argument(
@@ -87,7 +92,19 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="parameter file of the node, section contact_detector",
     )
     replay.add_argument(
-        "--report", type=Path, metavar="DIR", help="folder for report.json and residual.png"
+        "--labels",
+        type=Path,
+        metavar="CSV",
+        help="true contacts to score against, instead of those in the recording; columns "
+        "recording, begin, end, link, force",
+    )
+    replay.add_argument(
+        "--curve",
+        action="store_true",
+        help="score with higher and lower thresholds too: delay against false alarms",
+    )
+    replay.add_argument(
+        "--report", type=Path, metavar="DIR", help="folder for report.json and the pictures"
     )
     replay.add_argument("--json", type=Path, metavar="FILE", help="write the outcome as JSON")
     replay.set_defaults(run=_run_replay)

@@ -1,4 +1,4 @@
-"""``rbd-control replay``: a recording through the detector, from the command line."""
+"""``rbd-control replay``: recordings through the detector, from the command line."""
 
 from __future__ import annotations
 
@@ -12,13 +12,22 @@ from rich.console import Console
 from rich.progress import Progress
 
 from rbd_control.dynamics import Model
-from rbd_control.errors import InputError
+from rbd_control.errors import InputError, RecordingError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.node_parameters import NODE_PARAMETERS, PayloadParameters
 from rbd_control.parameters import read_parameter_file
+from rbd_control.playback.curve import FACTORS
+from rbd_control.playback.labels import read_labels
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.replay import replay
-from rbd_control.playback.report import print_result, write_json, write_report
+from rbd_control.playback.report import (
+    print_curve,
+    print_overview,
+    print_result,
+    write_json,
+    write_report,
+)
+from rbd_control.playback.result import Overview
 from rbd_control.robot_model import RobotModel, urdf_source, with_payload
 
 _NODE = "contact_detector"
@@ -34,16 +43,40 @@ def run_replay(arguments: argparse.Namespace) -> int:
         RbdControlError: for bad input, in one sentence.
         OSError: when the outcome cannot be written.
     """
-    recording = read_recording(arguments.recording, arguments.topic)
+    recordings = [read_recording(path, arguments.topic) for path in arguments.recordings]
+    labels = arguments.labels and read_labels(arguments.labels, arguments.recordings)
+    if arguments.curve and not labels and all(r.true_contacts is None for r in recordings):
+        raise RecordingError(
+            "a curve of delay against false alarms needs the truth, which no recording tells; "
+            "give --labels"
+        )
     model, parameters = _configured(arguments.urdf, arguments.config, dict(arguments.lock))
-    with _progress(recording.count) as progress:
-        result = replay(recording, model, parameters, joints=arguments.joints, progress=progress)
     console = console_for_output()
-    print_result(result, console)
+    results = []
+    for k, recording in enumerate(recordings):
+        with _progress(recording.count) as progress:
+            result = replay(
+                recording,
+                model,
+                parameters,
+                joints=arguments.joints,
+                labels=labels[k] if labels else None,
+                factors=FACTORS if arguments.curve else (),
+                progress=progress,
+            )
+        print_result(result, console)
+        if len(recordings) > 1:
+            console.print()
+        results.append(result)
+    overview = Overview(tuple(results))
+    if len(results) > 1:
+        print_overview(overview, console)
+    print_curve(overview, console)
+    outcome = overview if len(results) > 1 else results[0]
     if arguments.json:
-        write_json(result, arguments.json)
+        write_json(outcome, arguments.json)
     if arguments.report:
-        write_report(result, arguments.report)
+        write_report(outcome, arguments.report)
         console.print(f"report in {arguments.report}", markup=False)
     return 0
 

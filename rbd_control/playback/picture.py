@@ -1,7 +1,8 @@
-"""Pictures of residuals: of a replay, with contact above, and of a calibration."""
+"""Pictures: residuals of a replay and of a calibration, delay against false alarms."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from rbd_control.estimation import Calibration
 from rbd_control.playback.result import JointResidual, ReplayResult
+from rbd_control.playback.summary import CONFIDENCE, Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,6 +66,53 @@ def draw_calibration(calibration: Calibration, path: Path) -> None:
         axes[i].set_xlim(0.0, start)
     axes[-1].set_xlabel("time [s], one recording after the other")
     figure.savefig(path, dpi=110)
+
+
+def draw_curve(curve: Sequence[tuple[float, Summary]], path: Path) -> None:
+    """Write a PNG: delay against false alarms, and both against the factor of the thresholds."""
+    from matplotlib.figure import Figure
+
+    factor = np.array([factor for factor, _ in curve])
+    rate = np.array([summary.false_alarms_per_hour for _, summary in curve])
+    interval = np.array([summary.false_alarms_interval for _, summary in curve]).T
+    delays = {
+        # matplotlib leaves NaN out; an infinite delay would spoil the axis.
+        label: np.array([_milli(getattr(summary, what)) for _, summary in curve])
+        for label, what in (("median", "delay_median"), ("95th percentile", "delay_p95"))
+    }
+    figure = Figure(figsize=(11.0, 5.0), layout="constrained")
+    panels = figure.subplots(2, 2, sharex="col", width_ratios=[1.4, 1.0])
+    against_alarms = figure.add_subplot(panels[0, 0].get_gridspec()[:, 0])
+    for axes in panels[:, 0]:
+        axes.remove()
+    against_factor, alarms = panels[:, 1]
+    for (label, delay), colour in zip(delays.items(), (_RESIDUAL, _FOUND), strict=True):
+        against_alarms.plot(rate, delay, "o-", color=colour, label=label)
+        against_factor.plot(factor, delay, "o-", color=colour, label=label)
+        for each, x, y in zip(factor, rate, delay, strict=True):
+            if np.isfinite(x) and np.isfinite(y):
+                against_alarms.annotate(
+                    f"x {each:g}", (x, y), (7, -3), textcoords="offset points", fontsize=7
+                )
+    alarms.fill_between(factor, *interval, color=_RESIDUAL, alpha=0.2, linewidth=0)
+    alarms.plot(factor, rate, "o-", color=_RESIDUAL)
+    # Rates are zero or decades apart: linear up to that of a single false alarm.
+    one = 3600.0 / max(curve[0][1].free_time, 1.0)
+    against_alarms.set_xscale("symlog", linthresh=one)
+    alarms.set_yscale("symlog", linthresh=one)
+    for axes in (against_alarms, against_factor):
+        axes.set_yscale("log")
+        axes.set_ylabel("delay [ms]")
+    against_alarms.set_xlabel("false alarms an hour")
+    against_alarms.set_title("thresholds multiplied by the numbers at the points", fontsize=10)
+    against_alarms.legend(fontsize=8)
+    alarms.set_ylabel(f"false alarms an hour\n({CONFIDENCE:.0%} interval)")
+    alarms.set_xlabel("factor of the thresholds")
+    figure.savefig(path, dpi=110)
+
+
+def _milli(delay: float) -> float:
+    return 1e3 * delay if np.isfinite(delay) else np.nan
 
 
 def _draw_contacts(axes: Axes, result: ReplayResult) -> None:

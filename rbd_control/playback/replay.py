@@ -17,6 +17,7 @@ from rbd_control.estimation import (
     ContactDetector,
     ContactEvent,
     DetectorParameters,
+    detector_warnings,
 )
 from rbd_control.joint_states import DROPS, REMARKS, JointStateIntake, SampleBlock
 from rbd_control.playback.curve import CurvePoint, scaled
@@ -187,7 +188,9 @@ class _Run:
         efforts = self._efforts.fits()
         rate = 1.0 / float(np.median(self._medians)) if self._medians else nan
         contacts = self._contacts()
-        warnings = _warnings(self._parameters, intake, samples, self._valid, residuals, efforts)
+        warnings = _warnings(
+            self._model, self._parameters, intake, samples, self._valid, residuals, efforts
+        )
         return ReplayResult(
             recording=str(self._recording.path),
             joints=self._model.joint_names,
@@ -259,6 +262,7 @@ class _Run:
 
 
 def _warnings(
+    model: Model,
     parameters: DetectorParameters,
     intake: JointStateIntake,
     samples: int,
@@ -278,6 +282,7 @@ def _warnings(
         )
     if said:
         said.insert(0, "do not trust the events: the residual is not external torque alone")
+    said.extend(detector_warnings(parameters, model))
     if not valid:
         said.insert(0, "no verdict at any time")
     for remark, meaning in zip(

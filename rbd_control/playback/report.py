@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from math import inf
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from rbd_control.playback.picture import draw_residuals
-from rbd_control.playback.result import ReplayResult
+from rbd_control.playback.picture import draw_curve, draw_residuals
+from rbd_control.playback.result import Overview, ReplayResult
+from rbd_control.playback.summary import CONFIDENCE, Summary
 
 
-def write_report(result: ReplayResult, folder: str | Path) -> None:
-    """Write ``report.json`` and ``residual.png`` into ``folder``, which is made if need be.
+def write_report(result: ReplayResult | Overview, folder: str | Path) -> None:
+    """Write what was found into ``folder``, which is made if need be.
+
+    ``report.json`` and ``residual.png``; ``curve.png`` where there is a curve of delay against
+    false alarms. Of several recordings the pictures are numbered, ``residual_1_NAME.png`` and so
+    on.
 
     Raises:
         OSError: when that is not possible.
@@ -23,11 +29,16 @@ def write_report(result: ReplayResult, folder: str | Path) -> None:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(result, folder / "report.json")
-    draw_residuals(result, folder / "residual.png")
+    overview = result if isinstance(result, Overview) else Overview((result,))
+    for k, each in enumerate(overview.results):
+        number = f"_{k + 1}_{Path(each.recording).stem}" if result is overview else ""
+        draw_residuals(each, folder / f"residual{number}.png")
+    if overview.curve:
+        draw_curve(overview.curve, folder / "curve.png")
 
 
-def write_json(result: ReplayResult, path: str | Path) -> None:
-    """Write :meth:`ReplayResult.to_json` to ``path``, whose folder is made if need be.
+def write_json(result: ReplayResult | Overview, path: str | Path) -> None:
+    """Write its ``to_json()`` to ``path``, whose folder is made if need be.
 
     Raises:
         OSError: when that is not possible.
@@ -105,24 +116,108 @@ def _residuals(result: ReplayResult) -> Table:
 
 def _print_score(result: ReplayResult, console: Console) -> None:
     assert result.score is not None
-    table = Table(title="against the truth in the recording", title_justify="left")
-    for heading in ("contact [s]", "until [s]", "found by", "delay [ms]", "onset error [ms]"):
+    assert result.summary is not None
+    summary = result.summary
+    table = Table(title="against the truth", title_justify="left")
+    headings = ["contact [s]", "until [s]", "found by", "delay [ms]", "onset error [ms]"]
+    headings += ["link"] if summary.links else []
+    headings += ["force error [N]"] if summary.forces else []
+    for heading in headings:
         table.add_column(escape(heading), justify="right")
     for contact in result.score.contacts:
-        table.add_row(
+        row = [
             f"{contact.start:.3f}",
             "end" if contact.end is None else f"{contact.end:.3f}",
             "missed" if contact.event is None else str(contact.event),
             _number(_milli(contact.delay), digits=1),
             _number(_milli(contact.onset_error), digits=1),
-        )
+        ]
+        if summary.links:
+            row.append(_LINK[contact.link_named, contact.link_among_named])
+        if summary.forces:
+            row.append("-" if contact.force_error is None else f"{contact.force_error:.1f}")
+        table.add_row(*row)
     if result.score.contacts:
         console.print(table)
+    print_summary(summary, console)
+
+
+_LINK = {(None, None): "-", (True, True): "right", (False, True): "among", (False, False): "wrong"}
+
+
+def print_summary(summary: Summary, console: Console) -> None:
+    """Print a score in three lines at most."""
     console.print(
-        f"truth: {len(result.score.contacts)} contacts, {result.score.misses} missed, "
-        f"{result.score.false_events} false events, "
-        f"{result.score.repeated_events} repeated ones"
+        f"truth: {summary.contacts} contacts, {summary.misses} missed, "
+        f"{summary.false_alarms} false events, {summary.repeated_events} repeated ones"
     )
+    said = [
+        f"delay {_delays(summary)} ms (median, 95 %)",
+        f"onset off by {_number(_milli(summary.onset_error_median), ' ms', 1)}",
+    ]
+    if summary.links:
+        said.append(
+            f"link right {summary.link_named:.0%}, among those named "
+            f"{summary.link_among_named:.0%} (of {summary.links})"
+        )
+    if summary.forces:
+        said.append(f"force off by {summary.force_error_median:.1f} N (of {summary.forces})")
+    if summary.contacts > summary.misses:
+        console.print(", ".join(said))
+    console.print(
+        f"false alarms: {_rate(summary)} an hour, from {summary.free_time:.1f} s without contact"
+    )
+
+
+def print_overview(overview: Overview, console: Console) -> None:
+    """Print one line for each recording, and the scores of all together."""
+    table = Table(title="recordings", title_justify="left")
+    table.add_column("recording")
+    headings = ("duration [s]", "valid", "warnings", "events", "contacts", "missed", "false")
+    for heading in (*headings, "delay median, 95 % [ms]"):
+        table.add_column(escape(heading), justify="right")
+    for result in overview.results:
+        row = [Path(result.recording).name, f"{result.duration:.1f}"]
+        row += [f"{result.valid_fraction:.1%}", str(len(result.warnings)), str(len(result.events))]
+        summary = result.summary
+        if summary is None:
+            row += ["-"] * 4
+        else:
+            row += [str(n) for n in (summary.contacts, summary.misses, summary.false_alarms)]
+            row.append(_delays(summary))
+        table.add_row(*map(escape, row))
+    console.print(table)
+    if overview.summary is not None:
+        print_summary(overview.summary, console)
+
+
+def print_curve(overview: Overview, console: Console) -> None:
+    """Print what comes of higher and lower thresholds; nothing where that was not asked for."""
+    if not overview.curve:
+        return
+    table = Table(title="thresholds scaled", title_justify="left")
+    for heading in ("factor", "missed", "delay median, 95 % [ms]", "false", "false an hour"):
+        table.add_column(escape(heading), justify="right")
+    for factor, summary in overview.curve:
+        table.add_row(
+            f"{factor:g}",
+            f"{summary.misses} of {summary.contacts}",
+            _delays(summary),
+            str(summary.false_alarms),
+            _rate(summary),
+        )
+    console.print(table)
+
+
+def _delays(summary: Summary) -> str:
+    pair = (summary.delay_median, summary.delay_p95)
+    return ", ".join("missed" if delay == inf else _number(1e3 * delay, "", 1) for delay in pair)
+
+
+def _rate(summary: Summary) -> str:
+    low, high = summary.false_alarms_interval
+    rate = _number(summary.false_alarms_per_hour, digits=1)
+    return f"{rate} ({CONFIDENCE:.0%}: {low:.1f} to {high:.1f})"
 
 
 def _milli(value: float | None) -> float:

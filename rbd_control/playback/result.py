@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,17 +91,61 @@ class ReplayResult:
     @property
     def summary(self) -> Summary | None:
         """The score in numbers; None without truth."""
-        return summarise([self.score], self.free_time) if self.score else None
+        return Overview((self,)).summary
 
     def _truth(self) -> dict[str, Any] | None:
-        if self.score is None:
+        truth = Overview((self,)).truth()
+        return None if truth is None or self.score is None else {**self.score.to_json(), **truth}
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Several recordings taken together, those without truth left out of the scores."""
+
+    results: tuple[ReplayResult, ...]
+
+    @property
+    def summary(self) -> Summary | None:
+        """The scores of all in numbers; None where no recording has truth."""
+        scored = [(r.score, r.free_time) for r in self.results if r.score is not None]
+        return _together(scored) if scored else None
+
+    @property
+    def curve(self) -> list[tuple[float, Summary]]:
+        """For each factor the scores of all with thresholds multiplied by it."""
+        points: dict[float, list[tuple[Score, float]]] = {}
+        for result in self.results:
+            for point in result.curve:
+                points.setdefault(point.factor, []).append((point.score, point.free_time))
+        return [(factor, _together(scored)) for factor, scored in sorted(points.items())]
+
+    def truth(self) -> dict[str, Any] | None:
+        """:attr:`summary` and :attr:`curve` as plain values."""
+        if self.summary is None:
             return None
-        curve = [
-            {"factor": point.factor, **summarise([point.score], point.free_time).to_json()}
-            for point in self.curve
-        ]
-        summary = summarise([self.score], self.free_time).to_json()
-        return {**summary, **self.score.to_json(), "curve": curve or None}
+        curve = [{"factor": factor, **point.to_json()} for factor, point in self.curve]
+        return {"summary": self.summary.to_json(), "curve": curve or None}
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values: every recording, and all of them in ``summary``."""
+        samples = sum(r.samples for r in self.results)
+        valid = sum(r.valid_fraction * r.samples for r in self.results)
+        truth = self.truth()
+        return {
+            "recordings": [result.to_json() for result in self.results],
+            "summary": {
+                "recordings": len(self.results),
+                "samples": samples,
+                "duration": sum(r.duration for r in self.results),
+                "valid_fraction": valid / samples,
+                "events": sum(len(r.events) for r in self.results),
+                "truth": None if truth is None else {**truth["summary"], "curve": truth["curve"]},
+            },
+        }
+
+
+def _together(scored: Sequence[tuple[Score, float]]) -> Summary:
+    return summarise([score for score, _ in scored], sum(free for _, free in scored))
 
 
 def _known(value: float) -> float | None:

@@ -20,7 +20,8 @@ class Summary:
     """Scores of one recording or several, taken together.
 
     ``contacts`` of the truth, of which ``misses`` were not found, and ``repeated_events``;
-    ``delay_median``, ``delay_p95`` and ``onset_error_median`` (of its magnitude) [s];
+    ``delay_median`` and ``delay_p95`` [s] after which half and 95 % of the contacts were found,
+    infinite when fewer were; ``onset_error_median`` [s] of its magnitude;
     ``link_named`` and ``link_among_named`` are the parts of the ``links`` judged, and
     ``force_error_median`` [N] is over the ``forces`` judged. ``false_alarms`` came within
     ``free_time`` [s] of valid verdicts without contact. NaN where there is nothing to judge.
@@ -76,15 +77,16 @@ class Summary:
 def summarise(scores: Sequence[Score], free_time: float) -> Summary:
     """All scores as one; ``free_time`` [s] is that of their recordings together."""
     contacts = [contact for each in scores for contact in each.contacts]
-    delays = _known(contacts, "delay")
+    misses = sum(each.misses for each in scores)
+    delays = np.append(_known(contacts, "delay"), [inf] * misses)
     named = _known(contacts, "link_named")
     forces = _known(contacts, "force_error")
     return Summary(
         contacts=len(contacts),
-        misses=sum(each.misses for each in scores),
+        misses=misses,
         repeated_events=sum(each.repeated_events for each in scores),
-        delay_median=_of(np.median, delays),
-        delay_p95=_of(lambda values: np.quantile(values, 0.95), delays),
+        delay_median=_within(0.5, delays),
+        delay_p95=_within(0.95, delays),
         onset_error_median=_of(np.median, np.abs(_known(contacts, "onset_error"))),
         links=len(named),
         link_named=_of(np.mean, named),
@@ -99,6 +101,11 @@ def summarise(scores: Sequence[Score], free_time: float) -> Summary:
 def _known(contacts: Iterable[TrueContact], what: str) -> np.ndarray:
     values = (getattr(contact, what) for contact in contacts)
     return np.array([value for value in values if value is not None], dtype=float)
+
+
+def _within(part: float, delays: np.ndarray) -> float:
+    """The delay within which this part of the contacts was found."""
+    return _of(lambda values: np.quantile(values, part, method="inverted_cdf"), delays)
 
 
 def _of(statistic: Any, values: np.ndarray) -> float:
