@@ -76,8 +76,15 @@ class Bag:
                 )
 
             messages = self._messages(reader, topic)
-            while chunk := list(islice(messages, size)):
-                _, times, raws = zip(*chunk, strict=True)
+            while True:
+                # Two lists of plain values: many tuples kept would set the garbage collector off.
+                times: list[int] = []
+                raws: list[bytes] = []
+                for _, time, raw in islice(messages, size):
+                    times.append(time)
+                    raws.append(raw)
+                if not raws:
+                    return
                 yield decode_parts(1e-9 * np.array(times), raws, decode)
 
     def flags(self, topic: str) -> Iterator[tuple[float, bool]]:

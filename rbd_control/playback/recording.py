@@ -29,8 +29,8 @@ CONTACT_TOPICS = ("/truth/contact", "/simulated_arm/true_contact")
 TORQUE_TOPICS = ("/truth/external_torque", "/simulated_arm/true_external_joint_torques")
 """sensor_msgs/JointState: effort is the true external joint torque [N·m]."""
 
-BLOCK = 4096
-"""Messages read at a time: some megabytes, and what each block costs is a few per cent."""
+BLOCK = 2048
+"""Messages read at a time: arrays that fit the cache, and what each costs is a few per cent."""
 
 _FEW = 64
 """As many as are read fast enough for one who plays them message by message, in time."""

@@ -1,0 +1,64 @@
+"""``python -m bench.replay``: how fast recordings are replayed, and in how much memory.
+
+Writes synthetic recordings of an arm of seven joints at 1 kHz, in each format and of two lengths,
+and replays each three times in a process of its own, reading included, start-up not. The median
+counts. Takes some minutes, most of them for the writing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.replay.recordings import KINDS, write
+
+TARGET = 300.0
+"""Times real time."""
+
+
+def main() -> None:
+    """Write, replay, print."""
+    parser = argparse.ArgumentParser(prog="python -m bench.replay", description=__doc__)
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(KINDS)}; all")
+    parser.add_argument("--minutes", type=float, nargs="+", default=[1.0, 10.0], metavar="M")
+    given = parser.parse_args()
+    table = Table(title=f"replay of 7 joints at 1 kHz (target: {TARGET:g} x real time)")
+    table.add_column("format")
+    for heading in ("minutes", "x real time", "us a sample", "us of CPU", "memory [MB]"):
+        table.add_column(heading, justify="right")
+    with TemporaryDirectory() as folder:
+        for kind in given.kinds or KINDS:
+            for minutes in given.minutes:
+                outcome = measure(write(Path(folder), kind, 60.0 * minutes))
+                table.add_row(kind, f"{minutes:g}", *_cells(outcome))
+    Console(width=100).print(table)
+
+
+def measure(recording: Path) -> dict[str, Any]:
+    """What :mod:`bench.replay.once` says of it."""
+    command = [sys.executable, "-m", "bench.replay.once", str(recording)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    outcome: dict[str, Any] = json.loads(done.stdout)
+    return outcome
+
+
+def _cells(outcome: dict[str, Any]) -> list[str]:
+    seconds, cpu = (sorted(outcome[key])[len(outcome[key]) // 2] for key in ("seconds", "cpu"))
+    return [
+        f"{outcome['duration'] / seconds:.0f}",
+        f"{1e6 * seconds / outcome['samples']:.2f}",
+        f"{1e6 * cpu / outcome['samples']:.2f}",
+        f"{outcome['memory']:.0f}",
+    ]
+
+
+if __name__ == "__main__":
+    main()
