@@ -150,7 +150,8 @@ class ContactDetector:
         else:
             row = self._copied(q, v, tau)
             balance = self._balance.run(*row)
-            _refuse_not_finite(self.model, balance, *row)
+            if balance.quality[0] == NOT_FINITE:
+                self._refuse_not_finite(*row)
             events = self._judge(stamps, *row, balance, residual, reason, level)
         code, height = reason[0], level[0]
         contact = height != FREE
@@ -201,7 +202,8 @@ class ContactDetector:
             assert v is not None
             assert tau is not None
             balance = self._balance.run(q, v, tau)
-            _refuse_not_finite(self.model, balance, q, v, tau)
+            if (balance.quality == NOT_FINITE).any():
+                self._refuse_not_finite(q, v, tau)
             events = self._judge(stamps, q, v, tau, balance, residual, reason, level)
         return BlockDetection(residual, reason, level, tuple(events))
 
@@ -238,17 +240,17 @@ class ContactDetector:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """One sample as a block: a copy costs less than all that one may ask of an array."""
         row = self._row
+        shapes = row[0].shape[1:], row[1].shape[1:], row[2].shape[1:]
         try:
-            for place, value in zip(row, (q, v, tau), strict=True):
-                if np.shape(value) != place.shape[1:]:
-                    raise ValueError
-                place[0] = value
-        except (TypeError, ValueError):
-            _, shape = state(self.model, q, v=v, tau=tau)
-            raise InputError(
-                f"update takes one sample, not {shape}; update_block takes many"
-            ) from None
-        return row
+            if (q.shape, v.shape, tau.shape) == shapes:
+                row[0][0], row[1][0], row[2][0] = q, v, tau
+                return row
+        except (AttributeError, TypeError, ValueError):
+            pass  # lists, texts: asked after all
+        batch, shape = state(self.model, q, v=v, tau=tau)
+        if shape:
+            raise InputError(f"update takes one sample, not {shape}; update_block takes many")
+        return batch[0], batch[1], batch[2]
 
     def _lose(
         self, what: str, stamps: np.ndarray, reason: np.ndarray, level: np.ndarray
@@ -304,6 +306,10 @@ class ContactDetector:
                 k += 1
         self._stamp, self._code = float(stamps[-1]), int(reason[-1])
         return events
+
+    def _refuse_not_finite(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> None:
+        state(self.model, q, v=v, tau=tau)  # it knows what to say of numbers that are not finite
+        raise InputError("the momentum of a sample is not finite: its numbers are too large")
 
     def _jacobians(self, q: np.ndarray) -> np.ndarray:
         """Those of the point whose force is judged, (k, 3, nv), or none."""
@@ -388,11 +394,3 @@ class ContactDetector:
         history = remembered(self._history, memory_of.py_func(self._memory))
         stamps, residuals = history[:, 0], history[:, 1 : 1 + self.model.nv]
         return estimate_onset(stamps, residuals, self._observer, 1.0 / self.contact_threshold)
-
-
-def _refuse_not_finite(
-    model: Model, balance: Balance, q: np.ndarray, v: np.ndarray, tau: np.ndarray
-) -> None:
-    if (balance.quality == NOT_FINITE).any():
-        state(model, q, v=v, tau=tau)  # it knows what to say of numbers that are not finite
-        raise InputError("the momentum of a sample is not finite: its numbers are too large")
