@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,6 +40,8 @@ def main(arguments: Sequence[str]) -> None:
     rates = given.rate or RATES
     if not all(rate > 0.0 for rate in rates) or not given.duration >= 1.0:
         parser.error("give rates above 0 and a duration of at least 1 s")
+    # Whatever ends this process, the others are to end with it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(width=WIDTH, highlight=False)
     loops = []
     for rate in rates:
@@ -69,4 +72,7 @@ def write(loops: Sequence[Loop], folder: Path, console: Console) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.exit(130)
