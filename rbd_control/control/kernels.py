@@ -28,6 +28,21 @@ def reference(q, v, q_d, v_d, a_d, Lambda, lower, upper, fastest, approach):
 
 
 @compiled
+def polynomials(coefficients, i, u):
+    """Row ``i`` of polynomials (m, 6, n) of degree five at ``u``, and their two derivatives."""
+    n = coefficients.shape[2]
+    q, v, a = np.empty(n), np.empty(n), np.empty(n)
+    for j in range(n):
+        value = rate = half = 0.0
+        for k in range(5, -1, -1):
+            half = half * u + rate
+            rate = rate * u + value
+            value = value * u + coefficients[i, k, j]
+        q[j], v[j], a[j] = value, rate, 2.0 * half
+    return q, v, a
+
+
+@compiled
 def spring_torque(q, lower, upper, stiffness):
     """Springs that push back beyond soft limits."""
     torque = np.empty(q.shape[0])
@@ -85,13 +100,13 @@ def cut(torque, weight, largest):
 
 
 @compiled
-def slowed(torque, last, room, largest):
-    """As far from the last torque as ``room`` lets all joints go, and whether that is short."""
+def slowed(torque, last, rate, dt, largest):
+    """As far from the last torque as all joints can go in ``dt``, and whether that is short."""
     share = 1.0
     for i in range(torque.shape[0]):
         change = abs(torque[i] - last[i])
-        if change > room[i]:
-            share = min(share, room[i] / change)
+        if change > rate[i] * dt:
+            share = min(share, rate[i] * dt / change)
     if share == 1.0:
         return torque, False
     # The last torque lies outside of limits that have just been lowered.

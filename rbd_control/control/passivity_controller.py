@@ -151,8 +151,8 @@ class PassivityController(Modes):
         To be called once after each :meth:`update`, best when the torque has been sent.
 
         Args:
-            effort: measured torque of the motors, (nv,) [N·m or N]; without it the torque sent is
-                taken, and delays on its way are not seen.
+            effort: measured torque of the motors, (nv,) [N·m or N]; without it, and for an arm
+                that carries itself, the torque sent is taken: delays on its way are not seen.
         """
         if self._mode not in ("hold", "follow") or not self._seen or self._period <= 0.0:
             self._jumped = True
@@ -160,7 +160,8 @@ class PassivityController(Modes):
         if self._jumped:
             self._law.jump()
             self._jumped = False
-        acting = self._acted if effort is None else effort
+        # Arms that carry themselves measure torque with their weight (Franka) or without it (UR).
+        acting = self._acted if effort is None or self._compensated else effort
         return self._law.balance(self._stamp, self._q, self._v, self._desired, acting, self._period)
 
     def silence(self, now: float) -> Command | None:

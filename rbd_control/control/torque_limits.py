@@ -47,5 +47,5 @@ class TorqueLimits:
 
     def slow(self, torque: Array, last: Array, dt: float) -> Array:
         """The torque itself, or as far from ``last`` towards it as all joints can go in ``dt``."""
-        slower, short = slowed(torque, last, self._rate * dt, self.largest)
+        slower, short = slowed(torque, last, self._rate, dt, self.largest)
         return slower if short else torque

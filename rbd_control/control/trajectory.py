@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rbd_control.control.kernels import polynomials
 from rbd_control.control.splines import fill_velocities, hermite
 from rbd_control.errors import TrajectoryError
 
@@ -195,17 +196,7 @@ class Trajectory:
             return DesiredState.at_rest(self.final)
         t = max(t, 0.0)
         i = bisect_right(self.knots, t) - 1
-        u = t - self.knots[i]
-        u2 = u * u
-        u3 = u2 * u
-        powers = np.array(
-            (
-                (1.0, u, u2, u3, u2 * u2, u2 * u3),
-                (0.0, 1.0, 2.0 * u, 3.0 * u2, 4.0 * u3, 5.0 * u2 * u2),
-                (0.0, 0.0, 2.0, 6.0 * u, 12.0 * u2, 20.0 * u3),
-            )
-        )
-        return DesiredState(*(powers @ self.coefficients[i]))
+        return DesiredState(*polynomials(self.coefficients, i, t - self.knots[i]))
 
     def resumed(self, t: float, start: DesiredState, limits: JointLimits) -> Trajectory:
         """The rest of this trajectory after a stop at time ``t``, led into from ``start``.
