@@ -82,6 +82,39 @@ def push(probe: Probe) -> None:
     _react(probe, "none")
 
 
+def reacts_in_time(probe: Probe) -> None:
+    """From a push of 20 N to the torque it causes: 10 ms, detection and both ways included.
+
+    Stamps are of simulated time, which goes on while the contact flag is on its way. The reaction
+    is the first sample that floats, with an error of exactly nothing.
+    """
+    errors = probe.listen(JointState, f"{CONTROLLER}/tracking_error")
+    truths = probe.listen(JointState, f"{ARM}/true_external_joint_torques")
+    _react(probe, "float")
+    probe.wait(lambda: errors and np.any(errors[-1].position), "does not hold")
+    probe.wait(lambda: truths and not efforts(truths).any(), "is touched")
+    first_error, first_truth = len(errors), len(truths)
+    message = WrenchStamped()
+    message.header.frame_id = "link_7"
+    message.wrench.force = Vector3(x=0.0, y=20.0, z=0.0)
+    probe.send(f"{ARM}/external_wrench", message)
+    probe.wait(lambda: not np.any(errors[-1].position), "does not react")
+    reaction = next(_time(x) for x in errors[first_error:] if not np.any(x.position))
+    touch = next(_time(x) for x in truths[first_truth:] if np.any(x.effort))
+    assert reaction - touch <= 0.010, f"{1e3 * (reaction - touch):.1f} ms"
+    probe.wait(lambda: not efforts(truths).any(), "the push does not end")
+    contact = probe.listen(Bool, f"{DETECTOR}/contact", LATCHED)
+    probe.wait(lambda: not contact[-1].data, "the end of the push is not felt")
+    _react(probe, "none")
+    probe.wait(lambda: probe.call(Trigger, f"{CONTROLLER}/resume").success, "cannot resume")
+    _send(probe, START, 3.0)
+    # Its report, as what is heard of the arm may be seconds old on a busy machine.
+    probe.wait_for_report(
+        CONTROLLER, lambda r: r.values["goal"] == "reached", "does not go back to the start"
+    )
+    _wait_for_position(probe, probe.listen(JointState, "joint_states"), START)
+
+
 def hold_float_and_resume(probe: Probe) -> None:
     """The three services do to the arm what they say."""
     states = probe.listen(JointState, "joint_states")
@@ -128,6 +161,10 @@ def truth_is_told(probe: Probe) -> None:
     probe.wait(lambda: torques, "no true torques")
     assert tuple(torques[-1].name) == JOINTS
     assert not efforts(torques).any()
+
+
+def _time(message: JointState) -> float:
+    return float(message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec)
 
 
 def _react(probe: Probe, reaction: str) -> None:

@@ -28,6 +28,7 @@ def test_together(probe: Probe) -> None:
     scenarios.truth_is_told(probe)
     scenarios.move(probe)
     scenarios.push(probe)
+    scenarios.reacts_in_time(probe)
     scenarios.hold_float_and_resume(probe)
 
 
