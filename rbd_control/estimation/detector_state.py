@@ -31,6 +31,10 @@ LEVELS = ("none", "contact", "collision")
 """Levels of contact, by code."""
 FREE, CONTACT, COLLISION = range(len(LEVELS))
 
+ONSET_WINDOW = 0.1
+"""How far back the start of a contact is looked for [s] ..."""
+LEAST = 6
+"""... or so many samples, at low rates."""
 HISTORY = 1024
 """Samples that are remembered; more than the onset window holds up to 10 kHz."""
 
@@ -177,6 +181,9 @@ def new_memory() -> np.ndarray:
 
 
 def remembered(history: np.ndarray, memory: Memory) -> np.ndarray:
-    """Rows of the history since the observer settled, the oldest first: stamp, residual, q."""
+    """Rows of the history in the onset window, the oldest first: stamp, residual, q."""
     count = int(memory.remembered[0])
-    return history[np.arange(max(count - HISTORY, 0), count) % HISTORY]
+    rows = np.arange(max(count - HISTORY, 0), count) % HISTORY
+    stamps = history[rows, 0]
+    first = int(np.searchsorted(stamps, stamps[-1] - ONSET_WINDOW))
+    return history[rows[min(first, max(rows.size - LEAST, 0)) :]]

@@ -44,6 +44,7 @@ class Observer:
         self.design = np.zeros((DESIGN, model.nv))
         self.design[: len(design)] = design
         self._balance = MomentumBalance(model, friction)
+        self._rises: dict[float, np.ndarray] = {}
         self.reset()
 
     def reset(self) -> None:
@@ -125,6 +126,19 @@ class Observer:
         x = np.zeros((before + count, self.model.nv))
         x[before:] = 1.0
         return self.filter(np.full(len(x), dt), x)[before:]
+
+    def rise(self, dt: float, count: int) -> tuple[float, np.ndarray]:
+        """The step response from zero on, kept for the next time it is asked for.
+
+        Returns:
+            The step [s], which is ``dt`` in two digits, and the response (count + 1, nv).
+        """
+        step = float(f"{dt:.1e}")
+        known = self._rises.get(step)
+        if known is None or len(known) <= count:
+            known = np.vstack([np.zeros(self.model.nv), self.step_response(step, count)])
+            self._rises = {step: known}
+        return step, known[: count + 1]
 
     def _carry(self, dt: np.ndarray, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> np.ndarray:
         """Residuals at the end of each interval that ends in one of the samples."""

@@ -9,11 +9,6 @@ import numpy as np
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.estimation.observers import Observer
 
-WINDOW = 0.1
-"""How far back the start of a contact is looked for [s] ..."""
-LEAST = 6
-"""... or so many samples, at low rates."""
-
 
 class Onset(NamedTuple):
     """When a contact began."""
@@ -26,24 +21,27 @@ class Onset(NamedTuple):
 
 @compiled
 def _explained(stamps, step, response, centred, out):
-    """How much of the residuals' squares each candidate start explains."""
+    """How much of the residuals' squares each candidate start explains.
+
+    With residuals and rise both centred, the error left by the best offset and height of a joint
+    is |y|² - (x . y)² / |x|²; and of x . y the mean of x falls out.
+    """
     k, n = centred.shape
-    rise = np.empty(k)
+    total, product, square = np.empty(n), np.empty(n), np.empty(n)
     for c in range(out.shape[0]):
+        total[:] = product[:] = square[:] = 0.0
+        for j in range(c + 2, k):
+            after = (stamps[j] - stamps[c + 1]) / step
+            cell = min(int(after), response.shape[0] - 2)
+            share = min(after - cell, 1.0)
+            for i in range(n):
+                rise = response[cell, i] + share * (response[cell + 1, i] - response[cell, i])
+                total[i] += rise
+                product[i] += rise * centred[j, i]
+                square[i] += rise * rise
         out[c] = 0.0
         for i in range(n):
-            mean = 0.0
-            for j in range(k):
-                after = max(stamps[j] - stamps[c + 1], 0.0) / step
-                cell = min(int(after), response.shape[0] - 2)
-                share = min(after - cell, 1.0)
-                rise[j] = response[cell, i] + share * (response[cell + 1, i] - response[cell, i])
-                mean += rise[j] / k
-            product, square = 0.0, 0.0
-            for j in range(k):
-                product += (rise[j] - mean) * centred[j, i]
-                square += (rise[j] - mean) ** 2
-            out[c] += product * product / square
+            out[c] += product[i] ** 2 / (square[i] - total[i] ** 2 / k)
 
 
 def estimate_onset(
@@ -62,20 +60,15 @@ def estimate_onset(
     the filter remembers, so that so many samples count as one.
 
     Args:
-        stamps: times of samples up to the detection, (k,) [s], increasing; only the last
-            ``WINDOW`` counts.
+        stamps: times of the last samples up to the detection, (k,) [s], increasing.
         residuals: r at these times, (k, nv) [N·m or N].
         observer: the one that made them.
         weight: one over the expected noise of each joint, (nv,) [1/(N·m) or 1/N].
     """
-    first = min(int(np.searchsorted(stamps, stamps[-1] - WINDOW)), max(stamps.size - LEAST, 0))
-    stamps, residuals = stamps[first:], residuals[first:]
     k = stamps.size
     if k < 4:
         return Onset(float(stamps[-1]), np.nan)
-    step = float(np.median(np.diff(stamps)))
-    response = np.vstack([np.zeros(weight.size), observer.step_response(step, k)])
-    # With both centred, the error left by the best a and b is |y|² - (x . y)² / |x|².
+    step, response = observer.rise(float(np.median(np.diff(stamps))), k)
     centred = (residuals - residuals.mean(axis=0)) * weight
     # Candidates leave a sample before for the offset and one after for the height.
     explained = np.empty(k - 2)
