@@ -31,7 +31,8 @@ def draw(results: Sequence[Tracking], learned: Sequence[Learning], path: Path) -
         middle.set_title(f"{arm}: unknown payload of {PAYLOAD:g} kg, Slotine-Li")
         _rest(right, cases[arm])
         right.set_title(f"{arm}: then at rest, learning on")
-    figure.legend(*rows[0, 0].get_legend_handles_labels(), loc="outside upper left", ncols=6)
+    bars = rows[0, 0].get_legend_handles_labels()
+    figure.legend(*bars, loc="outside upper left", ncols=6, fontsize=9)
     figure.savefig(path, dpi=110)
 
 
