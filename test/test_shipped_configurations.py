@@ -49,5 +49,6 @@ def test_real_panda():
     """24 s at 30 Hz without contact."""
     result = run("panda_exciting_trajectory.db3", "panda_franka.yaml")
     assert result.events == ()
-    assert result.warnings == ()
+    # At that rate no observer is fast, and replay says so.
+    assert all("noticed late" in warning for warning in result.warnings)
     assert max(joint.rms for joint in result.residuals) < 0.25

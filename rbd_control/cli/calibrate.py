@@ -1,8 +1,9 @@
-"""``rbd-control calibrate``: friction and thresholds from contact-free recordings."""
+"""``rbd-control calibrate``: what the detector needs to know, from contact-free recordings."""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -14,19 +15,35 @@ from rbd_control.cli.replay import console_for_output
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import Calibration, DetectorParameters, Motion, calibrate
+from rbd_control.inertial_corrections import CORRECTIONS
 from rbd_control.joint_states import JointStateIntake
 from rbd_control.playback.joint_matching import match_joints
 from rbd_control.playback.picture import draw_calibration
 from rbd_control.playback.recording import read_recording
 from rbd_control.robot_model import urdf_source
 
+_OF_THE_MODEL = (
+    "effort_gain",
+    *CORRECTIONS,
+    "friction_stribeck",
+    "friction_stribeck_velocity",
+)
+"""Written only where they say something."""
 _FROM_DATA = (
-    ("friction_coulomb", "N·m or N"),
-    ("friction_viscous", "N·m·s/rad or N·s/m"),
-    ("friction_offset", "N·m or N"),
-    ("friction_velocity_scale", "rad/s or m/s"),
-    ("contact_threshold", "N·m or N"),
-    ("collision_threshold", "N·m or N"),
+    "observer_gain",
+    "settling_time",
+    "friction_model",
+    "friction_coulomb",
+    "friction_viscous",
+    "friction_offset",
+    "friction_velocity_scale",
+    "contact_threshold",
+    "threshold_speed",
+    "residual_covariance",
+    "statistic_threshold",
+    "statistic_speed",
+    "collision_threshold",
+    "onset_debounce",
 )
 
 
@@ -41,12 +58,19 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     motions = [
         _motion(path, model, arguments.topic, arguments.joints) for path in arguments.recordings
     ]
-    start = DetectorParameters()
-    if arguments.gain is not None:
-        # Four time constants, after which a filter's memory of its start is under 2 %.
-        settling = max(start.settling_time, 4.0 / arguments.gain)
-        start = DetectorParameters(observer_gain=(arguments.gain,), settling_time=settling)
-    calibration = calibrate(motions, model, start, false_alarms_per_hour=arguments.false_alarms)
+    start = DetectorParameters(
+        observer=arguments.observer,
+        effort_kind=arguments.effort,
+        effort_gain=tuple(arguments.effort_gain or (1.0,)),
+        observer_gain=(arguments.gain or 50.0,),
+    )
+    calibration = calibrate(
+        motions,
+        model,
+        start,
+        false_alarms_per_hour=arguments.false_alarms,
+        keep_gain=arguments.gain is not None,
+    )
     _print(calibration, console_for_output())
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(_yaml(calibration, motions, model), encoding="utf-8")
@@ -75,14 +99,73 @@ def _motion(path: Path, model: Model, topic: str, joints: list[str] | None) -> M
 
 
 def _print(calibration: Calibration, console: Console) -> None:
-    table = Table(title="residual without contact [N·m or N]", title_justify="left")
-    table.add_column("joint")
-    for heading in ("RMS without friction", "RMS with", "largest", "threshold"):
-        table.add_column(heading, justify="right")
-    for joint in calibration.joints:
-        numbers = (joint.rms_before, joint.rms_after, joint.largest, joint.threshold)
-        table.add_row(escape(joint.joint), *(f"{number:.3f}" for number in numbers))
+    parameters = calibration.parameters
+    n = len(calibration.joints)
+    friction = [
+        parameters.for_joints(f"friction_{name}", n)
+        for name in ("coulomb", "viscous", "offset", "stribeck", "velocity_scale")
+    ]
+    table = Table(
+        title="RMS residual in N·m or N, friction, corrections of the model", title_justify="left"
+    )
+    for heading in (
+        "joint",
+        "as described",
+        "identified",
+        "elsewhere",
+        "coulomb",
+        "viscous",
+        "offset",
+        "Stribeck",
+        "scale",
+        "mass [kg]",
+        "centre [mm]",
+    ):
+        table.add_column(
+            heading, justify="left" if heading == "joint" else "right", no_wrap=heading == "joint"
+        )
+    corrections = np.column_stack([parameters.for_joints(name, n) for name in CORRECTIONS])
+    for i, joint in enumerate(calibration.joints):
+        mass, shift = corrections[i, 0], 1e3 * float(np.linalg.norm(corrections[i, 1:]))
+        table.add_row(
+            escape(joint.joint),
+            *(
+                f"{number:.3f}"
+                for number in (joint.rms_before, joint.rms_after, joint.prediction_error)
+            ),
+            *(f"{values[i]:.3f}" for values in friction),
+            *((f"{mass:+.2f}", f"{shift:.0f}") if corrections.any() else ("-", "-")),
+        )
     console.print(table)
+    table = Table(title="detection", title_justify="left")
+    for heading in (
+        "joint",
+        "gain [1/s]",
+        "largest residual",
+        "threshold at rest",
+        "and per rad/s or m/s",
+        "collision",
+    ):
+        table.add_column(heading, justify="left" if heading == "joint" else "right")
+    gain, slope, collision = (
+        parameters.for_joints(name, n)
+        for name in ("observer_gain", "threshold_speed", "collision_threshold")
+    )
+    for i, joint in enumerate(calibration.joints):
+        table.add_row(
+            escape(joint.joint),
+            f"{gain[i]:g}",
+            f"{joint.largest:.3f}",
+            f"{joint.threshold:.3f}",
+            f"{slope[i]:.3f}",
+            f"{collision[i]:.2f}",
+        )
+    console.print(table)
+    if parameters.effort_kind == "current":
+        gains = ", ".join(f"{g:.4g}" for g in parameters.for_joints("effort_gain", n))
+        console.print(f"torque per unit of effort: {gains}")
+    for note in calibration.notes:
+        console.print(f"note: {note}", markup=False)
     console.print(
         f"from {calibration.duration:.0f} s of motion; thresholds for a false-alarm rate of "
         f"{calibration.false_alarms_per_hour:g} an hour, in motions like these"
@@ -91,6 +174,7 @@ def _print(calibration: Calibration, console: Console) -> None:
 
 def _yaml(calibration: Calibration, motions: list[Motion], model: Model) -> str:
     parameters = calibration.parameters
+    units = {item.name: item.metadata["unit"] for item in fields(parameters)}
     lines = [
         f"# Made by rbd-control calibrate from {calibration.duration:.0f} s of motion without",
         f"# contact: {', '.join(motion.name for motion in motions)}.",
@@ -100,15 +184,21 @@ def _yaml(calibration: Calibration, motions: list[Motion], model: Model) -> str:
         "contact_detector:",
         "  ros__parameters:",
         f"    joints: [{', '.join(model.joint_names)}]",
-        f"    observer_gain: {_list(parameters.observer_gain)}  # [1/s]",
-        f"    settling_time: {parameters.settling_time!r}  # [s]",
-        f"    friction_model: {parameters.friction_model}",
+        f"    effort_kind: {parameters.effort_kind}",
+        f"    observer: {parameters.observer}",
     ]
-    lines += [
-        f"    {name}: {_list(getattr(parameters, name))}  # [{unit}]" for name, unit in _FROM_DATA
+    names = [
+        name
+        for name in _OF_THE_MODEL
+        if getattr(parameters, name) != getattr(DetectorParameters(), name)
+        and any(value not in (0.0, 1.0) for value in getattr(parameters, name))
     ]
+    for name in (*names, *_FROM_DATA):
+        value = getattr(parameters, name)
+        text = _list(value) if isinstance(value, tuple) else str(value)
+        lines.append(f"    {name}: {text}" + (f"  # [{units[name]}]" if units[name] else ""))
     return "\n".join(lines) + "\n"
 
 
 def _list(values: tuple[float, ...]) -> str:
-    return "[" + ", ".join(repr(round(float(value), 4)) for value in values) + "]"
+    return "[" + ", ".join(repr(float(f"{value:.5g}")) for value in values) + "]"

@@ -113,9 +113,10 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     calibrate = commands.add_parser(
         "calibrate",
-        help="friction and thresholds from recordings without contact",
-        description="Friction and thresholds of the contact detector from recordings without "
-        "contact, with the false-alarm rate they imply, as a parameter file of the node.",
+        help="friction, model corrections, gains and thresholds from contact-free recordings",
+        description="Friction, corrections of masses, observer gains and thresholds of the "
+        "contact detector from recordings without contact, with the false-alarm rate they imply, "
+        "as a parameter file of the node.",
     )
     calibrate.add_argument(
         "recordings",
@@ -136,7 +137,26 @@ def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         help="wanted false alarms an hour over all joints (1)",
     )
     calibrate.add_argument(
-        "--gain", type=_positive, metavar="K", help="observer gain [1/s] (50); 10 suits 30 Hz"
+        "--effort",
+        choices=("torque", "current", "torque_without_gravity"),
+        default="torque",
+        help="what the recorded effort is: joint torque, motor current (the gains of the drives "
+        "are identified), or torque that the driver has taken gravity off (torque)",
+    )
+    calibrate.add_argument(
+        "--effort-gain",
+        type=lambda text: [_finite(part) for part in text.split(",")],
+        metavar="G,...",
+        help="torque per unit of effort, one number or one for each joint; signs count",
+    )
+    calibrate.add_argument(
+        "--observer",
+        choices=("momentum", "second_order"),
+        default="second_order",
+        help="kind of observer (second_order)",
+    )
+    calibrate.add_argument(
+        "--gain", type=_positive, metavar="K", help="observer gain [1/s], else chosen per joint"
     )
     calibrate.add_argument("--report", type=Path, metavar="DIR", help="folder for calibration.png")
     calibrate.set_defaults(run=_run_calibrate)

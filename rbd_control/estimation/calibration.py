@@ -1,69 +1,66 @@
-"""Friction and thresholds from motions without contact, with the false-alarm rate they imply.
+"""Everything the detector needs to know of an arm, from motions without contact.
 
-Friction. Without a friction model the residual of a contact-free motion is the filtered friction
-torque, and that is linear in its coefficients::
+1. Friction, corrections of masses and, for efforts that are currents, the gains of the drives:
+   :mod:`~rbd_control.estimation.identification`.
+2. Observer gains, the ones that would notice pushes soonest: :mod:`~rbd_control.estimation.tuning`.
+3. Contact thresholds. The residual that is left passes the threshold of its joint as seldom as
+   wanted: :mod:`~rbd_control.estimation.alarm_levels`.
 
-    -r = coulomb F[tanh(v / v_s)] + viscous F[v] + offset F[1]        F: the observer's filter
+What the motions do not show. Some tens of seconds hold every kind of noise, but not every posture
+and speed, and another motion brings other errors of the model. How large these are, identification
+tells: it is the error ``e`` of predicting parts of the motion from others. It grows with the
+motion, so the threshold of a joint does::
 
-so they are fitted joint by joint by least squares, the first two bounded to be positive.
+    threshold(v) = MARGIN level + MODEL_MARGIN (e / rms(v)) |v|
 
-Thresholds. What is left of the residual is cut into blocks of a second, and a Gumbel distribution
-is fitted to the largest absolute value of each block (extreme-value theory: the maximum of many
-weakly dependent values tends to it). The threshold of a joint is the level that a block exceeds
-with the probability that makes the wanted number of false alarms an hour over all joints::
-
-    P(block maximum > threshold) = false_alarms_per_hour / (joints * 3600)
-
-It holds for motions like the recorded ones: faster, heavier or colder is another arm.
+The rate of false alarms that is promised holds for motions like the recorded ones, with both
+margins to spare for others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.dynamics import Model, momentum_terms
+from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
+from rbd_control.estimation.alarm_levels import BLOCK, alarm_levels, block_maxima
 from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.identification import (
+    Identification,
+    drive_gains,
+    external_means,
+    identify,
+    means,
+)
+from rbd_control.estimation.motion import Motion, refuse_little_motion
+from rbd_control.estimation.tuning import SETTLING, choose_gains, covariance, statistic
+from rbd_control.inertial_corrections import CORRECTIONS
 
 Array = NDArray[np.float64]
 
-BLOCK = 1.0
-"""Length of a block [s]."""
-LEAST_BLOCKS = 20
-"""Fewer blocks are too few to tell a distribution from."""
-LEAST_TRAVEL = 0.5
-"""A joint that travels less tells nothing of its friction [rad or m]."""
-SLOW = 5.0
-"""A joint slower than this many velocity scales is taken to stand still."""
-LEAST_SHARE = 0.05
-"""Share of the time that each joint must move in each direction."""
+LEAST_TIME = 20.0
+"""Motion that is needed [s]: less is too little to tell a distribution from."""
+MARGIN = 1.2
+"""Thresholds are this many times the level of the wanted false-alarm rate ..."""
+STATISTIC_MARGIN = 1.4
+"""... and that of the statistic over all joints this many times."""
+MODEL_MARGIN = 2.0
+"""Standard deviations of the model's error elsewhere that thresholds leave room for."""
 SUSPICIOUS = 8.0
 """A residual this many robust standard deviations large ..."""
-SUSPICIOUS_TIME = 0.03
+SUSPICIOUS_FRICTION = 0.5
+"""... and this part of the joint's Coulomb friction besides ..."""
+SUSPICIOUS_TIME = 0.05
 """... for this long [s] looks like contact."""
 COLLISION_RATIO = 5.0
 """A collision threshold is at least this many contact thresholds ..."""
 COLLISION_SHARE = 0.15
 """... and at least this share of the joint's effort limit."""
-
-
-@dataclass(frozen=True, eq=False)
-class Motion:
-    """A recorded contact-free motion, every sample with velocity and torque."""
-
-    name: str
-    t: Array
-    """(k,) [s], increasing."""
-    q: Array
-    """(k, nq) [rad or m]."""
-    v: Array
-    """(k, nv) [rad/s or m/s]."""
-    tau: Array
-    """(k, nv) [N·m or N]."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +69,15 @@ class JointCalibration:
 
     joint: str
     rms_before: float
-    """Residual without a friction model."""
+    """Residual of the URDF's model without friction."""
     rms_after: float
-    """Residual with the friction found."""
+    """Residual with what was identified."""
+    prediction_error: float
+    """RMS error of the model in parts of the motion it was not fitted to."""
     largest: float
-    """Largest absolute residual with it."""
+    """Largest absolute residual with what was identified."""
     threshold: float
+    """Contact threshold at rest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +90,10 @@ class Calibration:
     """Motion that was used [s]."""
     false_alarms_per_hour: float
     """What the thresholds imply, for motions like the recorded ones."""
-    residuals: tuple[tuple[str, Array, Array], ...]
-    """Name, times (k,) [s] and residuals (k, nv) of each motion, for a picture."""
+    notes: tuple[str, ...]
+    """What could not be identified and what looks implausible."""
+    residuals: tuple[tuple[str, Array, Array, Array, Array], ...]
+    """Of each stretch: name, times (k,) [s]; before and after, and thresholds, (k, nv)."""
 
 
 def calibrate(
@@ -100,148 +102,177 @@ def calibrate(
     parameters: DetectorParameters | None = None,
     *,
     false_alarms_per_hour: float = 1.0,
+    keep_gain: bool = False,
 ) -> Calibration:
-    """Identify friction and thresholds.
+    """Identify the model's errors, and choose gains and thresholds.
 
     Args:
         motions: contact-free motions of the arm, twenty seconds in all at the least.
-        model: the robot.
-        parameters: where observer gain, timing and friction velocity scale are taken from.
+        model: the robot, as described.
+        parameters: the kind of observer, the kind of effort and timing; for currents
+            ``effort_gain`` too, unless it is 1, which is to be identified.
         false_alarms_per_hour: wanted over all joints.
+        keep_gain: whether ``observer_gain`` is taken from ``parameters``, not chosen.
 
     Raises:
         RecordingError: naming the joint or the moment, when there is too little motion or what
             looks like contact.
     """
-    start = replace(parameters or DetectorParameters(), friction_model="none")
-    gain = start.for_joints("observer_gain", model.nv)
-    scale = start.for_joints("friction_velocity_scale", model.nv)
-    _refuse_little_motion(motions, model, scale)
-    filtered = [_filtered(motion, model, gain, scale, start) for motion in motions]
-    duration = sum(len(blocks) for _, _, _, blocks in filtered) * BLOCK
-    if duration < LEAST_BLOCKS * BLOCK:
-        raise RecordingError(
-            f"{duration:.0f} s of motion can be used; {LEAST_BLOCKS * BLOCK:.0f} s are needed"
-        )
-    before = np.concatenate([r for _, r, _, _ in filtered])
-    features = np.concatenate([f for _, _, f, _ in filtered])
-    friction = np.array([_fit(features[:, i], before[:, i]) for i in range(model.nv)])
-    after = before + np.einsum("kif,if->ki", features, friction)
-    residuals = []
-    for motion, (t, r, f, _) in zip(motions, filtered, strict=True):
-        residuals.append((motion.name, t, r + np.einsum("kif,if->ki", f, friction)))
-        _refuse_contact(*residuals[-1], after, model)
-    maxima = np.array(
-        [
-            np.abs(r[block]).max(axis=0)
-            for (_, _, r), (_, _, _, blocks) in zip(residuals, filtered, strict=True)
-            for block in blocks
-        ]
+    start = parameters or DetectorParameters(observer="second_order")
+    refuse_little_motion(motions, model)
+    gap = start.maximum_gap
+    gain = start.for_joints("effort_gain", model.nv)
+    notes: tuple[str, ...] = ()
+    if start.effort_kind == "current" and (gain == 1.0).all():
+        gain, notes = drive_gains(motions, model, gap)
+    recorded = [replace(motion, tau=gain * motion.tau) for motion in motions]
+    felt = _felt(model, start.effort_kind)
+    found = identify(recorded, felt, gap)
+    corrections: dict[str, Any] = dict(
+        zip(CORRECTIONS, map(tuple, found.corrections.T), strict=True)
     )
-    threshold = _thresholds(maxima, false_alarms_per_hour)
-    found = replace(
+    known = replace(
         start,
-        friction_model="coulomb_viscous",
-        friction_coulomb=tuple(friction[:, 0]),
-        friction_viscous=tuple(friction[:, 1]),
-        friction_offset=tuple(friction[:, 2]),
-        friction_velocity_scale=tuple(scale),
+        effort_gain=tuple(gain),
+        friction_model="stribeck" if found.stribeck.any() else "coulomb_viscous",
+        friction_coulomb=tuple(found.coulomb),
+        friction_viscous=tuple(found.viscous),
+        friction_offset=tuple(found.offset),
+        friction_velocity_scale=tuple(found.velocity_scale),
+        friction_stribeck=tuple(found.stribeck),
+        friction_stribeck_velocity=tuple(found.stribeck_velocity),
+        onset_debounce=0.0,
+        **corrections,
+    )
+    stretches = [part for motion in recorded for part in motion.stretches(gap, 4.0 * BLOCK)]
+    friction, true = known.friction(model.nv), known.corrected(felt)
+    noise = [
+        (part.t, external_means(part, true) + means(friction.torque(part.v))) for part in stretches
+    ]
+    if not keep_gain:
+        gains = choose_gains(
+            model,
+            noise,
+            np.concatenate([part.q for part in stretches]),
+            lambda K: replace(start, observer_gain=(K,)).make_observer(model),
+        )
+        known = replace(known, observer_gain=tuple(gains))
+    settling = max(start.settling_time, round(SETTLING / min(known.observer_gain), 3))
+    known = replace(known, settling_time=settling)
+    return _with_thresholds(known, felt, found, stretches, noise, false_alarms_per_hour, notes)
+
+
+def _with_thresholds(
+    known: DetectorParameters,
+    model: Model,
+    found: Identification,
+    stretches: Sequence[Motion],
+    noise: Sequence[tuple[Array, Array]],
+    false_alarms_per_hour: float,
+    notes: tuple[str, ...],
+) -> Calibration:
+    observer = known.make_observer(model)
+    settled = [part.t[1:] - part.t[0] >= known.settling_time for part in stretches]
+    residuals = [
+        observer.filter(np.diff(t), x)[rows] for (t, x), rows in zip(noise, settled, strict=True)
+    ]
+    described = [
+        observer.filter(np.diff(part.t), external_means(part, model))[rows]
+        for part, rows in zip(stretches, settled, strict=True)
+    ]
+    before, after = np.concatenate(described), np.concatenate(residuals)
+    speeds = [np.abs(part.v[1:][rows]) for part, rows in zip(stretches, settled, strict=True)]
+    times = [part.t[1:][rows] for part, rows in zip(stretches, settled, strict=True)]
+    duration = sum(float(t[-1] - t[0]) for t in times)
+    if duration < LEAST_TIME:
+        raise RecordingError(
+            f"{duration:.0f} s of motion can be used; {LEAST_TIME:.0f} s are needed: record "
+            f"longer, or give several recordings"
+        )
+    for part, t, r in zip(stretches, times, residuals, strict=True):
+        _refuse_contact(part.name, t, r, after, found.coulomb, model)
+    rms_speed = np.sqrt((np.concatenate(speeds) ** 2).mean(axis=0))
+    slope = MODEL_MARGIN * found.error / rms_speed
+    maxima = np.concatenate(
+        [block_maxima(t, np.abs(r)) for t, r in zip(times, residuals, strict=True)]
+    )
+    # Half of the alarms are left to the statistic.
+    threshold = MARGIN * alarm_levels(maxima, 0.5 * false_alarms_per_hour / model.nv)
+    matrix, whitening = covariance(residuals)
+    statistics = [statistic(r, whitening) for r in residuals]
+    # A sum of squares has the exponential tail that its extremes are taken to have.
+    highest = np.concatenate(
+        [block_maxima(t, s[:, None]) for t, s in zip(times, statistics, strict=True)]
+    )
+    square = alarm_levels(np.square(highest), 0.5 * false_alarms_per_hour)[0]
+    statistic_level = STATISTIC_MARGIN * np.sqrt(square)
+    # The error of the model as the statistic sees it, were all joints wrong at once.
+    fastest = np.sqrt(np.mean(np.concatenate(speeds).max(axis=1) ** 2))
+    statistic_slope = _rms_statistic(whitening, found.error) / fastest
+    limit = np.where(np.isfinite(model.effort_limit), model.effort_limit, 0.0)
+    known = replace(
+        known,
         contact_threshold=tuple(threshold),
-        collision_threshold=tuple(_collision_thresholds(threshold, model)),
+        threshold_speed=tuple(slope),
+        residual_covariance=tuple(matrix.ravel()),
+        statistic_threshold=float(statistic_level),
+        statistic_speed=float(statistic_slope),
+        collision_threshold=tuple(np.maximum(COLLISION_RATIO * threshold, COLLISION_SHARE * limit)),
     )
     joints = tuple(
         JointCalibration(
             joint=joint,
-            rms_before=float(np.sqrt((before[:, i] ** 2).mean())),
-            rms_after=float(np.sqrt((after[:, i] ** 2).mean())),
+            rms_before=_rms(before[:, i]),
+            rms_after=_rms(after[:, i]),
+            prediction_error=float(found.error[i]),
             largest=float(np.abs(after[:, i]).max()),
             threshold=float(threshold[i]),
         )
         for i, joint in enumerate(model.joint_names)
     )
-    return Calibration(found, joints, duration, false_alarms_per_hour, tuple(residuals))
+    series = tuple(
+        (part.name, t, b, r, threshold + slope * v)
+        for part, t, b, r, v in zip(stretches, times, described, residuals, speeds, strict=True)
+    )
+    return Calibration(
+        known, joints, duration, false_alarms_per_hour, (*notes, *found.notes), series
+    )
 
 
-def _refuse_little_motion(motions: Sequence[Motion], model: Model, scale: Array) -> None:
-    travel = sum(np.abs(np.diff(m.q[:, -model.nv :], axis=0)).sum(axis=0) for m in motions)
-    v = np.concatenate([m.v for m in motions])
-    for i, joint in enumerate(model.joint_names):
-        shares = [(sign * v[:, i] > SLOW * scale[i]).mean() for sign in (1.0, -1.0)]
-        if travel[i] < LEAST_TRAVEL or min(shares) < LEAST_SHARE:
-            raise RecordingError(
-                f"joint {joint!r} moves too little to tell its friction: {travel[i]:.2f} rad or m "
-                f"in all, {shares[0]:.0%} of the time forward and {shares[1]:.0%} back; "
-                f"{LEAST_TRAVEL} and {LEAST_SHARE:.0%} each way are needed"
-            )
+def _felt(model: Model, effort_kind: str) -> Model:
+    """The model of what the efforts hold: without gravity where the driver takes it off."""
+    if effort_kind != "torque_without_gravity":
+        return model
+    return replace(model, arrays=model.arrays._replace(gravity=np.zeros(3)))
 
 
-def _filtered(
-    motion: Motion, model: Model, gain: Array, scale: Array, parameters: DetectorParameters
-) -> tuple[Array, Array, Array, list[slice]]:
-    """Times, residual without friction, filtered friction features, and blocks of one motion."""
-    p, CTv, g = momentum_terms(model, motion.q, motion.v)
-    rate = motion.tau + CTv - g
-    shapes = np.stack([np.tanh(motion.v / scale), motion.v, np.ones_like(motion.v)], axis=-1)
-    dt = np.diff(motion.t)
-    external = np.diff(p, axis=0) / dt[:, None] - 0.5 * (rate[1:] + rate[:-1])
-    shapes = 0.5 * (shapes[1:] + shapes[:-1])
-    residual, features = np.zeros_like(external), np.zeros_like(shapes)
-    usable = np.zeros(dt.size, dtype=bool)
-    r, f, since = np.zeros(model.nv), np.zeros((model.nv, 3)), 0.0
-    for k in range(dt.size):
-        if dt[k] > parameters.maximum_gap:
-            r, f, since = np.zeros(model.nv), np.zeros((model.nv, 3)), 0.0
-            continue
-        decay = np.exp(-gain * dt[k])
-        r = decay * r + (1.0 - decay) * external[k]
-        f = decay[:, None] * f + (1.0 - decay[:, None]) * shapes[k]
-        since += dt[k]
-        residual[k], features[k] = r, f
-        usable[k] = since >= parameters.settling_time
-    t = motion.t[1:][usable]
-    edges = np.searchsorted(t, np.arange(t[0], t[-1], BLOCK)) if t.size else np.zeros(0, int)
-    blocks = [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a]
-    return t, residual[usable], features[usable], blocks
+def _rms_statistic(whitening: Array, error: Array) -> float:
+    """RMS of the statistic for independent errors of the joints of these sizes (nv,)."""
+    return float(np.linalg.norm(whitening * error))
 
 
-def _fit(features: Array, residual: Array) -> Array:
-    """Coulomb, viscous and offset of one joint; the first two not negative."""
-    from scipy.optimize import lsq_linear
-
-    bounds = ([0.0, 0.0, -np.inf], np.inf)
-    return np.asarray(lsq_linear(features, -residual, bounds=bounds).x)
+def _rms(x: Array) -> float:
+    return float(np.sqrt((x**2).mean()))
 
 
-def _refuse_contact(name: str, t: Array, r: Array, every: Array, model: Model) -> None:
+def _refuse_contact(
+    name: str, t: Array, r: Array, every: Array, coulomb: Array, model: Model
+) -> None:
     """Refuse a motion whose residual stands out for a while: somebody touched the arm."""
     centre = np.median(every, axis=0)
     spread = 1.4826 * np.median(np.abs(every - centre), axis=0)
-    out = np.abs(r - centre) > SUSPICIOUS * spread
+    # Where a joint turns round, dry friction errs for a moment by a part of its size.
+    limit = SUSPICIOUS * spread + SUSPICIOUS_FRICTION * coulomb
+    out = np.abs(r - centre) > limit
     for i, joint in enumerate(model.joint_names):
-        begin = None
-        for k in range(t.size):
-            if not out[k, i]:
-                begin = None
-                continue
-            begin = t[k] if begin is None else begin
-            if t[k] - begin >= SUSPICIOUS_TIME:
+        # Runs of samples that stand out, by their first and one past their last.
+        edges = np.flatnonzero(np.diff(out[:, i].astype(int), prepend=0, append=0))
+        for begin, end in edges.reshape(-1, 2):
+            if t[end - 1] - t[begin] >= SUSPICIOUS_TIME:
+                peak = float(np.abs(r[begin:end, i]).max())
                 raise RecordingError(
-                    f"{name}: the residual of joint {joint!r} at {begin:.2f} s is "
-                    f"{abs(r[k, i]):.2f} N·m or N, more than {SUSPICIOUS:.0f} times its usual "
-                    f"spread of {spread[i]:.2f}: this looks like contact; calibrate without it"
+                    f"{name}: the residual of joint {joint!r} at {t[begin]:.2f} s reaches "
+                    f"{peak:.2f} N·m or N and stays above {limit[i]:.2f} for "
+                    f"{t[end - 1] - t[begin]:.2f} s, its usual spread being {spread[i]:.2g}: this "
+                    f"looks like contact; cut it out or record a motion without"
                 )
-
-
-def _thresholds(maxima: Array, false_alarms_per_hour: float) -> Array:
-    """The level of each joint that its block maxima exceed as seldom as wanted."""
-    from scipy.stats import gumbel_r
-
-    probability = false_alarms_per_hour / (maxima.shape[1] * 3600.0 / BLOCK)
-    levels = [gumbel_r.isf(probability, *gumbel_r.fit(column)) for column in maxima.T]
-    # No lower than what was seen: the fit may run below its own largest value.
-    return np.asarray(np.maximum(levels, 1.05 * maxima.max(axis=0)))
-
-
-def _collision_thresholds(threshold: Array, model: Model) -> Array:
-    limit = np.where(np.isfinite(model.effort_limit), model.effort_limit, 0.0)
-    return np.maximum(COLLISION_RATIO * threshold, COLLISION_SHARE * limit)

@@ -15,13 +15,14 @@ from rbd_control.estimation.momentum_observer import MomentumObserver
 from rbd_control.estimation.observers import Observer
 from rbd_control.estimation.second_order_observer import SecondOrderObserver
 from rbd_control.friction import FrictionParameters
+from rbd_control.inertial_corrections import InertialCorrections
 from rbd_control.parameters import parameter
 
 _TORQUE = "N·m or N"
 
 
 @dataclass(frozen=True)
-class DetectorParameters(FrictionParameters):
+class DetectorParameters(FrictionParameters, InertialCorrections):
     """Observer, friction, thresholds and timing of the contact detector.
 
     Per-joint parameters hold one value for all joints or one for each, in the order of the joints.
@@ -264,7 +265,7 @@ class DetectorParameters(FrictionParameters):
         Raises:
             ParameterError: for a per-joint parameter of the wrong length.
         """
-        n = model.nv
+        model, n = self.corrected(model), model.nv
         friction = self.friction(n)
         gain = self.for_joints("observer_gain", n)
         if self.observer == "second_order":
@@ -288,7 +289,7 @@ class DetectorParameters(FrictionParameters):
         # A limit of zero in a description means that nobody filled it in.
         limit = np.where(model.effort_limit > 0.0, model.effort_limit, np.inf)
         return MomentumBalance(
-            model,
+            self.corrected(model),
             self.friction(model.nv),
             effort_gain=self.for_joints("effort_gain", model.nv),
             with_gravity=self.effort_kind != "torque_without_gravity",

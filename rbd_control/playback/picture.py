@@ -46,23 +46,28 @@ def draw_calibration(calibration: Calibration, path: Path) -> None:
     from matplotlib.figure import Figure
 
     n = len(calibration.joints)
-    figure = Figure(figsize=(11.0, 1.0 + 1.2 * n), layout="constrained")
+    figure = Figure(figsize=(11.0, 1.2 + 1.3 * n), layout="constrained")
     axes = figure.subplots(n, 1, sharex=True, squeeze=False)[:, 0]
     figure.suptitle(
-        "residual without contact, friction taken off; thresholds for a false-alarm rate of "
-        f"{calibration.false_alarms_per_hour:g} an hour"
+        "residual without contact: with the model as described and without friction (grey), with "
+        "what was identified (blue),\nand thresholds for a false-alarm rate of "
+        f"{calibration.false_alarms_per_hour:g} an hour (dashed)",
+        fontsize=10,
     )
     start = 0.0
-    for name, t, residual in calibration.residuals:
+    for name, t, before, residual, threshold in calibration.residuals:
         axes[0].text(start, 1.02, name, transform=axes[0].get_xaxis_transform(), fontsize=8)
+        shown = start + t - t[0]
         for i in range(n):
-            axes[i].plot(start + t - t[0], residual[:, i], color=_RESIDUAL, linewidth=0.6)
+            axes[i].plot(shown, before[:, i], color="0.75", linewidth=0.6)
+            axes[i].plot(shown, residual[:, i], color=_RESIDUAL, linewidth=0.6)
+            for sign in (1.0, -1.0):
+                axes[i].plot(shown, sign * threshold[:, i], "--", color="0.3", linewidth=0.7)
             axes[i].axvline(start, color="0.8", linewidth=0.8)
         start += float(t[-1] - t[0])
     for i, joint in enumerate(calibration.joints):
-        for sign in (1.0, -1.0):
-            axes[i].axhline(sign * joint.threshold, color="0.4", linestyle="--", linewidth=0.8)
         axes[i].set_ylabel(f"{joint.joint}\n[N·m]", fontsize=8)
+        axes[i].tick_params(labelsize=8)
         axes[i].set_xlim(0.0, start)
     axes[-1].set_xlabel("time [s], one recording after the other")
     figure.savefig(path, dpi=110)

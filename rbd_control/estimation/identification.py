@@ -1,0 +1,337 @@
+"""Friction, inertial corrections and drive gains from contact-free motions, by least squares.
+
+Without contact the momentum balance leaves nothing: with ``x`` the mean external torque that a
+model without friction sees over an interval,
+
+    0 = x + friction(v) + (what the corrections of masses and centres of mass change)
+
+which is linear in the coefficients of friction and, to first order, in the corrections. Every
+column goes through one low-pass filter, far slower than the noise of the velocity and far faster
+than the motion. Joints are weighted by the spread they are left with.
+
+Corrections are drawn towards none, by a prior of :data:`MASS_SPREAD` of a body's mass and
+:data:`COM_SPREAD`. They are kept only if they pay where they were not fitted: the motion is cut
+into :data:`FOLDS` parts, each is predicted from the others, and the error of these predictions has
+to fall. The shape of friction is chosen joint by joint in the same way.
+
+Motor currents are regressed on the torques of the model, ``current = tau / gain + friction``:
+the noise is in the currents, and a gain fitted the other way round would come out too small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics import Model, momentum_terms
+from rbd_control.errors import RecordingError
+from rbd_control.estimation.motion import Motion
+from rbd_control.estimation.second_order_observer import SecondOrderObserver
+from rbd_control.inertial_corrections import variations
+
+Array = NDArray[np.float64]
+
+FILTER_GAIN = 20.0
+"""Poles of the filter [1/s], lower at rates below ..."""
+PER_RATE = 0.3
+"""... this many of them to a sample."""
+SETTLING = 5.0
+"""Time constants after which the filter has forgotten its start."""
+SHAPES: tuple[tuple[float, float | None], ...] = (
+    *((scale, None) for scale in (0.003, 0.006, 0.01, 0.02, 0.05, 0.1, 0.2)),
+    *((scale, stribeck) for scale in (0.003, 0.01, 0.02) for stribeck in (0.05, 0.15)),
+)
+"""Shapes of friction that are tried: velocity scale and Stribeck velocity [rad/s or m/s]."""
+PLAIN_SHAPES = sum(stribeck is None for _, stribeck in SHAPES)
+"""The first of them know no Stribeck effect."""
+LEAST_FADING = 0.05
+"""Stribeck velocity of a joint that has no excess to fade [rad/s or m/s]."""
+FOLDS = 4
+"""Parts of the motion, each predicted from the others."""
+PAYS = 0.95
+"""The error of these predictions must fall to this part for more to be kept than friction."""
+MASS_SPREAD = 0.03
+"""Prior standard deviation of a body's mass, as a part of it."""
+COM_SPREAD = 0.005
+"""Prior standard deviation of a centre of mass along each axis [m]."""
+IMPLAUSIBLE_MASS = 0.25
+"""A larger correction, as a part of the body's mass, is worth a word."""
+IMPLAUSIBLE_SHIFT = 0.05
+"""A larger shift of the centre of mass is [m]."""
+VAGUE_GAIN = 0.2
+"""A drive gain with a larger relative standard deviation is not identified."""
+LEAST_SPREAD = 1e-4
+"""Weights are bounded by this spread [N·m or N], for data without any noise."""
+
+COLUMNS = 4
+"""Coulomb, viscous, offset, excess near standstill; only the offset may be negative."""
+
+
+LOWER = np.array([0.0, 0.0, -np.inf, 0.0])
+
+
+@dataclass(frozen=True, eq=False)
+class Identification:
+    """What was found; arrays hold one row or value for each joint."""
+
+    coulomb: Array
+    viscous: Array
+    offset: Array
+    velocity_scale: Array
+    stribeck: Array
+    stribeck_velocity: Array
+    corrections: Array
+    """(nv, 4): mass [kg] and shift of the centre of mass [m]; zero where they do not pay."""
+    uncorrected_error: Array
+    """(nv,) RMS error of predictions with friction alone [N·m or N]."""
+    error: Array
+    """(nv,) the same with what was found: how far the model can be trusted elsewhere."""
+    notes: tuple[str, ...]
+    """What could not be identified, and what looks implausible."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """Everything that is linear, filtered and thinned out; n rows."""
+
+    x: Array
+    """(n, nv)."""
+    friction: Array
+    """(n, nv, shapes, 4)."""
+    inertia: Array
+    """(n, nv, P)."""
+    which: tuple[tuple[int, int], ...]
+    """Joint and column of each of the P corrections."""
+
+
+def identify(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Identification:
+    """Identify friction and corrections from motions whose ``tau`` is torque.
+
+    Raises:
+        RecordingError: when there is too little to learn from.
+    """
+    columns = _columns(motions, model, maximum_gap)
+    spread = np.array(
+        [[MASS_SPREAD * model.arrays.mass[i] if c == 0 else COM_SPREAD] for i, c in columns.which]
+    ).ravel()
+    plain = replace(columns, inertia=columns.inertia[:, :, :0], which=())
+    shapes = _best_shapes(columns.x, columns.friction)
+    uncorrected = _prediction_error(plain, spread[:0], shapes)
+    n = len(columns.which)
+    found = _fit(columns, spread, shapes, np.ones(len(columns.x), dtype=bool))
+    # With the masses right, friction may show another shape.
+    others = _best_shapes(columns.x + columns.inertia @ found[:n], columns.friction)
+    error = _prediction_error(columns, spread, others)
+    pays = bool(np.exp(np.log(error / uncorrected).mean()) < PAYS)
+    if pays:
+        shapes = others
+    else:
+        columns, spread, error = plain, spread[:0], uncorrected
+    found = _fit(columns, spread, shapes, np.ones(len(columns.x), dtype=bool))
+    n = len(columns.which)
+    corrections = np.zeros((model.nv, 4))
+    for value, (i, c) in zip(found[:n], columns.which, strict=True):
+        corrections[i, c] = value
+    friction = found[n:].reshape(model.nv, COLUMNS)
+    notes = _implausible(model, corrections)
+    if not pays:
+        notes.append(
+            "masses are taken as described: correcting them does not make other parts of the "
+            "motion more predictable"
+        )
+    return Identification(
+        coulomb=friction[:, 0],
+        viscous=friction[:, 1],
+        offset=friction[:, 2],
+        velocity_scale=np.array([SHAPES[shape][0] for shape in shapes]),
+        stribeck=friction[:, 3],
+        stribeck_velocity=np.array([SHAPES[shape][1] or LEAST_FADING for shape in shapes]),
+        corrections=corrections,
+        uncorrected_error=uncorrected,
+        error=error,
+        notes=tuple(notes),
+    )
+
+
+def drive_gains(
+    motions: Sequence[Motion], model: Model, maximum_gap: float
+) -> tuple[Array, tuple[str, ...]]:
+    """Torque per unit of effort of each joint, (nv,), signed, from motions in such units.
+
+    A joint whose own motion does not tell takes the mean gain of the joints of the same effort
+    limit, which have the same drive; the notes say so.
+
+    Raises:
+        RecordingError: naming a joint whose gain cannot be told at all.
+    """
+    still = [replace(m, tau=np.zeros_like(m.tau)) for m in motions]
+    columns = _columns(still, model, maximum_gap, inertia=False)
+    efforts = _columns(motions, model, maximum_gap, inertia=False).x - columns.x
+    shape = SHAPES.index((0.05, None))
+    gains, known = np.zeros(model.nv), np.zeros(model.nv, dtype=bool)
+    for i in range(model.nv):
+        features = np.column_stack([columns.x[:, i], columns.friction[:, i, shape, :3]])
+        # The external torque falls by what the motor gives.
+        inverse, *_ = np.linalg.lstsq(features, -efforts[:, i], rcond=None)
+        left = features @ inverse + efforts[:, i]
+        variance = left.var() * np.linalg.pinv(features.T @ features)[0, 0]
+        known[i] = abs(inverse[0]) * VAGUE_GAIN > np.sqrt(variance)
+        gains[i] = 1.0 / inverse[0] if inverse[0] else 0.0
+    notes = []
+    for k in np.flatnonzero(~known):
+        i = int(k)
+        like = known & np.isclose(model.effort_limit, model.effort_limit[i])
+        joint = model.joint_names[i - model.nv]
+        if not like.any():
+            raise RecordingError(
+                f"the drive gain of joint {joint!r} cannot be told: the torque its motion takes "
+                f"drowns in its friction; record faster motion of it, or a pose in which gravity "
+                f"loads it, or give all gains with --effort-gain"
+            )
+        gains[i] = gains[like].mean()
+        notes.append(
+            f"the drive gain of {joint} cannot be told from its motion; it is taken as that of "
+            f"the joints of the same effort limit, {gains[i]:.3g}"
+        )
+    return gains, tuple(notes)
+
+
+def external_means(motion: Motion, model: Model) -> Array:
+    """Mean external torque over each interval without any friction, (k - 1, nv) [N·m or N]."""
+    p, CTv, g = momentum_terms(model, motion.q, motion.v)
+    return np.diff(p, axis=0) / np.diff(motion.t)[:, None] - means(motion.tau + CTv - g)
+
+
+def means(x: Array) -> Array:
+    """Mean over each interval between two samples by the trapezoidal rule."""
+    return np.asarray(0.5 * (x[1:] + x[:-1]))
+
+
+def _columns(
+    motions: Sequence[Motion], model: Model, maximum_gap: float, *, inertia: bool = True
+) -> _Columns:
+    rows: list[tuple[Array, Array, Array]] = []
+    changes = variations(model) if inertia else []
+    for motion in motions:
+        period = float(np.median(np.diff(motion.t)))
+        gain = min(FILTER_GAIN, PER_RATE / period)
+        observer = SecondOrderObserver(model, gain)
+        step = max(1, round(1.0 / (gain * period)))
+        first = round(SETTLING / (gain * period))
+        for part in motion.stretches(maximum_gap, 2.0 * SETTLING / gain):
+            dt = np.diff(part.t)
+
+            def thin(signal: Array, dt: Array = dt) -> Array:
+                return observer.filter(dt, signal)[first::step]  # noqa: B023
+
+            x = thin(external_means(part, model))
+            friction = np.zeros((*x.shape, len(SHAPES), COLUMNS))
+            friction[..., 1] = thin(means(part.v))[..., None]
+            friction[..., 2] = 1.0
+            for s, (scale, stribeck) in enumerate(SHAPES):
+                dry = np.tanh(part.v / scale)
+                friction[:, :, s, 0] = thin(means(dry))
+                if stribeck is not None:
+                    dry *= np.exp(-np.square(part.v / stribeck))
+                    friction[:, :, s, 3] = thin(means(dry))
+            part = replace(part, tau=np.zeros_like(part.tau))
+            inertial = np.empty((*x.shape, len(changes)))
+            for c, (_, _, change) in enumerate(changes):
+                inertial[:, :, c] = thin(external_means(part, change))
+            rows.append((x, friction, inertial))
+    if not rows:
+        raise RecordingError("no stretch of the motions is long enough to be used")
+    x, friction, inertial = (np.concatenate(column) for column in zip(*rows, strict=True))
+    return _Columns(x, friction, inertial, tuple((i, c) for i, c, _ in changes))
+
+
+def _fit(
+    columns: _Columns, spread: Array, shapes: NDArray[np.int64], rows: NDArray[np.bool_]
+) -> Array:
+    """Coefficients: corrections, then friction joint by joint."""
+    from scipy.optimize import lsq_linear
+
+    D = _design(columns, shapes)
+    n, nv, size = D.shape
+    corrections = len(columns.which)
+    lower = np.full(size, -np.inf)
+    lower[corrections:].reshape(nv, COLUMNS)[:] = LOWER
+    prior = np.zeros((corrections, size))
+    prior[:, :corrections] = np.diag(1.0 / spread)
+    weight = np.ones(nv)
+    for _ in range(2):
+        A = (D[rows] / weight[:, None]).reshape(-1, size)
+        b = -(columns.x[rows] / weight).ravel()
+        # The triangular factor holds all there is to know, in as few rows as columns.
+        R: Array = np.linalg.qr(np.column_stack([A, b]), mode="r")  # type: ignore[assignment]
+        A, b = np.vstack([R[:, :-1], prior]), np.append(R[:, -1], np.zeros(corrections))
+        found = lsq_linear(A, b, bounds=(lower, np.inf), method="bvls").x
+        left = columns.x[rows] + D[rows] @ found
+        weight = np.maximum(np.sqrt((left**2).mean(axis=0)), LEAST_SPREAD)
+    # A column without anything in it, such as no Stribeck effect, says nothing of its coefficient.
+    found[~D.any(axis=(0, 1))] = 0.0
+    return np.asarray(found)
+
+
+def _design(columns: _Columns, shapes: NDArray[np.int64]) -> Array:
+    """(n, nv, P + 4 nv): what every coefficient puts on every joint."""
+    n, nv, corrections = columns.inertia.shape
+    D = np.zeros((n, nv, corrections + COLUMNS * nv))
+    D[:, :, :corrections] = columns.inertia
+    for i in range(nv):
+        first = corrections + COLUMNS * i
+        D[:, i, first : first + COLUMNS] = columns.friction[:, i, shapes[i]]
+    return D
+
+
+def _prediction_error(columns: _Columns, spread: Array, shapes: NDArray[np.int64]) -> Array:
+    """RMS of what is left of each part of the motion with what the others say, (nv,)."""
+    fold = np.arange(len(columns.x)) * FOLDS // len(columns.x)
+    D = _design(columns, shapes)
+    left = np.empty_like(columns.x)
+    for part in range(FOLDS):
+        found = _fit(columns, spread, shapes, fold != part)
+        left[fold == part] = columns.x[fold == part] + D[fold == part] @ found
+    return np.maximum(np.sqrt((left**2).mean(axis=0)), LEAST_SPREAD)
+
+
+def _best_shapes(x: Array, friction: Array) -> NDArray[np.int64]:
+    """The shape of each joint's friction that predicts it best, (nv,).
+
+    A Stribeck effect has to pay; one scale may win over another by as little as it likes.
+    """
+    from scipy.optimize import lsq_linear
+
+    n, nv, count, _ = friction.shape
+    fold = np.arange(n) * FOLDS // n
+    error = np.zeros((count, nv))
+    for s in range(count):
+        for i in range(nv):
+            for part in range(FOLDS):
+                F, b = friction[fold != part, i, s], -x[fold != part, i]
+                R: Array = np.linalg.qr(np.column_stack([F, b]), mode="r")  # type: ignore[assignment]
+                found = lsq_linear(R[:, :-1], R[:, -1], bounds=(LOWER, np.inf), method="bvls").x
+                left = x[fold == part, i] + friction[fold == part, i, s] @ found
+                error[s, i] += float(left @ left)
+    plain = np.argmin(error[:PLAIN_SHAPES], axis=0)
+    best = np.argmin(error, axis=0)
+    pays = error.min(axis=0) < PAYS**2 * error[plain, np.arange(nv)]
+    return np.where(pays, best, plain)
+
+
+def _implausible(model: Model, corrections: Array) -> list[str]:
+    notes = []
+    for i, (mass, *shift) in enumerate(corrections):
+        link = model.joint_links[i - model.nv]
+        whole = model.arrays.mass[i]
+        distance = float(np.linalg.norm(shift))
+        if abs(mass) > IMPLAUSIBLE_MASS * whole or distance > IMPLAUSIBLE_SHIFT:
+            notes.append(
+                f"{link} would be {mass:+.2f} kg beside its {whole:.2f} kg, its centre of mass "
+                f"{1e3 * distance:.0f} mm off: so much points to another hand or payload, "
+                f"another unit of effort, or another URDF than this arm's"
+            )
+    return notes

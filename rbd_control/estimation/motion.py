@@ -1,0 +1,65 @@
+"""Recorded contact-free motions, and whether there is enough in them to learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics import Model
+from rbd_control.errors import RecordingError
+
+Array = NDArray[np.float64]
+
+LEAST_TRAVEL = 0.5
+"""A joint that travels less tells nothing of its friction [rad or m]."""
+SLOW = 0.05
+"""A joint slower than this is taken to stand still [rad/s or m/s]."""
+LEAST_SHARE = 0.05
+"""Share of the time that each joint must move in each direction."""
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """A recorded contact-free motion, every sample with velocity and effort."""
+
+    name: str
+    t: Array
+    """(k,) [s], increasing."""
+    q: Array
+    """(k, nq) [rad or m]."""
+    v: Array
+    """(k, nv) [rad/s or m/s]."""
+    tau: Array
+    """(k, nv) [N·m or N], or what else the effort is declared to be."""
+
+    def stretches(self, maximum_gap: float, least: float) -> list[Motion]:
+        """The parts without a gap longer than ``maximum_gap`` that last at least ``least`` [s]."""
+        cuts = np.flatnonzero(np.diff(self.t) > maximum_gap) + 1
+        bounds = [0, *cuts.tolist(), self.t.size]
+        return [
+            Motion(self.name, self.t[a:b], self.q[a:b], self.v[a:b], self.tau[a:b])
+            for a, b in zip(bounds[:-1], bounds[1:], strict=True)
+            if b - a > 2 and self.t[b - 1] - self.t[a] >= least
+        ]
+
+
+def refuse_little_motion(motions: Sequence[Motion], model: Model) -> None:
+    """Refuse what tells too little of a joint.
+
+    Raises:
+        RecordingError: naming the joint, how much it moved, and how much is needed.
+    """
+    travel = sum(np.abs(np.diff(m.q[:, -model.nv :], axis=0)).sum(axis=0) for m in motions)
+    v = np.concatenate([m.v for m in motions])
+    for i, joint in enumerate(model.joint_names):
+        shares = [(sign * v[:, i] > SLOW).mean() for sign in (1.0, -1.0)]
+        if travel[i] < LEAST_TRAVEL or min(shares) < LEAST_SHARE:
+            raise RecordingError(
+                f"joint {joint!r} moves too little to tell its friction: {travel[i]:.2f} rad or m "
+                f"in all, {shares[0]:.0%} of the time forward and {shares[1]:.0%} back faster "
+                f"than {SLOW}; {LEAST_TRAVEL} and {LEAST_SHARE:.0%} each way are needed: record "
+                f"a motion in which every joint goes to and fro, or hold the joint with --lock"
+            )

@@ -1,0 +1,125 @@
+"""What the bodies of an arm weigh beside what its description says.
+
+Published masses are a few percent off, and a residual cannot tell what they put on the joints from
+contact. ``rbd-control calibrate`` identifies how far off they are; detector and controller take
+the description so corrected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rbd_control.dynamics import Model
+from rbd_control.errors import ParameterError
+from rbd_control.parameters import Parameters, parameter
+
+CORRECTIONS = (
+    "mass_correction",
+    "com_correction_x",
+    "com_correction_y",
+    "com_correction_z",
+)
+"""The four parameters, in the order of the columns of arrays (nv, 4) of corrections."""
+
+_OF_THE_BODY = "of the body that the joint moves (its link and all links fixed to it)"
+
+
+def _shift(axis: str) -> str:
+    return f"Shift of the centre of mass {_OF_THE_BODY}, along {axis} of that link's frame"
+
+
+@dataclass(frozen=True)
+class InertialCorrections(Parameters):
+    """Corrections of mass and centre of mass, one set for each joint."""
+
+    mass_correction: tuple[float, ...] = parameter(
+        (0.0,), f"Mass to add to that {_OF_THE_BODY}", unit="kg", per_joint=True, live=False
+    )
+    com_correction_x: tuple[float, ...] = parameter(
+        (0.0,), _shift("x"), unit="m", per_joint=True, live=False
+    )
+    com_correction_y: tuple[float, ...] = parameter(
+        (0.0,), _shift("y"), unit="m", per_joint=True, live=False
+    )
+    com_correction_z: tuple[float, ...] = parameter(
+        (0.0,), _shift("z"), unit="m", per_joint=True, live=False
+    )
+
+    def corrected(self, model: Model) -> Model:
+        """The model with these corrections; itself when there are none.
+
+        A body keeps its shape: the inertia about its centre of mass grows with its mass and moves
+        with the centre, so every positive mass gives a body that can exist.
+
+        Raises:
+            ParameterError: for the wrong number of values, and where no mass would be left.
+        """
+        corrections = np.column_stack([self.for_joints(name, model.nv) for name in CORRECTIONS])
+        return corrected_model(model, corrections) if corrections.any() else model
+
+
+def corrected_model(model: Model, corrections: np.ndarray) -> Model:
+    """The model with ``corrections`` (nv, 4): mass [kg] and shift of the centre of mass [m].
+
+    Raises:
+        ParameterError: naming the joint whose body would have no mass left.
+    """
+    arrays = model.arrays
+    rows = slice(0, model.nv)
+    old = arrays.mass[rows]
+    mass = old + corrections[:, 0]
+    for i in np.flatnonzero(corrections.any(axis=1) & ((mass <= 0.0) | (old <= 0.0))):
+        name = model.joint_names[i - model.nv]
+        raise ParameterError(
+            f"mass_correction of joint {name!r} is {corrections[i, 0]:.3g} kg, but the body it "
+            f"moves has {old[i]:.3g} kg: a body must have mass before and after"
+        )
+    safe = np.where(old > 0.0, old, 1.0)
+    com = arrays.first_moment[rows] / safe[:, None]
+    central = arrays.second_moment[rows] - old[:, None, None] * _squares(com)
+    com = com + corrections[:, 1:]
+    ratio = np.where(old > 0.0, mass / safe, 1.0)
+    masses, first, second = (
+        part.copy() for part in (arrays.mass, arrays.first_moment, arrays.second_moment)
+    )
+    masses[rows] = mass
+    first[rows] = mass[:, None] * com
+    second[rows] = ratio[:, None, None] * central + mass[:, None, None] * _squares(com)
+    return replace(
+        model, arrays=arrays._replace(mass=masses, first_moment=first, second_moment=second)
+    )
+
+
+def variations(model: Model) -> list[tuple[int, int, Model]]:
+    """How momentum and torques change with each correction, to first order.
+
+    Both are linear in masses and moments, so the change is what a robot feels that is made of
+    nothing but the change of masses and moments.
+
+    Returns:
+        Triples of joint, column of the correction and that robot; massless bodies have none.
+    """
+    arrays = model.arrays
+    result = []
+    for i in np.flatnonzero(arrays.mass[: model.nv] > 0.0):
+        m, h = arrays.mass[i], arrays.first_moment[i]
+        for column in range(4):
+            mass, first, second = (
+                np.zeros_like(part)
+                for part in (arrays.mass, arrays.first_moment, arrays.second_moment)
+            )
+            if column == 0:
+                mass[i], first[i], second[i] = 1.0, h / m, arrays.second_moment[i] / m
+            else:
+                first[i, column - 1] = m
+                second[i, column - 1] += h
+                second[i, :, column - 1] += h
+            only = arrays._replace(mass=mass, first_moment=first, second_moment=second)
+            result.append((int(i), column, replace(model, arrays=only)))
+    return result
+
+
+def _squares(x: np.ndarray) -> np.ndarray:
+    return np.asarray(x[:, :, None] * x[:, None, :])
