@@ -14,6 +14,7 @@ from rbd_control.control import ControllerParameters, PassivityController
 from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.estimation import DetectorParameters, Motion, calibrate
 from rbd_control.joint_states import JointBlock
+from rbd_control.playback.mcap import rehearse_chunks
 from rbd_control.playback.parts import Part
 from rbd_control.playback.recording import Recording
 from rbd_control.playback.replay import replay
@@ -44,6 +45,7 @@ def steps() -> Iterator[Step]:
     )
     yield "simulated arm", partial(rehearse_arm, SimulatedArm(model, obstacles=obstacles))
     motion = _motion(model)
+    yield "recordings", rehearse_chunks
     yield "replay", partial(replay, _recording(motion, model), model, DetectorParameters())
     yield "calibrate", partial(calibrate, [motion], model)
 

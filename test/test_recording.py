@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rosbags.rosbag2 import StoragePlugin, Writer
+from rosbags.highlevel import AnyReader
+from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
 from rbd_control.errors import RecordingError
 from rbd_control.joint_states import JointMessage, JointStateIntake
 from rbd_control.playback.joint_state_cdr import decode_parts
+from rbd_control.playback.mcap import plain_messages
+from rbd_control.playback.packed import Packed
 from rbd_control.playback.parts import in_order
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.truth import contact_intervals
@@ -49,12 +52,16 @@ def write_bag(
     storage: StoragePlugin = StoragePlugin.MCAP,
     topic: str = "/joint_states",
     flags: Sequence[tuple[float, bool]] = (),
+    compression: tuple[CompressionMode, CompressionFormat] | None = None,
 ) -> Path:
     header_type, time_type, state_type, bool_type = (
         TYPES.types[name]
         for name in ("std_msgs/msg/Header", "builtin_interfaces/msg/Time", JOINT_STATE, BOOL)
     )
-    with Writer(path, version=9, storage_plugin=storage) as writer:
+    writer = Writer(path, version=9, storage_plugin=storage)
+    if compression:
+        writer.set_compression(*compression)
+    with writer:
         states = writer.add_connection(topic, JOINT_STATE, typestore=TYPES)
         contact = writer.add_connection("/truth/contact", BOOL, typestore=TYPES)
         for message in messages:
@@ -152,7 +159,8 @@ def test_any_mixture_of_layouts_comes_back_in_order() -> None:
             (JointMessage(-1.5, 0.0, (), [], [], []), {}),
         ]
     raws = [serialised(message, **how) for message, how in variants]
-    receipts = np.arange(len(raws)) * 0.5
+    receipts = 1e-9 * 2**29 * np.arange(len(raws))
+    packed = Packed.of([2**29 * k for k in range(len(raws))], raws)
     asked: list[float] = []
 
     def decode(receipt: float, raw: bytes) -> JointMessage:
@@ -161,7 +169,7 @@ def test_any_mixture_of_layouts_comes_back_in_order() -> None:
         stamp = read.header.stamp.sec + 1e-9 * read.header.stamp.nanosec
         return JointMessage(stamp, receipt, read.name, read.position, read.velocity, read.effort)
 
-    parts = decode_parts(receipts, raws, decode)
+    parts = decode_parts(packed, decode)
     found = [message for block in in_order(parts) for message in block.messages()]
     assert len(asked) == len(parts) < len(raws)
     for read, receipt, (sent, _) in zip(found, receipts, variants, strict=True):
@@ -185,6 +193,34 @@ def test_a_gripper_on_the_same_topic(tmp_path: Path, kind: str) -> None:
     np.testing.assert_allclose(stamps, [m.stamp for m in arm], rtol=0, atol=1e-9)
     assert intake.counts["missing joint"] == 5000
     assert [m.name for m in recording.messages()][:3] == [JOINTS, ("finger",), JOINTS]
+
+
+@pytest.mark.parametrize(
+    "form", ["plain", "not in order", "chunks overlap", "compressed", "messages compressed"]
+)
+def test_mcap_by_chunks_is_what_rosbags_reads(tmp_path: Path, form: str) -> None:
+    """Whether a file is gone through by chunks or by rosbags, the messages are the same."""
+    messages = joint_messages(9000)
+    if form == "not in order":
+        messages[100], messages[101] = messages[101], messages[100]
+    if form == "chunks overlap":
+        messages = messages[1::2] + messages[:6000:2] + messages[8998:5999:-2]
+    mode = {"compressed": "STORAGE", "messages compressed": "MESSAGE"}.get(form)
+    compression = (CompressionMode[mode], CompressionFormat.ZSTD) if mode else None
+    flags = [(100.0 + 0.5 * k, bool(k % 2)) for k in range(100)]
+    path = write_bag(tmp_path / "bag", messages, flags=flags, compression=compression)
+    by_chunks = plain_messages(path / "bag.mcap", "/joint_states")
+    assert (by_chunks is not None) == (form != "compressed")
+    with AnyReader([path]) as reader:
+        wanted = [each for each in reader.connections if each.topic == "/joint_states"]
+        expected = [
+            (1e-9 * time, reader.deserialize(raw, JOINT_STATE))
+            for _, time, raw in reader.messages(wanted)
+        ]
+    found = list(read_recording(path).messages())
+    assert [message.receipt for message in found] == [receipt for receipt, _ in expected]
+    for message, (_, whole) in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(message.position, whole.position)  # type: ignore[attr-defined]
 
 
 def test_samples_go_through_the_intake(tmp_path: Path) -> None:

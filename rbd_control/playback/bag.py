@@ -8,7 +8,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rosbags.highlevel import AnyReader
 from rosbags.interfaces import Connection
 from rosbags.typesys import Stores, get_typestore
@@ -16,6 +15,8 @@ from rosbags.typesys import Stores, get_typestore
 from rbd_control.errors import RecordingError
 from rbd_control.joint_states import JointMessage
 from rbd_control.playback.joint_state_cdr import decode_parts
+from rbd_control.playback.mcap import plain_messages
+from rbd_control.playback.packed import Packed, at_least
 from rbd_control.playback.parts import Part
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
@@ -60,7 +61,7 @@ class Bag:
         return count
 
     def joint_parts(self, topic: str, size: int) -> Iterator[list[Part]]:
-        """The joint states of ``topic`` in the order they were received, ``size`` at a time."""
+        """The joint states of ``topic`` in order of receipt, some ``size`` at a time."""
         with self._open() as reader:
 
             def decode(receipt: float, raw: bytes) -> JointMessage:
@@ -75,17 +76,29 @@ class Bag:
                     message.effort,
                 )
 
-            messages = self._messages(reader, topic)
-            while True:
-                # Two lists of plain values: many tuples kept would set the garbage collector off.
-                times: list[int] = []
-                raws: list[bytes] = []
-                for _, time, raw in islice(messages, size):
-                    times.append(time)
-                    raws.append(raw)
-                if not raws:
-                    return
-                yield decode_parts(1e-9 * np.array(times), raws, decode)
+            for packed in at_least(size, self._packed(reader, topic, size)):
+                yield decode_parts(packed, decode)
+
+    def _packed(self, reader: AnyReader, topic: str, size: int) -> Iterator[Packed]:
+        files = list(self._files[0].glob("*.mcap")) if self.path.is_dir() else self._files
+        # Compressed otherwise than by the storage are whole files or single messages.
+        modes = {getattr(each, "compression_mode", None) for each in reader.readers}
+        if len(files) == 1 and files[0].suffix == ".mcap" and modes <= {None, "", "storage"}:
+            plain = plain_messages(files[0], topic)
+            if plain is not None:
+                yield from plain
+                return
+        messages = self._messages(reader, topic)
+        while True:
+            # Two lists of plain values: many tuples kept would set the garbage collector off.
+            times: list[int] = []
+            raws: list[bytes] = []
+            for _, time, raw in islice(messages, size):
+                times.append(time)
+                raws.append(raw)
+            if not raws:
+                return
+            yield Packed.of(times, raws)
 
     def flags(self, topic: str) -> Iterator[tuple[float, bool]]:
         """Time of receipt [s] and value of each std_msgs/Bool of ``topic``."""

@@ -7,12 +7,13 @@ numbers stand in all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.joint_states import JointBlock, JointMessage
+from rbd_control.playback.packed import Packed
 from rbd_control.playback.parts import Part
 
 Bytes = NDArray[np.uint8]
@@ -25,24 +26,25 @@ _TRAILING = 3
 """Padding there may be after the content, in bytes."""
 
 
-def decode_parts(
-    receipts: NDArray[np.float64],
-    raws: Sequence[bytes],
-    decode: Callable[[float, bytes], JointMessage],
-) -> list[Part]:
-    """The messages ``raws``, received at ``receipts`` [s], as one part for each layout.
+def decode_parts(packed: Packed, decode: Callable[[float, bytes], JointMessage]) -> list[Part]:
+    """The messages as one part for each layout.
 
-    ``decode`` makes a message of its time of receipt and its bytes. It is asked for the first of
-    every layout, and for each message that is not serialised as usual.
+    ``decode`` makes a message of its time of receipt [s] and its bytes. It is asked for the first
+    of every layout, and for each message that is not serialised as usual.
     """
     parts = []
-    sizes = np.fromiter(map(len, raws), np.intp, len(raws))
+    receipts, sizes = 1e-9 * packed.times, packed.sizes
+    starts_at = np.cumsum(sizes) - sizes
     for size in np.unique(sizes).tolist():
         left = np.flatnonzero(sizes == size)
-        rows = np.frombuffer(b"".join([raws[k] for k in left.tolist()]), np.uint8).reshape(-1, size)
+        if len(left) == len(sizes):
+            rows = packed.data.reshape(-1, size)
+        else:
+            rows = packed.data[starts_at[left, None] + np.arange(size)]
         while left.size:
-            message = decode(float(receipts[left[0]]), raws[left[0]])
-            layout = _layout(message, raws[left[0]])
+            raw = rows[0].tobytes()
+            message = decode(float(receipts[left[0]]), raw)
+            layout = _layout(message, raw)
             if layout is None:
                 parts.append(Part(left[:1], JointBlock.of(message)))
                 left, rows = left[1:], rows[1:]
