@@ -155,7 +155,7 @@ def test_json_is_what_the_contract_says() -> None:
     )
     assert set(content["events"][0]) == {
         "duration",
-        "onset_uncertainty",
+        "onset_uncertainty", "candidates", "confidence", "point",
         "onset", "detected", "release", "level", "joint", "link", "peak_torque", "force"
     }  # fmt: skip
     assert list(content["residual_max"]) == list(JOINTS)

@@ -14,9 +14,6 @@ from bench.contacts.motion import Motion, Reference
 from bench.contacts.plant import PERIOD, Plant
 from bench.contacts.touch import Contact, Touch
 
-STIFFNESS = 100.0
-"""Of the computed-torque controller [1/s²], critically damped."""
-DAMPING = 2.0 * STIFFNESS**0.5
 CHUNK = 10_000
 """Samples that are simulated at a time."""
 
@@ -78,13 +75,14 @@ def _piece(
     q, tau, external = np.empty((3, t.size, n))
     force = np.zeros((t.size, 3))
     torque = np.empty(n)
+    stiffness, damping = plant.gains()
     contacts: list[Contact] = []
     for k in range(t.size):
         mujoco.mj_step1(mj, data)
         q[k] = data.qpos
-        a = wanted.a[k] + DAMPING * (wanted.v[k] - data.qvel) + STIFFNESS * (wanted.q[k] - q[k])
-        mujoco.mj_mulM(mj, data, torque, a)
+        mujoco.mj_mulM(mj, data, torque, wanted.a[k])
         tau[k] = torque + data.qfrc_bias + plant.friction(wanted.v[k])
+        tau[k] += stiffness * (wanted.q[k] - q[k]) + damping * (wanted.v[k] - data.qvel)
         data.qfrc_applied[:] = tau[k]
         plant.set_friction()
         touch = waiting[0] if waiting else None

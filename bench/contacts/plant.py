@@ -11,7 +11,7 @@ import numpy as np
 from bench.contacts.arms import Arm
 from bench.contacts.motion import Reference
 from bench.contacts.surface import surfaces
-from rbd_control.dynamics import Model, dynamics_terms, frame_placement
+from rbd_control.dynamics import Model, dynamics_terms, frame_placement, mass_matrix
 
 PERIOD = 0.001
 """Step of the simulation and of the samples [s]."""
@@ -23,6 +23,9 @@ TIP = 0.02
 """Radius of what touches an obstacle [m]."""
 OBSTACLE = 0.02
 """Half the thickness of an obstacle [m]."""
+STIFFNESS = 6.0
+"""Of the controller, in effort limits per rad: 500 N·m/rad at the shoulder of a Panda."""
+DAMPING_RATIO = 0.7
 AWAY = (0.0, 0.0, -100.0)
 _CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)
 
@@ -76,6 +79,8 @@ class Plant:
         self.torque_noise = 0.05 * float(effort.max()) / 87.0
         """Standard deviation of the measured torque: 0.05 N·m on an arm of the Panda's size."""
         self.mj.dof_damping[:] = self.viscous
+        # Drier than by default, where a light wrist creeps at 0.1 rad/s.
+        self.mj.dof_solimp[:, :2] = 0.99
         factor = 1.0 + rng.choice([-1.0, 1.0], n) * rng.uniform(*mass_error, n)
         self.mj.body_mass[self.body] *= factor
         self.mj.body_inertia[self.body] *= factor[:, None]
@@ -91,6 +96,12 @@ class Plant:
         """Dry friction for the velocity of the moment, before a step."""
         fading = np.exp(-np.square(self.data.qvel / STRIBECK_SPEED))
         self.mj.dof_frictionloss[:] = self.coulomb * (1.0 + self.stribeck * fading)
+
+    def gains(self) -> tuple[np.ndarray, np.ndarray]:
+        """Stiffness [N·m/rad] and damping [N·m·s/rad] of the arm's controller, (nv,) each."""
+        stiffness = STIFFNESS * self.arm.model.effort_limit
+        inertia = np.diag(mass_matrix(self.arm.model, self.arm.centre))
+        return stiffness, 2.0 * DAMPING_RATIO * np.sqrt(stiffness * inertia)
 
     def friction(self, v: np.ndarray) -> np.ndarray:
         """What the controller takes the friction for at velocities ``v`` (nv,) [rad/s]."""

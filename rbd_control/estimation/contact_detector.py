@@ -47,7 +47,7 @@ from rbd_control.estimation.detector_state import (
     settings_of,
     traces_of,
 )
-from rbd_control.estimation.isolation import Isolation, LinkIsolation
+from rbd_control.estimation.isolation import Isolation, LinkIsolation, found, residual_noise
 from rbd_control.estimation.momentum_balance import NOT_FINITE, Balance
 from rbd_control.estimation.onset import Onset, estimate_onset
 
@@ -154,17 +154,17 @@ class ContactDetector:
                 self._refuse_not_finite(*row)
             events = self._judge(stamps, *row, balance, residual, reason, level)
         code, height = reason[0], level[0]
-        contact = height != FREE
+        now = self._now if height != FREE else None
         return Detection(
             stamp=stamp,
             valid=not code,
             reason=REASONS[code],
-            contact=contact,
+            contact=height != FREE,
             level=LEVELS[height],  # type: ignore[arg-type]
             residual=residual[0],
-            link=self._now.link if contact and self._now else "",
-            force=self._now.force if contact and self._now else None,
+            force=self._isolation.force(residual[0]) if now else None,
             event=events[0][1] if events else None,
+            **found(now),
         )
 
     def update_block(
@@ -223,7 +223,8 @@ class ContactDetector:
         self.model, self.parameters = model, parameters
         self.contact_threshold = parameters.for_joints("contact_threshold", model.nv)
         self.collision_threshold = parameters.for_joints("collision_threshold", model.nv)
-        self._isolation = LinkIsolation(model, self.contact_threshold, parameters.force_uncertainty)
+        noise = residual_noise(parameters.covariance(model.nv), self.contact_threshold)
+        self._isolation = LinkIsolation(model, noise, parameters.force_uncertainty)
 
     def _change(self, model: Model, parameters: DetectorParameters) -> None:
         kind = self._observer.kind
@@ -341,6 +342,7 @@ class ContactDetector:
             return self._break_off(float(memory.ended[0]))
         if what == BEGUN:
             self._now = self._isolation.isolate(q, residual)
+            self._peak = residual.copy()
             self._contacts += 1
             onset = self._onset()
             self._open = ContactEvent(
@@ -351,19 +353,21 @@ class ContactDetector:
                 detected=float(stamp),
                 release=None,
                 joint="",
-                link=self._now.link,
                 peak_torque=0.0,
                 force=self._now.force,
                 onset_uncertainty=onset.uncertainty,
+                **found(self._now),
             )
             self._open = self._at_peak(memory, LEVELS[int(memory.level[0])])
             return self._open
         if what == ENDED:
             return self._break_off(float(stamp))
-        self._now = self._isolation.isolate(q, residual)
+        self._now = self._isolation.look(q, residual)
+        assert self._open is not None
         if what == LOOK_AT_PEAK:
-            assert self._open is not None
-            self._open = replace(self._open, link=self._now.link, force=self._now.force)
+            self._peak = residual.copy()
+        force = self._isolation.force(self._peak)
+        self._open = replace(self._open, force=force, **found(self._now))
         return None
 
     def _at_peak(self, memory: Memory, level: str) -> ContactEvent:

@@ -29,7 +29,7 @@ class ContactEvent:
     joint: str
     """The joint whose residual stood highest over its threshold."""
     link: str
-    """The link the residual points to, at its peak so far."""
+    """The link the residual points to, of all that was seen so far."""
     peak_torque: float
     """The residual of ``joint`` at its peak, signed [N·m or N]."""
     force: np.ndarray | None
@@ -37,6 +37,13 @@ class ContactEvent:
 
     onset_uncertainty: float = math.nan
     """Standard deviation of ``onset`` [s]; NaN where it cannot be told."""
+    candidates: tuple[str, ...] = ()
+    """Links that explain the residual, the most probable first: one of them was touched."""
+    confidence: float = math.nan
+    """Probability of ``link``, in [0, 1]."""
+    point: np.ndarray | None = None
+    """Where the line of the force passes the middle of the link, (3,) world axes [m]; None where
+    it is not observable."""
 
     @property
     def duration(self) -> float | None:
@@ -61,13 +68,20 @@ class ContactEvent:
             "level": self.level,
             "joint": self.joint,
             "link": self.link,
+            "candidates": list(self.candidates),
+            "confidence": _known(self.confidence),
             "peak_torque": self.peak_torque,
-            "force": None if self.force is None else [float(x) for x in self.force],
+            "force": _numbers(self.force),
+            "point": _numbers(self.point),
         }
 
 
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
+
+
+def _numbers(vector: np.ndarray | None) -> list[float] | None:
+    return None if vector is None else [float(x) for x in vector]
 
 
 @dataclass(frozen=True)
@@ -92,6 +106,13 @@ class Detection:
     """Force on that link now, (3,) world axes [N]; None where unknown or not observable."""
     event: ContactEvent | None
     """The onset or release that happened at this sample."""
+    candidates: tuple[str, ...] = ()
+    """Links that explain the residual so far, ``link`` first; empty without contact."""
+    confidence: float = math.nan
+    """Probability of ``link``, in [0, 1]; NaN without contact."""
+    point: np.ndarray | None = None
+    """Where the line of the force passes the middle of the link, (3,) world axes [m]; None where
+    unknown or not observable."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,6 @@ from robots import urdf_path
 from rbd_control.dynamics import Model, frame_jacobian, gravity_torque, inverse_dynamics
 from rbd_control.errors import InputError, ParameterError
 from rbd_control.estimation import ContactDetector, DetectorParameters
-from rbd_control.estimation.isolation import LinkIsolation
 from rbd_control.robot_model import RobotModel
 from rbd_control.simulation import arm7_urdf
 
@@ -341,42 +340,6 @@ def test_wrong_length_is_named(model):
     parameters = replace(PARAMETERS, residual_covariance=(1.0, 0.0, 0.0, 1.0))
     with pytest.raises(ParameterError, match="residual_covariance has 4 values .* 7 joints"):
         ContactDetector(model, parameters)
-
-
-@pytest.mark.parametrize(
-    ("link", "named"),
-    [
-        ("panda_link4", "panda_link4"),
-        ("panda_link5", "panda_link5"),
-        # Links 5 and 6 share their origin: the same torques, so the first of them is named.
-        ("panda_link6", "panda_link5"),
-        ("panda_link7", "panda_link7"),
-    ],
-)
-def test_isolation_names_the_link_and_its_force(model, link, named):
-    """A force at the origin of a link, from exact torques."""
-    rng = np.random.default_rng(5)
-    isolation = LinkIsolation(model, np.full(7, 0.1), force_uncertainty=20.0)
-    forces = 0
-    for _ in range(20):
-        q = Q + rng.uniform(-0.5, 0.5, 7)
-        force = rng.normal(size=3)
-        force *= 20.0 / np.linalg.norm(force)
-        result = isolation.isolate(q, frame_jacobian(model, q, link)[3:].T @ force)
-        assert result.link == named
-        if result.force is not None:
-            forces += 1
-            np.testing.assert_allclose(result.force, force, atol=1e-6)
-    # The elbow moves on a sphere about the shoulder: along its radius no joint feels a force.
-    assert forces == 0 if link == "panda_link4" else forces > 0
-
-
-def test_force_without_leverage_is_not_observable(model):
-    """Along the first axis and through it, joint 1 feels nothing and link 1 cannot tell."""
-    isolation = LinkIsolation(model, np.full(7, 0.1), force_uncertainty=20.0)
-    result = isolation.isolate(Q, np.array([5.0, 0, 0, 0, 0, 0, 0]))
-    assert result.link == "panda_link1"
-    assert result.force is None
 
 
 def test_matrices_follow_the_order_of_the_joints():

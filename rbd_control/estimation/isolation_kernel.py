@@ -1,0 +1,199 @@
+"""The compiled part of isolation: how well each place on the arm explains the residuals."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.kinematics import link_point
+from rbd_control.dynamics.spatial import add, cross, dot, load3, load6, scale
+from rbd_control.dynamics.sweep import new_sweep, place_bodies
+
+PROPORTIONAL = 0.05
+"""Standard deviation of a residual in parts of itself: masses, friction, the filter's delay."""
+SHAKEN = 0.003
+"""How much the noise grows per standard deviation of the residual: an impact shakes all joints."""
+PERSISTENT = 0.4
+"""Part of the noise's variance that is model error, which stays while a contact lasts."""
+
+NEGLIGIBLE = 1e-3
+"""Probability from which on a place counts for the force."""
+
+
+@compiled
+def take_in(model, q, bodies, offsets, residual, whitening, places, jacobians, sums):
+    """Add one look: Jacobians (k, nv, 6) of the places and the residual, by its square.
+
+    ``places`` (k, 3) are left where the places are now, about the root's origin; ``sums`` holds
+    the weights, their squares and the residuals, all weighted.
+    """
+    n = residual.shape[0]
+    weight = 1e-12  # not zero, for the mean of residuals that all are
+    for i in range(n):
+        x = 0.0
+        for j in range(i + 1):
+            x += whitening[i, j] * residual[j]
+        weight += x * x
+    sums[0] += weight
+    sums[1] += weight * weight
+    for i in range(n):
+        sums[2 + i] += weight * residual[i]
+    s = new_sweep(model.parent.shape[0])
+    place_bodies(model, q, s)
+    for k in range(bodies.shape[0]):
+        point = link_point(s, bodies[k], load3(offsets, k))
+        i = bodies[k]
+        while i >= 0:
+            angular, linear = load6(s.Phi, i)
+            linear = add(linear, cross(angular, point))
+            for c in range(3):
+                jacobians[k, i, c] += weight * angular[c]
+                jacobians[k, i, 3 + c] += weight * linear[c]
+            i = model.parent[i]
+        for c in range(3):
+            places[k, c] = point[c]
+
+
+@compiled
+def noise_factor(covariance, sums):
+    """Cholesky factor (nv, nv) of the covariance of the weighted mean of the residuals."""
+    n = covariance.shape[0]
+    looks = sums[0] * sums[0] / sums[1]
+    shaken = 0.0
+    y = sums[2:] / sums[0]
+    for i in range(n):
+        shaken = max(shaken, y[i] * y[i] / covariance[i, i])
+    grown = PERSISTENT + (1.0 - PERSISTENT) / looks + SHAKEN**2 * shaken
+    R = grown * covariance
+    for i in range(n):
+        R[i, i] += (PROPORTIONAL * y[i]) ** 2
+    return np.linalg.cholesky(R)
+
+
+@compiled
+def weigh(jacobians, sums, factor, sizes, spreads, information, projected, evidence):
+    """The evidence for each place and size of force; returns yᵀ R⁻¹ y.
+
+    A wrench ``w = [m; F]`` about a place, with F of standard deviation s and m of s times the
+    spread of the place along each axis before anything is known, makes the mean residual normal::
+
+        y = Jᵀ w + noise,  w ~ N(0, P),  noise ~ N(0, R)    so  cov y = R + Jᵀ P J
+
+    ``evidence`` (k, sizes) is the logarithm of that density less what all share, ``information``
+    (k, 6, 6) and ``projected`` (k, 6) are J R⁻¹ Jᵀ and J R⁻¹ y.
+    """
+    n = factor.shape[0]
+    y = np.empty(n)
+    square = 0.0
+    for i in range(n):
+        x = sums[2 + i] / sums[0]
+        for j in range(i):
+            x -= factor[i, j] * y[j]
+        y[i] = x / factor[i, i]
+        square += y[i] * y[i]
+    A = np.empty((n, 6))
+    L = np.empty((6, 6))
+    z = np.empty(6)
+    for k in range(jacobians.shape[0]):
+        for c in range(6):
+            projected[k, c] = 0.0
+            for i in range(n):
+                x = jacobians[k, i, c] / sums[0]
+                for j in range(i):
+                    x -= factor[i, j] * A[j, c]
+                A[i, c] = x / factor[i, i]
+                projected[k, c] += A[i, c] * y[i]
+        for c in range(6):
+            for d in range(c + 1):
+                x = 0.0
+                for i in range(n):
+                    x += A[i, c] * A[i, d]
+                information[k, c, d] = x
+                information[k, d, c] = x
+        for h in range(sizes.shape[0]):
+            # Of the wrench in units of its own standard deviations: I + the above, factored.
+            determinant = 1.0
+            explained = 0.0
+            for c in range(6):
+                unit_c = sizes[h] * (spreads[k] if c < 3 else 1.0)
+                for d in range(c + 1):
+                    unit_d = sizes[h] * (spreads[k] if d < 3 else 1.0)
+                    x = unit_c * unit_d * information[k, c, d]
+                    if c == d:
+                        x += 1.0
+                    for e in range(d):
+                        x -= L[c, e] * L[d, e]
+                    L[c, d] = np.sqrt(x) if c == d else x / L[d, d]
+                determinant *= L[c, c]
+                x = unit_c * projected[k, c]
+                for e in range(c):
+                    x -= L[c, e] * z[e]
+                z[c] = x / L[c, c]
+                explained += z[c] * z[c]
+            evidence[k, h] = 0.5 * explained - np.log(determinant)
+    return square
+
+
+@compiled
+def expected(
+    jacobians, sums, factor, sizes, spreads, information, projected, places, weights, out, gain
+):
+    """What is to be expected of force and point, over places and sizes with their ``weights``.
+
+    ``out`` (4, 3): the force, the point of its line of action nearest to the place, and the
+    variances of force (largest along any axis, first entry) and point (summed). ``gain`` (3, nv)
+    gives the force for another residual. Returns the misfit of the likeliest, |y - Jᵀ w|² in
+    standard deviations less yᵀ R⁻¹ y.
+    """
+    n = factor.shape[0]
+    precision = np.zeros((6, 6))
+    units = np.empty(6)
+    mixed = np.zeros((3, n))
+    second = np.zeros((3, 3))
+    square_of_point = 0.0
+    best = 0.0
+    misfit = 0.0
+    out[:] = 0.0
+    for k in range(weights.shape[0]):
+        for h in range(weights.shape[1]):
+            share = weights[k, h]
+            if share < NEGLIGIBLE:
+                continue
+            # (P⁻¹ + J R⁻¹ Jᵀ)⁻¹, without the inverse of P, which may be singular.
+            for c in range(6):
+                units[c] = sizes[h] * (spreads[k] if c < 3 else 1.0)
+            for c in range(6):
+                for d in range(6):
+                    precision[c, d] = units[c] * units[d] * information[k, c, d]
+                precision[c, c] += 1.0
+            doubt = np.linalg.inv(precision)
+            for c in range(6):
+                for d in range(6):
+                    doubt[c, d] *= units[c] * units[d]
+            wrench = doubt @ projected[k]
+            if share > best:
+                best = share
+                misfit = wrench @ information[k] @ wrench - 2.0 * (wrench @ projected[k])
+            m = (wrench[0], wrench[1], wrench[2])
+            F = (wrench[3], wrench[4], wrench[5])
+            force_squared = dot(F, F)
+            # Nothing tells where no force acts.
+            inverse = 1.0 / force_squared if force_squared > 0.0 else 1.0
+            nearest = add(load3(places, k), scale(inverse, cross(F, m)))
+            vague = (doubt[0, 0] + doubt[1, 1] + doubt[2, 2]) * inverse
+            square_of_point += share * (dot(nearest, nearest) + vague)
+            for r in range(3):
+                out[0, r] += share * F[r]
+                out[1, r] += share * nearest[r]
+                for c in range(3):
+                    second[r, c] += share * (doubt[3 + r, 3 + c] + F[r] * F[c])
+                for i in range(n):
+                    for c in range(6):
+                        mixed[r, i] += share * doubt[3 + r, c] * jacobians[k, i, c] / sums[0]
+    for r in range(3):
+        for c in range(3):
+            second[r, c] -= out[0, r] * out[0, c]
+    out[2, 0] = np.linalg.eigvalsh(second)[2]
+    out[3, 0] = square_of_point - out[1] @ out[1]
+    gain[:] = np.linalg.solve(factor @ factor.T, mixed.T).T
+    return misfit
