@@ -29,6 +29,9 @@ tables: $(VENV)/ros ## published figures of the sources beside ours
 bench: $(VENV)/bench ## our speed beside Pinocchio's and MuJoCo's; results in report/
 	$(BIN)/python -m bench.speed --report report
 
+contacts: $(VENV)/bench ## the detector on simulated contacts of five arms; results in report/
+	$(BIN)/python -m bench.contacts --report report
+
 bench-loop: $(VENV)/bench warmup ## latency, losses and load of the nodes at 1 and 4 kHz; results in report/
 	$(BIN)/python -m bench.loop --report report
 

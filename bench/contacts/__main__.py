@@ -1,0 +1,99 @@
+"""``python -m bench.contacts``: the detector judged on simulated contacts; takes some minutes.
+
+The table goes to ``contacts.md`` in the folder that ``--report`` names. ``--hour`` judges an hour
+of motion without contact instead, ``--record FOLDER`` writes recordings for ``rbd-control``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.contacts.arms import ARMS, arm
+from bench.contacts.bag import write_recording
+from bench.contacts.episode import simulate, stream
+from bench.contacts.plant import Plant
+from bench.contacts.study import FREE, false_alarms, judge
+from bench.contacts.tables import HEAD, rows, targets
+from bench.contacts.touch import draw, end_of
+
+HOUR = 3600.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Study, print and write; 1 when a target is missed."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.contacts",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("arms", nargs="*", metavar="arm", help=f"of {', '.join(ARMS)}; all")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=15, help="contacts of each kind for each arm")
+    parser.add_argument("--hour", action="store_true", help="an hour without contact instead")
+    parser.add_argument("--record", type=Path, metavar="FOLDER", help="write recordings instead")
+    parser.add_argument("--report", type=Path, default=Path("report"), metavar="FOLDER")
+    given = parser.parse_args(arguments)
+    unknown = sorted(set(given.arms) - set(ARMS))
+    if unknown:
+        parser.error(f"no arm {', '.join(unknown)}; arms are {', '.join(ARMS)}")
+    names = given.arms or list(ARMS)
+    if given.record:
+        return _record(names, given.seed, given.rounds, given.record)
+    console = Console(width=170, highlight=False)
+    if given.hour:
+        return _hour(names, given.seed, console)
+    outcome = judge(names, given.seed, given.rounds)
+    table = Table(*HEAD, title=f"{len(outcome.verdicts)} contacts; {', '.join(names)}")
+    lines = rows(outcome)
+    for line in lines:
+        table.add_row(*line)
+    console.print(table)
+    found = targets(outcome)
+    for target in found:
+        console.print(f"{'met   ' if target.met else 'missed'}  {target.text}: {target.found}")
+    given.report.mkdir(parents=True, exist_ok=True)
+    text = "".join(f"| {' | '.join(cells)} |\n" for cells in (HEAD, ["---"] * len(HEAD), *lines))
+    text += "\n" + "".join(
+        f"- {target.text}: {target.found}, {'met' if target.met else 'missed'}\n"
+        for target in found
+    )
+    (given.report / "contacts.md").write_text(text, encoding="utf-8")
+    return 0 if all(target.met for target in found) else 1
+
+
+def _hour(names: Sequence[str], seed: int, console: Console) -> int:
+    """An hour without contact, shared by the arms; 1 for more than one false alarm."""
+    total = 0
+    for k, name in enumerate(names):
+        share = HOUR / len(names)
+        count = false_alarms(name, seed + 100 * k, share)
+        console.print(f"{name}: {count} false alarms in {share / 60.0:.0f} min")
+        total += count
+    console.print(f"{total} false alarms in an hour")
+    return 0 if total <= 1 else 1
+
+
+def _record(names: Sequence[str], seed: int, rounds: int, folder: Path) -> int:
+    """The recordings that the study is made of, and the description of each arm."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for k, name in enumerate(names):
+        own = seed + 100 * k
+        plant = Plant(arm(name), own)
+        (folder / f"{name}.urdf").write_text(plant.arm.urdf, encoding="utf-8")
+        write_recording(folder / f"{name}_free", stream(plant, own + 1, FREE))
+        touches = draw(own + 2, rounds=rounds)
+        write_recording(
+            folder / f"{name}_contacts", [simulate(plant, own + 3, end_of(touches), touches)]
+        )
+        print(f"{name}: {name}.urdf, {name}_free and {name}_contacts in {folder}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,120 @@
+"""The detector on simulated contacts: calibrated on free motion of each arm, then judged.
+
+Every specimen of an arm is calibrated on a contact-free motion of its own, and nothing else is
+told to the detector. Then other motions with contacts, and others without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.contacts.arms import arm
+from bench.contacts.episode import Episode, simulate, stream
+from bench.contacts.plant import Plant
+from bench.contacts.touch import Contact, draw, end_of
+from rbd_control.estimation import (
+    ContactDetector,
+    ContactEvent,
+    DetectorParameters,
+    Motion,
+    calibrate,
+)
+from rbd_control.playback.truth import GRACE
+
+FREE = 60.0
+"""Contact-free motion for the calibration [s]."""
+LAST_LINKS = 2
+"""Force is judged where the contact is on one of so many last links."""
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """One contact and what the detector said of it; ``event`` None when it was missed."""
+
+    arm: str
+    contact: Contact
+    event: ContactEvent | None
+    on_last_links: bool
+
+    @property
+    def kind(self) -> str:
+        """``8 N``, ``20 N`` or ``collision``."""
+        push = self.contact.kind == "push"
+        return f"{self.contact.size:.0f} N" if push else "collision"
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """All verdicts on some arms, and what was seen where nothing was."""
+
+    verdicts: tuple[Verdict, ...]
+    false_events: int
+    duration: float
+    """Of the motions with contacts [s]."""
+
+
+def calibrated(plant: Plant, seed: int, duration: float = FREE) -> DetectorParameters:
+    """What calibration makes of a contact-free motion of ``plant``."""
+    free = simulate(plant, seed, duration)
+    motion = Motion(plant.arm.name, free.t, free.q, free.v, free.tau)
+    return calibrate([motion], plant.arm.model).parameters
+
+
+def judge(names: Sequence[str], seed: int, rounds: int) -> Outcome:
+    """``rounds`` of a push of 8 N, one of 20 N and a collision on each arm of ``names``."""
+    verdicts: list[Verdict] = []
+    false_events, total = 0, 0.0
+    for k, name in enumerate(names):
+        own = seed + 100 * k
+        plant = Plant(arm(name), own)
+        parameters = calibrated(plant, own + 1)
+        touches = draw(own + 2, rounds=rounds)
+        duration = end_of(touches)
+        episode = simulate(plant, own + 3, duration, touches)
+        found, outside = match(episode, detect(plant, parameters, [episode]))
+        verdicts += found
+        false_events += outside
+        total += duration
+    return Outcome(tuple(verdicts), false_events, total)
+
+
+def false_alarms(name: str, seed: int, duration: float) -> int:
+    """Events in ``duration`` [s] of motion without contact of the arm called ``name``."""
+    plant = Plant(arm(name), seed)
+    parameters = calibrated(plant, seed + 1)
+    return len(detect(plant, parameters, stream(plant, seed + 3, duration))) // 2
+
+
+def detect(plant: Plant, parameters: DetectorParameters, pieces) -> list[ContactEvent]:
+    """The events of the detector that is told what its description says, in order."""
+    detector = ContactDetector(plant.arm.model, parameters)
+    events = []
+    for piece in pieces:
+        events += [e for _, e in detector.update_block(piece.t, piece.q, piece.v, piece.tau).events]
+    return events
+
+
+def match(episode: Episode, events: Sequence[ContactEvent]) -> tuple[list[Verdict], int]:
+    """The last word on each contact, and the number of events outside all of them."""
+    onsets = [event for event in events if event.phase == "onset"]
+    last = {event.id: event for event in events}
+    links = episode.arm.model.joint_links
+    verdicts, used = [], set()
+    for contact in episode.contacts:
+        own = [e for e in onsets if contact.start <= e.detected <= contact.end + GRACE]
+        used |= {event.id for event in own}
+        event = last[own[0].id] if own else None
+        late = contact.link in links[-LAST_LINKS:]
+        verdicts.append(Verdict(episode.arm.name, contact, event, late))
+    return verdicts, len(onsets) - len(used)
+
+
+def force_error(verdict: Verdict) -> float | None:
+    """Distance of the estimated force from the true one [N]; None where none is given."""
+    event = verdict.event
+    if event is None or event.force is None or verdict.contact.kind != "push":
+        return None
+    return float(np.linalg.norm(event.force - verdict.contact.force))

@@ -1,0 +1,113 @@
+"""What the study found, as rows of a table and against the targets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.contacts.study import Outcome, Verdict, force_error
+
+HEAD = (
+    "contacts",
+    "number",
+    "missed",
+    "delay median, p95 [ms]",
+    "onset error median [ms]",
+    "link named alone and right",
+    "link among those named",
+    "links named",
+    "force error on the last two links, median",
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is promised, what was found, and whether that is met."""
+
+    text: str
+    found: str
+    met: bool
+
+
+def rows(outcome: Outcome) -> list[list[str]]:
+    """One row for each kind of contact, for each arm, and for all."""
+    kinds = sorted({v.kind for v in outcome.verdicts}, key=lambda kind: (len(kind), kind))
+    arms = dict.fromkeys(v.arm for v in outcome.verdicts)
+    groups = [(kind, [v for v in outcome.verdicts if v.kind == kind]) for kind in kinds]
+    groups += [(name, [v for v in outcome.verdicts if v.arm == name]) for name in arms]
+    return [_row(name, group) for name, group in (*groups, ("all", outcome.verdicts))]
+
+
+def targets(outcome: Outcome) -> list[Target]:
+    """The targets of the study."""
+    verdicts = outcome.verdicts
+    missed = sum(v.event is None for v in verdicts if v.kind == "20 N")
+    among, alone = named(verdicts)
+    error, part = forces(verdicts)
+    found = [
+        Target("no push of 20 N is missed", str(missed), missed == 0),
+        Target("link among those named >= 95 %", f"{among:.1%}", among >= 0.95),
+        Target("link named alone and right >= 70 %", f"{alone:.1%}", alone >= 0.70),
+        Target(
+            "force on the last two links within 10 % or 2 N in the median",
+            f"{part:.1%}, {error:.2f} N",
+            part <= 0.10 or error <= 2.0,
+        ),
+    ]
+    for kind, limit in (("20 N", 8.0), ("8 N", 16.0), ("collision", 3.0)):
+        times = delays([v for v in verdicts if v.kind == kind])
+        median = float(np.median(times)) if times.size else np.inf
+        found.append(
+            Target(f"{kind}: median delay <= {limit:g} ms", f"{median:.0f} ms", median <= limit)
+        )
+    per_hour = 3600.0 * outcome.false_events / outcome.duration
+    text = f"{outcome.false_events} in {outcome.duration / 60.0:.0f} min"
+    found.append(Target("at most one false alarm an hour between contacts", text, per_hour <= 1.0))
+    return found
+
+
+def delays(verdicts: Sequence[Verdict]) -> np.ndarray:
+    """From the start of each contact found to the rise of the flag [ms]."""
+    return np.array([1e3 * (v.event.detected - v.contact.start) for v in verdicts if v.event])
+
+
+def named(verdicts: Sequence[Verdict]) -> tuple[float, float]:
+    """Share of the contacts found whose link is among those named, and is the only one named."""
+    found = [(v.contact.link, v.event.candidates) for v in verdicts if v.event]
+    if not found:
+        return 0.0, 0.0
+    among = sum(link in candidates for link, candidates in found)
+    alone = sum(candidates == (link,) for link, candidates in found)
+    return among / len(found), alone / len(found)
+
+
+def forces(verdicts: Sequence[Verdict]) -> tuple[float, float]:
+    """Median error of the force of pushes on the last two links: [N], and in parts of it."""
+    pairs = [(force_error(v), v.contact.size) for v in verdicts if v.on_last_links]
+    errors = np.array([(error, error / size) for error, size in pairs if error is not None])
+    if not errors.size:
+        return np.inf, np.inf
+    error, part = np.median(errors, axis=0)
+    return float(error), float(part)
+
+
+def _row(name: str, verdicts: Sequence[Verdict]) -> list[str]:
+    found = [v for v in verdicts if v.event]
+    times = delays(verdicts)
+    onset = [1e3 * abs(v.event.onset - v.contact.start) for v in found if v.event]
+    among, alone = named(verdicts)
+    several = np.mean([len(v.event.candidates) for v in found if v.event]) if found else np.nan
+    error, part = forces(verdicts)
+    return [
+        name,
+        str(len(verdicts)),
+        str(len(verdicts) - len(found)),
+        "{:.0f}, {:.0f}".format(*np.percentile(times, [50, 95])) if found else "",
+        f"{np.median(onset):.1f}" if found else "",
+        f"{alone:.0%}",
+        f"{among:.0%}",
+        f"{several:.1f}",
+        f"{error:.1f} N, {part:.0%}" if np.isfinite(error) else "",
+    ]
