@@ -40,6 +40,11 @@ class Bag:
                 topic: (info.msgtype or "several types", info.msgcount)
                 for topic, info in reader.topics.items()
             }
+            compressed = any(getattr(each, "compression_mode", None) for each in reader.readers)
+        if path.is_dir() and not compressed:
+            # To read metadata.yaml each time takes longer than to read seconds of recording.
+            inside = [item for item in path.iterdir() if item.suffix in STORAGE_SUFFIXES]
+            self._files = inside if len(inside) == 1 else self._files
 
     def require(self, topic: str, msgtype: str) -> int:
         """The number of messages on ``topic``.
@@ -80,11 +85,8 @@ class Bag:
                 yield decode_parts(packed, decode)
 
     def _packed(self, reader: AnyReader, topic: str, size: int) -> Iterator[Packed]:
-        files = list(self._files[0].glob("*.mcap")) if self.path.is_dir() else self._files
-        # Compressed otherwise than by the storage are whole files or single messages.
-        modes = {getattr(each, "compression_mode", None) for each in reader.readers}
-        if len(files) == 1 and files[0].suffix == ".mcap" and modes <= {None, "", "storage"}:
-            plain = plain_messages(files[0], topic)
+        if len(self._files) == 1 and self._files[0].suffix == ".mcap":
+            plain = plain_messages(self._files[0], topic)
             if plain is not None:
                 yield from plain
                 return

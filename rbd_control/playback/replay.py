@@ -160,19 +160,19 @@ class _Run:
         for code in np.unique(found.reason[~found.valid]):
             lasted = float(steps[found.reason == code].sum())
             self._invalid[REASONS[code]] = self._invalid.get(REASONS[code], 0.0) + lasted
+        valid, free = found.valid, ~touched
         if block.tau is not None:
-            self._efforts.add(times[~touched], block.q[~touched], block.tau[~touched])
-        valid = found.valid
-        residual = found.residual[valid]
+            self._efforts.add(times[free], block.q[free], block.tau[free])
+        residual = found.residual if valid.all() else found.residual[valid]
         self._series.add(times, np.where(valid[:, None], found.residual, np.nan))
         absolute = np.abs(residual)
         if absolute.size:
             self._largest = np.maximum(self._largest, absolute.max(0))
             self._sum += residual.sum(0)
-            self._squares += (absolute * absolute).sum(0)
-            free = ~touched[valid]
-            self._over += (absolute[free] > self._threshold).sum(0)
-            self._free += int(free.sum())
+            self._squares += np.einsum("ki,ki->i", residual, residual)
+            over = absolute > self._threshold
+            self._over += (over & free[valid, None]).sum(0)
+            self._free += int(free[valid].sum())
         self._valid += len(absolute)
 
     def result(
