@@ -12,6 +12,7 @@ from rich.table import Table
 
 from bench.tables.cylinders import Cylinders
 from rbd_control.dynamics.christoffel import christoffel_sweep
+from rbd_control.dynamics.constants import constants_of
 from rbd_control.dynamics.coriolis import mass_matrix_sweep
 from rbd_control.dynamics.model import ModelArrays
 from rbd_control.dynamics.sweep import new_sweep
@@ -44,7 +45,7 @@ def by_partials(arrays: ModelArrays, q: np.ndarray) -> np.ndarray:
     """EW21 eq. (4), Gamma_ijk = ½ (dM_ij / dq_k + dM_ik / dq_j - dM_jk / dq_i)."""
     n = q.size
     M, dM, Gamma = (np.empty(shape, dtype=object) for shape in ((n, n), (n, n, n), (n, n, n)))
-    on_expressions(mass_matrix_sweep)(arrays, q, on_expressions(new_sweep)(n), M)
+    on_expressions(mass_matrix_sweep)(constants_of(arrays), q, on_expressions(new_sweep)(n), M)
     for i, j in np.ndindex(n, n):
         if j <= i:
             dM[i, j] = dM[j, i] = [M[i, j].diff(x) for x in q]
@@ -58,7 +59,7 @@ def by_algorithm_2(arrays: ModelArrays, q: np.ndarray) -> np.ndarray:
     """EW21 Algorithm 2: our kernel on expressions."""
     n = q.size
     Gamma = np.empty((n, n, n), dtype=object)
-    on_expressions(christoffel_sweep)(arrays, q, on_expressions(new_sweep)(n), Gamma)
+    on_expressions(christoffel_sweep)(constants_of(arrays), q, on_expressions(new_sweep)(n), Gamma)
     return Gamma
 
 

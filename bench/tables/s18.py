@@ -11,6 +11,7 @@ from rich.table import Table
 
 from bench.counting import Tally, interpreted, numbers
 from rbd_control.dynamics import Model, mass_matrix, mass_matrix_gdahj
+from rbd_control.dynamics.constants import constants_of
 from rbd_control.dynamics.coriolis import mass_matrix_sweep
 from rbd_control.dynamics.gdahj import Columns, chain_of, gdahj_sweep
 from rbd_control.dynamics.sweep import new_sweep, place_bodies
@@ -139,14 +140,14 @@ def counted(n: int) -> dict[str, Operations]:
     tally = Tally()
 
     def counting(arrays: Any) -> Any:
-        return type(arrays)(*(numbers(array, tally) for array in arrays))
+        return type(arrays)(*(numbers(np.asarray(array), tally) for array in arrays))
 
     def operations(kernel: Any, *arguments: Any) -> Operations:
         tally.multiplications = tally.additions = 0
         interpreted(kernel)(*arguments)
         return Operations(tally.multiplications, tally.additions)
 
-    arrays, angles = counting(model.arrays), numbers(q, tally)
+    arrays, angles = counting(constants_of(model.arrays)), numbers(q, tally)
     s = counting(interpreted(new_sweep)(n))
     columns = counting(Columns(*np.empty((4, n, 3))))
     M, A = np.empty((2, n, n), dtype=object)

@@ -57,6 +57,7 @@ from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.estimates import Estimates, FrictionEstimate, LinkEstimate
 from rbd_control.dynamics import Model
 from rbd_control.dynamics.arguments import checked_array
+from rbd_control.dynamics.constants import constants_of, views
 from rbd_control.dynamics.inertia import central_inertia, pseudo_inertia
 from rbd_control.errors import InputError, ParameterError
 from rbd_control.friction import CoulombViscousFriction
@@ -114,10 +115,10 @@ class AdaptiveSlotineLiController:
     def reset(self) -> None:
         """Forget what was learned: the description's inertias and the parameters' friction."""
         arrays = self._nominal.arrays
+        self._packed = self._nominal.packed.copy()
+        own = views(self._packed, constants_of(arrays))
         self._arrays = arrays._replace(
-            mass=arrays.mass.copy(),
-            first_moment=arrays.first_moment.copy(),
-            second_moment=arrays.second_moment.copy(),
+            mass=own.mass, first_moment=own.first_moment, second_moment=own.second_moment
         )
         self._bodies = _bodies(self._nominal, self._links, self._adaptation)
         self._start = self._bodies.W.copy()
@@ -155,7 +156,7 @@ class AdaptiveSlotineLiController:
             raise InputError(f"dt is {dt} s; it must be finite and not negative")
         tau = np.empty(n)
         learned = adaptive_step(
-            self._arrays,
+            self._packed,
             self._gains,
             self._bodies,
             self._friction,

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rbd_control.dynamics import newton_euler
 from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.constants import unpacked
+from rbd_control.dynamics.newton_euler import new_forces, slotine_li_sweep
 from rbd_control.dynamics.regressor import in_body, power_coefficients
 from rbd_control.dynamics.spatial import (
     add6,
@@ -23,12 +24,7 @@ from rbd_control.dynamics.spatial import (
     store6,
     transpose,
 )
-from rbd_control.dynamics.sweep import move_bodies, new_sweep, place_bodies
-
-_newton_euler = inlined(newton_euler._newton_euler.py_func)
-
-_NO_BODIES, _NO_POINTS = np.empty(0, dtype=np.int64), np.empty((0, 3))
-_NO_WRENCHES = np.empty((1, 0, 6))
+from rbd_control.dynamics.sweep import new_sweep
 
 LARGEST = 10.0
 """Largest eigenvalue of an estimate in its own scale: the body itself has at most 1, a payload of
@@ -73,35 +69,21 @@ class JointFriction(NamedTuple):
     viscous_unit: np.ndarray
 
 
-@inlined
-def _one(x):
-    """A vector as a batch of one."""
-    return x.reshape((1, x.shape[0]))
-
-
 @compiled
-def adaptive_step(model, gains, bodies, friction, smooth, q, v, q_d, v_d, a_d, dt, tau):
+def adaptive_step(packed, gains, bodies, friction, smooth, q, v, q_d, v_d, a_d, dt, tau):
     """Write the torque, then learn over ``dt``: 1, 0 in the dead zone and for dt = 0.
 
     -1 says that the torque, and so some argument, is not finite; then nothing has been learned.
     """
-    n = q.shape[0]
+    model, n = unpacked(packed), q.shape[0]
     v_r, a_r, s = np.empty(n), np.empty(n), np.empty(n)
     for i in range(n):
         v_r[i] = v_d[i] - gains.Lambda[i] * (q[i] - q_d[i])
         s[i] = v[i] - v_r[i]
         a_r[i] = a_d[i] - gains.Lambda[i] * (v[i] - v_d[i]) - gains.damping_rate * s[i]
-    _newton_euler(
-        model,
-        _NO_BODIES,
-        _NO_POINTS,
-        _one(q),
-        _one(v),
-        _one(v_r),
-        _one(a_r),
-        _NO_WRENCHES,
-        _one(tau),
-    )
+    rows = model.parent.shape[0]
+    sweep = new_sweep(rows)
+    slotine_li_sweep(model, q, v, v_r, a_r, sweep, new_forces(rows), tau)
     total = 0.0
     for i in range(n):
         slope = np.tanh(v_r[i] / friction.scale[i])
@@ -118,9 +100,8 @@ def adaptive_step(model, gains, bodies, friction, smooth, q, v, q_d, v_d, a_d, d
         smooth[i] += (1.0 - np.exp(-dt / SMOOTHING)) * (s[i] - smooth[i])
         power += gains.damping[i] * smooth[i] * smooth[i]
         disturbance += gains.dead_zone[i] * abs(smooth[i])
-    rows = model.parent.shape[0]
     coefficients = np.empty((rows, 10))
-    power += gains.damping_rate * _sweep(model, q, v, v_r, a_r, s, smooth, coefficients)
+    power += gains.damping_rate * _coefficients(model, v_r, a_r, s, smooth, sweep, coefficients)
     if not disturbance < power:
         return 0
     step = -gains.learning_rate * dt
@@ -146,12 +127,12 @@ def adaptive_step(model, gains, bodies, friction, smooth, q, v, q_d, v_d, a_d, d
 
 
 @inlined
-def _sweep(model, q, v, v_r, a_r, s, smooth, coefficients):
-    """Fill Yᵀ s, ten numbers a body, without Y; xᵀ M x for x = smooth, with M as estimated."""
+def _coefficients(model, v_r, a_r, s, smooth, sweep, coefficients):
+    """Fill Yᵀ s, ten numbers a body, without Y; xᵀ M x for x = smooth, with M as estimated.
+
+    ``sweep`` says where the bodies are and how they move.
+    """
     rows = model.parent.shape[0]
-    sweep = new_sweep(rows)
-    place_bodies(model, q, sweep)
-    move_bodies(model, v, sweep)
     reference, rate = np.empty((rows, 6)), np.empty((rows, 6))
     along, slow = np.empty((rows, 6)), np.empty((rows, 6))
     zero = (0.0, 0.0, 0.0)
@@ -228,7 +209,7 @@ def _move(S, W, least, y, step):
 
 @inlined
 def write_body(model, row, S, W):
-    """Write the pseudo-inertia S W Sᵀ into the model's arrays."""
+    """Write the pseudo-inertia S W Sᵀ into the model."""
     for i in range(4):
         for j in range(i, 4):
             value = 0.0

@@ -134,7 +134,7 @@ class EnergyMonitor:
         before = float(self._last.storage[0])
         period = dt if self._started else 0.0
         storage, dissipated, injected, bound = balance_step(
-            self.model.arrays, self._gains, self._last, *arrays, period
+            self.model.packed, self._gains, self._last, *arrays, period
         )
         if isnan(storage):
             raise InputError(f"an argument is not finite: q = {q}, v = {v}, law = {law}")

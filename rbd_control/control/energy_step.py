@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rbd_control.dynamics.compiled import compiled, inlined
-from rbd_control.dynamics.momentum import _momentum_terms as _momentum_terms_kernel
-
-_momentum_terms = inlined(_momentum_terms_kernel.py_func)
+from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.constants import unpacked
+from rbd_control.dynamics.momentum import momentum_sweep
+from rbd_control.dynamics.sweep import new_sweep
 
 
 class LawGains(NamedTuple):
@@ -32,19 +32,13 @@ class LastSample(NamedTuple):
     power: np.ndarray  # (1,) dissipated [W]
 
 
-@inlined
-def _one(x):
-    """A vector as a batch of one."""
-    return x.reshape((1, x.shape[0]))
-
-
 @compiled
-def balance_step(model, gains, last, q, v, q_d, v_d, law, acting, dt):
+def balance_step(packed, gains, last, q, v, q_d, v_d, law, acting, dt):
     """``(V, dissipated, injected, bound)`` of the period that ends here; keeps this sample.
 
     Not finite if an argument is; then nothing is kept. With dt = 0 the energies are zero.
     """
-    n = q.shape[0]
+    model, n = unpacked(packed), q.shape[0]
     s = np.empty(n)
     elastic, power = 0.0, 0.0
     for i in range(n):
@@ -54,7 +48,7 @@ def balance_step(model, gains, last, q, v, q_d, v_d, law, acting, dt):
         elastic += 0.5 * K * e * e
         power += gains.damping[i] * e_dot * e_dot + 0.5 * K * gains.Lambda[i] * e * e
     p, unused, g = np.empty(n), np.empty(n), np.empty(n)
-    _momentum_terms(model, _one(q), _one(s), _one(p), _one(unused), _one(g))
+    momentum_sweep(model, q, s, new_sweep(model.parent.shape[0]), p, unused, g)
     injected, bound, weighted = 0.0, 0.0, 0.0
     for i in range(n):
         weighted += s[i] * p[i]
@@ -76,14 +70,14 @@ def balance_step(model, gains, last, q, v, q_d, v_d, law, acting, dt):
 
 
 @compiled
-def tank_step(model, damping, damping_rate, q, v, tau, share, most, limited):
+def tank_step(packed, damping, damping_rate, q, v, tau, share, most, limited):
     """Write ``g - K_D v + share w`` with ``w = tau - g + K_D v``, and minus g of it to ``tau``.
 
     The share is made smaller where the power against the arm would be more than ``most``.
     """
-    n = q.shape[0]
+    model, n = unpacked(packed), q.shape[0]
     p, unused, g = np.empty(n), np.empty(n), np.empty(n)
-    _momentum_terms(model, _one(q), _one(v), _one(p), _one(unused), _one(g))
+    momentum_sweep(model, q, v, new_sweep(model.parent.shape[0]), p, unused, g)
     taken, active = 0.0, 0.0
     for i in range(n):
         drag = damping[i] * v[i] + damping_rate * p[i]

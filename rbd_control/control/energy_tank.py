@@ -123,7 +123,7 @@ class EnergyTank:
             )
         limited = np.empty(n)
         tank_step(
-            self.model.arrays,
+            self.model.packed,
             self._damping,
             self._damping_rate,
             q,

@@ -27,23 +27,32 @@ cross terms of ``W_i W_iᵀ`` between link and rotor and counts the motor torque
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 
-from rbd_control.dynamics.arguments import external_wrenches, state
-from rbd_control.dynamics.batches import over_states
+from rbd_control.dynamics.batches import count_states, evaluate, finite, part, places
 from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.constants import unpacked
+from rbd_control.dynamics.fused import fma
+from rbd_control.dynamics.memory import scratch
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
     accumulate6,
     add6,
+    add_scaled6,
+    add_transform,
     cross_force,
     dot6,
+    inertia_times,
     load6,
     load_inertia,
+    load_matrix,
     scale6,
     store6,
+    symmetric_times,
+    transpose,
 )
 from rbd_control.dynamics.sweep import (
     move_bodies,
@@ -51,102 +60,188 @@ from rbd_control.dynamics.sweep import (
     new_sweep,
     place_bodies,
     place_inertias,
+    position_offset,
     subtract_wrenches,
 )
-from rbd_control.errors import InputError
+
+# An articulated inertia is the symmetric 6x6 matrix [J, H ; Hᵀ, L] as three arrays, J and L in six
+# numbers (xx, xy, xz, yy, yz, zz).
+
+
+class Articulated(NamedTuple):
+    """Workspace beside a sweep, a row for each body; names as above."""
+
+    J: np.ndarray  # (n, 6)
+    H: np.ndarray  # (n, 3, 3)
+    L: np.ndarray  # (n, 6)
+    force: np.ndarray  # (n, 6) pA_i
+    U: np.ndarray  # (n, 6)
+    D: np.ndarray  # (n,) 1 / D_i
+    u: np.ndarray  # (n,)
+    rate: np.ndarray  # (n, 6) b_i
+
+
+@njit(inline="always")
+def new_articulated(n):
+    """A workspace for n bodies, for kernels."""
+    return Articulated(
+        scratch((n, 6)),
+        scratch((n, 3, 3)),
+        scratch((n, 6)),
+        scratch((n, 6)),
+        scratch((n, 6)),
+        scratch((n,)),
+        scratch((n,)),
+        scratch((n, 6)),
+    )
 
 
 @inlined
-def _full_inertia(inertia, out):
-    """The 6x6 matrix of (m, h, S): [tr(S) 1 - S, S(h) ; -S(h), m 1]."""
+def _clear(x, i):
+    """Make the articulated inertia of row ``i`` zero."""
+    for k in range(6):
+        x.J[i, k] = 0.0
+        x.L[i, k] = 0.0
+    for k in range(3):
+        for m in range(3):
+            x.H[i, k, m] = 0.0
+
+
+@inlined
+def _add_rigid(x, i, inertia):
+    """Add the inertia (m, h, S), which is [tr(S) 1 - S, S(h) ; -S(h), m 1]."""
     m, h, S = inertia
-    trace = S[0] + S[3] + S[5]
-    out[:] = 0.0
-    out[0, 0], out[1, 1], out[2, 2] = trace - S[0], trace - S[3], trace - S[5]
-    out[0, 1] = out[1, 0] = -S[1]
-    out[0, 2] = out[2, 0] = -S[2]
-    out[1, 2] = out[2, 1] = -S[4]
-    out[3, 3] = out[4, 4] = out[5, 5] = m
-    out[0, 4] = out[4, 0] = -h[2]
-    out[0, 5] = out[5, 0] = h[1]
-    out[1, 3] = out[3, 1] = h[2]
-    out[1, 5] = out[5, 1] = -h[0]
-    out[2, 3] = out[3, 2] = -h[1]
-    out[2, 4] = out[4, 2] = h[0]
+    x.J[i, 0] += S[3] + S[5]
+    x.J[i, 1] -= S[1]
+    x.J[i, 2] -= S[2]
+    x.J[i, 3] += S[0] + S[5]
+    x.J[i, 4] -= S[4]
+    x.J[i, 5] += S[0] + S[3]
+    x.H[i, 0, 1] -= h[2]
+    x.H[i, 0, 2] += h[1]
+    x.H[i, 1, 0] += h[2]
+    x.H[i, 1, 2] -= h[0]
+    x.H[i, 2, 0] -= h[1]
+    x.H[i, 2, 1] += h[0]
+    x.L[i, 0] += m
+    x.L[i, 3] += m
+    x.L[i, 5] += m
 
 
 @inlined
-def _row(A, k, x):
+def _load_symmetric(array, i):
+    return (array[i, 0], array[i, 1], array[i, 2], array[i, 3], array[i, 4], array[i, 5])
+
+
+@inlined
+def _times(x, i, v):
+    """The articulated inertia of row ``i`` times a motion."""
+    H = load_matrix(x.H, i)
     return (
-        A[k, 0] * x[0][0]
-        + A[k, 1] * x[0][1]
-        + A[k, 2] * x[0][2]
-        + A[k, 3] * x[1][0]
-        + A[k, 4] * x[1][1]
-        + A[k, 5] * x[1][2]
+        add_transform(symmetric_times(_load_symmetric(x.J, i), v[0]), H, v[1]),
+        add_transform(symmetric_times(_load_symmetric(x.L, i), v[1]), transpose(H), v[0]),
     )
 
 
 @inlined
-def _full_times(A, x):
-    """A x for a full 6x6 matrix."""
-    return (
-        (_row(A, 0, x), _row(A, 1, x), _row(A, 2, x)),
-        (_row(A, 3, x), _row(A, 4, x), _row(A, 5, x)),
-    )
+def _hand_over(x, parent, i, U, per_D):
+    """Add IA - U Uᵀ / D of row ``i`` to the row ``parent``."""
+    n, f = scale6(per_D, U)
+    k = 0
+    for row in range(3):
+        for column in range(3):
+            x.H[parent, row, column] += fma(-n[row], U[1][column], x.H[i, row, column])
+        for column in range(row, 3):
+            x.J[parent, k] += fma(-n[row], U[0][column], x.J[i, k])
+            x.L[parent, k] += fma(-f[row], U[1][column], x.L[i, k])
+            k += 1
+
+
+@inlined
+def bodies_apart(model, q, v, s, x):
+    """Fill what each body has of its own: its inertia, and the force that its velocity needs."""
+    place_bodies(model, q, s)
+    move_bodies(model, v, s)
+    place_inertias(model, s)
+    move_inertias(model, s)
+    for i in range(model.parent.shape[0]):
+        _clear(x, i)
+        _add_rigid(x, i, load_inertia(s.inertia, i))
+        store6(x.force, i, cross_force(load6(s.velocity, i), load6(s.momentum, i)))
+
+
+@inlined
+def articulate(model, v, tau, s, x, a):
+    """The accelerations, after :func:`bodies_apart`: in to the root, and out again."""
+    for i in range(model.nv - 1, -1, -1):
+        Phi_i = load6(s.Phi, i)
+        U = _times(x, i, Phi_i)
+        D = dot6(Phi_i, U)
+        pushed = add6(load6(x.force, i), _times(x, i, scale6(v[i], load6(s.Phi_dot, i))))
+        u = tau[i] - dot6(Phi_i, pushed)
+        parent, r = model.parent[i], model.rotor[i]
+        if r >= 0:
+            # Nothing hangs from a rotor: it is as rigid as it was.
+            inertia, Phi_r = load_inertia(s.inertia, r), load6(s.Phi, r)
+            U_r = inertia_times(inertia, Phi_r)
+            xi_r = scale6(v[i], load6(s.Phi_dot, r))
+            pushed_r = add6(load6(x.force, r), inertia_times(inertia, xi_r))
+            D += dot6(Phi_r, U_r)
+            u -= dot6(Phi_r, pushed_r)
+            if model.parent[r] == parent:
+                U = add6(U, U_r)
+                pushed = add6(pushed, pushed_r)
+                if parent >= 0:
+                    _add_rigid(x, parent, inertia)
+        per_D = 1.0 / D
+        store6(x.U, i, U)
+        x.D[i], x.u[i] = per_D, u
+        if parent >= 0:
+            _hand_over(x, parent, i, U, per_D)
+            accumulate6(x.force, parent, add_scaled6(pushed, u * per_D, U))
+    zero = (0.0, 0.0, 0.0)
+    falling = (zero, (-model.gravity[0], -model.gravity[1], -model.gravity[2]))
+    for i in range(model.nv):
+        parent = model.parent[i]
+        b_parent = falling if parent < 0 else load6(x.rate, parent)
+        a_i = (x.u[i] - dot6(load6(x.U, i), b_parent)) * x.D[i]
+        a[i] = a_i
+        b_i = add_scaled6(b_parent, v[i], load6(s.Phi_dot, i))
+        store6(x.rate, i, add_scaled6(b_i, a_i, load6(s.Phi, i)))
+
+
+@inlined
+def articulated_body_sweep(model, q, v, tau, s, x, a):
+    """Forward dynamics of one state; ``s`` and ``x`` are workspace."""
+    bodies_apart(model, q, v, s, x)
+    articulate(model, v, tau, s, x, a)
 
 
 @compiled
-def _articulated_bodies(model, bodies, points, q, v, tau, wrenches, a):
-    n = model.parent.shape[0]
-    s = new_sweep(n)
-    IA, pA = np.empty((n, 6, 6)), np.empty((n, 6))
-    U, D, u = np.empty((n, 6)), np.empty(n), np.empty(n)
-    rate = np.empty((n, 6))
-    zero = (0.0, 0.0, 0.0)
-    falling = (zero, (-model.gravity[0], -model.gravity[1], -model.gravity[2]))
-    for b in range(q.shape[0]):
-        place_bodies(model, q[b], s)
-        move_bodies(model, v[b], s)
-        place_inertias(model, s)
-        move_inertias(model, s)
-        for i in range(n):
-            _full_inertia(load_inertia(s.inertia, i), IA[i])
-            store6(pA, i, cross_force(load6(s.velocity, i), load6(s.momentum, i)))
-        subtract_wrenches(s, bodies, points, wrenches[b], pA)
-        for i in range(v.shape[1] - 1, -1, -1):
-            Phi_i = load6(s.Phi, i)
-            xi_i = scale6(v[b, i], load6(s.Phi_dot, i))
-            W = _full_times(IA[i], Phi_i)
-            pushed = add6(load6(pA, i), _full_times(IA[i], xi_i))
-            D[i] = dot6(Phi_i, W)
-            u[i] = tau[b, i] - dot6(Phi_i, pushed)
-            parent = model.parent[i]
-            r = model.rotor[i]
-            if r >= 0:
-                Phi_r = load6(s.Phi, r)
-                W_r = _full_times(IA[r], Phi_r)
-                xi_r = scale6(v[b, i], load6(s.Phi_dot, r))
-                pushed_r = add6(load6(pA, r), _full_times(IA[r], xi_r))
-                D[i] += dot6(Phi_r, W_r)
-                u[i] -= dot6(Phi_r, pushed_r)
-                if model.parent[r] == parent:
-                    W = add6(W, W_r)
-                    pushed = add6(pushed, pushed_r)
-                    if parent >= 0:
-                        IA[parent] += IA[r]
-            store6(U, i, W)
-            if parent >= 0:
-                for k in range(6):
-                    for m in range(6):
-                        IA[parent, k, m] += IA[i, k, m] - U[i, k] * U[i, m] / D[i]
-                accumulate6(pA, parent, add6(pushed, scale6(u[i] / D[i], W)))
-        for i in range(v.shape[1]):
-            parent = model.parent[i]
-            b_parent = falling if parent < 0 else load6(rate, parent)
-            xi_i = scale6(v[b, i], load6(s.Phi_dot, i))
-            a[b, i] = (u[i] - dot6(load6(U, i), b_parent)) / D[i]
-            store6(rate, i, add6(add6(b_parent, xi_i), scale6(a[b, i], load6(s.Phi, i))))
+def _forward_dynamics(packed, q, v, tau, a):
+    model = unpacked(packed)
+    if not (places(model, q) and finite(v) and finite(tau)):
+        return False
+    n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
+    s, x = new_sweep(n), new_articulated(n)
+    for k in range(count_states(model, q)):
+        articulated_body_sweep(
+            model, part(q, k, nq), part(v, k, nv), part(tau, k, nv), s, x, part(a, k, nv)
+        )
+    return finite(a)
+
+
+@compiled
+def _forward_dynamics_pushed(packed, bodies, points, wrenches, q, v, tau, a):
+    model = unpacked(packed)
+    n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
+    s, x = new_sweep(n), new_articulated(n)
+    pushes = bodies.shape[0]
+    for k in range(count_states(model, q)):
+        bodies_apart(model, part(q, k, nq), part(v, k, nv), s, x)
+        subtract_wrenches(s, bodies, points, part(wrenches, k, pushes), x.force)
+        articulate(model, part(v, k, nv), part(tau, k, nv), s, x, part(a, k, nv))
+    return finite(a)
 
 
 def forward_dynamics(
@@ -175,11 +270,7 @@ def forward_dynamics(
 
     Source: articulated-body algorithm, Featherstone (2008) chapter 7.
     """
-    (batch, velocities, torques), shape = state(model, q, v=v, tau=tau)
-    a = np.empty(velocities.shape)
-    bodies, points, values = external_wrenches(model, wrenches, shape)
-    shared = (model.arrays, bodies, points)
-    over_states(_articulated_bodies, shared, batch, velocities, torques, values, a)
-    if not np.isfinite(a).all():
-        raise InputError("the mass matrix is singular at this configuration: massless bodies")
-    return a.reshape(*shape, model.nv)
+    kernel = _forward_dynamics_pushed if wrenches else _forward_dynamics
+    singular = "the mass matrix is singular at this configuration: massless bodies"
+    shapes = [(model.nv,)]
+    return evaluate(kernel, model, shapes, q, wrenches=wrenches, failure=singular, v=v, tau=tau)[0]

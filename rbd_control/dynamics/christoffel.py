@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from rbd_control.dynamics.arguments import configuration
-from rbd_control.dynamics.batches import over_states
+from rbd_control.dynamics.batches import count_states, evaluate, part, places
 from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
     add,
@@ -100,10 +100,15 @@ def base_pairs(model, s, Gamma):
 
 
 @compiled
-def _christoffel_symbols(model, q, Gamma):
+def _christoffel_symbols(packed, q, Gamma):
+    model = unpacked(packed)
+    if not places(model, q):
+        return False
+    nv, nq = model.nv, model.nv + position_offset(model)
     s = new_sweep(model.parent.shape[0])
-    for b in range(q.shape[0]):
-        christoffel_sweep(model, q[b], s, Gamma[b])
+    for b in range(count_states(model, q)):
+        christoffel_sweep(model, part(q, b, nq), s, part(Gamma, b, nv))
+    return True
 
 
 def christoffel_symbols(model: Model, q: np.ndarray) -> np.ndarray:
@@ -125,8 +130,4 @@ def christoffel_symbols(model: Model, q: np.ndarray) -> np.ndarray:
 
     Source: EW21 Algorithm 2.
     """
-    batch, shape = configuration(model, q)
-    n = model.nv
-    Gamma = np.empty((batch.shape[0], n, n, n))
-    over_states(_christoffel_symbols, (model.arrays,), batch, Gamma)
-    return Gamma.reshape(*shape, n, n, n)
+    return evaluate(_christoffel_symbols, model, [(model.nv,) * 3], q)[0]

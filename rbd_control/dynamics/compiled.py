@@ -51,7 +51,7 @@ def compiled(function: Callable[..., Any]) -> Any:
         dispatcher = njit(cache=True, error_model="numpy", nogil=True)(function)
     except RuntimeError:
         # No folder to write to, as in a read-only container: every process compiles for itself.
-        return njit(error_model="numpy")(function)
+        return njit(error_model="numpy", nogil=True)(function)
     # The stamp decides whether the stored code is still current (numba.core.caching).
     cache_file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if cache_file is not None and hasattr(cache_file, "_source_stamp"):

@@ -17,6 +17,7 @@ import numpy as np
 
 from rbd_control.dynamics.arguments import state
 from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.coriolis import coriolis_matrix, dynamics_terms
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
@@ -135,8 +136,9 @@ def torque_velocity_derivative(model: Model, q: np.ndarray, v: np.ndarray) -> np
 
 
 @compiled
-def _linear_momentum_matrices(model, q, v, h, h_dot):
+def _linear_momentum_matrices(packed, q, v, h, h_dot):
     """The matrix of linear momentum, (3, nv), and its rate, in world axes."""
+    model = unpacked(packed)
     n = model.parent.shape[0]
     s = new_sweep(n)
     for b in range(q.shape[0]):
@@ -184,7 +186,7 @@ def decoupled_dynamics(model: Model, q: np.ndarray, v: np.ndarray) -> Transforme
     (batch, velocities), shape = state(model, q, v=v)
     count, n = velocities.shape
     h, h_dot = np.empty((count, 3, n)), np.empty((count, 3, n))
-    _linear_momentum_matrices(model.arrays, batch, velocities, h, h_dot)
+    _linear_momentum_matrices(model.packed, batch, velocities, h, h_dot)
     # nu = T v: the centre of mass in place of the root's linear velocity, v[3:6].
     T, T_dot = np.zeros((count, n, n)), np.zeros((count, n, n))
     T[:, :3], T_dot[:, :3] = h / model.mass, h_dot / model.mass

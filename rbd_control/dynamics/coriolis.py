@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rbd_control.dynamics.arguments import configuration, state
-from rbd_control.dynamics.batches import over_states
+from rbd_control.dynamics.batches import count_states, evaluate, finite, part, places
 from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.constants import unpacked
+from rbd_control.dynamics.memory import scratch
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.momentum import gravity_of_subtree
 from rbd_control.dynamics.spatial import (
@@ -43,6 +44,7 @@ from rbd_control.dynamics.sweep import (
     new_sweep,
     place_bodies,
     place_inertias,
+    position_offset,
 )
 
 
@@ -125,18 +127,37 @@ def coriolis_sweep(model, q, v, s, factor, M, C, CTv, g):
 
 
 @compiled
-def _mass_matrices(model, q, M):
-    s = new_sweep(model.parent.shape[0])
-    for b in range(q.shape[0]):
-        mass_matrix_sweep(model, q[b], s, M[b])
+def _mass_matrices(packed, q, M):
+    model = unpacked(packed)
+    if not places(model, q):
+        return False
+    n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
+    s = new_sweep(n)
+    for b in range(count_states(model, q)):
+        mass_matrix_sweep(model, part(q, b, nq), s, part(M, b, nv))
+    return True
 
 
 @compiled
-def _dynamics_terms(model, q, v, M, C, CTv, g):
-    n = model.parent.shape[0]
-    s, factor = new_sweep(n), np.empty((n, 12))
-    for b in range(q.shape[0]):
-        coriolis_sweep(model, q[b], v[b], s, factor, M[b], C[b], CTv[b], g[b])
+def _dynamics_terms(packed, q, v, M, C, CTv, g):
+    model = unpacked(packed)
+    if not (places(model, q) and finite(v)):
+        return False
+    n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
+    s, factor = new_sweep(n), scratch((n, 12))
+    for b in range(count_states(model, q)):
+        coriolis_sweep(
+            model,
+            part(q, b, nq),
+            part(v, b, nv),
+            s,
+            factor,
+            part(M, b, nv),
+            part(C, b, nv),
+            part(CTv, b, nv),
+            part(g, b, nv),
+        )
+    return True
 
 
 def mass_matrix(model: Model, q: np.ndarray) -> np.ndarray:
@@ -154,10 +175,7 @@ def mass_matrix(model: Model, q: np.ndarray) -> np.ndarray:
 
     Source: EW21 Algorithm 1 (the composite-rigid-body part), O(Nd).
     """
-    batch, shape = configuration(model, q)
-    M = np.empty((batch.shape[0], model.nv, model.nv))
-    over_states(_mass_matrices, (model.arrays,), batch, M)
-    return M.reshape(*shape, model.nv, model.nv)
+    return evaluate(_mass_matrices, model, [(model.nv, model.nv)], q)[0]
 
 
 def coriolis_matrix(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -218,14 +236,5 @@ def dynamics_terms(model: Model, q: np.ndarray, v: np.ndarray) -> DynamicsTerms:
 
     Source: EW21 Algorithm 1; Cᵀ v and g as in :mod:`~rbd_control.dynamics.momentum`.
     """
-    (batch, velocities), shape = state(model, q, v=v)
-    count, n = batch.shape[0], model.nv
-    M, C = np.empty((count, n, n)), np.empty((count, n, n))
-    CTv, g = np.empty((count, n)), np.empty((count, n))
-    over_states(_dynamics_terms, (model.arrays,), batch, velocities, M, C, CTv, g)
-    return DynamicsTerms(
-        M.reshape(*shape, n, n),
-        C.reshape(*shape, n, n),
-        CTv.reshape(*shape, n),
-        g.reshape(*shape, n),
-    )
+    n = model.nv
+    return DynamicsTerms(*evaluate(_dynamics_terms, model, ((n, n), (n, n), (n,), (n,)), q, v=v))

@@ -43,6 +43,7 @@ import numpy as np
 
 from rbd_control.dynamics.arguments import state
 from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.model import PRISMATIC, REVOLUTE, Model
 from rbd_control.dynamics.spatial import (
     add,
@@ -138,7 +139,8 @@ def _outward(model, q, v, s, centre):
 
 
 @compiled
-def _modified_newton_eulers(model, q, v, v_a, a, tau):
+def _modified_newton_eulers(packed, q, v, v_a, a, tau):
+    model = unpacked(packed)
     n = model.parent.shape[0]
     s, centre, force = new_sweep(n), np.empty((n, 3)), np.empty((n, 6))
     w_a, alpha, b = np.empty((n, 3)), np.empty((n, 3)), np.empty((n, 3))
@@ -151,7 +153,8 @@ def _modified_newton_eulers(model, q, v, v_a, a, tau):
 
 
 @compiled
-def _coriolis_matrices(model, q, v, C):
+def _coriolis_matrices(packed, q, v, C):
+    model = unpacked(packed)
     n, nv = model.parent.shape[0], v.shape[1]
     s, centre, force = new_sweep(n), np.empty((n, 3)), np.empty((n, 6))
     w_a, alpha, b = np.empty((n, 3)), np.empty((n, 3)), np.empty((n, 3))
@@ -194,7 +197,7 @@ def modified_newton_euler(
     """
     (batch, *vectors), shape = state(model, q, v=v, v_a=v_a, a=a)
     tau = np.empty(vectors[0].shape)
-    _modified_newton_eulers(model.arrays, batch, *vectors, tau)
+    _modified_newton_eulers(model.packed, batch, *vectors, tau)
     return tau.reshape(*shape, model.nv)
 
 
@@ -221,5 +224,5 @@ def coriolis_matrix_de_luca_ferrajoli(model: Model, q: np.ndarray, v: np.ndarray
     """
     (batch, velocities), shape = state(model, q, v=v)
     C = np.empty((batch.shape[0], model.nv, model.nv))
-    _coriolis_matrices(model.arrays, batch, velocities, C)
+    _coriolis_matrices(model.packed, batch, velocities, C)
     return C.reshape(*shape, model.nv, model.nv)

@@ -6,13 +6,15 @@ import numpy as np
 
 from rbd_control.dynamics.arguments import configuration
 from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.momentum import momentum
 from rbd_control.dynamics.sweep import new_sweep, place_bodies, place_inertias, position_offset
 
 
 @compiled
-def _potential_energies(model, q, out):
+def _potential_energies(packed, q, out):
+    model = unpacked(packed)
     n = model.parent.shape[0]
     s = new_sweep(n)
     floating = position_offset(model) > 0
@@ -62,5 +64,5 @@ def potential_energy(model: Model, q: np.ndarray) -> np.ndarray:
     """
     batch, shape = configuration(model, q)
     out = np.empty(batch.shape[0])
-    _potential_energies(model.arrays, batch, out)
+    _potential_energies(model.packed, batch, out)
     return out.reshape(shape)[()]

@@ -17,6 +17,7 @@ import numpy as np
 
 from rbd_control.dynamics.arguments import state
 from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.inertia import cross_matrix, spatial_inertia
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.sweep import move_bodies, new_sweep, place_bodies, place_inertias
@@ -62,7 +63,8 @@ def body_factor(v: np.ndarray, inertia: np.ndarray, factorization: str) -> np.nd
 
 
 @compiled
-def _outward(model, q, v, Phi, Phi_dot, velocity, inertia):
+def _outward(packed, q, v, Phi, Phi_dot, velocity, inertia):
+    model = unpacked(packed)
     s = new_sweep(model.parent.shape[0])
     place_bodies(model, q, s)
     move_bodies(model, v, s)
@@ -81,7 +83,7 @@ class _Bodies:
         self.parent, self.dof = model.arrays.parent, model.arrays.dof
         self.Phi, self.Phi_dot, self.velocity = (np.empty((n, 6)) for _ in range(3))
         numbers = np.empty((n, 10))
-        _outward(model.arrays, q, v, self.Phi, self.Phi_dot, self.velocity, numbers)
+        _outward(model.packed, q, v, self.Phi, self.Phi_dot, self.velocity, numbers)
         self.inertia = np.empty((n, 6, 6))
         for i, (m, hx, hy, hz, xx, xy, xz, yy, yz, zz) in enumerate(numbers):
             rows = [xx, xy, xz, hx], [xy, yy, yz, hy], [xz, yz, zz, hz], [hx, hy, hz, m]

@@ -14,19 +14,16 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from rbd_control.dynamics import articulated_body, momentum, newton_euler
+from rbd_control.dynamics.articulated_body import articulated_body_sweep, new_articulated
 from rbd_control.dynamics.christoffel import christoffel_sweep
-from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.constants import constants_of
 from rbd_control.dynamics.coriolis import coriolis_sweep, mass_matrix_sweep
+from rbd_control.dynamics.memory import scratch
 from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.momentum import gravity_sweep, momentum_sweep
+from rbd_control.dynamics.newton_euler import new_forces, newton_euler_sweep, slotine_li_sweep
 from rbd_control.dynamics.sweep import new_sweep
-
-_newton_euler = inlined(newton_euler._newton_euler.py_func)
-_articulated_bodies = inlined(articulated_body._articulated_bodies.py_func)
-_momentum_terms = inlined(momentum._momentum_terms.py_func)
-_gravity_torques = inlined(momentum._gravity_torques.py_func)
 
 
 class FrozenDynamics:
@@ -39,24 +36,24 @@ class FrozenDynamics:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._arrays = model.arrays
+        self._constants = constants_of(model.arrays)
         self._rows = model.arrays.parent.size
 
     @cached_property
     def dynamics_terms(self) -> Any:
         """``(q, v, M, C, CTv, g)``, see :func:`~rbd_control.dynamics.dynamics_terms`."""
-        model, n = self._arrays, self._rows
+        model, n = self._constants, self._rows
 
         @compiled
         def frozen_dynamics_terms(q, v, M, C, CTv, g):  # type: ignore[no-untyped-def]
-            coriolis_sweep(model, q, v, new_sweep(n), np.empty((n, 12)), M, C, CTv, g)
+            coriolis_sweep(model, q, v, new_sweep(n), scratch((n, 12)), M, C, CTv, g)
 
         return frozen_dynamics_terms
 
     @cached_property
     def mass_matrix(self) -> Any:
         """``(q, M)``, see :func:`~rbd_control.dynamics.mass_matrix`."""
-        model, n = self._arrays, self._rows
+        model, n = self._constants, self._rows
 
         @compiled
         def frozen_mass_matrix(q, M):  # type: ignore[no-untyped-def]
@@ -67,7 +64,7 @@ class FrozenDynamics:
     @cached_property
     def christoffel_symbols(self) -> Any:
         """``(q, Gamma)``, see :func:`~rbd_control.dynamics.christoffel_symbols`."""
-        model, n = self._arrays, self._rows
+        model, n = self._constants, self._rows
 
         @compiled
         def frozen_christoffel_symbols(q, Gamma):  # type: ignore[no-untyped-def]
@@ -78,61 +75,55 @@ class FrozenDynamics:
     @cached_property
     def momentum_terms(self) -> Any:
         """``(q, v, p, CTv, g)``, see :func:`~rbd_control.dynamics.momentum_terms`."""
-        model = self._arrays
+        model, n = self._constants, self._rows
 
         @compiled
         def frozen_momentum_terms(q, v, p, CTv, g):  # type: ignore[no-untyped-def]
-            _momentum_terms(model, _one(q), _one(v), _one(p), _one(CTv), _one(g))
+            momentum_sweep(model, q, v, new_sweep(n), p, CTv, g)
 
         return frozen_momentum_terms
 
     @cached_property
     def gravity_torque(self) -> Any:
         """``(q, g)``, see :func:`~rbd_control.dynamics.gravity_torque`."""
-        model = self._arrays
+        model, n = self._constants, self._rows
 
         @compiled
         def frozen_gravity_torque(q, g):  # type: ignore[no-untyped-def]
-            _gravity_torques(model, _one(q), _one(g))
+            gravity_sweep(model, q, new_sweep(n), g)
 
         return frozen_gravity_torque
 
     @cached_property
     def slotine_li_torque(self) -> Any:
         """``(q, v, v_r, a_r, tau)``, see :func:`~rbd_control.dynamics.slotine_li_torque`."""
-        model, (bodies, points, wrenches) = self._arrays, _no_wrenches()
+        model, n = self._constants, self._rows
 
         @compiled
         def frozen_slotine_li_torque(q, v, v_r, a_r, tau):  # type: ignore[no-untyped-def]
-            _newton_euler(
-                model, bodies, points, _one(q), _one(v), _one(v_r), _one(a_r), wrenches, _one(tau)
-            )
+            slotine_li_sweep(model, q, v, v_r, a_r, new_sweep(n), new_forces(n), tau)
 
         return frozen_slotine_li_torque
 
     @cached_property
     def inverse_dynamics(self) -> Any:
         """``(q, v, a, tau)``, see :func:`~rbd_control.dynamics.inverse_dynamics`."""
-        model, (bodies, points, wrenches) = self._arrays, _no_wrenches()
+        model, n = self._constants, self._rows
 
         @compiled
         def frozen_inverse_dynamics(q, v, a, tau):  # type: ignore[no-untyped-def]
-            _newton_euler(
-                model, bodies, points, _one(q), _one(v), _one(v), _one(a), wrenches, _one(tau)
-            )
+            newton_euler_sweep(model, q, v, a, new_sweep(n), new_forces(n), tau)
 
         return frozen_inverse_dynamics
 
     @cached_property
     def forward_dynamics(self) -> Any:
         """``(q, v, tau, a)``, see :func:`~rbd_control.dynamics.forward_dynamics`."""
-        model, (bodies, points, wrenches) = self._arrays, _no_wrenches()
+        model, n = self._constants, self._rows
 
         @compiled
         def frozen_forward_dynamics(q, v, tau, a):  # type: ignore[no-untyped-def]
-            _articulated_bodies(
-                model, bodies, points, _one(q), _one(v), _one(tau), wrenches, _one(a)
-            )
+            articulated_body_sweep(model, q, v, tau, new_sweep(n), new_articulated(n), a)
 
         return frozen_forward_dynamics
 
@@ -146,13 +137,3 @@ def freeze(model: Model) -> FrozenDynamics:
         model: the robot.
     """
     return FrozenDynamics(model)
-
-
-@inlined
-def _one(x):  # type: ignore[no-untyped-def]
-    """A vector as a batch of one."""
-    return x.reshape((1, x.shape[0]))
-
-
-def _no_wrenches() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return np.empty(0, dtype=np.int64), np.empty((0, 3)), np.empty((1, 0, 6))

@@ -43,6 +43,7 @@ import numpy as np
 
 from rbd_control.dynamics.arguments import configuration
 from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.model import PRISMATIC, Model
 from rbd_control.dynamics.spatial import (
     add,
@@ -170,7 +171,8 @@ def gdahj_sweep(chain, s, columns, A):
 
 
 @compiled
-def _mass_matrices(model, chain, q, A):
+def _mass_matrices(packed, chain, q, A):
+    model = unpacked(packed)
     n = model.parent.shape[0]
     s = new_sweep(n)
     columns = Columns(np.empty((n, 3)), np.empty((n, 3)), np.empty((n, 3)), np.empty((n, 3)))
@@ -199,5 +201,5 @@ def mass_matrix_gdahj(model: Model, q: np.ndarray) -> np.ndarray:
     chain = chain_of(model)
     batch, shape = configuration(model, q)
     A = np.empty((batch.shape[0], model.nv, model.nv))
-    _mass_matrices(model.arrays, chain, batch, A)
+    _mass_matrices(model.packed, chain, batch, A)
     return A.reshape(*shape, model.nv, model.nv)

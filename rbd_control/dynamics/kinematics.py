@@ -6,6 +6,7 @@ import numpy as np
 
 from rbd_control.dynamics.arguments import configuration, link_attachment, state
 from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
     add,
@@ -32,7 +33,8 @@ def _at_point(m, point):
 
 
 @compiled
-def _body_placements(model, q, body, out):
+def _body_placements(packed, q, body, out):
+    model = unpacked(packed)
     s = new_sweep(model.parent.shape[0])
     floating = position_offset(model) > 0
     for b in range(q.shape[0]):
@@ -44,7 +46,8 @@ def _body_placements(model, q, body, out):
 
 
 @compiled
-def _frame_jacobians(model, q, body, offset, out):
+def _frame_jacobians(packed, q, body, offset, out):
+    model = unpacked(packed)
     s = new_sweep(model.parent.shape[0])
     for b in range(q.shape[0]):
         place_bodies(model, q[b], s)
@@ -56,7 +59,8 @@ def _frame_jacobians(model, q, body, offset, out):
 
 
 @compiled
-def _frame_jacobian_rates(model, q, v, body, offset, out):
+def _frame_jacobian_rates(packed, q, v, body, offset, out):
+    model = unpacked(packed)
     s = new_sweep(model.parent.shape[0])
     for b in range(q.shape[0]):
         place_bodies(model, q[b], s)
@@ -89,7 +93,7 @@ def frame_placement(model: Model, q: np.ndarray, link: str) -> np.ndarray:
     body, placement = link_attachment(model, link)
     out = np.tile(np.eye(4), (batch.shape[0], 1, 1))
     if body >= 0:
-        _body_placements(model.arrays, batch, body, out)
+        _body_placements(model.packed, batch, body, out)
     return (out @ placement).reshape(*shape, 4, 4)
 
 
@@ -111,7 +115,7 @@ def frame_jacobian(model: Model, q: np.ndarray, link: str) -> np.ndarray:
     body, placement = link_attachment(model, link)
     out = np.zeros((batch.shape[0], 6, model.nv))
     if body >= 0:
-        _frame_jacobians(model.arrays, batch, body, tuple(placement[:3, 3]), out)
+        _frame_jacobians(model.packed, batch, body, tuple(placement[:3, 3]), out)
     return out.reshape(*shape, 6, model.nv)
 
 
@@ -136,5 +140,5 @@ def frame_jacobian_rate(model: Model, q: np.ndarray, v: np.ndarray, link: str) -
     body, placement = link_attachment(model, link)
     out = np.zeros((batch.shape[0], 6, model.nv))
     if body >= 0:
-        _frame_jacobian_rates(model.arrays, batch, velocities, body, tuple(placement[:3, 3]), out)
+        _frame_jacobian_rates(model.packed, batch, velocities, body, tuple(placement[:3, 3]), out)
     return out.reshape(*shape, 6, model.nv)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rbd_control.dynamics.arguments import checked_array
+from rbd_control.dynamics.constants import constants_of, packed
 from rbd_control.dynamics.inertia import pseudo_inertia, violation
 from rbd_control.dynamics.rotors import Rotor, with_rotors
 from rbd_control.dynamics.tree import Body, merged_tree
@@ -31,7 +33,7 @@ FLOATING: Final = 2
 
 
 class ModelArrays(NamedTuple):
-    """The model as the kernels take it: one row per moving body, parents before children.
+    """The moving bodies of the model: one row per moving body, parents before children.
 
     A floating root is six rows (0 to 5) of type ``FLOATING`` that share one body: rows 0 to 2 have
     as axis the unit vectors of rotation, rows 3 to 5 those of translation, placements are the
@@ -97,7 +99,7 @@ class Model:
     gravity: Array
     """(3,) acceleration of gravity, world axes [m/s²]."""
     arrays: ModelArrays
-    """What the compiled kernels take; to be treated as read-only."""
+    """The moving bodies; to be treated as read-only."""
     link_body: dict[str, int]
     """Row of the moving body that each link is rigidly part of, -1 for the world."""
     link_placement: dict[str, Array]
@@ -167,6 +169,11 @@ class Model:
     def mass(self) -> float:
         """Mass of all that moves [kg]."""
         return float(self.arrays.mass.sum())
+
+    @cached_property
+    def packed(self) -> Array:
+        """What the compiled kernels take: all of ``arrays`` in one."""
+        return packed(constants_of(self.arrays))
 
     def with_payload(self, link: str, mass: float, com: ArrayLike, inertia: ArrayLike) -> Model:
         """This model with a rigid body fixed to ``link``.

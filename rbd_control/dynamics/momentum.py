@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rbd_control.dynamics.arguments import configuration, state
-from rbd_control.dynamics.batches import over_states
+from rbd_control.dynamics.batches import count_states, evaluate, finite, part, places
 from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
     add_row,
@@ -39,6 +39,7 @@ from rbd_control.dynamics.sweep import (
     new_sweep,
     place_bodies,
     place_inertias,
+    position_offset,
 )
 
 
@@ -61,45 +62,72 @@ def gravity_of_subtree(model, inertia, Phi):
     return -dot6(Phi, (cross(c, gamma), scale(m, gamma)))
 
 
-@compiled
-def _momentum_terms(model, q, v, p, CTv, g):
-    n = model.parent.shape[0]
-    s = new_sweep(n)
-    for b in range(q.shape[0]):
-        place_bodies(model, q[b], s)
-        move_bodies(model, v[b], s)
-        place_inertias(model, s)
-        move_inertias(model, s)
-        p[b] = 0.0
-        CTv[b] = 0.0
-        g[b] = 0.0
-        for i in range(n - 1, -1, -1):
-            h_i = load6(s.momentum, i)
-            Phi_i, dof = load6(s.Phi, i), model.dof[i]
-            p[b, dof] += dot6(Phi_i, h_i)
-            CTv[b, dof] += dot6(load6(s.Phi_dot, i), h_i)
-            g[b, dof] += gravity_of_subtree(model, load_inertia(s.inertia, i), Phi_i)
-            parent = model.parent[i]
-            if parent >= 0:
-                add_row(s.inertia, parent, i)
-                add_row(s.momentum, parent, i)
+@inlined
+def momentum_sweep(model, q, v, s, p, CTv, g):
+    """M v, Cᵀ v and g of one state; ``s`` is workspace."""
+    place_bodies(model, q, s)
+    move_bodies(model, v, s)
+    place_inertias(model, s)
+    move_inertias(model, s)
+    p[:] = 0.0
+    CTv[:] = 0.0
+    g[:] = 0.0
+    for i in range(model.parent.shape[0] - 1, -1, -1):
+        h_i = load6(s.momentum, i)
+        Phi_i, dof = load6(s.Phi, i), model.dof[i]
+        p[dof] += dot6(Phi_i, h_i)
+        CTv[dof] += dot6(load6(s.Phi_dot, i), h_i)
+        g[dof] += gravity_of_subtree(model, load_inertia(s.inertia, i), Phi_i)
+        parent = model.parent[i]
+        if parent >= 0:
+            add_row(s.inertia, parent, i)
+            add_row(s.momentum, parent, i)
+
+
+@inlined
+def gravity_sweep(model, q, s, g):
+    """g of one state; ``s`` is workspace."""
+    place_bodies(model, q, s)
+    place_inertias(model, s)
+    g[:] = 0.0
+    for i in range(model.parent.shape[0] - 1, -1, -1):
+        inertia = load_inertia(s.inertia, i)
+        g[model.dof[i]] += gravity_of_subtree(model, inertia, load6(s.Phi, i))
+        parent = model.parent[i]
+        if parent >= 0:
+            add_row(s.inertia, parent, i)
 
 
 @compiled
-def _gravity_torques(model, q, g):
-    n = model.parent.shape[0]
-    s = new_sweep(n)
-    for b in range(q.shape[0]):
-        place_bodies(model, q[b], s)
-        place_inertias(model, s)
-        g[b] = 0.0
-        for i in range(n - 1, -1, -1):
-            g[b, model.dof[i]] += gravity_of_subtree(
-                model, load_inertia(s.inertia, i), load6(s.Phi, i)
-            )
-            parent = model.parent[i]
-            if parent >= 0:
-                add_row(s.inertia, parent, i)
+def _momentum_terms(packed, q, v, p, CTv, g):
+    model = unpacked(packed)
+    if not (places(model, q) and finite(v)):
+        return False
+    nv, nq = model.nv, model.nv + position_offset(model)
+    s = new_sweep(model.parent.shape[0])
+    for b in range(count_states(model, q)):
+        momentum_sweep(
+            model,
+            part(q, b, nq),
+            part(v, b, nv),
+            s,
+            part(p, b, nv),
+            part(CTv, b, nv),
+            part(g, b, nv),
+        )
+    return True
+
+
+@compiled
+def _gravity_torques(packed, q, g):
+    model = unpacked(packed)
+    if not places(model, q):
+        return False
+    nv, nq = model.nv, model.nv + position_offset(model)
+    s = new_sweep(model.parent.shape[0])
+    for b in range(count_states(model, q)):
+        gravity_sweep(model, part(q, b, nq), s, part(g, b, nv))
+    return True
 
 
 def momentum_terms(model: Model, q: np.ndarray, v: np.ndarray) -> MomentumTerms:
@@ -116,11 +144,7 @@ def momentum_terms(model: Model, q: np.ndarray, v: np.ndarray) -> MomentumTerms:
     Raises:
         InputError: for arguments of the wrong shape or not finite.
     """
-    (batch, velocities), shape = state(model, q, v=v)
-    p, CTv, g = (np.empty(velocities.shape) for _ in range(3))
-    over_states(_momentum_terms, (model.arrays,), batch, velocities, p, CTv, g)
-    shape = (*shape, model.nv)
-    return MomentumTerms(p.reshape(shape), CTv.reshape(shape), g.reshape(shape))
+    return MomentumTerms(*evaluate(_momentum_terms, model, [(model.nv,)] * 3, q, v=v))
 
 
 def momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -170,7 +194,4 @@ def gravity_torque(model: Model, q: np.ndarray) -> np.ndarray:
     Raises:
         InputError: for a ``q`` of the wrong shape or not finite.
     """
-    batch, shape = configuration(model, q)
-    g = np.empty((batch.shape[0], model.nv))
-    over_states(_gravity_torques, (model.arrays,), batch, g)
-    return g.reshape(*shape, model.nv)
+    return evaluate(_gravity_torques, model, [(model.nv,)], q)[0]

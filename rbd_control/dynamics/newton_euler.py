@@ -15,23 +15,24 @@ For ``v_r = v`` the second term is ``v x* I v`` and the recursion is the ordinar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 
-from rbd_control.dynamics.arguments import external_wrenches, state
-from rbd_control.dynamics.batches import over_states
-from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.batches import count_states, evaluate, finite, part, places
+from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.constants import unpacked
+from rbd_control.dynamics.memory import scratch
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
-    add6,
-    add_row,
-    coriolis_force,
+    accumulate6,
+    add_coriolis_force,
+    add_scaled6,
     dot6,
     inertia_times,
     load6,
     load_inertia,
-    scale6,
     store6,
 )
 from rbd_control.dynamics.sweep import (
@@ -39,43 +40,136 @@ from rbd_control.dynamics.sweep import (
     new_sweep,
     place_bodies,
     place_inertias,
+    position_offset,
     subtract_wrenches,
 )
 
 
-@compiled
-def _newton_euler(model, bodies, points, q, v, v_r, a_r, wrenches, tau):
-    n = model.parent.shape[0]
-    s = new_sweep(n)
-    reference, rate, force = np.empty((n, 6)), np.empty((n, 6)), np.empty((n, 6))
+class Forces(NamedTuple):
+    """Workspace beside a sweep, a row for each body."""
+
+    reference: np.ndarray  # (n, 6) w_i
+    rate: np.ndarray  # (n, 6) b_i
+    force: np.ndarray  # (n, 6) f_i
+
+
+@njit(inline="always")
+def new_forces(n):
+    """A workspace for n bodies, for kernels."""
+    return Forces(scratch((n, 6)), scratch((n, 6)), scratch((n, 6)))
+
+
+@inlined
+def refer_bodies(model, v_r, s, reference):
+    """Fill the reference twists, after ``place_bodies``."""
+    zero = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+    for i in range(model.parent.shape[0]):
+        parent = model.parent[i]
+        w_parent = zero if parent < 0 else load6(reference, parent)
+        store6(reference, i, add_scaled6(w_parent, v_r[model.dof[i]], load6(s.Phi, i)))
+
+
+@inlined
+def force_bodies(model, v_r, a_r, s, reference, f):
+    """Fill rate and force, after all the bodies are placed and moved."""
     zero = (0.0, 0.0, 0.0)
-    still = (zero, zero)
     falling = (zero, (-model.gravity[0], -model.gravity[1], -model.gravity[2]))
-    for b in range(q.shape[0]):
-        place_bodies(model, q[b], s)
-        move_bodies(model, v[b], s)
-        place_inertias(model, s)
-        for i in range(n):
-            parent, dof = model.parent[i], model.dof[i]
-            Phi_i = load6(s.Phi, i)
-            w_i = add6(
-                still if parent < 0 else load6(reference, parent), scale6(v_r[b, dof], Phi_i)
-            )
-            b_i = add6(
-                add6(falling if parent < 0 else load6(rate, parent), scale6(a_r[b, dof], Phi_i)),
-                scale6(v_r[b, dof], load6(s.Phi_dot, i)),
-            )
-            store6(reference, i, w_i)
-            store6(rate, i, b_i)
-            inertia = load_inertia(s.inertia, i)
-            bias = coriolis_force(load6(s.velocity, i), inertia, w_i)
-            store6(force, i, add6(inertia_times(inertia, b_i), bias))
-        subtract_wrenches(s, bodies, points, wrenches[b], force)
-        tau[b] = 0.0
-        for i in range(n - 1, -1, -1):
-            tau[b, model.dof[i]] += dot6(load6(s.Phi, i), load6(force, i))
-            if model.parent[i] >= 0:
-                add_row(force, model.parent[i], i)
+    for i in range(model.parent.shape[0]):
+        parent, dof = model.parent[i], model.dof[i]
+        b_parent = falling if parent < 0 else load6(f.rate, parent)
+        b_i = add_scaled6(b_parent, v_r[dof], load6(s.Phi_dot, i))
+        b_i = add_scaled6(b_i, a_r[dof], load6(s.Phi, i))
+        store6(f.rate, i, b_i)
+        inertia = load_inertia(s.inertia, i)
+        inertial = inertia_times(inertia, b_i)
+        force = add_coriolis_force(inertial, load6(s.velocity, i), inertia, load6(reference, i))
+        store6(f.force, i, force)
+
+
+@inlined
+def gather_torques(model, s, force, tau):
+    """The torques that hold up the forces; these become those of the subtrees."""
+    tau[:] = 0.0
+    for i in range(model.parent.shape[0] - 1, -1, -1):
+        force_i = load6(force, i)
+        tau[model.dof[i]] += dot6(load6(s.Phi, i), force_i)
+        if model.parent[i] >= 0:
+            accumulate6(force, model.parent[i], force_i)
+
+
+@inlined
+def forces_of_motion(model, q, v, a, s, f):
+    """RNEA's way out for one state."""
+    place_bodies(model, q, s)
+    move_bodies(model, v, s)
+    place_inertias(model, s)
+    force_bodies(model, v, a, s, s.velocity, f)
+
+
+@inlined
+def newton_euler_sweep(model, q, v, a, s, f, tau):
+    """Inverse dynamics of one state; ``s`` and ``f`` are workspace."""
+    forces_of_motion(model, q, v, a, s, f)
+    gather_torques(model, s, f.force, tau)
+
+
+@inlined
+def slotine_li_sweep(model, q, v, v_r, a_r, s, f, tau):
+    """The Slotine-Li torque of one state; ``s`` and ``f`` are workspace."""
+    place_bodies(model, q, s)
+    move_bodies(model, v, s)
+    place_inertias(model, s)
+    refer_bodies(model, v_r, s, f.reference)
+    force_bodies(model, v_r, a_r, s, f.reference, f)
+    gather_torques(model, s, f.force, tau)
+
+
+@compiled
+def _inverse_dynamics(packed, q, v, a, tau):
+    model = unpacked(packed)
+    if not (places(model, q) and finite(v) and finite(a)):
+        return False
+    n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
+    s, f = new_sweep(n), new_forces(n)
+    for k in range(count_states(model, q)):
+        newton_euler_sweep(
+            model, part(q, k, nq), part(v, k, nv), part(a, k, nv), s, f, part(tau, k, nv)
+        )
+    return True
+
+
+@compiled
+def _inverse_dynamics_pushed(packed, bodies, points, wrenches, q, v, a, tau):
+    model = unpacked(packed)
+    n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
+    s, f = new_sweep(n), new_forces(n)
+    pushes = bodies.shape[0]
+    for k in range(count_states(model, q)):
+        forces_of_motion(model, part(q, k, nq), part(v, k, nv), part(a, k, nv), s, f)
+        subtract_wrenches(s, bodies, points, part(wrenches, k, pushes), f.force)
+        gather_torques(model, s, f.force, part(tau, k, nv))
+    return True
+
+
+@compiled
+def _slotine_li_torques(packed, q, v, v_r, a_r, tau):
+    model = unpacked(packed)
+    if not (places(model, q) and finite(v) and finite(v_r) and finite(a_r)):
+        return False
+    n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
+    s, f = new_sweep(n), new_forces(n)
+    for k in range(count_states(model, q)):
+        slotine_li_sweep(
+            model,
+            part(q, k, nq),
+            part(v, k, nv),
+            part(v_r, k, nv),
+            part(a_r, k, nv),
+            s,
+            f,
+            part(tau, k, nv),
+        )
+    return True
 
 
 def inverse_dynamics(
@@ -103,13 +197,8 @@ def inverse_dynamics(
 
     Source: recursive Newton-Euler, Featherstone (2008) chapter 5.
     """
-    (batch, velocities, accelerations), shape = state(model, q, v=v, a=a)
-    tau = np.empty(velocities.shape)
-    bodies, points, values = external_wrenches(model, wrenches, shape)
-    shared = (model.arrays, bodies, points)
-    motion = (batch, velocities, velocities, accelerations)
-    over_states(_newton_euler, shared, *motion, values, tau)
-    return tau.reshape(*shape, model.nv)
+    kernel = _inverse_dynamics_pushed if wrenches else _inverse_dynamics
+    return evaluate(kernel, model, [(model.nv,)], q, wrenches=wrenches, v=v, a=a)[0]
 
 
 def slotine_li_torque(
@@ -132,8 +221,4 @@ def slotine_li_torque(
 
     Source: Niemeyer & Slotine (1991); EW21 Remark 2.
     """
-    (batch, *vectors), shape = state(model, q, v=v, v_r=v_r, a_r=a_r)
-    tau = np.empty(vectors[0].shape)
-    bodies, points, values = external_wrenches(model, None, shape)
-    over_states(_newton_euler, (model.arrays, bodies, points), batch, *vectors, values, tau)
-    return tau.reshape(*shape, model.nv)
+    return evaluate(_slotine_li_torques, model, [(model.nv,)], q, v=v, v_r=v_r, a_r=a_r)[0]

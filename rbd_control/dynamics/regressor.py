@@ -23,9 +23,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from rbd_control.dynamics.arguments import state
-from rbd_control.dynamics.batches import over_states
+from rbd_control.dynamics.batches import count_states, evaluate, finite, part, places
 from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
     add,
@@ -85,27 +85,32 @@ def power_coefficients(motion, velocity, reference, rate):
 
 
 @compiled
-def _regressors(model, q, v, v_r, a_r, Y):
+def _regressors(packed, q, v, v_r, a_r, Y):
+    model = unpacked(packed)
+    if not (places(model, q) and finite(v) and finite(v_r) and finite(a_r)):
+        return False
     n = model.parent.shape[0]
     s = new_sweep(n)
     reference, rate = np.empty((n, 6)), np.empty((n, 6))
     zero = (0.0, 0.0, 0.0)
     falling = (zero, (-model.gravity[0], -model.gravity[1], -model.gravity[2]))
     first = 5 if position_offset(model) > 0 else 0
-    for b in range(q.shape[0]):
-        place_bodies(model, q[b], s)
-        move_bodies(model, v[b], s)
-        Y[b] = 0.0
+    nv, nq = model.nv, model.nv + position_offset(model)
+    for b in range(count_states(model, q)):
+        place_bodies(model, part(q, b, nq), s)
+        move_bodies(model, part(v, b, nv), s)
+        v_r_b, a_r_b, Y_b = part(v_r, b, nv), part(a_r, b, nv), part(Y, b, nv)
+        Y_b[:] = 0.0
         for k in range(n):
             parent, dof = model.parent[k], model.dof[k]
             Phi_k = load6(s.Phi, k)
             reference_k = add6(
                 (zero, zero) if parent < 0 else load6(reference, parent),
-                scale6(v_r[b, dof], Phi_k),
+                scale6(v_r_b[dof], Phi_k),
             )
             rate_k = add6(
-                add6(falling if parent < 0 else load6(rate, parent), scale6(a_r[b, dof], Phi_k)),
-                scale6(v_r[b, dof], load6(s.Phi_dot, k)),
+                add6(falling if parent < 0 else load6(rate, parent), scale6(a_r_b[dof], Phi_k)),
+                scale6(v_r_b[dof], load6(s.Phi_dot, k)),
             )
             store6(reference, k, reference_k)
             store6(rate, k, rate_k)
@@ -120,8 +125,9 @@ def _regressors(model, q, v, v_r, a_r, Y):
                 Phi_i = in_body(point, RT, load6(s.Phi, i))
                 row = power_coefficients(Phi_i, velocity_k, reference_k, rate_k)
                 for j in range(10):
-                    Y[b, model.dof[i], column + j] += row[j]
+                    Y_b[model.dof[i], column + j] += row[j]
                 i = model.parent[i]
+    return True
 
 
 def regressor(
@@ -148,10 +154,8 @@ def regressor(
     Source: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 1987; the factor B
     of EW21 eq. (10). O(Nd).
     """
-    (batch, *vectors), shape = state(model, q, v=v, v_r=v_r, a_r=a_r)
-    Y = np.empty((batch.shape[0], model.nv, 10 * _bodies(model).size))
-    over_states(_regressors, (model.arrays,), batch, *vectors, Y)
-    return Y.reshape(*shape, *Y.shape[1:])
+    shape = (model.nv, 10 * _bodies(model).size)
+    return evaluate(_regressors, model, [shape], q, v=v, v_r=v_r, a_r=a_r)[0]
 
 
 def inertial_parameters(model: Model) -> np.ndarray:

@@ -17,6 +17,7 @@ Tuples live in registers: nothing here allocates.
 """
 
 from rbd_control.dynamics.compiled import inlined
+from rbd_control.dynamics.fused import fma
 
 # --- 3-vectors and 3x3 matrices ------------------------------------------------------------------
 
@@ -42,13 +43,33 @@ def scale(k, a):
 @inlined
 def dot(a, b):
     """aᵀb."""
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+    return fma(a[0], b[0], fma(a[1], b[1], a[2] * b[2]))
 
 
 @inlined
 def cross(a, b):
     """a x b."""
-    return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+    return (
+        fma(a[1], b[2], -(a[2] * b[1])),
+        fma(a[2], b[0], -(a[0] * b[2])),
+        fma(a[0], b[1], -(a[1] * b[0])),
+    )
+
+
+@inlined
+def add_cross(x, a, b):
+    """x + a x b."""
+    return (
+        fma(-a[2], b[1], fma(a[1], b[2], x[0])),
+        fma(-a[0], b[2], fma(a[2], b[0], x[1])),
+        fma(-a[1], b[0], fma(a[0], b[1], x[2])),
+    )
+
+
+@inlined
+def add_scaled(a, k, b):
+    """a + k b."""
+    return (fma(k, b[0], a[0]), fma(k, b[1], a[1]), fma(k, b[2], a[2]))
 
 
 @inlined
@@ -91,6 +112,16 @@ def transform(R, x):
 
 
 @inlined
+def add_transform(a, R, x):
+    """a + R x."""
+    return (
+        fma(R[0][2], x[2], fma(R[0][1], x[1], fma(R[0][0], x[0], a[0]))),
+        fma(R[1][2], x[2], fma(R[1][1], x[1], fma(R[1][0], x[0], a[1]))),
+        fma(R[2][2], x[2], fma(R[2][1], x[1], fma(R[2][0], x[0], a[2]))),
+    )
+
+
+@inlined
 def transpose(R):
     """Rᵀ."""
     return (
@@ -112,17 +143,12 @@ def multiply(A, B):
 
 
 @inlined
-def axis_rotation(a, c, s):
-    """The rotation about the unit vector ``a`` by the angle of cosine ``c`` and sine ``s``.
-
-    Rodrigues: c 1 + s S(a) + (1 - c) a aᵀ.
-    """
-    x, y, z = a
-    k = 1.0 - c
+def add_scaled_matrix(A, k, B):
+    """A + k B."""
     return (
-        (c + k * x * x, k * x * y - s * z, k * x * z + s * y),
-        (k * x * y + s * z, c + k * y * y, k * y * z - s * x),
-        (k * x * z - s * y, k * y * z + s * x, c + k * z * z),
+        add_scaled(A[0], k, B[0]),
+        add_scaled(A[1], k, B[1]),
+        add_scaled(A[2], k, B[2]),
     )
 
 
@@ -199,6 +225,12 @@ def scale6(k, a):
 
 
 @inlined
+def add_scaled6(a, k, b):
+    """a + k b for spatial vectors."""
+    return (add_scaled(a[0], k, b[0]), add_scaled(a[1], k, b[1]))
+
+
+@inlined
 def dot6(m, f):
     """The power of a force along a motion: mᵀf."""
     return dot(m[0], f[0]) + dot(m[1], f[1])
@@ -207,13 +239,13 @@ def dot6(m, f):
 @inlined
 def cross_motion(v, m):
     """The rate of the motion ``m`` carried along by ``v``: v x m."""
-    return (cross(v[0], m[0]), add(cross(v[0], m[1]), cross(v[1], m[0])))
+    return (cross(v[0], m[0]), add_cross(cross(v[0], m[1]), v[1], m[0]))
 
 
 @inlined
 def cross_force(v, f):
     """The rate of the force ``f`` carried along by ``v``: v x* f."""
-    return (add(cross(v[0], f[0]), cross(v[1], f[1])), cross(v[0], f[1]))
+    return (add_cross(cross(v[0], f[0]), v[1], f[1]), cross(v[0], f[1]))
 
 
 # --- Inertias (m, h, S) --------------------------------------------------------------------------
@@ -223,9 +255,9 @@ def cross_force(v, f):
 def symmetric_times(S, x):
     """S x for S stored as (xx, xy, xz, yy, yz, zz)."""
     return (
-        S[0] * x[0] + S[1] * x[1] + S[2] * x[2],
-        S[1] * x[0] + S[3] * x[1] + S[4] * x[2],
-        S[2] * x[0] + S[4] * x[1] + S[5] * x[2],
+        fma(S[2], x[2], fma(S[1], x[1], S[0] * x[0])),
+        fma(S[4], x[2], fma(S[3], x[1], S[1] * x[0])),
+        fma(S[5], x[2], fma(S[4], x[1], S[2] * x[0])),
     )
 
 
@@ -234,28 +266,29 @@ def inertia_times(inertia, v):
     """The momentum I v = [tr(S) w - S w + h x u ; m u + w x h]."""
     m, h, S = inertia
     w, u = v
-    angular = sub(scale(S[0] + S[3] + S[5], w), symmetric_times(S, w))
-    return (add(angular, cross(h, u)), add(scale(m, u), cross(w, h)))
+    J = (S[3] + S[5], -S[1], -S[2], S[0] + S[5], -S[4], S[0] + S[3])
+    return (add_cross(symmetric_times(J, w), h, u), add_cross(scale(m, u), w, h))
 
 
 @inlined
 def place_inertia(m, h, S, R, p):
     """An inertia (S as a full matrix) given about a frame placed at (R, p), about the origin.
 
-    With x = p + R y:  h' = R h + m p,  S' = R S Rᵀ + (R h) pᵀ + p (R h)ᵀ + m p pᵀ.
+    With x = p + R y:  h' = R h + m p,  S' = R S Rᵀ + (R h) pᵀ + p h'ᵀ.
     """
     g = transform(R, h)
     W = multiply(multiply(R, S), transpose(R))
+    k = add_scaled(g, m, p)
     return (
         m,
-        add(g, scale(m, p)),
+        k,
         (
-            W[0][0] + (2.0 * g[0] + m * p[0]) * p[0],
-            W[0][1] + g[0] * p[1] + (g[1] + m * p[1]) * p[0],
-            W[0][2] + g[0] * p[2] + (g[2] + m * p[2]) * p[0],
-            W[1][1] + (2.0 * g[1] + m * p[1]) * p[1],
-            W[1][2] + g[1] * p[2] + (g[2] + m * p[2]) * p[1],
-            W[2][2] + (2.0 * g[2] + m * p[2]) * p[2],
+            fma(p[0], k[0], fma(g[0], p[0], W[0][0])),
+            fma(p[0], k[1], fma(g[0], p[1], W[0][1])),
+            fma(p[0], k[2], fma(g[0], p[2], W[0][2])),
+            fma(p[1], k[1], fma(g[1], p[1], W[1][1])),
+            fma(p[1], k[2], fma(g[1], p[2], W[1][2])),
+            fma(p[2], k[2], fma(g[2], p[2], W[2][2])),
         ),
     )
 
@@ -299,17 +332,28 @@ def coriolis_factor(v, inertia):
     """
     m, h, S = inertia
     w, u = v
-    k = dot(h, u)
     # Columns of S(w) S are w x (columns of S); S is symmetric.
     x = cross(w, (S[0], S[1], S[2]))
     y = cross(w, (S[1], S[3], S[4]))
     z = cross(w, (S[2], S[4], S[5]))
     A = (
-        (k - x[0] - u[0] * h[0], -y[0] - u[0] * h[1], -z[0] - u[0] * h[2]),
-        (-x[1] - u[1] * h[0], k - y[1] - u[1] * h[1], -z[1] - u[1] * h[2]),
-        (-x[2] - u[2] * h[0], -y[2] - u[2] * h[1], k - z[2] - u[2] * h[2]),
+        (
+            fma(h[1], u[1], fma(h[2], u[2], -x[0])),
+            -fma(u[0], h[1], y[0]),
+            -fma(u[0], h[2], z[0]),
+        ),
+        (
+            -fma(u[1], h[0], x[1]),
+            fma(h[0], u[0], fma(h[2], u[2], -y[1])),
+            -fma(u[1], h[2], z[1]),
+        ),
+        (
+            -fma(u[2], h[0], x[2]),
+            -fma(u[2], h[1], y[2]),
+            fma(h[0], u[0], fma(h[1], u[1], -z[2])),
+        ),
     )
-    return (A, add(scale(m, u), cross(w, h)))
+    return (A, add_cross(scale(m, u), w, h))
 
 
 @inlined
@@ -323,17 +367,18 @@ def factor_times(B, x):
 def factor_transpose_times(B, x):
     """The angular part Aᵀ x_w + f x x_u of the force Bᵀ x; its linear part is zero."""
     A, f = B
-    return add(transform(transpose(A), x[0]), cross(f, x[1]))
+    return add_cross(transform(transpose(A), x[0]), f, x[1])
 
 
 @inlined
-def coriolis_force(v, inertia, x):
-    """B(v, I) x without forming B, for use where it acts on one vector only."""
+def add_coriolis_force(force, v, inertia, x):
+    """force + B(v, I) x without forming B, for use where it acts on one vector only."""
     m, h, S = inertia
     w, u = v
     y = x[0]
-    angular = sub(sub(scale(dot(h, u), y), scale(dot(h, y), u)), cross(w, symmetric_times(S, y)))
-    return (angular, cross(y, add(scale(m, u), cross(w, h))))
+    # B x = [h x (y x u) + S y x w ; y x (m u + w x h)].
+    angular = add_cross(add_cross(force[0], h, cross(y, u)), symmetric_times(S, y), w)
+    return (angular, add_cross(force[1], y, add_cross(scale(m, u), w, h)))
 
 
 @inlined

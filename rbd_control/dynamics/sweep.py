@@ -20,18 +20,21 @@ its own origin: a base that has travelled far costs no digits.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
 from rbd_control.dynamics.compiled import inlined
+from rbd_control.dynamics.memory import scratch
 from rbd_control.dynamics.model import FLOATING, PRISMATIC
 from rbd_control.dynamics.spatial import (
     accumulate6,
     add,
-    add6,
-    axis_rotation,
+    add_scaled,
+    add_scaled6,
+    add_scaled_matrix,
+    add_transform,
     cross,
     cross_motion,
     inertia_times,
@@ -50,6 +53,7 @@ from rbd_control.dynamics.spatial import (
     store_matrix,
     transform,
 )
+from rbd_control.dynamics.trigonometry import cos_sin
 
 
 class Sweep(NamedTuple):
@@ -64,17 +68,17 @@ class Sweep(NamedTuple):
     momentum: np.ndarray  # (n, 6)
 
 
-@inlined
+@njit(inline="always")
 def new_sweep(n):
-    """A workspace for n bodies; make it once and use it for many states."""
+    """A workspace for n bodies, for kernels: make it once and use it for many states."""
     return Sweep(
-        np.empty((n, 3, 3)),
-        np.empty((n, 3)),
-        np.empty((n, 6)),
-        np.empty((n, 6)),
-        np.empty((n, 6)),
-        np.empty((n, 10)),
-        np.empty((n, 6)),
+        scratch((n, 3, 3)),
+        scratch((n, 3)),
+        scratch((n, 6)),
+        scratch((n, 6)),
+        scratch((n, 6)),
+        scratch((n, 10)),
+        scratch((n, 6)),
     )
 
 
@@ -88,10 +92,10 @@ def position_offset(model):
 def place_bodies(model, q, s):
     """Fill R, p and Phi for the configuration ``q``."""
     zero = (0.0, 0.0, 0.0)
-    identity = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
     extra = position_offset(model)
     for i in range(model.parent.shape[0]):
-        if model.joint_type[i] == FLOATING:
+        joint_type = model.joint_type[i]
+        if joint_type == FLOATING:
             # Six rows, one body: the twist in root axes, angular first, about its own origin.
             R_i = quaternion_rotation(q[3], q[4], q[5], q[6])
             e = transform(R_i, load3(model.axis, i))
@@ -99,24 +103,25 @@ def place_bodies(model, q, s):
             store3(s.p, i, zero)
             store6(s.Phi, i, (e, zero) if i < 3 else (zero, e))
             continue
-        parent = model.parent[i]
-        if parent < 0:
-            R_parent, p_parent = identity, zero
-        else:
-            R_parent, p_parent = load_matrix(s.R, parent), load3(s.p, parent)
-        R_joint = multiply(R_parent, load_matrix(model.rotation, i))
-        p_i = add(p_parent, transform(R_parent, load3(model.translation, i)))
-        axis = load3(model.axis, i)
-        e = transform(R_joint, axis)
         ratio = model.ratio[i]
         q_i = ratio * q[model.dof[i] + extra]
-        if model.joint_type[i] == PRISMATIC:
-            store_matrix(s.R, i, R_joint)
-            store3(s.p, i, add(p_i, scale(q_i, e)))
+        hop = load_matrix(model.along, i)
+        if joint_type != PRISMATIC:
+            cosine, sine = cos_sin(q_i)
+            hop = add_scaled_matrix(hop, cosine, load_matrix(model.cosine, i))
+            hop = add_scaled_matrix(hop, sine, load_matrix(model.sine, i))
+        p_i, e = load3(model.translation, i), load3(model.axis, i)
+        parent = model.parent[i]
+        if parent >= 0:
+            R_parent = load_matrix(s.R, parent)
+            hop = multiply(R_parent, hop)
+            p_i = add_transform(load3(s.p, parent), R_parent, p_i)
+            e = transform(R_parent, e)
+        store_matrix(s.R, i, hop)
+        if joint_type == PRISMATIC:
+            store3(s.p, i, add_scaled(p_i, q_i, e))
             store6(s.Phi, i, (zero, scale(ratio, e)))
         else:
-            rotation = axis_rotation(axis, math.cos(q_i), math.sin(q_i))
-            store_matrix(s.R, i, multiply(R_joint, rotation))
             store3(s.p, i, p_i)
             e = scale(ratio, e)
             store6(s.Phi, i, (e, cross(p_i, e)))
@@ -133,7 +138,7 @@ def move_bodies(model, v, s):
         # twist of the root, not with the part of it summed so far.
         twist = zero
         for i in range(6):
-            twist = add6(twist, scale6(v[i], load6(s.Phi, i)))
+            twist = add_scaled6(twist, v[i], load6(s.Phi, i))
         for i in range(6):
             store6(s.velocity, i, twist)
             store6(s.Phi_dot, i, cross_motion(twist, load6(s.Phi, i)))
@@ -142,7 +147,7 @@ def move_bodies(model, v, s):
         parent = model.parent[i]
         v_parent = zero if parent < 0 else load6(s.velocity, parent)
         Phi_i = load6(s.Phi, i)
-        store6(s.velocity, i, add6(v_parent, scale6(v[model.dof[i]], Phi_i)))
+        store6(s.velocity, i, add_scaled6(v_parent, v[model.dof[i]], Phi_i))
         # v_i x Phi_i, and Phi_i x Phi_i = 0.
         store6(s.Phi_dot, i, cross_motion(v_parent, Phi_i))
 

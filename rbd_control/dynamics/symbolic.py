@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rbd_control.dynamics.christoffel import christoffel_sweep
+from rbd_control.dynamics.constants import constants_of
 from rbd_control.dynamics.coriolis import coriolis_sweep
 from rbd_control.dynamics.model import Model, ModelArrays
 from rbd_control.dynamics.normal_form import NormalForm
@@ -91,14 +92,14 @@ def symbolic_dynamics(
     n = model.nv
     positions = _joint_vector("q", q, "nq", model.nq)
     velocities = _joint_vector("v", v, "nv", n)
-    arrays = symbolic_arrays(model, bodies, origins, gravity)
-    rows = arrays.parent.size
+    constants = constants_of(symbolic_arrays(model, bodies, origins, gravity))
+    rows = constants.parent.size
     shapes = {"M": (n, n), "C": (n, n), "CTv": (n,), "g": (n,), "Gamma": (n, n, n)}
     terms = {name: np.empty(shape, dtype=object) for name, shape in shapes.items()}
     *of_state, Gamma = terms.values()
     s, factor = on_expressions(new_sweep)(rows), np.empty((rows, 12), dtype=object)
-    on_expressions(coriolis_sweep)(arrays, positions, velocities, s, factor, *of_state)
-    on_expressions(christoffel_sweep)(arrays, positions, s, Gamma)
+    on_expressions(coriolis_sweep)(constants, positions, velocities, s, factor, *of_state)
+    on_expressions(christoffel_sweep)(constants, positions, s, Gamma)
     if simplify:
         base = positions[3:7] if model.floating_base else ()
         quaternion = tuple(base) if all(x.is_Symbol for x in base) else ()
@@ -124,7 +125,7 @@ def symbolic_arrays(
     origins: Mapping[str, Sequence[Any]] = _NONE,
     gravity: Sequence[Any] | None = None,
 ) -> ModelArrays:
-    """The model as kernels on expressions take it; arguments as in :func:`symbolic_dynamics`.
+    """The moving bodies of the model, in expressions; arguments as in :func:`symbolic_dynamics`.
 
     Raises:
         InputError: for an unknown link or joint, or the wrong number of expressions.

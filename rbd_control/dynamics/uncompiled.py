@@ -13,7 +13,16 @@ from typing import Any
 
 import numpy as np
 
-_NUMPY = SimpleNamespace(empty=lambda shape: np.empty(shape, dtype=object))
+from rbd_control.dynamics.fused import fma
+from rbd_control.dynamics.memory import scratch
+from rbd_control.dynamics.trigonometry import cos_sin
+
+
+def _empty(shape: tuple[int, ...]) -> np.ndarray:
+    return np.empty(shape, dtype=object)
+
+
+_NUMPY = SimpleNamespace(empty=_empty)
 
 
 def uncompiled(
@@ -23,14 +32,20 @@ def uncompiled(
 
     Args:
         kernel: a function made by ``compiled`` or ``inlined``. Of numpy it may use ``empty``,
-            which makes arrays of objects here.
+            which makes arrays of objects here, as does ``scratch``.
         math: what the source finds under the name ``math``, with ``cos`` and ``sin``.
         constant: what becomes of a float that stands in the source, such as 0.5.
     """
     function = kernel.py_func
     names = dict(function.__globals__)
     for name in function.__code__.co_names:
-        if hasattr(names.get(name), "py_func"):
+        if names.get(name) is scratch:
+            names[name] = _empty
+        elif names.get(name) is fma:
+            names[name] = lambda a, b, c: a * b + c
+        elif names.get(name) is cos_sin:
+            names[name] = lambda x: (math.cos(x), math.sin(x))
+        elif hasattr(names.get(name), "py_func"):
             names[name] = uncompiled(names[name], math, constant)
         elif name == "math":
             names[name] = math

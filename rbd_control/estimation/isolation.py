@@ -152,7 +152,7 @@ class LinkIsolation:
         q = np.ascontiguousarray(q, dtype=float)
         shared = (self._jacobians, self._sums)
         arguments = (self._bodies, self._offsets, residual, self._whitening, self._at)
-        take_in(self._model.arrays, q, *arguments, *shared)
+        take_in(self._model.packed, q, *arguments, *shared)
         factor = noise_factor(self._covariance, self._sums)
         fit = (factor, SIZES, self._spreads, self._information, self._projected)
         square = weigh(*shared, *fit, self._evidence)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.kinematics import link_point
 from rbd_control.dynamics.spatial import add, cross, dot, load3, load6, scale
 from rbd_control.dynamics.sweep import new_sweep, place_bodies
@@ -21,13 +22,13 @@ NEGLIGIBLE = 1e-3
 
 
 @compiled
-def take_in(model, q, bodies, offsets, residual, whitening, places, jacobians, sums):
+def take_in(packed, q, bodies, offsets, residual, whitening, places, jacobians, sums):
     """Add one look: Jacobians (k, nv, 6) of the places and the residual, by its square.
 
     ``places`` (k, 3) are left where the places are now, about the root's origin; ``sums`` holds
     the weights, their squares and the residuals, all weighted.
     """
-    n = residual.shape[0]
+    model, n = unpacked(packed), residual.shape[0]
     weight = 1e-12  # not zero, for the mean of residuals that all are
     for i in range(n):
         x = 0.0

@@ -22,7 +22,9 @@ import numpy as np
 from rbd_control.dynamics import Model
 from rbd_control.dynamics.batches import over_states
 from rbd_control.dynamics.compiled import compiled, inlined
-from rbd_control.dynamics.momentum import _momentum_terms
+from rbd_control.dynamics.constants import unpacked
+from rbd_control.dynamics.momentum import momentum_sweep
+from rbd_control.dynamics.sweep import new_sweep
 from rbd_control.friction import ROWS, Friction, NoFriction, joint_friction
 
 GAIN, LIMIT = ROWS, ROWS + 1
@@ -49,9 +51,11 @@ def mean_external(p, rate, last_p, last_rate, dt, i):
 
 
 @compiled
-def _balance(model, kind, gravity_share, settings, q, v, effort, p, rate, g, quality):
-    _momentum_terms(model, q, v, p, rate, g)
+def _balance(packed, kind, gravity_share, settings, q, v, effort, p, rate, g, quality):
+    model = unpacked(packed)
+    s = new_sweep(model.parent.shape[0])
     for k in range(q.shape[0]):
+        momentum_sweep(model, q[k], v[k], s, p[k], rate[k], g[k])
         quality[k] = 0
         for i in range(v.shape[1]):
             torque = settings[GAIN, i] * effort[k, i]
@@ -104,14 +108,9 @@ class MomentumBalance:
         p, rate, g, quality = self._one if v.shape[0] == 1 else self._room(v.shape[0])
         over_states(
             _balance,
-            (self.model.arrays, self._kind, self._gravity_share, self._settings),
-            q,
-            v,
-            effort,
-            p,
-            rate,
-            g,
-            quality,
+            (self.model.packed, self._kind, self._gravity_share, self._settings),
+            v.shape[0],
+            [q, v, effort, p, rate, g, quality],
         )
         return Balance(p, rate, quality)
 

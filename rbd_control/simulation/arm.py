@@ -250,7 +250,7 @@ class SimulatedArm:
                 push=np.array([push.wrench for push in self._acting]),
             )
         advance(
-            self.true_model.arrays,
+            self.true_model.packed,
             self._q,
             self._v,
             self._torque,

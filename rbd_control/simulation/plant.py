@@ -22,6 +22,7 @@ import numpy as np
 from numba import njit
 
 from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.coriolis import coriolis_sweep
 from rbd_control.dynamics.spatial import (
     add,
@@ -202,8 +203,9 @@ def _force(contacts, c, v, h):
 
 
 @compiled
-def advance(model, q, v, tau, around, h, substeps, truth):
+def advance(packed, q, v, tau, around, h, substeps, truth):
     """Move q and v on by ``substeps`` of length ``h``; what happened goes into ``truth``."""
+    model = unpacked(packed)
     n = q.shape[0]
     s, factor = new_sweep(n), np.empty((n, 12))
     M, C, A = np.empty((n, n)), np.empty((n, n)), np.empty((n, n))

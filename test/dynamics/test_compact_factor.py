@@ -75,7 +75,9 @@ def test_compact_factor(body: Body) -> None:
     assert relative(np.concatenate(spatial.factor_times(factor, pair(x))), B @ x) < ROUNDOFF
     angular = spatial.factor_transpose_times(factor, pair(x))
     assert relative(np.concatenate([angular, np.zeros(3)]), B.T @ x) < ROUNDOFF
-    force = np.concatenate(spatial.coriolis_force(pair(v), body.inertia, pair(x)))
+    nothing = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+    force = spatial.add_coriolis_force(nothing, pair(v), body.inertia, pair(x))
+    force = np.concatenate(force)
     assert relative(force, B @ x) < ROUNDOFF
 
 

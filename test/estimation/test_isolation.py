@@ -50,7 +50,7 @@ def test_evidence_is_the_density_of_the_residual(model):
     jacobians, sums = np.zeros((2, 7, 6)), np.zeros(9)
     whitening = np.linalg.inv(np.linalg.cholesky(covariance))
     places = np.empty((2, 3))
-    take_in(model.arrays, Q, bodies, offsets, r, whitening, places, jacobians, sums)
+    take_in(model.packed, Q, bodies, offsets, r, whitening, places, jacobians, sums)
     np.testing.assert_allclose(sums[2:] / sums[0], r, rtol=1e-12)
     factor = noise_factor(covariance, sums)
     evidence = np.empty((2, SIZES.size))

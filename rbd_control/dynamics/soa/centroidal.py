@@ -22,6 +22,7 @@ import numpy as np
 
 from rbd_control.dynamics.arguments import configuration, state
 from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.soa.composite import store_full
 from rbd_control.dynamics.spatial import (
@@ -71,7 +72,8 @@ def _about(point, h):
 
 
 @compiled
-def _centers_of_mass(model, q, out):
+def _centers_of_mass(packed, q, out):
+    model = unpacked(packed)
     s = new_sweep(model.parent.shape[0])
     floating = position_offset(model) > 0
     for b in range(q.shape[0]):
@@ -85,7 +87,8 @@ def _centers_of_mass(model, q, out):
 
 
 @compiled
-def _system_inertias(model, q, out):
+def _system_inertias(packed, q, out):
+    model = unpacked(packed)
     s = new_sweep(model.parent.shape[0])
     for b in range(q.shape[0]):
         place_bodies(model, q[b], s)
@@ -103,7 +106,8 @@ def _system_inertias(model, q, out):
 
 
 @compiled
-def _centroidal_momentum_matrices(model, q, out):
+def _centroidal_momentum_matrices(packed, q, out):
+    model = unpacked(packed)
     n = model.parent.shape[0]
     s = new_sweep(n)
     for b in range(q.shape[0]):
@@ -122,7 +126,8 @@ def _centroidal_momentum_matrices(model, q, out):
 
 
 @compiled
-def _centroidal_momenta(model, q, v, out):
+def _centroidal_momenta(packed, q, v, out):
+    model = unpacked(packed)
     s = new_sweep(model.parent.shape[0])
     for b in range(q.shape[0]):
         place_bodies(model, q[b], s)
@@ -160,7 +165,7 @@ def center_of_mass(model: Model, q: np.ndarray) -> np.ndarray:
     _require_mass(model)
     batch, shape = configuration(model, q)
     out = np.empty((batch.shape[0], 3))
-    _centers_of_mass(model.arrays, batch, out)
+    _centers_of_mass(model.packed, batch, out)
     return out.reshape(*shape, 3)
 
 
@@ -203,7 +208,7 @@ def system_inertia(model: Model, q: np.ndarray) -> np.ndarray:
     _require_mass(model)
     batch, shape = configuration(model, q)
     out = np.empty((batch.shape[0], 6, 6))
-    _system_inertias(model.arrays, batch, out)
+    _system_inertias(model.packed, batch, out)
     return out.reshape(*shape, 6, 6)
 
 
@@ -225,7 +230,7 @@ def centroidal_momentum_matrix(model: Model, q: np.ndarray) -> np.ndarray:
     _require_mass(model)
     batch, shape = configuration(model, q)
     out = np.empty((batch.shape[0], 6, model.nv))
-    _centroidal_momentum_matrices(model.arrays, batch, out)
+    _centroidal_momentum_matrices(model.packed, batch, out)
     return out.reshape(*shape, 6, model.nv)
 
 
@@ -250,7 +255,7 @@ def centroidal_momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarra
     _require_mass(model)
     (batch, velocities), shape = state(model, q, v=v)
     out = np.empty((batch.shape[0], 6))
-    _centroidal_momenta(model.arrays, batch, velocities, out)
+    _centroidal_momenta(model.packed, batch, velocities, out)
     return out.reshape(*shape, 6)
 
 

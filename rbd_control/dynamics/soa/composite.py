@@ -26,6 +26,7 @@ import numpy as np
 
 from rbd_control.dynamics.arguments import configuration, external_wrenches, state
 from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
     accumulate6,
@@ -117,7 +118,8 @@ def _gather_residual(model, i, s, w):
 
 
 @compiled
-def _composite_inverse_dynamics(model, q, v, a, bodies, points, wrenches, tau):
+def _composite_inverse_dynamics(packed, q, v, a, bodies, points, wrenches, tau):
+    model = unpacked(packed)
     n = model.parent.shape[0]
     s = new_sweep(n)
     w = _Motion(np.empty((n, 6)), np.empty((n, 6)), np.empty((n, 6)))
@@ -140,8 +142,9 @@ def _store_in_body(s, i, f, out):
 
 @compiled
 def _interbody_forces(
-    model, q, v, a, bodies, points, wrenches, force, own, outboard, composite, residual
+    packed, q, v, a, bodies, points, wrenches, force, own, outboard, composite, residual
 ):
+    model = unpacked(packed)
     n = model.parent.shape[0]
     s = new_sweep(n)
     w = _Motion(np.empty((n, 6)), np.empty((n, 6)), np.empty((n, 6)))
@@ -178,7 +181,8 @@ def store_full(inertia, out):
 
 
 @compiled
-def _composite_inertias(model, q, out):
+def _composite_inertias(packed, q, out):
+    model = unpacked(packed)
     n = model.parent.shape[0]
     s = new_sweep(n)
     for b in range(q.shape[0]):
@@ -203,7 +207,8 @@ def _composite_inertias(model, q, out):
 
 
 @compiled
-def _mass_matrix_traces(model, q, out):
+def _mass_matrix_traces(packed, q, out):
+    model = unpacked(packed)
     n = model.parent.shape[0]
     s = new_sweep(n)
     for b in range(q.shape[0]):
@@ -240,7 +245,7 @@ def composite_inertias(model: Model, q: np.ndarray) -> np.ndarray:
     """
     batch, shape = configuration(model, q)
     out = np.empty((batch.shape[0], model.nv, 6, 6))
-    _composite_inertias(model.arrays, batch, out)
+    _composite_inertias(model.packed, batch, out)
     return out.reshape(*shape, model.nv, 6, 6)
 
 
@@ -261,7 +266,7 @@ def mass_matrix_trace(model: Model, q: np.ndarray) -> np.ndarray:
     """
     batch, shape = configuration(model, q)
     out = np.empty(batch.shape[0])
-    _mass_matrix_traces(model.arrays, batch, out)
+    _mass_matrix_traces(model.packed, batch, out)
     return out.reshape(shape)[()]
 
 
@@ -295,7 +300,7 @@ def composite_inverse_dynamics(
     (batch, velocities, accelerations), shape = state(model, q, v=v, a=a)
     tau = np.empty(velocities.shape)
     loads = external_wrenches(model, wrenches, shape)
-    _composite_inverse_dynamics(model.arrays, batch, velocities, accelerations, *loads, tau)
+    _composite_inverse_dynamics(model.packed, batch, velocities, accelerations, *loads, tau)
     return tau.reshape(*shape, model.nv)
 
 
@@ -329,5 +334,5 @@ def interbody_forces(
     (batch, velocities, accelerations), shape = state(model, q, v=v, a=a)
     parts = [np.empty((*velocities.shape, 6)) for _ in InterbodyForces._fields]
     loads = external_wrenches(model, wrenches, shape)
-    _interbody_forces(model.arrays, batch, velocities, accelerations, *loads, *parts)
+    _interbody_forces(model.packed, batch, velocities, accelerations, *loads, *parts)
     return InterbodyForces(*(part.reshape(*shape, model.nv, 6) for part in parts))

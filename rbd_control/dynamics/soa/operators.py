@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rbd_control.dynamics.arguments import configuration, link_attachment
 from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.inertia import spatial_inertia
 from rbd_control.dynamics.model import FLOATING, PRISMATIC, Model
 from rbd_control.dynamics.soa.recursions import gather, gather_inertias, scatter, times
@@ -240,7 +241,8 @@ def _force_transform(rotation: Array, position: Array) -> Array:
 
 
 @compiled
-def _place(model, q, rotation, position):
+def _place(packed, q, rotation, position):
+    model = unpacked(packed)
     s = new_sweep(model.parent.shape[0])
     for b in range(q.shape[0]):
         place_bodies(model, q[b], s)
@@ -253,7 +255,7 @@ def _placements(model: Model, q: np.ndarray) -> tuple[Array, Array]:
     batch, shape = configuration(model, q)
     n = model.arrays.parent.size
     rotation, position = np.empty((len(batch), n, 3, 3)), np.empty((len(batch), n, 3))
-    _place(model.arrays, batch, rotation, position)
+    _place(model.packed, batch, rotation, position)
     return rotation.reshape(*shape, n, 3, 3), position.reshape(*shape, n, 3)
 
 

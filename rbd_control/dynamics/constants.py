@@ -1,0 +1,116 @@
+"""The model as compiled kernels take it: a single array, as each costs a call from Python 60 ns.
+
+:func:`constants_of` works out what the sweeps want to know of ``ModelArrays``; :func:`packed`
+writes it into one array of floats, and :func:`unpacked` reads it from there inside a kernel.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from rbd_control.dynamics.memory import integers, numbers
+
+if TYPE_CHECKING:
+    from rbd_control.dynamics.model import ModelArrays
+
+
+class Constants(NamedTuple):
+    """Rows are those of ``ModelArrays``: bodies, then rotors.
+
+    The frame of a body that turns by q about its axis a stands in the parent's frame as
+
+        along + cos(q) cosine + sin(q) sine = rotation * Rodrigues' rotation about a by q
+
+    so along = rotation a aᵀ, cosine = rotation - along, sine = rotation S(a). Of other joints
+    ``along`` is all the rotation.
+    """
+
+    nv: int
+    parent: np.ndarray  # (n,)
+    dof: np.ndarray  # (n,)
+    rotor: np.ndarray  # (n,)
+    joint_type: np.ndarray  # (n,)
+    gravity: np.ndarray  # (3,)
+    ratio: np.ndarray  # (n,)
+    mass: np.ndarray  # (n,)
+    translation: np.ndarray  # (n, 3)
+    axis: np.ndarray  # (n, 3) in the parent's frame
+    first_moment: np.ndarray  # (n, 3)
+    along: np.ndarray  # (n, 3, 3)
+    cosine: np.ndarray  # (n, 3, 3)
+    sine: np.ndarray  # (n, 3, 3)
+    second_moment: np.ndarray  # (n, 3, 3)
+
+
+def constants_of(arrays: ModelArrays) -> Constants:
+    """What the sweeps take, of floats or of expressions."""
+    from rbd_control.dynamics.model import REVOLUTE
+
+    turns = (arrays.joint_type == REVOLUTE)[:, None, None]
+    axis = np.matmul(arrays.rotation, arrays.axis[:, :, None])
+    about = np.matmul(axis, arrays.axis[:, None, :])
+    # The rows of R S(a) are (rows of R) x a.
+    sine = np.cross(arrays.rotation, arrays.axis[:, None, :])
+    return Constants(
+        nv=int(arrays.dof.max(initial=-1)) + 1,
+        parent=arrays.parent,
+        dof=arrays.dof,
+        rotor=arrays.rotor,
+        joint_type=arrays.joint_type,
+        gravity=arrays.gravity,
+        ratio=arrays.ratio,
+        mass=arrays.mass,
+        translation=arrays.translation,
+        axis=axis[:, :, 0].copy(),
+        first_moment=arrays.first_moment,
+        along=np.where(turns, about, arrays.rotation),
+        cosine=np.where(turns, arrays.rotation - about, 0 * about),
+        sine=np.where(turns, sine, 0 * sine),
+        second_moment=arrays.second_moment,
+    )
+
+
+def packed(constants: Constants) -> np.ndarray:
+    """All of it in one array: the number of rows, then field after field."""
+    n = constants.parent.size
+    head = np.array([n, constants.nv], dtype=np.int64)
+    fields = [head, *constants[1:]]
+    as_floats = [x.view(np.float64) if x.dtype == np.int64 else x for x in fields]
+    return np.concatenate([np.ascontiguousarray(x).ravel() for x in as_floats])
+
+
+def views(array: np.ndarray, constants: Constants) -> Constants:
+    """The fields of ``array``, packed of such ``constants``: what is written there goes into it."""
+    fields, first = [], 2
+    for x in constants[1:]:
+        fields.append(array[first : first + x.size].view(x.dtype).reshape(x.shape))
+        first += x.size
+    return Constants(constants.nv, *fields)
+
+
+@njit(inline="always")
+def unpacked(model):
+    """The fields of :func:`packed`, where they lie; for kernels, and those numba inlines there."""
+    head = integers(model, 0, (2,))
+    n = head[0]
+    after = 5 + 4 * n
+    return Constants(
+        head[1],
+        integers(model, 2, (n,)),
+        integers(model, 2 + n, (n,)),
+        integers(model, 2 + 2 * n, (n,)),
+        integers(model, 2 + 3 * n, (n,)),
+        numbers(model, 2 + 4 * n, (3,)),
+        numbers(model, after, (n,)),
+        numbers(model, after + n, (n,)),
+        numbers(model, after + 2 * n, (n, 3)),
+        numbers(model, after + 5 * n, (n, 3)),
+        numbers(model, after + 8 * n, (n, 3)),
+        numbers(model, after + 11 * n, (n, 3, 3)),
+        numbers(model, after + 20 * n, (n, 3, 3)),
+        numbers(model, after + 29 * n, (n, 3, 3)),
+        numbers(model, after + 38 * n, (n, 3, 3)),
+    )

@@ -1,0 +1,89 @@
+"""What the kernels stand on: sines and cosines, arrays on the stack, the model in one array."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numba import njit
+from robots import random_tree_urdf
+
+from rbd_control.dynamics import Model, Rotor
+from rbd_control.dynamics.constants import Constants, constants_of, unpacked
+from rbd_control.dynamics.memory import STACK_NUMBERS, scratch
+from rbd_control.dynamics.trigonometry import REACH, cos_sin
+
+
+@njit
+def _cos_sin(x, cosine, sine):
+    for i in range(x.shape[0]):
+        cosine[i], sine[i] = cos_sin(x[i])
+
+
+def in_units_of_the_last_place(value: np.ndarray, reference: np.ndarray) -> float:
+    return float((np.abs(value - reference) / np.spacing(np.abs(reference).astype(float))).max())
+
+
+def test_cosines_and_sines() -> None:
+    rng = np.random.default_rng(0)
+    turns = np.arange(-4000, 4001) * (np.pi / 4.0)
+    x = np.concatenate(
+        [
+            turns,  # next to zeros, where what is left of the angle is all there is
+            np.nextafter(turns, np.inf),
+            *(rng.uniform(-r, r, 20000) for r in (1e-9, 1.0, 10.0, REACH)),
+            [REACH, -REACH, 1.1 * REACH, -1e9, 1e300],
+        ]
+    )
+    cosine, sine = np.empty_like(x), np.empty_like(x)
+    _cos_sin(x, cosine, sine)
+    # Two units are promised; the reference may be off by half of one itself.
+    assert in_units_of_the_last_place(cosine, np.cos(x.astype(np.longdouble))) < 2.5
+    assert in_units_of_the_last_place(sine, np.sin(x.astype(np.longdouble))) < 2.5
+
+
+@njit
+def _sums(n, rounds):
+    total = 0.0
+    a, b = scratch((n,)), scratch((n, 2))
+    for _ in range(rounds):
+        for i in range(n):
+            a[i], b[i, 0], b[i, 1] = i, 2 * i, 3 * i
+        for i in range(n):
+            total += a[i] + b[i, 0] + b[i, 1]
+    return total
+
+
+@pytest.mark.parametrize("n", [0, 1, STACK_NUMBERS // 2, STACK_NUMBERS, 10 * STACK_NUMBERS])
+def test_workspace_on_the_stack_or_not(n: int) -> None:
+    assert _sums(n, 2) == 6.0 * n * (n - 1)
+
+
+@njit
+def _copied(packed):
+    model = unpacked(packed)
+    return (
+        model.nv,
+        (model.parent.copy(), model.dof.copy(), model.rotor.copy(), model.joint_type.copy()),
+        (model.gravity.copy(), model.ratio.copy(), model.mass.copy()),
+        (model.translation.copy(), model.axis.copy(), model.first_moment.copy()),
+        (
+            model.along.copy(),
+            model.cosine.copy(),
+            model.sine.copy(),
+            model.second_moment.copy(),
+        ),
+    )
+
+
+@pytest.mark.parametrize("floating_base", [False, True])
+def test_a_model_in_one_array_is_the_same(floating_base: bool) -> None:
+    model = Model.from_urdf(
+        random_tree_urdf(3, 5, prismatic=0.4),
+        floating_base=floating_base,
+        gravity=(0.1, 0.2, -9.0),
+        rotors={"joint1": Rotor(20.0, 1e-3)},
+    )
+    nv, *groups = _copied(model.packed)
+    found = Constants(nv, *(x for group in groups for x in group))
+    for one, other in zip(found, constants_of(model.arrays), strict=True):
+        np.testing.assert_array_equal(one, other)
