@@ -14,6 +14,7 @@ from rosbags.typesys import Stores, get_typestore
 
 from rbd_control.errors import RecordingError
 from rbd_control.joint_states import JointMessage
+from rbd_control.playback.db3 import rows
 from rbd_control.playback.joint_state_cdr import decode_parts
 from rbd_control.playback.mcap import plain_messages
 from rbd_control.playback.packed import Packed, at_least
@@ -40,11 +41,13 @@ class Bag:
                 topic: (info.msgtype or "several types", info.msgcount)
                 for topic, info in reader.topics.items()
             }
+            self._types = reader.typestore
             compressed = any(getattr(each, "compression_mode", None) for each in reader.readers)
         if path.is_dir() and not compressed:
-            # To read metadata.yaml each time takes longer than to read seconds of recording.
+            # metadata.yaml says no more, and takes longer to read than seconds of recording.
             inside = [item for item in path.iterdir() if item.suffix in STORAGE_SUFFIXES]
             self._files = inside if len(inside) == 1 else self._files
+        self._compressed = compressed
 
     def require(self, topic: str, msgtype: str) -> int:
         """The number of messages on ``topic``.
@@ -67,40 +70,38 @@ class Bag:
 
     def joint_parts(self, topic: str, size: int) -> Iterator[list[Part]]:
         """The joint states of ``topic`` in order of receipt, some ``size`` at a time."""
-        with self._open() as reader:
+        with self._complaining():
+            for packed in at_least(size, self._packed(topic, size)):
+                yield decode_parts(packed, self._decode)
 
-            def decode(receipt: float, raw: bytes) -> JointMessage:
-                message: Any = reader.deserialize(raw, JOINT_STATE)
-                stamp = message.header.stamp
-                return JointMessage(
-                    stamp.sec + 1e-9 * stamp.nanosec,
-                    receipt,
-                    message.name,
-                    message.position,
-                    message.velocity,
-                    message.effort,
-                )
+    def _decode(self, receipt: float, raw: bytes) -> JointMessage:
+        message: Any = self._types.deserialize_cdr(raw, JOINT_STATE)
+        stamp = message.header.stamp
+        return JointMessage(
+            stamp.sec + 1e-9 * stamp.nanosec,
+            receipt,
+            message.name,
+            message.position,
+            message.velocity,
+            message.effort,
+        )
 
-            for packed in at_least(size, self._packed(reader, topic, size)):
-                yield decode_parts(packed, decode)
-
-    def _packed(self, reader: AnyReader, topic: str, size: int) -> Iterator[Packed]:
-        if len(self._files) == 1 and self._files[0].suffix == ".mcap":
-            plain = plain_messages(self._files[0], topic)
+    def _packed(self, topic: str, size: int) -> Iterator[Packed]:
+        """The messages on ``topic``, by the quickest way that their storage allows."""
+        file = self._files[0]
+        if len(self._files) == 1 and file.is_file() and not self._compressed:
+            if file.suffix == ".db3":
+                yield from rows(file, topic, size)
+                return
+            plain = plain_messages(file, topic)
             if plain is not None:
                 yield from plain
                 return
-        messages = self._messages(reader, topic)
-        while True:
-            # Two lists of plain values: many tuples kept would set the garbage collector off.
-            times: list[int] = []
-            raws: list[bytes] = []
-            for _, time, raw in islice(messages, size):
-                times.append(time)
-                raws.append(raw)
-            if not raws:
-                return
-            yield Packed.of(times, raws)
+        with self._open() as reader:
+            messages = self._messages(reader, topic)
+            while chunk := list(islice(messages, size)):
+                _, times, raws = zip(*chunk, strict=True)
+                yield Packed.of(times, raws)
 
     def flags(self, topic: str) -> Iterator[tuple[float, bool]]:
         """Time of receipt [s] and value of each std_msgs/Bool of ``topic``."""
@@ -115,11 +116,18 @@ class Bag:
 
     @contextmanager
     def _open(self) -> Iterator[AnyReader]:
+        # Bags recorded before ROS 2 Iron hold no type definitions; the types read here have been
+        # the same in every release.
+        with (
+            self._complaining(),
+            AnyReader(self._files, default_typestore=get_typestore(Stores.LATEST)) as reader,
+        ):
+            yield reader
+
+    @contextmanager
+    def _complaining(self) -> Iterator[None]:
         try:
-            # Bags recorded before ROS 2 Iron hold no type definitions; the types read here have
-            # been the same in every release.
-            with AnyReader(self._files, default_typestore=get_typestore(Stores.LATEST)) as reader:
-                yield reader
+            yield
         except RecordingError:
             raise
         # Damaged bytes come out of the reader as errors of sqlite, struct, yaml, zstd and more.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ class Packed(NamedTuple):
     sizes: NDArray[np.intp]
 
     @classmethod
-    def of(cls, times: list[int], raws: list[bytes]) -> Packed:
+    def of(cls, times: Sequence[int], raws: Sequence[bytes]) -> Packed:
         """Messages that come one by one."""
         return cls(
             np.array(times, dtype=np.int64),
