@@ -59,6 +59,7 @@ def test_flags_are_paired_with_the_samples_that_raised_them() -> None:
     assert raised(flags, [10, 30]) == [(10, 12), (30, 31)]
     # The flag of the second event was not heard: it does not get that of the third.
     assert raised([(12, True), (20, False), (51, True)], [10, 30, 50]) == [(10, 12), (50, 51)]
+    assert raised([(12, True)], []) == raised([], []) == []
 
 
 def test_growth_is_that_of_the_second_half() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 
 from rbd_control.estimation import ContactEvent
-from rbd_control.playback.live_view import BAR, KEPT, SILENCE, LiveState, render
+from rbd_control.playback.live_view import BAR, KEPT, SILENCE, LiveState, event_line, render
 
 STATE = LiveState(
     "/arm/contact_detector",
@@ -56,6 +56,13 @@ def test_what_is_not_known_is_not_invented() -> None:
     assert "?" in lines[2]
     assert "█" not in lines[2]
     assert "no contact so far" in shown(LiveState("x"), 0.0)[-1]
+
+
+def test_a_link_that_is_not_certain_is_told_with_the_others() -> None:
+    unsure = replace(EVENT, candidates=("forearm", "wrist"), confidence=0.62)
+    assert event_line(unsure).startswith("contact 1 at forearm (62%, else wrist): elbow")
+    sure = replace(EVENT, candidates=("forearm",), confidence=0.99)
+    assert event_line(sure).startswith("contact 1 at forearm: elbow")
 
 
 def test_the_last_events_newest_first() -> None:

@@ -25,6 +25,9 @@ from rbd_control.nodes.run import make_executor
 _TORQUE = 7 * 8
 """Bytes of the torques, the last field of the messages that carry them."""
 
+MOST = 0.5
+"""A loop is closed when this share of the joint states is answered."""
+
 Raw = tuple[int, bytes]
 
 
@@ -66,10 +69,18 @@ class Ear:
         self._executor.spin_until_future_complete(Future(), timeout_sec=seconds)
         then()
 
+    def forget(self) -> None:
+        """Begin anew."""
+        for heard in (
+            self._states, self._torques, self._errors, self._commands, self._flags, self._events
+        ):  # fmt: skip
+            heard.clear()
+
     @property
     def is_loop_closed(self) -> bool:
-        """Whether both nodes answer."""
-        return bool(self._errors) and bool(self._torques)
+        """Whether both nodes answered most of what was heard; a few are no sign of it."""
+        most = MOST * max(len(self._states), 1)
+        return len(self._errors) >= most and len(self._torques) >= most
 
     def states(self) -> list[Answer]:
         """The joint states as this process heard them: one hop, and nothing computed."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -103,7 +104,7 @@ def raised(flags: Iterable[tuple[int, bool]], detected: Sequence[int]) -> list[A
             rises.append(received)
         before = flag
     pairs = []
-    for stamp, following in zip(detected, [*detected[1:], None], strict=True):
+    for stamp, following in zip_longest(detected, detected[1:]):
         for received in rises:
             if received >= stamp and (following is None or received < following):
                 pairs.append((stamp, received))

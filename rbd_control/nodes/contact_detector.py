@@ -153,7 +153,7 @@ class ContactDetectorNode(ManagedNode):
             self._events.publish(event_message(self.get_name(), detection.event, stamp))
         if detection.contact and detection.force is not None:
             self._wrench.publish(wrench_message(detection.link, detection.force, stamp))
-            self._arrow.show(sample.q, detection.link, detection.force, stamp)
+            self._arrow.show(sample.q, detection.link, detection.force, detection.point, stamp)
         else:
             self._arrow.clear()
 

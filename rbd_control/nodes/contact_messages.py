@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isnan
+
 import numpy as np
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
@@ -42,9 +44,12 @@ def event_message(node: str, event: ContactEvent, stamp: Time) -> DiagnosticArra
         "detected": f"{event.detected:.9f}",
         "joint": event.joint,
         "link": event.link,
+        "candidates": " ".join(event.candidates),
+        "confidence": "" if isnan(event.confidence) else f"{event.confidence:.4g}",
         "peak_torque": f"{event.peak_torque:.6g}",
         "direction": _numbers(force / size) if force is not None and size > 0.0 else "",
         "force": "" if force is None else _numbers(force),
+        "point": "" if event.point is None else _numbers(event.point),
         "duration": f"{end - event.onset:.9f}",
     }
     status = DiagnosticStatus(
@@ -64,7 +69,6 @@ def event_from_status(status: DiagnosticStatus) -> ContactEvent:
     """The event that a status of :func:`event_message` tells of; its joint torque is rounded."""
     values = {item.key: item.value for item in status.values}
     onset, phase = float(values["stamp"]), values["phase"]
-    force = np.array([float(x) for x in values["force"].split()])
     return ContactEvent(
         id=int(values["id"]),
         phase="release" if phase == "release" else "onset",
@@ -76,7 +80,10 @@ def event_from_status(status: DiagnosticStatus) -> ContactEvent:
         joint=values["joint"],
         link=values["link"],
         peak_torque=float(values["peak_torque"]),
-        force=force if force.size == 3 else None,
+        force=_vector(values["force"]),
+        candidates=tuple(values.get("candidates", "").split()),
+        confidence=float(values.get("confidence") or "nan"),
+        point=_vector(values.get("point", "")),
     )
 
 
@@ -90,7 +97,7 @@ def wrench_message(link: str, force: Array, stamp: Time) -> WrenchStamped:
 
 
 class ForceArrow:
-    """An arrow in RViz at the link that is touched, along the force on it."""
+    """An arrow in RViz along the force, from where it acts on the link that is touched."""
 
     def __init__(self, model: Model, publisher: Publisher[MarkerArray]) -> None:
         self._model, self._publisher = model, publisher
@@ -101,13 +108,16 @@ class ForceArrow:
         self._marker = marker
         self._shown: float | None = None
 
-    def show(self, q: Array, link: str, force: Array, stamp: Time) -> None:
-        """Publish the arrow, unless the last one is recent."""
+    def show(self, q: Array, link: str, force: Array, point: Array | None, stamp: Time) -> None:
+        """Publish the arrow, unless the last one is recent.
+
+        It begins at ``point`` in world axes, where that is known, or at the link's origin.
+        """
         now = to_seconds(stamp)
         if self._shown is not None and 0.0 <= now - self._shown < ARROW_PERIOD:
             return
         self._shown = now
-        origin = frame_placement(self._model, q, link)[:3, 3]
+        origin = frame_placement(self._model, q, link)[:3, 3] if point is None else point
         self._marker.points = [_point(origin), _point(origin + ARROW_SCALE * force)]
         self._send(Marker.ADD, stamp)
 
@@ -125,6 +135,10 @@ class ForceArrow:
 
 def _numbers(values: Array) -> str:
     return " ".join(f"{float(x):.6g}" for x in values)
+
+
+def _vector(text: str) -> Array | None:
+    return np.array([float(x) for x in text.split()]) if text else None
 
 
 def _point(values: Array) -> Point:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import sample
 from types import TracebackType
@@ -22,6 +23,7 @@ PATIENCE = 5.0
 _DOMAINS = range(215, 232)
 _PARTICIPANTS = 8
 _TAIL = 15
+_PR_SET_PDEATHSIG = 1
 
 _reserved: list[socket.socket] = []
 
@@ -61,8 +63,26 @@ def _binds(probe: socket.socket, port: int) -> bool:
     return True
 
 
+def ending_with_parent() -> Callable[[], None] | None:
+    """For ``Popen(preexec_fn=...)``: SIGTERM when the parent ends in whatever way, even by SIGKILL.
+
+    Linux alone has this; elsewhere None. It is the starting *thread* whose end counts.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    # Looked up here: between fork and exec as little as possible may be done.
+    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
+
+    def arrange() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:  # gone already
+            os._exit(1)
+
+    return arrange
+
+
 class NodeProcesses:
-    """Runs nodes of this package; leaving the context ends them all.
+    """Runs nodes of this package; they end when the context is left, and with this process.
 
     Args:
         environment: what they see.
@@ -96,6 +116,7 @@ class NodeProcesses:
                 stderr=subprocess.STDOUT,
                 # Ctrl-C is for whoever started them: they end in order, and after it.
                 start_new_session=os.name == "posix",
+                preexec_fn=ending_with_parent(),
             )
 
     def check(self) -> None:

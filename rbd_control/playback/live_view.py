@@ -65,7 +65,7 @@ def render(state: LiveState, now: float) -> RenderableType:
 
 def event_line(event: ContactEvent) -> str:
     """An event in one line."""
-    where = event.link or event.joint
+    where = _where(event)
     force = "" if event.force is None else f", {math.hypot(*event.force):.1f} N"
     if event.phase == "release":
         lasted = f"after {event.duration:.3f} s" if event.duration is not None else ""
@@ -75,6 +75,15 @@ def event_line(event: ContactEvent) -> str:
         f"{event.level} {event.id} at {where}: {event.joint} {event.peak_torque:+.2f} N·m{force}, "
         f"found {late:.0f} ms after it began"
     )
+
+
+def _where(event: ContactEvent) -> str:
+    """The link, and where it is not certain how probable it is and which others it may be."""
+    others = [link for link in event.candidates if link != event.link]
+    if not event.link or not others:
+        return event.link or event.joint
+    sure = "" if math.isnan(event.confidence) else f"{event.confidence:.0%}, "
+    return f"{event.link} ({sure}else {' or '.join(others)})"
 
 
 def _headline(state: LiveState, now: float) -> Text:

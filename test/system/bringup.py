@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 import rbd_control
+from rbd_control.nodes.processes import ending_with_parent
 
 SOURCE = Path(rbd_control.__file__).resolve().parent.parent
 
@@ -42,6 +43,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
+                preexec_fn=ending_with_parent(),
             )
 
     @property
