@@ -26,12 +26,14 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
     """Let a detector of these parameters go through a contact, and place the link it names."""
     from rbd_control.estimation import ContactDetector
 
-    # In a hurry, so that it takes a few samples.
-    hasty = replace(parameters, settling_time=0.0, onset_debounce=0.0, observer_gain=(100.0,))
+    step = min(0.005, parameters.maximum_gap)
+    # In a hurry, so that it takes a few samples; an onset is looked for in those before it.
+    hasty = replace(
+        parameters, settling_time=0.0, onset_debounce=10.0 * step, observer_gain=(100.0,)
+    )
     detector = ContactDetector(model, hasty)
     rest, zero = np.zeros(model.nq), np.zeros(model.nv)
     strong = 10.0 * detector.contact_threshold + 1000.0
-    step = min(0.005, hasty.maximum_gap)
     for k in range(1000):
         if detector.update(k * step, rest, zero, strong).contact:
             break

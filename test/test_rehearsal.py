@@ -15,12 +15,13 @@ from numba.core.dispatcher import Dispatcher
 from rbd_control.control import *
 from rbd_control.estimation import *
 from rbd_control.joint_states import JointStateIntake
-from rbd_control.dynamics import Model
+from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.simulation import arm7_urdf
 from rbd_control.rehearsal import *
 
 model = Model.from_urdf(arm7_urdf())
 rest, zero = np.zeros(7), np.zeros(7)
+weight = gravity_torque(model, rest)
 
 def kernels():
     return {
@@ -94,13 +95,13 @@ assert any(before.values())
 intake = JointStateIntake(model.joint_names)
 detector = ContactDetector(model, parameters)
 t, phases = 1.0, []
-for effort in (zero, zero + 30.0, zero):
+for effort in (weight, weight + 30.0, weight):
     for _ in range(600):
         sample = intake.accept(t, t, model.joint_names, rest, zero, effort)
-        event = detector.update(sample.stamp, sample.q, sample.v, sample.tau).event
-        phases += [event.phase] if event else []
+        detection = detector.update(sample.stamp, sample.q, sample.v, sample.tau)
+        phases += [detection.event.phase] if detection.event else []
         t += 0.001
-    if not detector.contact:
+    if not detection.contact:
         detector.tare()
 assert phases == ["onset", "release"], phases
 print(*new(before))
