@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rbd_control.dynamics import Model, frame_placement
+from rbd_control.errors import TrajectoryError
 
 if TYPE_CHECKING:
-    from rbd_control.control import PassivityController
     from rbd_control.estimation import DetectorParameters
     from rbd_control.simulation import SimulatedArm
 
@@ -40,11 +42,43 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
     frame_placement(model, rest, model.joint_links[-1])
 
 
-def rehearse_controller(controller: PassivityController) -> None:
-    """Let a controller, which is not to be used further, hold an arm for one period."""
-    rest, zero = np.zeros(controller.model.nq), np.zeros(controller.model.nv)
-    controller.start(0.0, rest, zero)
-    controller.update(0.001, rest, zero)
+def rehearse_controller(model: Model) -> None:
+    """Let a controller of this arm do all that it may be told to, also what is switched off now."""
+    from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint
+
+    rest, zero = np.zeros(model.nq), np.zeros(model.nv)
+    # With the least torque there is something to cut.
+    for share, adaptive in ((1.0, False), (1.0, True), (1e-6, False)):
+        parameters = ControllerParameters(
+            adaptive=adaptive,
+            tank_capacity=1.0,
+            torque_share=(share,),
+            stretch_to_limits=adaptive,
+            friction_model="coulomb_viscous",
+            stop_time=0.001,
+        )
+        controller = PassivityController(model, parameters)
+        stamps = count(1)
+
+        def see(controller: PassivityController = controller, stamps: count[int] = stamps) -> None:
+            controller.update(0.001 * next(stamps), rest, zero)
+            controller.balance(zero)
+
+        controller.start(0.0, rest, zero)
+        see()
+        for seconds in (1.0, 0.1, 0.1):  # the last is one of a stream
+            with suppress(TrajectoryError):
+                point = TrajectoryPoint(rest.tolist(), time_from_start=seconds)
+                controller.set_trajectory(model.joint_names, [point])
+            see()
+        controller.touched(model.joint_links[-1], np.array((0.0, 0.0, 1.0)))
+        controller.retract()
+        for _ in range(4):
+            see()
+        controller.float_()
+        see()
+        controller.fault("rehearsal")
+        see()
 
 
 def rehearse_arm(arm: SimulatedArm) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control import ControllerParameters, PassivityController
 from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.estimation import DetectorParameters, Motion, calibrate
 from rbd_control.joint_states import JointBlock
@@ -37,8 +36,7 @@ def steps() -> Iterator[Step]:
     yield "contact detector", partial(rehearse_detector, model, DetectorParameters())
     for parameters, choice in _alternatives():
         yield f"contact detector, {choice}", partial(rehearse_detector, model, parameters)
-    controller = PassivityController(model, ControllerParameters())
-    yield "passivity controller", partial(rehearse_controller, controller)
+    yield "passivity controller", partial(rehearse_controller, model)
     obstacles = (
         Sphere((9.0, 0.0, 0.0), 0.1),
         HalfSpace((0.0, 0.0, -9.0), (0.0, 0.0, 1.0)),

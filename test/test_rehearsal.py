@@ -40,7 +40,6 @@ rehearse_intake()
 rehearse_controller(model)
 before = kernels()
 assert any(before.values())
-intake = JointStateIntake(model.joint_names)
 for parameters in (
     ControllerParameters(),
     ControllerParameters(adaptive=True, tank_capacity=1.0, contact_reaction="retract"),
@@ -48,6 +47,7 @@ for parameters in (
 ):
     controller = PassivityController(model, parameters)
     controller.start(0.999, rest, zero)
+    intake = JointStateIntake(model.joint_names)
     t = 1.0
 
     def go(samples=5):

@@ -118,7 +118,7 @@ class PassivityControllerNode(ManagedNode):
         """Make the controller and compile what it needs."""
         model = self.robot.model
         self._controller = self._make_controller(self.parameters)
-        rehearse_controller(self._make_controller(self.parameters))
+        rehearse_controller(model)
         self._writer = JointStateWriter(self._errors, model.joint_names)
         self._input = JointStateInput(
             self, model.joint_names, lambda: self.parameters.timeout, self._on_sample
