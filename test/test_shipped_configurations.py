@@ -35,12 +35,12 @@ def run(recording, config):
     ],
 )
 def test_simulated_panda(recording, contacts):
-    """Every contact found within 40 ms, its link named, and no other event."""
+    """Every contact found within 20 ms, its link named, and no other event."""
     result = run(recording, "panda_mujoco.yaml")
     assert result.warnings == ()
     assert len(result.events) == len(contacts)
     for event, (onset, link) in zip(result.events, contacts, strict=True):
-        assert 0.0 < event.detected - onset < 0.040
+        assert 0.0 < event.detected - onset < 0.020
         assert abs(event.onset - onset) < 0.010
         assert link in (event.link, None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from rbd_control.cli.replay import console_for_output
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import Calibration, DetectorParameters, Motion, calibrate
+from rbd_control.estimation.calibration import START
 from rbd_control.inertial_corrections import CORRECTIONS
 from rbd_control.joint_states import JointStateIntake
 from rbd_control.playback.joint_matching import match_joints
@@ -30,6 +31,7 @@ _OF_THE_MODEL = (
 )
 """Written only where they say something."""
 _FROM_DATA = (
+    "observer_damping",
     "observer_gain",
     "settling_time",
     "friction_model",
@@ -58,7 +60,8 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     motions = [
         _motion(path, model, arguments.topic, arguments.joints) for path in arguments.recordings
     ]
-    start = DetectorParameters(
+    start = replace(
+        START,
         observer=arguments.observer,
         effort_kind=arguments.effort,
         effort_gain=tuple(arguments.effort_gain or (1.0,)),
@@ -106,12 +109,12 @@ def _print(calibration: Calibration, console: Console) -> None:
         for name in ("coulomb", "viscous", "offset", "stribeck", "velocity_scale")
     ]
     table = Table(
-        title="RMS residual in N·m or N, friction, corrections of the model", title_justify="left"
+        title="RMS residual [N·m or N], friction, corrections of the model", title_justify="left"
     )
     for heading in (
         "joint",
-        "as described",
-        "identified",
+        "URDF",
+        "fitted",
         "elsewhere",
         "coulomb",
         "viscous",
@@ -167,6 +170,9 @@ def _print(calibration: Calibration, console: Console) -> None:
     for note in calibration.notes:
         console.print(f"note: {note}", markup=False)
     console.print(
+        "URDF: residual with the model as described, without friction; fitted: with what was "
+        "identified; elsewhere: in parts of the motion that were not fitted; mass and centre: how "
+        "far off the URDF is\n"
         f"from {calibration.duration:.0f} s of motion; thresholds for a false-alarm rate of "
         f"{calibration.false_alarms_per_hour:g} an hour, in motions like these"
     )

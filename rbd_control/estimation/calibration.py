@@ -11,7 +11,10 @@ and speed, and another motion brings other errors of the model. How large these 
 tells: it is the error ``e`` of predicting parts of the motion from others. It grows with the
 motion, so the threshold of a joint does::
 
-    threshold(v) = MARGIN level + MODEL_MARGIN (e / rms(v)) |v|
+    threshold(v) = MARGIN level + REVERSAL coulomb + MODEL_MARGIN (e / rms(v)) |v|
+
+The second part is for reversals: each leaves a peak of its own height, a part of dry friction that
+the filter lets through, and tens of seconds hold few of them.
 
 The rate of false alarms that is promised holds for motions like the recorded ones, with both
 margins to spare for others.
@@ -37,7 +40,7 @@ from rbd_control.estimation.identification import (
     identify,
     means,
 )
-from rbd_control.estimation.motion import Motion, refuse_little_motion
+from rbd_control.estimation.motion import SLOW, Motion, refuse_little_motion
 from rbd_control.estimation.tuning import SETTLING, choose_gains, covariance, statistic
 from rbd_control.inertial_corrections import CORRECTIONS
 
@@ -46,9 +49,11 @@ Array = NDArray[np.float64]
 LEAST_TIME = 20.0
 """Motion that is needed [s]: less is too little to tell a distribution from."""
 MARGIN = 1.2
-"""Thresholds are this many times the level of the wanted false-alarm rate ..."""
-STATISTIC_MARGIN = 1.4
-"""... and that of the statistic over all joints this many times."""
+"""Thresholds are this many times the level of the wanted false-alarm rate."""
+REVERSAL = 0.1
+"""Part of a joint's Coulomb friction that thresholds leave room for besides."""
+STATISTIC_MARGIN = 1.5
+"""That of the statistic over all joints is this many times its level."""
 MODEL_MARGIN = 2.0
 """Standard deviations of the model's error elsewhere that thresholds leave room for."""
 SUSPICIOUS = 8.0
@@ -61,6 +66,10 @@ COLLISION_RATIO = 5.0
 """A collision threshold is at least this many contact thresholds ..."""
 COLLISION_SHARE = 0.15
 """... and at least this share of the joint's effort limit."""
+
+
+START = DetectorParameters(observer="second_order", observer_damping=0.7)
+"""What calibration begins with: the observer that measured best (see docs/detection.md)."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +127,7 @@ def calibrate(
         RecordingError: naming the joint or the moment, when there is too little motion or what
             looks like contact.
     """
-    start = parameters or DetectorParameters(observer="second_order")
+    start = parameters or START
     refuse_little_motion(motions, model)
     gap = start.maximum_gap
     gain = start.for_joints("effort_gain", model.nv)
@@ -189,15 +198,16 @@ def _with_thresholds(
             f"{duration:.0f} s of motion can be used; {LEAST_TIME:.0f} s are needed: record "
             f"longer, or give several recordings"
         )
-    for part, t, r in zip(stretches, times, residuals, strict=True):
-        _refuse_contact(part.name, t, r, after, found.coulomb, model)
+    for part, t, r, v in zip(stretches, times, residuals, speeds, strict=True):
+        _refuse_contact(part.name, t, r, v, after, found.coulomb, model)
     rms_speed = np.sqrt((np.concatenate(speeds) ** 2).mean(axis=0))
     slope = MODEL_MARGIN * found.error / rms_speed
     maxima = np.concatenate(
         [block_maxima(t, np.abs(r)) for t, r in zip(times, residuals, strict=True)]
     )
     # Half of the alarms are left to the statistic.
-    threshold = MARGIN * alarm_levels(maxima, 0.5 * false_alarms_per_hour / model.nv)
+    level = alarm_levels(maxima, 0.5 * false_alarms_per_hour / model.nv)
+    threshold = MARGIN * level + REVERSAL * found.coulomb
     matrix, whitening = covariance(residuals)
     statistics = [statistic(r, whitening) for r in residuals]
     # A sum of squares has the exponential tail that its extremes are taken to have.
@@ -256,14 +266,14 @@ def _rms(x: Array) -> float:
 
 
 def _refuse_contact(
-    name: str, t: Array, r: Array, every: Array, coulomb: Array, model: Model
+    name: str, t: Array, r: Array, speed: Array, every: Array, coulomb: Array, model: Model
 ) -> None:
     """Refuse a motion whose residual stands out for a while: somebody touched the arm."""
     centre = np.median(every, axis=0)
     spread = 1.4826 * np.median(np.abs(every - centre), axis=0)
-    # Where a joint turns round, dry friction errs for a moment by a part of its size.
     limit = SUSPICIOUS * spread + SUSPICIOUS_FRICTION * coulomb
-    out = np.abs(r - centre) > limit
+    # In a joint that hardly moves dry friction may be anything: that is no contact.
+    out = (np.abs(r - centre) > limit) & (speed > SLOW)
     for i, joint in enumerate(model.joint_names):
         # Runs of samples that stand out, by their first and one past their last.
         edges = np.flatnonzero(np.diff(out[:, i].astype(int), prepend=0, append=0))

@@ -24,8 +24,7 @@ from rbd_control.estimation.observers import Observer
 
 Array = NDArray[np.float64]
 
-GAINS = (8.0, 10.0, 15.0, 20.0, 30.0, 40.0, 60.0, 80.0, 100.0, 130.0, 160.0, 200.0, 250.0, 300.0,
-         400.0, 600.0)  # fmt: skip
+GAINS = (15.0, 20.0, 30.0, 40.0, 60.0, 80.0, 100.0, 130.0, 160.0, 200.0, 250.0, 300.0, 400.0, 600.0)
 """Gains that are tried [1/s] ..."""
 PER_RATE = 0.6
 """... up to this many of them to a sample."""

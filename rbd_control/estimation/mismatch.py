@@ -1,0 +1,227 @@
+"""Does the model fit the robot at all? What a residual without contact looks like, in words.
+
+A wrong hand, a sign, a unit, gravity that the driver has taken off already: each leaves a residual
+of its own shape. Over some seconds without contact, ``x`` being the mean external torque that the
+model sees, ``y`` the torque that it says the joints need and ``g`` gravity:
+
+* gravity taken off:    ``x = g`` on all joints that carry weight
+* payload not modelled: ``x`` is minus what a mass fixed to the last link needs, on all joints
+* sign or unit:         effort = ``gain y`` on one joint, with a gain far from one
+* constant torque:      ``x`` is the same throughout on one joint
+
+They are tried in the order gravity, sign and unit, payload, constant torque. An explanation counts
+if it leaves less than :data:`LEFT` of the mean square (:data:`WELL` for the first two), and what
+it explains is worth half the contact threshold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.identification import external_means, means
+from rbd_control.estimation.motion import Motion
+from rbd_control.estimation.second_order_observer import SecondOrderObserver
+
+Array = NDArray[np.float64]
+
+FILTER_GAIN = 10.0
+"""Poles of the filter that takes noise off before anything is compared [1/s]."""
+SAMPLES = 50
+"""Fewer filtered samples tell nothing."""
+SPACING = 0.05
+"""Time between samples that are compared [s]."""
+LEFT = 0.4
+"""Part of the mean square that an explanation may leave, ..."""
+WELL = 0.15
+"""... and one that would change the meaning of efforts."""
+GAINS = (0.6, 1.6)
+"""Gains that friction, motion or a small payload explain."""
+LEAST_MASS = 0.05
+"""Payloads below are not worth a word [kg]."""
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """One thing about the model or the efforts that does not fit."""
+
+    kind: str
+    """``gravity``, ``payload``, ``sign``, ``unit`` or ``offset``."""
+    joint: str
+    """The joint it concerns; empty when it concerns all."""
+    text: str
+    """What was found, with numbers, and what to do about it."""
+
+
+def find_mismatches(
+    motion: Motion, model: Model, parameters: DetectorParameters
+) -> tuple[Mismatch, ...]:
+    """What explains the residual of a motion that is free of contact for the most part.
+
+    Args:
+        motion: some seconds at the least, ``tau`` as ``parameters.effort_kind`` declares.
+        model: the robot, as described.
+        parameters: friction, corrections and thresholds of the detector.
+
+    Returns:
+        What was found, the likeliest first; nothing when the model fits or too little is recorded.
+    """
+    told = _tell(motion, model, parameters)
+    if told is None:
+        return ()
+    x, need, gravity, payload = told
+    threshold = parameters.for_joints("contact_threshold", model.nv)
+    if not (_rms(x) > 0.5 * threshold).any():
+        return ()
+    if parameters.effort_kind == "torque" and _explains(x - gravity, x, threshold, WELL):
+        return (
+            Mismatch(
+                "gravity",
+                "",
+                f"efforts are free of gravity: without it {_share(x - gravity, x)} of the residual "
+                f"is left; set effort_kind to torque_without_gravity",
+            ),
+        )
+    scaled = [
+        _scale(joint, x[:, i], need[:, i], float(threshold[i]))
+        for i, joint in enumerate(model.joint_names)
+    ]
+    # What other joints say of a payload is not to be drowned by those.
+    trusted = np.where([item is None for item in scaled], threshold, np.inf)
+    found = [item for item in scaled if item]
+    theta = _solve(payload, -x, trusted)
+    left = x + payload @ theta
+    if abs(theta[0]) > LEAST_MASS and _explains(left, x, trusted, LEFT):
+        found.append(_payload(theta, model, _share(left / trusted, x / trusted)))
+        x = left
+    for i, joint in enumerate(model.joint_names):
+        offset = _offset(joint, x[:, i], float(trusted[i]))
+        if offset:
+            found.append(offset)
+    return tuple(found)
+
+
+def _tell(
+    motion: Motion, model: Model, parameters: DetectorParameters
+) -> tuple[Array, Array, Array, Array] | None:
+    """Residual, torque needed and gravity (n, nv), payload features (n, nv, 4), filtered."""
+    corrected = parameters.corrected(model)
+    gain = parameters.for_joints("effort_gain", model.nv)
+    friction = parameters.friction(model.nv)
+    last = model.nv - 1
+    slow = SecondOrderObserver(model, FILTER_GAIN)
+    parts = []
+    for part in motion.stretches(parameters.maximum_gap, 1.0):
+        tau = gain * part.tau
+        g = gravity_torque(corrected, part.q)
+        if parameters.effort_kind == "torque_without_gravity":
+            tau = tau + g
+        rubbed = friction.torque(part.v)
+        without = replace(part, tau=np.zeros_like(tau))
+        need = external_means(without, corrected) + means(rubbed)
+        signals = [need - means(tau), need, means(g)]
+        signals += [external_means(without, one) for one in _unit_payloads(model, last)]
+        dt = np.diff(part.t)
+        step = max(1, round(SPACING / float(np.median(dt))))
+        settled = np.flatnonzero(part.t[1:] - part.t[0] > 6.0 / FILTER_GAIN)[::step]
+        parts.append(np.stack([slow.filter(dt, signal)[settled] for signal in signals]))
+    if not parts or sum(part.shape[1] for part in parts) < SAMPLES:
+        return None
+    x, need, g, *payload = np.concatenate(parts, axis=1)
+    return x, need, g, np.stack(payload, axis=-1)
+
+
+def _unit_payloads(model: Model, row: int) -> list[Model]:
+    """Robots made of a mass of 1 kg at the origin of a body, and of its three first moments."""
+    arrays = model.arrays
+    result = []
+    for column in range(4):
+        mass, first = np.zeros_like(arrays.mass), np.zeros_like(arrays.first_moment)
+        if column == 0:
+            mass[row] = 1.0
+        else:
+            first[row, column - 1] = 1.0
+        only = arrays._replace(
+            mass=mass, first_moment=first, second_moment=np.zeros_like(arrays.second_moment)
+        )
+        result.append(replace(model, arrays=only))
+    return result
+
+
+def _solve(features: Array, wanted: Array, threshold: Array) -> Array:
+    """Least squares over all joints, each weighted by its threshold."""
+    A = (features / threshold[:, None]).reshape(-1, features.shape[-1])
+    return np.asarray(np.linalg.lstsq(A, (wanted / threshold).ravel(), rcond=None)[0])
+
+
+def _explains(left: Array, x: Array, threshold: Array, part: float) -> bool:
+    small = float(((left / threshold) ** 2).mean()) < part * float(((x / threshold) ** 2).mean())
+    return small and bool((_rms(x - left) > 0.5 * threshold).any())
+
+
+def _payload(theta: Array, model: Model, share: str) -> Mismatch:
+    mass, link = float(theta[0]), model.joint_links[-1]
+    com = theta[1:] / mass
+    where = f"at [{com[0]:.3f} {com[1]:.3f} {com[2]:.3f}] m of {link}"
+    if mass > 0.0:
+        text = (
+            f"the arm carries {mass:.2f} kg {where} that the model does not know, {share} of the "
+            f"residual is left with it: give the URDF with the hand, or the payload"
+        )
+    else:
+        text = (
+            f"the model carries {-mass:.2f} kg {where} that the arm does not, {share} of the "
+            f"residual is left without: give the URDF without the hand"
+        )
+    return Mismatch("payload", "", text)
+
+
+def _scale(joint: str, x: Array, need: Array, threshold: float) -> Mismatch | None:
+    """Whether the efforts of a joint are the model's torques but for a factor."""
+    size, power = float((x**2).mean()), float((need**2).mean())
+    if not np.sqrt(size) > 0.5 * threshold or power == 0.0:
+        return None
+    effort = need - x
+    gain = float((effort * need).mean()) / power
+    left = float(((effort - gain * need) ** 2).mean())
+    if GAINS[0] <= gain <= GAINS[1] or left > WELL * min(size, gain * gain * power):
+        return None
+    if -GAINS[1] <= gain <= -GAINS[0]:
+        return Mismatch(
+            "sign",
+            joint,
+            f"the effort of {joint} has the wrong sign: it is {gain:.2f} times the model's "
+            f"torque; set its effort_gain to -1",
+        )
+    return Mismatch(
+        "unit",
+        joint,
+        f"the effort of {joint} is {gain:.3g} times the model's torque: it looks like motor "
+        f"current or another unit; set effort_gain to {1.0 / gain:.3g}, or run rbd-control "
+        f"calibrate --effort current",
+    )
+
+
+def _offset(joint: str, x: Array, threshold: float) -> Mismatch | None:
+    """Whether what is left of a joint is the same throughout."""
+    offset, size = float(x.mean()), float((x**2).mean())
+    if not np.sqrt(size) > 0.5 * threshold or offset * offset < (1.0 - LEFT) * size:
+        return None
+    return Mismatch(
+        "offset",
+        joint,
+        f"the residual of {joint} is {offset:+.2f} N·m or N throughout: tare the detector, or add "
+        f"{-offset:+.2f} to its friction_offset",
+    )
+
+
+def _share(left: Array, x: Array) -> str:
+    return f"{np.sqrt((left**2).mean() / (x**2).mean()):.0%}"
+
+
+def _rms(x: Array) -> Array:
+    return np.asarray(np.sqrt((x**2).mean(axis=0)))

@@ -1,0 +1,82 @@
+"""What does not fit is named, and nothing else is."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
+from rbd_control.estimation import DetectorParameters, Motion
+from rbd_control.estimation.mismatch import find_mismatches
+from rbd_control.simulation import arm7_urdf
+
+PARAMETERS = DetectorParameters(contact_threshold=(1.0,), collision_threshold=(9.0,))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Model.from_urdf(arm7_urdf())
+
+
+def motion(model, seconds=20.0, rate=200.0):
+    """Sines in every joint, the torque that of the model and a little noise."""
+    t = np.arange(0.0, seconds, 1.0 / rate)
+    w = 2.0 * np.pi / np.array([5.0, 4.0, 6.0, 3.5, 3.0, 2.5, 2.2])
+    rest = np.array([0.0, 0.4, 0.0, -1.4, 0.3, 0.8, 0.0])
+    q = rest + 0.5 * np.sin(t[:, None] * w)
+    v = 0.5 * w * np.cos(t[:, None] * w)
+    a = -0.5 * w**2 * np.sin(t[:, None] * w)
+    noise = 0.02 * np.random.default_rng(3).normal(size=v.shape)
+    return Motion("sines", t, q, v, inverse_dynamics(model, q, v, a) + noise)
+
+
+def kinds(motion, model, parameters=PARAMETERS):
+    return [(found.kind, found.joint) for found in find_mismatches(motion, model, parameters)]
+
+
+def test_nothing_where_all_fits(model):
+    assert kinds(motion(model), model) == []
+
+
+def test_gravity_that_is_gone(model):
+    free = motion(model)
+    free = replace(free, tau=free.tau - gravity_torque(model, free.q))
+    assert kinds(free, model) == [("gravity", "")]
+    declared = replace(PARAMETERS, effort_kind="torque_without_gravity")
+    assert kinds(free, model, declared) == []
+
+
+@pytest.mark.parametrize("mass", [0.8, -0.5])
+def test_a_hand_too_few_or_too_many(model, mass):
+    com = np.array([0.01, -0.02, 0.05])
+    other = model.with_payload(model.joint_links[-1], abs(mass), com, np.zeros((3, 3)))
+    robot, known = (other, model) if mass > 0.0 else (model, other)
+    (found,) = find_mismatches(motion(robot), known, PARAMETERS)
+    assert found.kind == "payload"
+    # Twenty seconds in noise leave the mass good to a few grams.
+    assert f"{abs(mass):.2f} kg" in found.text
+    assert ("model does not know" in found.text) == (mass > 0.0)
+
+
+def test_a_sign_and_a_unit(model):
+    wrong = motion(model)
+    wrong.tau[:, 1] *= -1.0
+    wrong.tau[:, 3] /= 8.0
+    found = {item.joint: item for item in find_mismatches(wrong, model, PARAMETERS)}
+    assert found["joint_2"].kind == "sign"
+    assert found["joint_4"].kind == "unit"
+    assert "effort_gain to 8" in found["joint_4"].text
+
+
+def test_a_constant_torque(model):
+    biased = motion(model)
+    biased.tau[:, 4] -= 2.0
+    (found,) = find_mismatches(biased, model, PARAMETERS)
+    assert (found.kind, found.joint) == ("offset", "joint_5")
+    assert "+2.00" in found.text
+
+
+def test_too_little_tells_nothing(model):
+    wrong = motion(model, seconds=0.9)
+    wrong.tau[:] *= -1.0
+    assert kinds(wrong, model) == []
