@@ -1,7 +1,7 @@
 """``python -m bench.replay``: how fast recordings are replayed, and in how much memory.
 
 Writes synthetic recordings of an arm of seven joints at 1 kHz, in each format and of two lengths,
-and replays each three times in a process of its own, reading included, start-up not. The median
+and replays each some times in a process of its own, reading included, start-up not. The median
 counts. Takes some minutes, most of them for the writing.
 """
 

@@ -1,4 +1,4 @@
-"""``python -m bench.replay.once RECORDING``: replay it three times; time and memory as JSON."""
+"""``python -m bench.replay.once RECORDING``: replay it some times; time and memory as JSON."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from rbd_control.estimation import DetectorParameters
 from rbd_control.playback import read_recording, replay
 from rbd_control.simulation import arm7_urdf
 
-RUNS = 3
+RUNS = 5
+"""After one that loads the compiled code."""
 
 
 def main(path: str) -> None:
     """Measure and print."""
     model, parameters = Model.from_urdf(arm7_urdf()), DetectorParameters()
     seconds, cpu = [], []
+    replay(read_recording(path), model, parameters)
     for _ in range(RUNS):
         began, used = time.perf_counter(), time.process_time()
         result = replay(read_recording(path), model, parameters)
