@@ -297,7 +297,15 @@ def test_scores_of_links_forces_and_contacts_that_share_an_event() -> None:
     force = np.array([3.0, 0.0, 4.0])
     events = [
         replace(event, onset=1.0, detected=1.1, release=1.6, force=force),
-        replace(event, onset=3.0, detected=3.1, release=None, link="upper", force=None),
+        replace(
+            event,
+            onset=3.0,
+            detected=3.1,
+            release=None,
+            link="upper",
+            force=None,
+            candidates=("upper", "lower"),
+        ),
     ]
     labels = [
         Label(1.0, 1.3, "lower", np.array([6.0])),
@@ -309,6 +317,7 @@ def test_scores_of_links_forces_and_contacts_that_share_an_event() -> None:
     assert [contact.event for contact in contacts] == [0, 0, 1, 1]
     assert [contact.delay for contact in contacts] == [pytest.approx(0.1), None] * 2
     assert [contact.link_named for contact in contacts] == [True, None, False, None]
+    assert [contact.link_among_named for contact in contacts] == [True, None, True, None]
     assert [contact.force_error for contact in contacts] == [pytest.approx(1.0), None, None, None]
     vector = score([labels[2]._replace(start=1.0)], events, 10.0).contacts[0]
     assert vector.force_error == pytest.approx(1.0)

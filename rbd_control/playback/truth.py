@@ -50,6 +50,8 @@ class Event(Protocol):
     @property
     def link(self) -> str: ...
     @property
+    def candidates(self) -> tuple[str, ...]: ...
+    @property
     def force(self) -> Array | None: ...
 
 
@@ -164,7 +166,7 @@ def _compare(label: Label, k: int, event: Event) -> TrueContact:
     named = among = error = None
     if label.link:
         named = event.link == label.link
-        among = named or label.link in getattr(event, "candidates", ())
+        among = named or label.link in event.candidates
     if label.force is not None and event.force is not None:
         force = np.asarray(event.force)
         found = force if len(label.force) == 3 else np.linalg.norm(force)
