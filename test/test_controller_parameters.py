@@ -34,7 +34,8 @@ class Script:
             command = self.controller.update(self.stamp, q, v)
             balance = self.controller.balance()
             passive = balance is None or balance.passive
-            self.sent.append((command.mode, command.goal, passive, *command.torque))
+            frozen = self.controller.frozen
+            self.sent.append((command.mode, command.goal, passive, frozen, *command.torque))
 
     def go(self, offset: float, time: float, joints: int = 7, **fields: Any) -> None:
         names = self.controller.model.joint_names[:joints]
@@ -49,6 +50,10 @@ def tracking(script: Script) -> None:
     """Off its path and moving, after the goal too."""
     script.go(0.06, 0.5)
     script.see(HOME + 0.01, SLOW, times=700, dt=0.001)
+
+
+def resting(script: Script) -> None:
+    script.see(HOME, times=200)
 
 
 def arriving(script: Script) -> None:
@@ -182,6 +187,8 @@ CASES: dict[str, tuple[Any, Callable[[Script], None], dict[str, Any]]] = {
     "safe_torque": ("zero", rubbish, {}),
     "safe_damping": (3.0, rubbish, {}),
     "bad_samples": (2, rubbish, {}),
+    "repeated_time": (0.5, tracking, {}),
+    "repeated_time_at_rest": (0.1, resting, {}),
     "speed_factor": (3.0, rubbish, {}),
     "jump_tolerance": (0.5, rubbish, {}),
     "contact_reaction": ("float", touching, {}),

@@ -265,6 +265,14 @@ def test_a_gap_between_stamps_is_silence(model: Model) -> None:
     assert (command.mode, command.reason) == ("safe", "no joint states for 0.1 s")
 
 
+def test_a_clock_that_jumps_forward_is_safe(model: Model) -> None:
+    """[26] Whatever the joints did meanwhile, the trajectory does not leap."""
+    controller = PassivityController(model)
+    controller.start(0.0, HOME, STILL, now=50.0)
+    command = controller.update(60.0, HOME, STILL, now=50.001)
+    assert (command.mode, command.reason) == ("safe", "stamps jumped by 60 s")
+
+
 def test_a_pause_of_the_process_is_silence(model: Model) -> None:
     """Its queue was filled meanwhile, so that stamps go on without a gap."""
     controller = PassivityController(model)
@@ -333,6 +341,69 @@ def test_a_clock_set_back_does_not_move_the_arm(model: Model) -> None:
     after = controller.update(-5.0, HOME, STILL)
     assert np.array_equal(after.q_d, before.q_d)
     assert np.all(controller.update(-4.99, HOME, STILL).q_d > before.q_d)
+
+
+def test_a_clock_that_went_back_ends_the_trajectory_where_the_arm_is(model: Model) -> None:
+    """[25] Simulators that start again put the arm elsewhere, too."""
+    loop = Loop(model, tank_capacity=5.0)
+    loop.follow(HOME + 0.3, 1.0)
+    loop.run(0.5)
+    controller = loop.controller
+    level = controller.law.tank.level
+    controller.clock_went_back()
+    command = controller.update(-5.0, HOME - 0.4, STILL, now=0.502)
+    assert (command.mode, command.goal, command.reason) == ("hold", "cancelled", "")
+    assert np.array_equal(command.q_d, HOME - 0.4)
+    assert controller.balance() is None  # none over a jump
+    controller.update(-4.999, HOME - 0.4, STILL, now=0.503)
+    assert controller.law.tank.level == pytest.approx(level, abs=0.01)  # the jump was no work
+    controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME, time_from_start=1.0)])
+    assert controller.update(-4.998, HOME - 0.4, STILL, now=0.504).mode == "follow"
+
+
+@pytest.mark.parametrize("order", ["hold", "float_", "fault"])
+def test_a_clock_that_went_back_resumes_nothing(model: Model, order: str) -> None:
+    controller = started(model)
+    controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME + 0.3, time_from_start=1.0)])
+    controller.update(0.01, HOME, STILL, now=0.01)
+    getattr(controller, order)("somebody wants it")
+    controller.clock_went_back()
+    with pytest.raises(InputError, match="no good joint states"):
+        controller.resume()
+    after = controller.update(-5.0, HOME, STILL, now=0.02)
+    assert after.mode == {"hold": "hold", "float_": "float", "fault": "safe"}[order]
+    assert (after.goal, after.reason) == ("cancelled", "somebody wants it")
+    assert np.array_equal(after.q_d, HOME)
+    with pytest.raises(TrajectoryError, match="resume first"):
+        controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME)])
+
+
+@pytest.mark.parametrize(("v", "after"), [(STILL, 5.0), (STILL + 0.01, 0.25)])
+def test_frozen_joint_states_are_told_of(model: Model, v: np.ndarray, after: float) -> None:
+    """[13] While torque is sent; measured efforts that change are a sign of life."""
+    controller = started(model)
+
+    def see(time: float, effort: float) -> str:
+        controller.update(time, HOME, v)
+        controller.balance(np.full(7, effort))
+        return controller.frozen
+
+    times = np.arange(0.01, after + 0.05, 0.01)
+    assert not any(see(t, effort=t) for t in times)
+    said = [see(after + t, effort=1.0) for t in times]
+    assert said[-1] == f"joint states have repeated for {after + 0.03:.3g} s while torque is sent"
+    assert not any(said[: round(after / 0.01) - 1])
+    controller.silence(99.0)
+    assert not controller.frozen  # no torque
+
+
+def test_a_bad_sample_after_new_parameters_is_passed_over(model: Model) -> None:
+    controller = started(model)
+    controller.update(0.001, HOME, STILL)
+    controller.update(0.002, HOME, STILL)
+    controller.set_parameters(replace(NO_RATE, bandwidth=(30.0,)))
+    controller.update(0.003, np.full(7, np.nan), STILL)
+    assert controller.balance() is None
 
 
 def test_the_model_raising_is_safe(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -418,3 +489,31 @@ def test_changed_parameters_apply_and_bad_ones_leave_the_old(model: Model) -> No
     assert np.allclose(controller.update(0.002, moved, STILL).torque, before)
     controller.set_parameters(replace(NO_RATE, bandwidth=(9.0,)))
     assert not np.allclose(controller.update(0.003, moved, STILL).torque, before)
+
+
+def test_changed_parameters_neither_fill_the_tank_nor_forget(model: Model) -> None:
+    """What was learned carries the arm in float, too, at once."""
+    loop = Loop(model, adaptive=True, tank_capacity=5.0)
+    loop.arm = SimulatedArm(
+        model.with_payload("link_7", 2.0, [0.0, 0.0, 0.05], np.eye(3) * 1e-3), loop.arm.parameters
+    )
+    loop.follow(HOME + 0.5, 1.0)
+    loop.run(0.5)
+    controller = loop.controller
+    tank, learned = controller.law.tank, controller.law.adaptive
+    assert learned is not None
+    assert abs(learned.payload) > 0.1
+    for change in ({"bandwidth": (30.0,)}, {"goal_time": 2.0}, {"tank_capacity": 9.0}):
+        level = controller.law.tank.level
+        assert level < 4.9
+        controller.set_parameters(replace(controller.parameters, **change))
+        assert controller.law.tank is not tank
+        assert controller.law.tank.level == level
+    assert controller.law.adaptive is not None
+    assert controller.law.adaptive.payload == pytest.approx(learned.payload)
+    controller.float_()
+    controller.set_parameters(replace(controller.parameters, tank_capacity=0.1))
+    assert controller.law.tank.level == pytest.approx(0.1)
+    weight = gravity_torque(controller.law.adaptive.model, loop.arm.q)
+    assert not np.allclose(weight, gravity_torque(model, loop.arm.q), atol=0.5)
+    assert np.allclose(controller.law.floating_torque(loop.arm.q, loop.arm.v), weight)

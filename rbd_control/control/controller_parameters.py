@@ -109,6 +109,21 @@ class ControllerParameters(FrictionParameters, AdaptationParameters, EnergyParam
         lower=1,
         upper=1000,
     )
+    repeated_time: float = parameter(
+        0.25,
+        "time for which joint states may repeat to the last digit, with a velocity that is not "
+        "zero, before they are taken for frozen, which is told of while torque is sent",
+        unit="s",
+        above=0.0,
+        upper=3600.0,
+    )
+    repeated_time_at_rest: float = parameter(
+        5.0,
+        "the same for velocities that are all exactly zero, as of a simulated arm at rest",
+        unit="s",
+        above=0.0,
+        upper=3600.0,
+    )
     speed_factor: float = parameter(
         5.0,
         "multiple of the description's velocity limit above which a sample is implausible",

@@ -73,7 +73,8 @@ def balance_step(packed, gains, last, q, v, q_d, v_d, law, acting, dt):
 def tank_step(packed, damping, damping_rate, q, v, tau, share, most, limited):
     """Write ``g - K_D v + share w`` with ``w = tau - g + K_D v``, and minus g of it to ``tau``.
 
-    The share is made smaller where the power against the arm would be more than ``most``.
+    The share is made smaller where the power against the arm would be more than ``most``; what it
+    was is returned.
     """
     model, n = unpacked(packed), q.shape[0]
     p, unused, g = np.empty(n), np.empty(n), np.empty(n)
@@ -89,3 +90,4 @@ def tank_step(packed, damping, damping_rate, q, v, tau, share, most, limited):
     for i in range(n):
         limited[i] += share * (tau[i] - limited[i])
         tau[i] = limited[i] - g[i]
+    return share

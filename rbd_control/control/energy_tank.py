@@ -68,9 +68,24 @@ class EnergyTank:
     def reset(self) -> None:
         """Full, with no period to account for."""
         self._level = self._energy.tank_capacity
-        self._q: Array | None = None
         self._pushing = np.zeros(self.model.nv)
         self._losing = np.zeros(self.model.nv)
+        self.skip()
+
+    def skip(self) -> None:
+        """Leave out the period that runs: something else than the last torque acted in it."""
+        self._q: Array | None = None
+
+    def take_over(self, before: EnergyTank) -> None:
+        """Go on with the level, and the account of this period, of a tank for the same arm.
+
+        A tank that was switched off before is full now, and one that became smaller is at most
+        full; one that became larger has no more in it than it had.
+        """
+        if before._energy.tank_capacity == 0.0:
+            return
+        self._level = min(before._level, self._energy.tank_capacity)
+        self._q, self._pushing, self._losing = before._q, before._pushing, before._losing
 
     @property
     def level(self) -> float:
@@ -97,7 +112,7 @@ class EnergyTank:
             dt: the period [s]: time since the last call, and until the next.
 
         Returns:
-            (nv,) [N·m or N].
+            (nv,) [N·m or N]; ``tau`` itself where all of it may pass.
 
         Raises:
             InputError: for arguments of the wrong shape or not finite; the level is then as it was.
@@ -122,7 +137,7 @@ class EnergyTank:
                 self._level - work + self._energy.tank_refill * dt, self._energy.tank_capacity
             )
         limited = np.empty(n)
-        tank_step(
+        share = tank_step(
             self.model.packed,
             self._damping,
             self._damping_rate,
@@ -136,7 +151,7 @@ class EnergyTank:
         self._q, self._pushing = q, pushing
         if not isinstance(self._friction, NoFriction):
             self._losing = self._friction.torque(v)
-        return limited
+        return limited if share < 1.0 else tau
 
     def sent(self, limited: Array, tau: Array) -> None:
         """Correct the account: not ``limited``, which :meth:`limit` gave, but ``tau`` was sent."""

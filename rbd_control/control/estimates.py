@@ -89,9 +89,11 @@ class Estimates:
         return cls(tuple(link_estimates), tuple(joint_estimates))
 
     def save(self, path: str | Path) -> None:
-        """Write a YAML file."""
-        text = yaml.safe_dump(self.to_dict(), sort_keys=False)
-        Path(path).write_text(text, encoding="utf-8")
+        """Write a YAML file; one that is there stays whole until the new one is."""
+        path = Path(path)
+        unfinished = path.with_name(f"{path.name}.new")
+        unfinished.write_text(yaml.safe_dump(self.to_dict(), sort_keys=False), encoding="utf-8")
+        unfinished.replace(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Estimates:

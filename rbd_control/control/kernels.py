@@ -43,6 +43,40 @@ def polynomials(coefficients, i, u):
 
 
 @compiled
+def first_over(coefficients, lengths, lowest, highest, fastest, probes):
+    """Where polynomials (m, 6, n) first leave their limits: segment, joint, what and how far.
+
+    What is 0 for nowhere, 1 for speed and 2 for position. Each is looked at ``probes`` times, but
+    for those that cannot leave: a sum of absolute values bounds them.
+    """
+    for i in range(coefficients.shape[0]):
+        h = lengths[i]
+        for j in range(coefficients.shape[2]):
+            speed = way = 0.0
+            for k in range(5, 0, -1):
+                speed = speed * h + k * abs(coefficients[i, k, j])
+                way = (way + abs(coefficients[i, k, j])) * h
+            start = coefficients[i, 0, j]
+            if speed <= fastest[j] and lowest[j] <= start - way and start + way <= highest[j]:
+                continue
+            speed, low, high = 0.0, start, start
+            for p in range(probes + 1):
+                u = h * p / probes
+                value = rate = 0.0
+                for k in range(5, -1, -1):
+                    rate = rate * u + value
+                    value = value * u + coefficients[i, k, j]
+                speed, low, high = max(speed, abs(rate)), min(low, value), max(high, value)
+            if speed > fastest[j]:
+                return i, j, 1, speed
+            if low < lowest[j]:
+                return i, j, 2, low
+            if high > highest[j]:
+                return i, j, 2, high
+    return 0, 0, 0, 0.0
+
+
+@compiled
 def spring_torque(q, lower, upper, stiffness):
     """Springs that push back beyond soft limits."""
     torque = np.empty(q.shape[0])

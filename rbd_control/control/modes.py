@@ -308,6 +308,15 @@ class Modes:
         self._desired = self._motion.desired()
         self._paused, self._retracting, self._jumped = None, False, True
 
+    def _start_again(self) -> None:
+        """Hold here, if anywhere, as time and the arm may have jumped."""
+        self._give_up()
+        self._force = None
+        if self._mode in ("hold", "follow"):
+            latched, reason = self._latched, self._reason
+            self._hold_here()
+            self._latched, self._reason = latched, reason
+
     def _slowness(self) -> str:
         return "" if self._motion.wanted_pace == 1.0 else "slowed"
 

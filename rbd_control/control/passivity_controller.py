@@ -22,7 +22,7 @@ from rbd_control.control.command import Command
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.energy import EnergyBalance
 from rbd_control.control.modes import Modes
-from rbd_control.control.plausibility import Plausibility
+from rbd_control.control.plausibility import Plausibility, Repeats
 from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.torque_limits import TorqueLimits
 from rbd_control.control.tracking_law import TrackingLaw
@@ -30,6 +30,10 @@ from rbd_control.dynamics import Model, gravity_torque, slotine_li_torque
 from rbd_control.errors import InputError
 
 Array = NDArray[np.float64]
+
+
+SHORTEST = 1e-6
+"""Period that the tank is told of between samples of one stamp [s]."""
 
 
 class PassivityController(Modes):
@@ -55,6 +59,7 @@ class PassivityController(Modes):
         self._period = 0.0
         """Time between the last two good samples [s]; 0 when there is no last one."""
         self._nothing = np.zeros(model.nv)
+        self._clock_went_back = False
 
     def set_parameters(self, parameters: ControllerParameters) -> None:
         """Use other parameters from the next sample on; on an error the old ones stay.
@@ -68,6 +73,7 @@ class PassivityController(Modes):
         super().set_parameters(parameters)
         self._law = law
         self._plausibility = Plausibility(self.model, parameters)
+        self._repeats = Repeats(parameters)
         self._limits = limits
         self._compensated = parameters.gravity_compensated
         self._tank_is_on = parameters.tank_capacity > 0.0
@@ -77,13 +83,21 @@ class PassivityController(Modes):
         """The law with what it has learned and the level of its tank."""
         return self._law
 
+    @property
+    def frozen(self) -> str:
+        """That joint states repeat while torque is sent, with the time; empty while they do not."""
+        time = self._repeats.time
+        if not time or not self._torque.any():
+            return ""
+        return f"joint states have repeated for {time:.3g} s while torque is sent"
+
     def start(self, stamp: float, q: Array, v: Array | None, now: float | None = None) -> None:
         """Begin to hold the arm where it is.
 
         Raises:
             InputError: without a plausible position and velocity. Velocity is never assumed zero.
         """
-        self._seen = False
+        self._seen = self._clock_went_back = False
         refusal = self._plausibility.refusal(stamp, q, v, None)
         if refusal or v is None:
             raise InputError(f"cannot start: {refusal}")
@@ -111,30 +125,36 @@ class PassivityController(Modes):
         refusal = self._plausibility.refusal(stamp, q, v, last)
         if refusal or v is None:
             return self._reject(refusal)
-        dt = max(stamp - self._stamp, 0.0)  # a clock set back stops the trajectory for one sample
+        dt = max(stamp - self._stamp, 0.0)  # see clock_went_back()
         self._period = dt if self._seen else 0.0
         # A process that was stopped finds samples without a gap in its queue, but has sent nothing.
-        gap = max(dt, (stamp if now is None else now) - self._now)
-        late = self._seen and gap > self._parameters.timeout
+        wait = (stamp if now is None else now) - self._now
+        gap = max(dt, wait)
+        late = (self._seen or self._clock_went_back) and gap > self._parameters.timeout
         self._accept(stamp, q, v, now)
         if not self._started:
             return self._command(np.zeros(self.model.nv))
         if late and self._mode != "safe":
-            self._fault(f"no joint states for {gap:.3g} s")
+            heard = wait <= self._parameters.timeout
+            self._fault(f"{'stamps jumped by' if heard else 'no joint states for'} {gap:.3g} s")
+        if self._clock_went_back:
+            self._clock_went_back = False
+            self._start_again()
         self._advance(dt)
         try:
             torque = self._law_torque()
             if not isfinite(torque.dot(torque)):  # or the cuts would make a number of it
                 raise FloatingPointError("its torque is not finite")
             cut = self._limits.cut(torque, self._q)
-            limited = cut
-            if self._tank_is_on and dt > 0.0:
-                limited = self._limits.cut(self._law.tank.limit(self._q, self._v, cut, dt), self._q)
+            let = limited = cut
+            if self._tank_is_on:
+                let = self._law.tank.limit(self._q, self._v, cut, max(dt, SHORTEST))
+                limited = self._limits.cut(let, self._q)
             # What the arm adds by itself is no part of the command.
             weight = self._weight()
             slow = self._limits.slow(limited, self._acting, min(dt, self._parameters.timeout))
-            if limited is not cut:
-                self._law.tank.sent(limited, slow)
+            if self._tank_is_on and slow is not let:
+                self._law.tank.sent(let, slow)
             sent = slow - weight
             if not isfinite(sent.dot(sent)):
                 raise FloatingPointError("the limited torque is not finite")
@@ -150,10 +170,14 @@ class PassivityController(Modes):
 
         To be called once after each :meth:`update`, best when the torque has been sent.
 
+        It looks out for repeating joint states, too, see :attr:`frozen`.
+
         Args:
             effort: measured torque of the motors, (nv,) [N·m or N]; without it, and for an arm
                 that carries itself, the torque sent is taken: delays on its way are not seen.
         """
+        if self._seen:
+            self._repeats.update(self._stamp, self._v, self._q, effort)
         if self._mode not in ("hold", "follow") or not self._seen or self._period <= 0.0:
             self._jumped = True
             return None
@@ -163,6 +187,17 @@ class PassivityController(Modes):
         # Arms that carry themselves measure torque with their weight (Franka) or without it (UR).
         acting = self._acted if effort is None or self._compensated else effort
         return self._law.balance(self._stamp, self._q, self._v, self._desired, acting, self._period)
+
+    def clock_went_back(self) -> None:
+        """Start again with the next joint state, whose stamp may be any: hold the arm there.
+
+        A trajectory is given up. As simulators put the arm elsewhere when they start again, it may
+        have jumped. Float, safe and a hold that waits for :meth:`resume` stay what they are.
+        Without this call a stamp that goes back stops the trajectory for one sample.
+        """
+        self._clock_went_back, self._seen = True, False
+        self._law.tank.skip()
+        self._repeats.reset()
 
     def silence(self, now: float) -> Command | None:
         """For a watchdog on the steady clock: None while joint states come, else what to send."""
@@ -183,6 +218,7 @@ class PassivityController(Modes):
     def _reject(self, refusal: str) -> Command:
         """The last torque stands for a few samples; then the fault, and zero."""
         self._rejected += 1
+        self._period = 0.0
         if self._rejected < self._parameters.bad_samples:
             return self._command(self._torque.copy(), refusal=refusal)
         self._seen = False
@@ -206,6 +242,7 @@ class PassivityController(Modes):
     def _zero(self) -> Command:
         self._torque = np.zeros(self.model.nv)
         self._acting = self._acted = self._weight()
+        self._law.tank.skip()
         return self._command(self._torque.copy())
 
     def _weight(self) -> Array:

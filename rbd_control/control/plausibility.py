@@ -14,6 +14,38 @@ from rbd_control.dynamics import Model
 Array = NDArray[np.float64]
 
 
+class Repeats:
+    """Tells joint states that go on from those that only their stamps do.
+
+    Args:
+        parameters: of which ``repeated_time`` and ``repeated_time_at_rest`` are used.
+    """
+
+    def __init__(self, parameters: ControllerParameters) -> None:
+        self._longest = (parameters.repeated_time_at_rest, parameters.repeated_time)
+        self.reset()
+
+    def reset(self) -> None:
+        """Compare the next sample with none."""
+        self._last: tuple[bytes, ...] = ()
+        self._since = self._stamp = 0.0
+        self._moving = False
+
+    def update(self, stamp: float, *values: Array | None) -> None:
+        """Take a sample: velocities first, then all else that it has."""
+        as_bytes = tuple(b"" if x is None else x.tobytes() for x in values)
+        if as_bytes != self._last:
+            self._last, self._since = as_bytes, stamp
+            self._moving = any(as_bytes[0])
+        self._stamp = stamp
+
+    @property
+    def time(self) -> float:
+        """For how long the sample has been the same [s]; 0 while that is no longer than it may."""
+        time = self._stamp - self._since
+        return time if time >= self._longest[self._moving] else 0.0
+
+
 class Plausibility:
     """Tells joint states that an arm can have from those it cannot.
 

@@ -11,6 +11,7 @@ from rbd_control.control.adaptive import AdaptiveSlotineLiController
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.energy import EnergyBalance, EnergyMonitor
 from rbd_control.control.energy_tank import EnergyTank
+from rbd_control.control.estimates import Estimates
 from rbd_control.control.slotine_li import SlotineLiController
 from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.trajectory import DesiredState
@@ -30,10 +31,10 @@ class TrackingLaw:
         model: the arm as described.
         parameters: gains, friction, what is learned, energies.
         soft: soft position limits.
-        before: the law that this one takes the place of; what it learned is kept.
+        before: the law that this one takes the place of; what it learned is kept, and the level
+            of its tank.
 
     Attributes:
-        model: the arm as described, or as learned a moment ago.
         adaptive: the adaptive law, if it is chosen.
         tank: bounds what may be injected.
 
@@ -49,12 +50,16 @@ class TrackingLaw:
         soft: SoftLimits,
         before: TrackingLaw | None = None,
     ) -> None:
-        self.model = model
+        self._model = model
+        self._learned = False
+        """Whether something was learned that _model does not have yet."""
         self._fixed = SlotineLiController(model, parameters, soft)
         self._Lambda = parameters.for_joints("bandwidth", model.nv)
         self._soft = soft
         self._monitor = EnergyMonitor(model, parameters, parameters)
         self.tank = EnergyTank(model, parameters, parameters)
+        if before is not None:
+            self.tank.take_over(before.tank)
         self.adaptive: AdaptiveSlotineLiController | None = None
         self._taken_over = -inf
         if parameters.adaptive:
@@ -69,6 +74,30 @@ class TrackingLaw:
             self.adaptive.set_estimates(before.estimates)
         except InputError:  # other links or bounds: learned anew
             return
+        self._use_estimates()
+
+    def set_estimates(self, estimates: Estimates) -> None:
+        """Go on from these estimates, see :meth:`AdaptiveSlotineLiController.set_estimates`.
+
+        Raises:
+            InputError: when nothing is learned, and for estimates that are not of this arm.
+        """
+        if self.adaptive is None:
+            raise InputError("nothing is learned: parameter adaptive is false")
+        self.adaptive.set_estimates(estimates)
+        self._use_estimates()
+
+    @property
+    def model(self) -> Model:
+        """The arm as described, or as learned."""
+        if self._learned:
+            self._use_estimates()
+        return self._model
+
+    def _use_estimates(self) -> None:
+        assert self.adaptive is not None
+        self._model = self._monitor.model = self.tank.model = self.adaptive.model
+        self._learned = False
 
     def torque(self, q: Array, v: Array, desired: DesiredState, learn: float) -> Array:
         """The torque that tracks ``desired``; the adaptive law learns from ``learn`` [s]."""
@@ -79,11 +108,11 @@ class TrackingLaw:
             # A desired motion through q itself with the same v_r and a_r.
             tau = self.adaptive.torque(q, v, q, v_r, a_r + self._Lambda * s, learn)
             self._law = tau + self._soft.torque(q)
+            self._learned |= self.adaptive.learning
         return self._law
 
     def floating_torque(self, q: Array, v: Array) -> Array:
         """Gravity compensation off the soft limits, see :class:`SlotineLiController`."""
-        self._law = None
         return self._fixed.floating_torque(self.model, q, v)
 
     def balance(
@@ -97,7 +126,7 @@ class TrackingLaw:
         assert self._law is not None
         if self.adaptive is not None and not 0.0 <= stamp - self._taken_over < LEARNED_PERIOD:
             self._taken_over = stamp
-            self.model = self._monitor.model = self.tank.model = self.adaptive.model
+            self._use_estimates()
         v_r = self._fixed.reference(q, v, *desired).v_r
         return self._monitor.update(q, v, q, v_r, self._law, acting, dt)
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.kernels import polynomials
+from rbd_control.control.kernels import first_over, polynomials
 from rbd_control.control.splines import fill_velocities, hermite
 from rbd_control.errors import TrajectoryError
 
@@ -36,6 +36,9 @@ POSITION_SLACK = 1e-3
 
 SPEED_SLACK = 1.01
 """Factor on the velocity limit, so that a plan that uses the whole of it is taken."""
+
+MOST_POINTS = 2000
+"""How many points a trajectory may have: between two torques there is no time for more."""
 
 _PROBES = 24
 """Intervals per segment at whose ends a spline is held against the limits."""
@@ -248,30 +251,30 @@ class Trajectory:
             TrajectoryError: naming the segment, the joint and the limit.
         """
         lengths = np.diff(self.knots)
-        q, v, _ = self.probe(_PROBES)
-        speed = np.abs(v).max(axis=1)
-        low, high = q.min(axis=1), q.max(axis=1)
-
-        def place(i: int, j: int) -> str:
-            point = first_point + i
-            before = "here" if i == 0 else f"point {point - 1}"
-            return f"from {before} to point {point}, joint {self.joint_names[j]!r}"
-
-        fastest = np.maximum(limits.velocity_limit, np.abs(start.v_d)) * SPEED_SLACK
-        for i, j in np.argwhere(speed > fastest)[:1]:
+        i, j, what, worst = first_over(
+            self.coefficients,
+            lengths,
+            np.minimum(limits.lower_limit, start.q_d) - POSITION_SLACK,
+            np.maximum(limits.upper_limit, start.q_d) + POSITION_SLACK,
+            np.maximum(limits.velocity_limit, np.abs(start.v_d)) * SPEED_SLACK,
+            _PROBES,
+        )
+        if not what:
+            return
+        point = first_point + i
+        before = "here" if i == 0 else f"point {point - 1}"
+        place = f"from {before} to point {point}, joint {self.joint_names[j]!r}"
+        if what == 1:
+            ends = (polynomials(self.coefficients, i, u)[0][j] for u in (0.0, lengths[i]))
             raise TrajectoryError(
-                f"{place(i, j)}: it would reach a speed of {speed[i, j]:.4g} on its way from "
-                f"{q[i, 0, j]:.4g} to {q[i, -1, j]:.4g} in {lengths[i]:.4g} s; "
+                f"{place}: it would reach a speed of {worst:.4g} on its way from "
+                f"{next(ends):.4g} to {next(ends):.4g} in {lengths[i]:.4g} s; "
                 f"its limit is {limits.velocity_limit[j]:g}"
             )
-        lowest = np.minimum(limits.lower_limit, start.q_d) - POSITION_SLACK
-        highest = np.maximum(limits.upper_limit, start.q_d) + POSITION_SLACK
-        for i, j in np.argwhere((low < lowest) | (high > highest))[:1]:
-            worst = low[i, j] if low[i, j] < lowest[j] else high[i, j]
-            raise TrajectoryError(
-                f"{place(i, j)}: the spline passes {worst:.4g}; its limits are "
-                f"{limits.lower_limit[j]:g} to {limits.upper_limit[j]:g}"
-            )
+        raise TrajectoryError(
+            f"{place}: the spline passes {worst:.4g}; its limits are "
+            f"{limits.lower_limit[j]:g} to {limits.upper_limit[j]:g}"
+        )
 
 
 def _places(joint_names: Sequence[str], names: Sequence[str], speeds: Array | None) -> list[int]:
@@ -310,24 +313,31 @@ def _fields(points: Sequence[TrajectoryPoint], names: Sequence[str]) -> tuple[Ar
     """Positions, velocities and accelerations, (m, n) each; rows of NaN where there are none."""
     if len(points) == 0:
         raise TrajectoryError("the trajectory has no points")
-    out = np.full((3, len(points), len(names)), np.nan)
-    for i, point in enumerate(points):
-        for k, field in enumerate(("positions", "velocities", "accelerations")):
-            given = getattr(point, field)
-            if k > 0 and len(given) == 0:
-                continue
-            if len(given) != len(names):
+    if len(points) > MOST_POINTS:
+        raise TrajectoryError(
+            f"the trajectory has {len(points)} points; {MOST_POINTS} are the most: leave some out"
+        )
+    n = len(names)
+    out = np.full((3, len(points), n), np.nan)
+    for k, field in enumerate(("positions", "velocities", "accelerations")):
+        given = [getattr(point, field) for point in points]
+        rows = [i for i, values in enumerate(given) if k == 0 or len(values)]
+        for i in rows:
+            if len(given[i]) != n:
                 raise TrajectoryError(
-                    f"point {i} has {len(given)} {field} but the trajectory names "
-                    f"{len(names)} joints"
+                    f"point {i} has {len(given[i])} {field} but the trajectory names {n} joints"
                 )
-            try:
-                out[k, i] = given
-            except (TypeError, ValueError) as error:
-                raise TrajectoryError(f"point {i}: {field} are not numbers: {error}") from error
-            if not np.isfinite(out[k, i]).all():
-                j = int(np.isfinite(out[k, i]).argmin())
-                raise TrajectoryError(f"point {i}, joint {names[j]!r}: {field} hold {out[k, i, j]}")
+        if not rows:
+            continue
+        try:
+            out[k, rows] = [given[i] for i in rows]
+        except (TypeError, ValueError) as error:
+            raise TrajectoryError(f"{field} are not numbers: {error}") from error
+        bad = np.argwhere(~np.isfinite(out[k, rows]))
+        if len(bad):
+            i, j = rows[bad[0, 0]], int(bad[0, 1])
+            raise TrajectoryError(f"point {i}, joint {names[j]!r}: {field} hold {out[k, i, j]}")
+    for i, point in enumerate(points):
         if len(point.accelerations) and not len(point.velocities):
             raise TrajectoryError(f"point {i} has accelerations but no velocities")
     return out[0], out[1], out[2]

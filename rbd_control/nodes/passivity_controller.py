@@ -46,14 +46,7 @@ WATCH_PERIOD = 0.01
 RIVALS_PERIOD = 0.1
 """How often it is looked for others who send torque [s]."""
 
-ENERGIES = (
-    "storage [J]",
-    "dissipated [J]",
-    "injected [J]",
-    "supplied [J]",
-    "bound [J]",
-    "tank [J]",
-)
+ENERGIES = ("storage", "dissipated", "injected", "supplied", "bound", "tank")
 """What ``~/energy`` holds, in this order [J]."""
 
 
@@ -104,7 +97,11 @@ class PassivityControllerNode(ManagedNode):
         self._message = Float64MultiArray()
         self._energy_message = Float64MultiArray()
         self._energy_message.layout.dim = [
-            MultiArrayDimension(label=", ".join(ENERGIES), size=len(ENERGIES), stride=len(ENERGIES))
+            MultiArrayDimension(
+                label=", ".join(f"{name} [J]" for name in ENERGIES),
+                size=len(ENERGIES),
+                stride=len(ENERGIES),
+            )
         ]
         self._energy_readers = 0
         self._energy: EnergyBalance | None = None
@@ -118,10 +115,15 @@ class PassivityControllerNode(ManagedNode):
         """Make the controller and compile what it needs."""
         model = self.robot.model
         self._controller = self._make_controller(self.parameters)
+        self._load_estimates()
         rehearse_controller(model)
         self._writer = JointStateWriter(self._errors, model.joint_names)
         self._input = JointStateInput(
-            self, model.joint_names, lambda: self.parameters.timeout, self._on_sample
+            self,
+            model.joint_names,
+            lambda: self.parameters.timeout,
+            self._on_sample,
+            on_jump=self._controller.clock_went_back,
         )
 
     def cleanup(self) -> None:
@@ -250,10 +252,10 @@ class PassivityControllerNode(ManagedNode):
             self._controller.touched(message.header.frame_id, np.array([force.x, force.y, force.z]))
 
     def _load_estimates(self) -> None:
-        path, adaptive = self.parameters.estimates, self._controller.law.adaptive
-        if path and adaptive is not None and Path(path).exists():
-            adaptive.set_estimates(Estimates.load(path))
-            self.get_logger().info(f"estimates of {path}: payload {adaptive.payload:.3g} kg")
+        path, law = self.parameters.estimates, self._controller.law
+        if path and law.adaptive is not None and Path(path).exists():
+            law.set_estimates(Estimates.load(path))
+            self.get_logger().info(f"estimates of {path}: payload {law.adaptive.payload:.3g} kg")
 
     def _save_estimates(self) -> str:
         path, adaptive = self.parameters.estimates, self._controller.law.adaptive
@@ -307,6 +309,8 @@ class PassivityControllerNode(ManagedNode):
                 status.raise_to(ERROR, f"safe torque: {command.reason}")
             elif command.reason:
                 status.raise_to(WARN, command.reason)
+            if self._controller.frozen:
+                status.raise_to(WARN, self._controller.frozen)
         status.add("saturated samples", self._saturated)
         self._report_energy(status)
         status.add("trajectories refused", self._refused)

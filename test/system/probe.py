@@ -57,6 +57,8 @@ class Source:
     on: bool = True
     shift: float = 0.0
     """How far the stamps are from the clock [s]."""
+    stamp: Any = None
+    """That of all messages, when it is not the clock's."""
     publishers: list[Any] = field(default_factory=list)
 
     def message(self, stamp: Any) -> JointState:
@@ -128,7 +130,7 @@ class Probe:
         def tick() -> None:
             if source.on:
                 stamp = (clock.now() + Duration(seconds=source.shift)).to_msg()
-                source.publishers[0].publish(source.message(stamp))
+                source.publishers[0].publish(source.message(source.stamp or stamp))
 
         self.node.create_timer(1.0 / rate, tick)
         return source

@@ -1,0 +1,184 @@
+"""What a controller is told over its services, and what clocks and signals do to it.
+
+As in :mod:`.controller_scenarios` it has the shipped arm and hears a source that stands still; it
+learns, and has an energy tank. The numbers in brackets are those of the fault list.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import WrenchStamped
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import Trigger
+
+from rbd_control.control import ControllerParameters, Estimates
+from rbd_control.dynamics import frame_placement
+
+from .bringup import BringUp, Process
+from .controller_scenarios import (
+    COMMANDS,
+    MODEL,
+    NODE,
+    PARAMETERS,
+    POSTURE,
+    WEIGHT,
+    trajectory,
+    wait_for_torque,
+)
+from .probe import Probe, Source
+
+LEARNING: dict[str, Any] = {**PARAMETERS, "adaptive": True, "tank_capacity": 5.0}
+DEFAULTS = ControllerParameters()
+
+
+def energies(probe: Probe, source: Source) -> None:
+    """Six of them; at rest nothing is stored, dissipated or injected and the tank is full."""
+    energy = probe.listen(Float64MultiArray, f"{NODE}/energy")
+    probe.wait(lambda: energy, "no energies")
+    message = energy[-1]
+    assert message.layout.dim[0].label.startswith("storage [J], dissipated [J], injected [J]")
+    assert np.allclose(message.data, [0.0] * 5 + [LEARNING["tank_capacity"]], atol=1e-6)
+    report = probe.report(NODE)
+    assert float(report.values["tank [J]"]) == LEARNING["tank_capacity"]
+
+
+def frozen(probe: Probe, source: Source) -> None:
+    """[13] The source says the same over and over, with a speed that is not zero."""
+    source.velocity = np.full(MODEL.nv, 1e-9)
+    report = probe.wait_for_report(
+        NODE, lambda r: "joint states have repeated for" in r.message, "is content with it"
+    )
+    assert report.level == 1
+    source.velocity = np.zeros(MODEL.nv)
+
+
+def slowed_down(probe: Probe, source: Source) -> None:
+    errors = probe.listen(JointState, f"{NODE}/tracking_error")
+    probe.wait(lambda: errors, "no tracking error")
+
+    def speed() -> float:
+        return float(np.abs(errors[-1].velocity).max())
+
+    top = 1.5 * 0.02 / 4.0  # of a cubic, half way
+    assert probe.call(Trigger, f"{NODE}/slow").success
+    probe.send(f"{NODE}/joint_trajectory", trajectory(0.02, seconds=4.0))
+    probe.wait_for_report(NODE, lambda r: r.values["goal"] == "moving", "does not move")
+    assert 0.0 < speed() <= 1.01 * DEFAULTS.slow_factor * top
+    answer = probe.call(Trigger, f"{NODE}/resume")
+    assert answer.message == "at full speed"
+    probe.wait(lambda: speed() > 0.5 * top, "stays slow")
+    assert probe.call(Trigger, f"{NODE}/cancel").success
+    probe.wait(lambda: speed() == 0.0, "does not stop")
+    assert probe.report(NODE).values["goal"] == "cancelled"
+
+
+def retracted(probe: Probe, source: Source) -> None:
+    """The desired position of the touched link moves along the force; then it stays."""
+    errors = probe.listen(JointState, f"{NODE}/tracking_error")
+    wrench = WrenchStamped()
+    wrench.header.frame_id = "link_6"
+    wrench.wrench.force.y = 12.0
+
+    def told() -> bool:
+        probe.send("contact_detector/external_wrench", wrench)
+        report = probe.reports.get(NODE)
+        return report is not None and "retracted along the force on link_6" in report.message
+
+    told()
+    assert probe.call(Trigger, f"{NODE}/retract").success
+    probe.wait(told, "does not retract")
+
+    def way() -> np.ndarray:
+        q_d = POSTURE - np.array(errors[-1].position)
+        there, here = (frame_placement(MODEL, q, "link_6")[:3, 3] for q in (q_d, POSTURE))
+        return np.asarray(there - here)
+
+    distance = DEFAULTS.retract_distance
+    probe.wait(lambda: way()[1] > 0.7 * distance, "does not move along the force")
+    assert np.linalg.norm(way()) < 1.2 * distance
+    answer = probe.call(Trigger, f"{NODE}/resume")
+    assert (answer.success, answer.message) == (True, "holding here")
+    probe.wait(lambda: not np.any(errors[-1].position), "does not hold where it is")
+
+
+def a_clock_that_jumps(probe: Probe, source: Source) -> None:
+    """[25, 26, 27] Back: the trajectory is given up. Forward, or frozen: safe until resumed."""
+    commands = probe.listen(Float64MultiArray, COMMANDS)
+    probe.send(f"{NODE}/joint_trajectory", trajectory(0.02, seconds=60.0))
+    probe.wait_for_report(NODE, lambda r: r.values["goal"] == "moving", "does not move")
+    source.shift = -60.0
+    report = probe.wait_for_report(NODE, lambda r: r.values["goal"] == "cancelled", "goes on")
+    assert report.values["mode"] == "hold"
+    assert int(report.values["clock jumps"]) == 1
+    wait_for_torque(probe, commands, WEIGHT)
+    source.shift = 0.0
+    probe.wait_for_report(NODE, lambda r: "stamps jumped by 60 s" in r.message, "is not safe")
+    _resume(probe)
+    source.stamp = probe.node.get_clock().now().to_msg()
+    wait_for_torque(probe, commands, np.zeros(MODEL.nv))
+    source.stamp = None
+    _resume(probe)
+
+
+def paused_by_its_default(probe: Probe, source: Source, bring_up: BringUp) -> None:
+    """[16, 48] For 100 ms with the timeout that ships: safe when it wakes, and says how long."""
+    process = bring_up.start(
+        NODE,
+        {"urdf": "arm7"},
+        ["-r", f"{COMMANDS}:=paused/commands", "-r", "__node:=paused"],
+    )
+    commands = probe.listen(Float64MultiArray, "paused/commands")
+    wait_for_torque(probe, commands, WEIGHT)
+
+    def woken() -> bool:
+        """A busy machine may have made it safe before it was stopped."""
+        answer = probe.call(Trigger, "paused/resume")
+        probe.send("paused/joint_trajectory", trajectory(0.2, seconds=9.0))
+        before = process.output
+        process.signal(signal.SIGSTOP)
+        time.sleep(0.1)
+        process.signal(signal.SIGCONT)
+        probe.wait_for_report("paused", lambda r: "safe" in r.values["mode"], "is not safe")
+        said = process.output[len(before) :]
+        return answer.success and "safe torque: no joint states for 0.1" in said
+
+    probe.wait(woken, "is not safe after 100 ms")
+    assert probe.report("paused").values["goal"] == "cancelled"
+    wait_for_torque(probe, commands, WEIGHT)
+    sent = np.array([message.data for message in commands])
+    assert (np.abs(sent) <= MODEL.effort_limit + 1e-9).all()
+    process.kill()
+
+
+def killed(
+    probe: Probe, source: Source, bring_up: BringUp, process: Process, estimates: Path
+) -> None:
+    """[44, 45] The next one is inactive while the dead one is counted, and knows what it learned.
+
+    No torque comes meanwhile, which is for the timeout of the arm.
+    """
+    answer = probe.call(Trigger, f"{NODE}/save_estimates")
+    assert (answer.success, answer.message) == (True, f"written to {estimates}")
+    assert [estimate.link for estimate in Estimates.load(estimates).links] == ["link_7"]
+    commands = probe.listen(Float64MultiArray, COMMANDS)
+    process.kill()
+    second = bring_up.start(NODE, {**LEARNING, "estimates": str(estimates)})
+    second.wait_until(lambda: "waiting for whoever sends torque" in second.output)
+    count = len(commands)
+    assert f"estimates of {estimates}: payload" in second.output
+    probe.report(NODE)
+    assert len(commands) == count
+    # ROS gives the dead one up after 20 s.
+    probe.wait(lambda: len(commands) > count, "does not come up")
+    wait_for_torque(probe, commands, WEIGHT)
+
+
+def _resume(probe: Probe) -> None:
+    probe.wait(lambda: probe.call(Trigger, f"{NODE}/resume").success, "cannot resume")
+    probe.wait_for_report(NODE, lambda r: r.values["mode"] == "hold", "does not hold")

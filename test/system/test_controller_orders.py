@@ -1,0 +1,59 @@
+"""A running controller that learns: its services, its clock, its end and its return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from . import controller_order_scenarios as scenarios
+from .bringup import BringUp, Process
+from .controller_scenarios import NODE, holds, resting
+from .probe import Probe, Source
+
+
+@pytest.fixture(scope="module")
+def estimates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where it saves what it has learned."""
+    return tmp_path_factory.mktemp("learned") / "arm.yaml"
+
+
+@pytest.fixture(scope="module")
+def process(bring_up: BringUp, estimates: Path) -> Process:
+    return bring_up.start(NODE, {**scenarios.LEARNING, "estimates": str(estimates)})
+
+
+@pytest.fixture(scope="module")
+def source(probe: Probe, process: Process) -> Source:
+    """The joint states that the controller hears."""
+    source = probe.stream(resting())
+    holds(probe, source)
+    return source
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        scenarios.energies,
+        scenarios.frozen,
+        scenarios.slowed_down,
+        scenarios.retracted,
+        scenarios.a_clock_that_jumps,
+    ],
+    ids=lambda scenario: scenario.__name__,
+)
+def test_controller(
+    scenario: Callable[[Probe, Source], None], probe: Probe, source: Source
+) -> None:
+    scenario(probe, source)
+
+
+def test_paused_by_its_default(probe: Probe, source: Source, bring_up: BringUp) -> None:
+    scenarios.paused_by_its_default(probe, source, bring_up)
+
+
+def test_killed(
+    probe: Probe, source: Source, bring_up: BringUp, process: Process, estimates: Path
+) -> None:
+    scenarios.killed(probe, source, bring_up, process, estimates)
