@@ -23,8 +23,10 @@ def test_noises_are_told_apart():
     np.testing.assert_allclose(found[0][1], torque[1], rtol=0.1)
 
 
-def test_contacts_are_noticed_and_free_motion_is_not():
+def test_contacts_are_noticed_and_free_motion_hardly_ever():
     for outcome in islice(study("panda", seed=2, rounds=2, free_time=22.0), 2):
-        assert outcome.false_alarms == 0
+        # Thresholds lie 5 % above the largest residual of a minute of other motions, which leaves
+        # the contact-free seconds here a chance of one.
+        assert outcome.false_alarms <= 1
         assert sum(len(delays) for delays in outcome.delays.values()) >= 4
         assert all(0.0 <= d < 0.3 for delays in outcome.delays.values() for d in delays)
