@@ -36,7 +36,7 @@ from rbd_control.dynamics.batches import count_states, evaluate, finite, part, p
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.fused import fma
-from rbd_control.dynamics.memory import scratch
+from rbd_control.dynamics.memory import numbers, scratch
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
     accumulate6,
@@ -71,6 +71,7 @@ from rbd_control.dynamics.sweep import (
 class Articulated(NamedTuple):
     """Workspace beside a sweep, a row for each body; names as above."""
 
+    memory: np.ndarray  # all the others lie here
     J: np.ndarray  # (n, 6)
     H: np.ndarray  # (n, 3, 3)
     L: np.ndarray  # (n, 6)
@@ -84,15 +85,21 @@ class Articulated(NamedTuple):
 @njit(inline="always")
 def new_articulated(n):
     """A workspace for n bodies, for kernels."""
+    return _articulated_in(scratch(41 * n), n)
+
+
+@inlined
+def _articulated_in(memory, n):
     return Articulated(
-        scratch((n, 6)),
-        scratch((n, 3, 3)),
-        scratch((n, 6)),
-        scratch((n, 6)),
-        scratch((n, 6)),
-        scratch((n,)),
-        scratch((n,)),
-        scratch((n, 6)),
+        memory,
+        numbers(memory, 0, (n, 6)),
+        numbers(memory, 6 * n, (n, 3, 3)),
+        numbers(memory, 15 * n, (n, 6)),
+        numbers(memory, 21 * n, (n, 6)),
+        numbers(memory, 27 * n, (n, 6)),
+        numbers(memory, 33 * n, (n,)),
+        numbers(memory, 34 * n, (n,)),
+        numbers(memory, 35 * n, (n, 6)),
     )
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from rbd_control.dynamics.compiled import inlined
 from rbd_control.dynamics.memory import integers, numbers
 
 if TYPE_CHECKING:
@@ -91,9 +91,9 @@ def views(array: np.ndarray, constants: Constants) -> Constants:
     return Constants(constants.nv, *fields)
 
 
-@njit(inline="always")
+@inlined
 def unpacked(model):
-    """The fields of :func:`packed`, where they lie; for kernels, and those numba inlines there."""
+    """The fields of :func:`packed`, where they lie, for kernels."""
     head = integers(model, 0, (2,))
     n = head[0]
     after = 5 + 4 * n

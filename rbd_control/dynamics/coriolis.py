@@ -20,7 +20,7 @@ import numpy as np
 from rbd_control.dynamics.batches import count_states, evaluate, finite, part, places
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
-from rbd_control.dynamics.memory import scratch
+from rbd_control.dynamics.memory import numbers, scratch
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.momentum import gravity_of_subtree
 from rbd_control.dynamics.spatial import (
@@ -83,12 +83,13 @@ def mass_matrix_sweep(model, q, s, M):
 
 
 @inlined
-def coriolis_sweep(model, q, v, s, factor, M, C, CTv, g):
+def coriolis_sweep(model, q, v, s, memory, M, C, CTv, g):
     """EW21 Algorithm 1 for one state, with Cᵀ v and g from the same composites.
 
-    ``s`` and ``factor`` (n, 12) are workspace.
+    ``s`` and ``memory`` (12 n,) are workspace.
     """
     n = model.parent.shape[0]
+    factor = numbers(memory, 0, (n, 12))
     place_bodies(model, q, s)
     move_bodies(model, v, s)  # lines 3 and 4
     place_inertias(model, s)  # line 5
@@ -144,14 +145,14 @@ def _dynamics_terms(packed, q, v, M, C, CTv, g):
     if not (places(model, q) and finite(v)):
         return False
     n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
-    s, factor = new_sweep(n), scratch((n, 12))
+    s, memory = new_sweep(n), scratch(12 * n)
     for b in range(count_states(model, q)):
         coriolis_sweep(
             model,
             part(q, b, nq),
             part(v, b, nv),
             s,
-            factor,
+            memory,
             part(M, b, nv),
             part(C, b, nv),
             part(CTv, b, nv),

@@ -46,7 +46,7 @@ class FrozenDynamics:
 
         @compiled
         def frozen_dynamics_terms(q, v, M, C, CTv, g):  # type: ignore[no-untyped-def]
-            coriolis_sweep(model, q, v, new_sweep(n), scratch((n, 12)), M, C, CTv, g)
+            coriolis_sweep(model, q, v, new_sweep(n), scratch(12 * n), M, C, CTv, g)
 
         return frozen_dynamics_terms
 

@@ -10,8 +10,8 @@ from numba import carray, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-STACK_NUMBERS = 4096
-"""A larger array goes to the heap, as a thread's stack may be half a megabyte."""
+STACK_NUMBERS = 16384
+"""More go to the heap, as a thread's stack may be half a megabyte."""
 
 
 @intrinsic
@@ -42,27 +42,25 @@ def _address_of_integers(context, array, first):
 
 
 @njit(inline="always")
-def scratch(shape):
-    """Like ``np.empty(shape)``, for workspace of a kernel.
+def scratch(size):
+    """So many floats like ``np.empty(size)``, for workspace of a kernel.
 
-    numba inlines it, and what calls it must be a kernel or inlined by numba in the same way: the
-    stack of a helper would be gone when the helper returns.
+    One a kernel will do: :func:`numbers` makes many arrays of it. numba inlines this, and what
+    calls it must be a kernel or inlined by numba in the same way: the stack of a helper would be
+    gone when the helper returns.
     """
-    size = 1
-    for length in shape:
-        size *= length
     if size <= STACK_NUMBERS:
-        return carray(_on_stack(size), shape)
-    return np.empty(shape)
+        return carray(_on_stack(size), (size,))
+    return np.empty(size)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def numbers(array, first, shape):
-    """The floats from ``array[first]`` on, as an array of ``shape``."""
+    """The floats from ``array[first]`` on, as an array of ``shape``; does not keep it alive."""
     return carray(_address_of_numbers(array, first), shape)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def integers(array, first, shape):
     """The same eight bytes each, read as integers."""
     return carray(_address_of_integers(array, first), shape)

@@ -23,7 +23,7 @@ from numba import njit
 from rbd_control.dynamics.batches import count_states, evaluate, finite, part, places
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
-from rbd_control.dynamics.memory import scratch
+from rbd_control.dynamics.memory import numbers, scratch
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
     accumulate6,
@@ -48,6 +48,7 @@ from rbd_control.dynamics.sweep import (
 class Forces(NamedTuple):
     """Workspace beside a sweep, a row for each body."""
 
+    memory: np.ndarray  # all the others lie here
     reference: np.ndarray  # (n, 6) w_i
     rate: np.ndarray  # (n, 6) b_i
     force: np.ndarray  # (n, 6) f_i
@@ -56,7 +57,17 @@ class Forces(NamedTuple):
 @njit(inline="always")
 def new_forces(n):
     """A workspace for n bodies, for kernels."""
-    return Forces(scratch((n, 6)), scratch((n, 6)), scratch((n, 6)))
+    return _forces_in(scratch(18 * n), n)
+
+
+@inlined
+def _forces_in(memory, n):
+    return Forces(
+        memory,
+        numbers(memory, 0, (n, 6)),
+        numbers(memory, 6 * n, (n, 6)),
+        numbers(memory, 12 * n, (n, 6)),
+    )
 
 
 @inlined

@@ -26,7 +26,7 @@ import numpy as np
 from numba import njit
 
 from rbd_control.dynamics.compiled import inlined
-from rbd_control.dynamics.memory import scratch
+from rbd_control.dynamics.memory import numbers, scratch
 from rbd_control.dynamics.model import FLOATING, PRISMATIC
 from rbd_control.dynamics.spatial import (
     accumulate6,
@@ -59,6 +59,7 @@ from rbd_control.dynamics.trigonometry import cos_sin
 class Sweep(NamedTuple):
     """Workspace of a sweep over n bodies; what each array holds stands at the top of this file."""
 
+    memory: np.ndarray  # all the others lie here
     R: np.ndarray  # (n, 3, 3)
     p: np.ndarray  # (n, 3)
     Phi: np.ndarray  # (n, 6)
@@ -71,14 +72,20 @@ class Sweep(NamedTuple):
 @njit(inline="always")
 def new_sweep(n):
     """A workspace for n bodies, for kernels: make it once and use it for many states."""
+    return _sweep_in(scratch(46 * n), n)
+
+
+@inlined
+def _sweep_in(memory, n):
     return Sweep(
-        scratch((n, 3, 3)),
-        scratch((n, 3)),
-        scratch((n, 6)),
-        scratch((n, 6)),
-        scratch((n, 6)),
-        scratch((n, 10)),
-        scratch((n, 6)),
+        memory,
+        numbers(memory, 0, (n, 3, 3)),
+        numbers(memory, 9 * n, (n, 3)),
+        numbers(memory, 12 * n, (n, 6)),
+        numbers(memory, 18 * n, (n, 6)),
+        numbers(memory, 24 * n, (n, 6)),
+        numbers(memory, 30 * n, (n, 10)),
+        numbers(memory, 40 * n, (n, 6)),
     )
 
 

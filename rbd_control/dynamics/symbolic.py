@@ -97,7 +97,7 @@ def symbolic_dynamics(
     shapes = {"M": (n, n), "C": (n, n), "CTv": (n,), "g": (n,), "Gamma": (n, n, n)}
     terms = {name: np.empty(shape, dtype=object) for name, shape in shapes.items()}
     *of_state, Gamma = terms.values()
-    s, factor = on_expressions(new_sweep)(rows), np.empty((rows, 12), dtype=object)
+    s, factor = on_expressions(new_sweep)(rows), np.empty(12 * rows, dtype=object)
     on_expressions(coriolis_sweep)(constants, positions, velocities, s, factor, *of_state)
     on_expressions(christoffel_sweep)(constants, positions, s, Gamma)
     if simplify:

@@ -14,13 +14,24 @@ from typing import Any
 import numpy as np
 
 from rbd_control.dynamics.fused import fma
-from rbd_control.dynamics.memory import scratch
+from rbd_control.dynamics.memory import numbers, scratch
 from rbd_control.dynamics.trigonometry import cos_sin
 
 
-def _empty(shape: tuple[int, ...]) -> np.ndarray:
+def _empty(shape: int | tuple[int, ...]) -> np.ndarray:
     return np.empty(shape, dtype=object)
 
+
+def _numbers(array: np.ndarray, first: int, shape: tuple[int, ...]) -> np.ndarray:
+    return array[first : first + int(np.prod(shape))].reshape(shape)
+
+
+_IN_PYTHON: dict[int, Callable[..., Any]] = {
+    id(scratch): _empty,
+    id(numbers): _numbers,
+    id(fma): lambda a, b, c: a * b + c,
+}
+"""What stands here for functions of compiled code only."""
 
 _NUMPY = SimpleNamespace(empty=_empty)
 
@@ -39,10 +50,9 @@ def uncompiled(
     function = kernel.py_func
     names = dict(function.__globals__)
     for name in function.__code__.co_names:
-        if names.get(name) is scratch:
-            names[name] = _empty
-        elif names.get(name) is fma:
-            names[name] = lambda a, b, c: a * b + c
+        part = _IN_PYTHON.get(id(names.get(name)))
+        if part:
+            names[name] = part
         elif names.get(name) is cos_sin:
             names[name] = lambda x: (math.cos(x), math.sin(x))
         elif hasattr(names.get(name), "py_func"):

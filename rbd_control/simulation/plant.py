@@ -207,7 +207,7 @@ def advance(packed, q, v, tau, around, h, substeps, truth):
     """Move q and v on by ``substeps`` of length ``h``; what happened goes into ``truth``."""
     model = unpacked(packed)
     n = q.shape[0]
-    s, factor = new_sweep(n), np.empty((n, 12))
+    s, memory = new_sweep(n), np.empty(12 * n)
     M, C, A = np.empty((n, n)), np.empty((n, n)), np.empty((n, n))
     CTv, g, D, b, v_new, outside = (
         np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
@@ -228,7 +228,7 @@ def advance(packed, q, v, tau, around, h, substeps, truth):
     truth.contact[:] = 0.0
     share = 1.0 / substeps
     for _ in range(substeps):
-        coriolis_sweep(model, q, v, s, factor, M, C, CTv, g)
+        coriolis_sweep(model, q, v, s, memory, M, C, CTv, g)
         outside[:] = 0.0
         for k in range(around.push_body.shape[0]):
             body = around.push_body[k]

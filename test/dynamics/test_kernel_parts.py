@@ -9,7 +9,7 @@ from robots import random_tree_urdf
 
 from rbd_control.dynamics import Model, Rotor
 from rbd_control.dynamics.constants import Constants, constants_of, unpacked
-from rbd_control.dynamics.memory import STACK_NUMBERS, scratch
+from rbd_control.dynamics.memory import STACK_NUMBERS, numbers, scratch
 from rbd_control.dynamics.trigonometry import REACH, cos_sin
 
 
@@ -44,13 +44,15 @@ def test_cosines_and_sines() -> None:
 @njit
 def _sums(n, rounds):
     total = 0.0
-    a, b = scratch((n,)), scratch((n, 2))
+    a = scratch(n)
+    memory = scratch(2 * n)
+    b = numbers(memory, 0, (n, 2))
     for _ in range(rounds):
         for i in range(n):
             a[i], b[i, 0], b[i, 1] = i, 2 * i, 3 * i
         for i in range(n):
             total += a[i] + b[i, 0] + b[i, 1]
-    return total
+    return total if memory.shape[0] == 2 * n else -1.0  # kept alive until here
 
 
 @pytest.mark.parametrize("n", [0, 1, STACK_NUMBERS // 2, STACK_NUMBERS, 10 * STACK_NUMBERS])
