@@ -8,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from io import StringIO
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy.stats import poisson
 
 from rbd_control.cli.main import main
@@ -27,7 +29,7 @@ from rbd_control.playback.labels import read_labels
 from rbd_control.playback.parts import Part
 from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.playback.replay import replay
-from rbd_control.playback.report import write_report
+from rbd_control.playback.report import print_result, write_report
 from rbd_control.playback.result import Overview
 from rbd_control.playback.summary import summarise
 from rbd_control.playback.truth import Label, Score, TrueContact, score
@@ -503,6 +505,34 @@ def test_command(tmp_path: Path, urdf: str, capsys: pytest.CaptureFixture[str]) 
     assert "contacts found" in out
     assert "arm_elbow" in out
     assert err == "", "no progress bar where nobody sees it"
+
+
+def test_links_that_cannot_be_told_apart_are_all_shown() -> None:
+    result = replay(recorded(swing([(1.5, 2.0, 8.0)])), MODEL, PARAMETERS)
+    (event,) = result.events
+    for candidates, shown in ((("lower",), "lower "), (("lower", "upper"), "lower 70%, or upper ")):
+        text = StringIO()
+        of_two = replace(event, link="lower", candidates=candidates, confidence=0.7)
+        print_result(replace(result, events=(of_two,)), Console(file=text, width=200))
+        assert shown in text.getvalue()
+
+
+def test_thresholds_of_moving_joints() -> None:
+    """What lies between the threshold at rest and that of the speed is not above it."""
+    still, fast = ((0.0,), (10.0,))
+    shares = [
+        replay(
+            recorded(swing(effort=lambda q, tau: tau - 3.0)),
+            MODEL,
+            replace(PARAMETERS, threshold_speed=each),
+        )
+        .residuals[0]
+        .over_fraction
+        for each in (still, fast)
+    ]
+    assert shares[0] > 0.9
+    # |v| = 0.75 |cos 1.5 t| rad/s is below 0.1 rad/s for 9 % of the time.
+    assert shares[1] == pytest.approx(0.085, abs=0.03)
 
 
 def test_command_holds_a_joint(

@@ -131,6 +131,7 @@ class _Run:
         }
         self._labels = labels
         self._threshold = parameters.for_joints("contact_threshold", n)
+        self._per_speed = parameters.for_joints("threshold_speed", n)
         self._efforts = EffortCheck(model)
         self._series = Envelope(n)
         self._start = self._last = nan
@@ -170,7 +171,8 @@ class _Run:
             self._largest = np.maximum(self._largest, absolute.max(0))
             self._sum += residual.sum(0)
             self._squares += np.einsum("ki,ki->i", residual, residual)
-            over = absolute > self._threshold
+            speed = 0.0 if block.v is None else np.abs(block.v[valid])
+            over = absolute > self._threshold + self._per_speed * speed
             self._over += (over & free[valid, None]).sum(0)
             self._free += int(free[valid].sum())
         self._valid += len(absolute)

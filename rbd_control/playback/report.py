@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from rbd_control.estimation import ContactEvent
 from rbd_control.playback.picture import draw_curve, draw_residuals
 from rbd_control.playback.result import Overview, ReplayResult
 from rbd_control.playback.summary import CONFIDENCE, Summary
@@ -90,17 +91,31 @@ def _events(result: ReplayResult) -> Table:
             "lasts" if event.release is None else f"{event.release:.3f}",
             event.level,
             escape(event.joint),
-            escape(event.link),
+            escape(_links(event)),
             f"{event.peak_torque:.2f}",
             "not observable" if event.force is None else _vector(event.force),
         )
     return table
 
 
+def _links(event: ContactEvent) -> str:
+    """The link with its probability; when others may be meant as well, all of them."""
+    if len(event.candidates) > 1:
+        return f"{event.link} {event.confidence:.0%}, or " + " ".join(event.candidates[1:])
+    return event.link
+
+
 def _residuals(result: ReplayResult) -> Table:
     table = Table(title="residual, valid samples [N·m]", title_justify="left")
     table.add_column("joint")
-    headings = ("RMS", "mean", "largest", "threshold", "above it", "effort / gravity torque")
+    headings = (
+        "RMS",
+        "mean",
+        "largest",
+        "threshold at rest",
+        "above it",
+        "effort / gravity torque",
+    )
     for heading in headings:
         table.add_column(escape(heading), justify="right")
     ratios = {fit.joint: fit.ratio for fit in result.efforts}

@@ -20,7 +20,8 @@ from rbd_control.playback.truth import Score
 class JointResidual:
     """The residual of one joint over the valid samples [N·m or N]; NaN when there are none.
 
-    ``over_fraction`` is the part of them above ``threshold``, contacts the truth tells of apart.
+    ``threshold`` is that at rest. ``over_fraction`` is the part of them above that of their speed,
+    contacts the truth tells of apart.
     """
 
     joint: str
