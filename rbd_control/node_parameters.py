@@ -50,7 +50,7 @@ class ReceivingParameters(ModelParameters):
         True, "receive joint states best-effort, which fits any publisher", live=False
     )
     queue_depth: int = parameter(
-        50, "joint states kept while the node is busy", lower=1, upper=100_000, live=False
+        200, "joint states kept while the node is busy", lower=1, upper=100_000, live=False
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from bench.loop.figures import (
     stamped,
 )
 from bench.loop.run import Loop, Usage
-from bench.loop.sheet import targets
+from bench.loop.sheet import doubt, targets
 
 MS = 1_000_000
 
@@ -77,7 +78,7 @@ def loop(core: float = 0.2, shift: int = MS // 2, missing: int = 0, achieved: fl
     nodes = ("passivity_controller", "contact_detector")
     flag = latency([0.5])
     usage = dict.fromkeys(("arm", *nodes), used)
-    return Loop(1e3, 1.0, achieved, every, every, every, flag, usage, dict.fromkeys(nodes, 0))
+    return Loop(1e3, 1.0, achieved, every, every, every, flag, usage, dict.fromkeys(nodes, 0), "")
 
 
 def test_targets_are_missed_one_by_one() -> None:
@@ -91,6 +92,13 @@ def test_targets_are_missed_one_by_one() -> None:
         (loop(missing=1), {"joint states delivered and lost"}),
     ):
         assert {target.text for target in targets(bad) if not target.met} == what
+
+
+def test_what_cannot_be_judged() -> None:
+    assert not doubt(loop())
+    assert "only 700 of 1000" in doubt(loop(achieved=700.0))
+    assert "p99 of a hop on which nothing is computed is 2.0 ms" in doubt(loop(shift=2 * MS))
+    assert doubt(replace(loop(), fault="safe torque: silence")).endswith("silence")
 
 
 def test_what_is_written(tmp_path: Path) -> None:

@@ -1,18 +1,23 @@
-"""Events as messages and back."""
+"""What is published of contacts, and torques, as it is heard."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
-from builtin_interfaces.msg import Time
+
+from geometry_msgs.msg import WrenchStamped
+from rclpy.serialization import deserialize_message
+from std_msgs.msg import Float64MultiArray
 
 from rbd_control.estimation import ContactEvent
-from rbd_control.nodes.contact_messages import event_from_status, event_message
+from rbd_control.nodes.contact_messages import WrenchWriter, event_from_status, event_message
+from rbd_control.nodes.messages import Stamp, TorqueWriter
 
 ONSET = ContactEvent(
     id=3,
@@ -37,6 +42,41 @@ RELEASE = replace(
 
 @pytest.mark.parametrize("event", [ONSET, RELEASE, replace(ONSET, link="", confidence=np.nan)])
 def test_what_is_told_is_what_is_heard(event: ContactEvent) -> None:
-    (status,) = event_message("detector", event, Time()).status
+    (status,) = event_message("detector", event, Stamp(1, 2)).status
     assert event_from_status(status).to_json() == event.to_json()
     assert status.hardware_id == event.link
+
+
+class Sent(list[Any]):
+    """Takes the place of a publisher."""
+
+    def publish(self, what: Any) -> None:
+        assert isinstance(what, bytes)  # made without rclpy's messages
+        self.append(what)
+
+
+def test_forces() -> None:
+    sent = Sent()
+    writer = WrenchWriter(sent)
+    for k, link in enumerate(("forearm", "hand", "forearm", "a")):
+        force = np.array([k, -2.0, 0.5])
+        writer.publish(link, force, Stamp(k, 7))
+        heard = deserialize_message(sent[-1], WrenchStamped)
+        assert (heard.header.frame_id, heard.header.stamp.sec) == (link, k)
+        made = heard.wrench.force
+        np.testing.assert_array_equal((made.x, made.y, made.z), force)
+        assert heard.wrench.torque.x == 0.0
+
+
+@pytest.mark.parametrize("count", [1, 7])
+def test_torques(count: int) -> None:
+    sent = Sent()
+    writer = TorqueWriter(sent, count)
+    for k in range(2):
+        torque = np.arange(k, k + count, dtype=float)
+        writer.publish(torque)
+        heard = deserialize_message(sent[-1], Float64MultiArray)
+        np.testing.assert_array_equal(heard.data, torque)
+        assert not heard.layout.dim
+    with pytest.raises(ValueError, match="length|size|structure"):
+        writer.publish(np.zeros(count + 1))

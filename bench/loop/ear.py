@@ -10,7 +10,7 @@ from collections.abc import Callable
 from struct import unpack_from
 from typing import Any
 
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.serialization import deserialize_message
@@ -36,6 +36,7 @@ class Ear:
 
     Attributes:
         counted: what each node told last on ``/diagnostics``.
+        faults: the message of each that told of an error last.
     """
 
     def __init__(self) -> None:
@@ -43,6 +44,7 @@ class Ear:
         self._executor = make_executor()
         self._executor.add_node(self._node)
         self.counted: dict[str, dict[str, str]] = {}
+        self.faults: dict[str, str] = {}
         self._states = self._keep(JointState, "joint_states")
         self._torques = self._keep(JointState, "contact_detector/external_joint_torques")
         self._errors = self._keep(JointState, "passivity_controller/tracking_error")
@@ -62,6 +64,9 @@ class Ear:
 
     def _on_report(self, message: DiagnosticArray) -> None:
         for status in message.status:
+            self.faults[status.name] = (
+                status.message if status.level == DiagnosticStatus.ERROR else ""
+            )
             self.counted[status.name] = {item.key: item.value for item in status.values}
 
     def listen(self, seconds: float, then: Callable[[], None] = lambda: None) -> None:

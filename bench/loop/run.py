@@ -58,6 +58,8 @@ class Loop:
     usage: dict[str, Usage]
     lost_on_the_way: dict[str, int]
     """Joint states that the middleware told each node it had not delivered."""
+    fault: str
+    """Why the controller sent the safe torque in the end; empty when it did not."""
 
 
 def measure(rate: float, duration: float, show: Show) -> Loop:
@@ -156,4 +158,5 @@ def _summed_up(
         lost_on_the_way={
             node: int(counted.get(node, {}).get("lost on the way", 0)) for node in NODES
         },
+        fault=ear.faults.get("passivity_controller", ""),
     )

@@ -80,9 +80,21 @@ def processes(loops: Sequence[Loop]) -> Table:
     return table
 
 
-def is_judged(loop: Loop) -> bool:
-    """Whether the machine let the arm send what it should; else the nodes had less to do."""
-    return loop.achieved >= LEAST_RATE * loop.rate
+def doubt(loop: Loop) -> str:
+    """Why the nodes cannot be judged by this run; empty when they can."""
+    if loop.fault:
+        return f"the controller was not in charge: {loop.fault}"
+    if loop.achieved < LEAST_RATE * loop.rate:
+        return (
+            f"only {loop.achieved:.0f} of {loop.rate:g} joint states a second were sent: this "
+            "machine is too busy to judge by"
+        )
+    if loop.one_hop.latency.p99 > P99:
+        return (
+            f"p99 of a hop on which nothing is computed is {loop.one_hop.latency.p99:.1f} ms: this "
+            "machine is too busy to judge by"
+        )
+    return ""
 
 
 def asked(loop: Loop) -> Table:
@@ -94,14 +106,10 @@ def asked(loop: Loop) -> Table:
     table.add_column("")
     for result in results:
         met = "met" if result.met else "missed"
-        if not is_judged(loop):
+        if doubt(loop):
             met = "not judged"
         table.add_row(escape(result.text), f"{result.measured:.3g}", f"{result.limit:g}", met)
-    if not is_judged(loop):
-        table.caption = (
-            f"only {loop.achieved:.0f} of {loop.rate:g} joint states a second were sent: this "
-            "machine is too busy to judge by"
-        )
+    table.caption = escape(doubt(loop)) or None
     return table
 
 
@@ -111,7 +119,7 @@ def as_json(loops: Sequence[Loop], machine: dict[str, str]) -> dict[str, Any]:
         "machine": machine,
         "loops": [_without_series(asdict(loop)) for loop in loops],
         "targets": [
-            {**asdict(target), "met": target.met and is_judged(loop)}
+            {**asdict(target), "met": target.met and not doubt(loop)}
             for loop in loops
             if loop.rate == TARGET_RATE
             for target in targets(loop)

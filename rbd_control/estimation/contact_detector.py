@@ -11,6 +11,7 @@ settles, when samples repeat, jump or saturate the detection is not valid, which
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -60,14 +61,22 @@ class ContactDetector:
     Args:
         model: the robot.
         parameters: see :class:`~rbd_control.estimation.DetectorParameters`.
+        on_contact: called as soon as a contact has begun, before its link, force and start are
+            worked out, which takes longer than all else; it may not use the detector.
 
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.
         InputError: for a ``force_link`` that the model lacks.
     """
 
-    def __init__(self, model: Model, parameters: DetectorParameters) -> None:
+    def __init__(
+        self,
+        model: Model,
+        parameters: DetectorParameters,
+        on_contact: Callable[[], None] = lambda: None,
+    ) -> None:
         n = model.nv
+        self._on_contact = on_contact
         self._contacts = 0
         self._bias = np.zeros(n)
         self._traces = np.zeros((TRACES_ROWS, n))
@@ -341,6 +350,7 @@ class ContactDetector:
         if what == BROKEN_OFF:
             return self._break_off(float(memory.ended[0]))
         if what == BEGUN:
+            self._on_contact()
             self._now = self._isolation.isolate(q, residual)
             self._peak = residual.copy()
             self._contacts += 1

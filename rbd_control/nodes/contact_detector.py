@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
 from rclpy.qos import QoSProfile
@@ -25,11 +24,11 @@ from rbd_control.estimation import (
 )
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import PayloadParameters, ReceivingParameters
-from rbd_control.nodes.contact_messages import THRESHOLD, ForceArrow, event_message, wrench_message
+from rbd_control.nodes.contact_messages import THRESHOLD, ForceArrow, WrenchWriter, event_message
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.joint_state_input import JointStateInput
 from rbd_control.nodes.managed_node import LATCHED, ManagedNode
-from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter
+from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, Stamp
 from rbd_control.nodes.run import run
 from rbd_control.parameters import parameter
 from rbd_control.rehearsal import rehearse_detector
@@ -65,7 +64,9 @@ class ContactDetectorNode(ManagedNode):
         self._contact = self.create_publisher(Bool, "~/contact", LATCHED)
         self._torques = self.create_publisher(JointState, "~/external_joint_torques", EVERY_SAMPLE)
         self._events = self.create_publisher(DiagnosticArray, "~/events", QoSProfile(depth=50))
-        self._wrench = self.create_publisher(WrenchStamped, "~/external_wrench", EVERY_SAMPLE)
+        self._force = WrenchWriter(
+            self.create_publisher(WrenchStamped, "~/external_wrench", EVERY_SAMPLE)
+        )
         self._markers = self.create_publisher(MarkerArray, "~/markers", QoSProfile(depth=10))
         self.create_service(Trigger, "~/reset", self._on_reset)
         self.create_service(Trigger, "~/tare", self._on_tare)
@@ -77,7 +78,7 @@ class ContactDetectorNode(ManagedNode):
     def configure(self) -> None:
         """Make the detector and compile what it needs."""
         model = self.robot.model
-        self._detector = self._make_detector(self.parameters)
+        self._detector = self._make_detector(self.parameters, self._on_contact)
         rehearse_detector(model, self.robot.in_model_order(self.parameters))
         self._warn()
         self._writer = JointStateWriter(self._torques, model.joint_names)
@@ -123,16 +124,25 @@ class ContactDetectorNode(ManagedNode):
         for doubt in self._doubts:
             self.get_logger().warning(doubt)
 
-    def _make_detector(self, parameters: ContactDetectorParameters) -> ContactDetector:
+    def _make_detector(
+        self,
+        parameters: ContactDetectorParameters,
+        on_contact: Callable[[], None] = lambda: None,
+    ) -> ContactDetector:
         model = with_payload(self.robot.model, parameters)
-        return ContactDetector(model, self.robot.in_model_order(parameters))
+        return ContactDetector(model, self.robot.in_model_order(parameters), on_contact)
 
-    def _on_sample(self, sample: JointSample, stamp: Time) -> None:
+    def _on_sample(self, sample: JointSample, stamp: Stamp) -> None:
         detection = self._detector.update(sample.stamp, sample.q, sample.v, sample.tau)
         self._publish(detection, sample, stamp)
         self._detection = detection
         self._samples += 1
         self._reasons[detection.reason] += 1
+
+    def _on_contact(self) -> None:
+        """The flag is raised before anything else is worked out: whoever stops an arm waits."""
+        self._verdict = True
+        self._repeat()
 
     def _on_jump(self) -> None:
         self._on_silence()
@@ -142,7 +152,7 @@ class ContactDetectorNode(ManagedNode):
         self._detection = self._verdict = None
         self._arrow.clear()
 
-    def _publish(self, detection: Detection, sample: JointSample, stamp: Time) -> None:
+    def _publish(self, detection: Detection, sample: JointSample, stamp: Stamp) -> None:
         verdict = detection.contact if detection.valid else None
         if verdict != self._verdict:
             self._verdict = verdict
@@ -152,7 +162,7 @@ class ContactDetectorNode(ManagedNode):
         if detection.event is not None:
             self._events.publish(event_message(self.get_name(), detection.event, stamp))
         if detection.contact and detection.force is not None:
-            self._wrench.publish(wrench_message(detection.link, detection.force, stamp))
+            self._force.publish(detection.link, detection.force, stamp)
             self._arrow.show(sample.q, detection.link, detection.force, detection.point, stamp)
         else:
             self._arrow.clear()

@@ -14,7 +14,8 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.estimation import ContactEvent
-from rbd_control.nodes.messages import to_seconds
+from rbd_control.nodes.joint_state_wire import TailTemplate
+from rbd_control.nodes.messages import Stamp, to_seconds
 
 Array = NDArray[np.float64]
 
@@ -28,7 +29,7 @@ ARROW_PERIOD = 0.03
 """The least time between two arrows [s]; nobody sees more."""
 
 
-def event_message(node: str, event: ContactEvent, stamp: Time) -> DiagnosticArray:
+def event_message(node: str, event: ContactEvent, stamp: Stamp) -> DiagnosticArray:
     """One status that tells of the onset or the release of a contact."""
     released = event.phase == "release"
     severe = DiagnosticStatus.ERROR if event.level == "collision" else DiagnosticStatus.WARN
@@ -60,7 +61,7 @@ def event_message(node: str, event: ContactEvent, stamp: Time) -> DiagnosticArra
         values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
     )
     message = DiagnosticArray()
-    message.header.stamp = stamp
+    message.header.stamp = stamp.to_msg()
     message.status = [status]
     return message
 
@@ -87,10 +88,29 @@ def event_from_status(status: DiagnosticStatus) -> ContactEvent:
     )
 
 
-def wrench_message(link: str, force: Array, stamp: Time) -> WrenchStamped:
-    """The force on a link, world-aligned."""
+class WrenchWriter:
+    """Publishes the force on a link, world-aligned, with each sample of a contact."""
+
+    def __init__(self, publisher: Publisher[WrenchStamped]) -> None:
+        self._publisher = publisher
+        self._templates: dict[str, TailTemplate] = {}
+
+    def publish(self, link: str, force: Array, stamp: Stamp) -> None:
+        """Publish."""
+        template = self._templates.get(link)
+        if template is None:
+            template = TailTemplate(lambda numbers: _wrench(link, numbers), 3, has_header=True)
+            self._templates[link] = template
+        if template.is_exact:
+            self._publisher.publish(template.filled(force, stamp.sec, stamp.nanosec))
+            return
+        message = _wrench(link, force)
+        message.header.stamp = stamp.to_msg()
+        self._publisher.publish(message)
+
+
+def _wrench(link: str, force: Array) -> WrenchStamped:
     message = WrenchStamped()
-    message.header.stamp = stamp
     message.header.frame_id = link
     message.wrench.force = Vector3(x=float(force[0]), y=float(force[1]), z=float(force[2]))
     return message
@@ -108,7 +128,7 @@ class ForceArrow:
         self._marker = marker
         self._shown: float | None = None
 
-    def show(self, q: Array, link: str, force: Array, point: Array | None, stamp: Time) -> None:
+    def show(self, q: Array, link: str, force: Array, point: Array | None, stamp: Stamp) -> None:
         """Publish the arrow, unless the last one is recent.
 
         It begins at ``point`` in world axes, where that is known, or at the link's origin.
@@ -119,7 +139,7 @@ class ForceArrow:
         self._shown = now
         origin = frame_placement(self._model, q, link)[:3, 3] if point is None else point
         self._marker.points = [_point(origin), _point(origin + ARROW_SCALE * force)]
-        self._send(Marker.ADD, stamp)
+        self._send(Marker.ADD, stamp.to_msg())
 
     def clear(self) -> None:
         """Take the arrow away, if there is one."""

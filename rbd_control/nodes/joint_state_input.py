@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from builtin_interfaces.msg import Time
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.qos import QoSCompatibility, QoSProfile, ReliabilityPolicy, qos_check_compatible
 from sensor_msgs.msg import JointState
@@ -16,7 +15,7 @@ from rbd_control.joint_states import DROPS, JointSample, JointStateIntake
 from rbd_control.nodes.diagnostics import ERROR, WARN, Durations, Status
 from rbd_control.nodes.joint_state_wire import JointStateReader
 from rbd_control.nodes.managed_node import ManagedNode
-from rbd_control.nodes.messages import to_stamp
+from rbd_control.nodes.messages import Stamp, to_stamp
 from rbd_control.rehearsal import rehearse_intake
 
 WATCH_PERIOD = 0.02
@@ -45,7 +44,7 @@ class JointStateInput:
         node: ManagedNode,
         joint_names: Sequence[str],
         timeout: Callable[[], float],
-        on_sample: Callable[[JointSample, Time], None],
+        on_sample: Callable[[JointSample, Stamp], None],
         on_silence: Callable[[], None] = lambda: None,
         on_jump: Callable[[], None] | None = None,
     ) -> None:
@@ -110,9 +109,7 @@ class JointStateInput:
             replaced = stamp != sample.stamp
             self._on_sample(
                 sample,
-                to_stamp(sample.stamp)
-                if replaced
-                else Time(sec=message.sec, nanosec=message.nanosec),
+                _stamp(sample.stamp) if replaced else Stamp(message.sec, message.nanosec),
             )
             self._age.add(now - sample.stamp)
             self._latency.add(time.monotonic() - begin)
@@ -166,3 +163,8 @@ class JointStateInput:
                     level, f"{topic} of {publisher.node_name} cannot be received: {reason}"
                 )
         status.add("publishers", len(publishers))
+
+
+def _stamp(seconds: float) -> Stamp:
+    made = to_stamp(seconds)
+    return Stamp(made.sec, made.nanosec)

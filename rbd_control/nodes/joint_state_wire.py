@@ -7,9 +7,9 @@ used only where both agree to the last bit. Any other message takes the ordinary
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,6 +147,40 @@ class JointStateTemplate:
         for (at, count), values in zip(self._layout.places, fields, strict=True):
             if values is not None:
                 self._view[at : at + 8 * count] = np.asarray(values, np.float64).tobytes()
+        return bytes(self._bytes)
+
+
+class TailTemplate:
+    """Writes messages that differ in nothing but their stamp and the numbers at some place.
+
+    Args:
+        make: makes one of them with these numbers.
+        count: how many numbers.
+        has_header: whether it begins with a header, whose stamp is to be filled in.
+    """
+
+    def __init__(
+        self, make: Callable[[Array], Any], count: int, *, has_header: bool = False
+    ) -> None:
+        # Two of them show where the numbers stand, and that nothing else depends on them.
+        one, other = np.arange(1.0, count + 1.0), np.arange(-1.0, -count - 1.0, -1.0)
+        raw, expected = serialize_message(make(one)), serialize_message(make(other))
+        self._at = raw.find(one.tobytes())
+        self._size, self._has_header = 8 * count, has_header
+        self._bytes = bytearray(raw)
+        self._view = memoryview(self._bytes)
+        self.is_exact = self._at > 0 and self.filled(other) == expected
+        """Whether the bytes are those that rclpy makes of the same message."""
+
+    def filled(self, numbers: Array, sec: int = 0, nanosec: int = 0) -> bytes:
+        """The message with these numbers, as many as it was made for, and this stamp.
+
+        Raises:
+            ValueError: for another number of them.
+        """
+        if self._has_header:
+            STAMP.pack_into(self._bytes, HEAD, sec, nanosec)
+        self._view[self._at : self._at + self._size] = np.asarray(numbers, np.float64).tobytes()
         return bytes(self._bytes)
 
 

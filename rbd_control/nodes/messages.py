@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from builtin_interfaces.msg import Time
@@ -11,8 +12,9 @@ from numpy.typing import NDArray
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
 
-from rbd_control.nodes.joint_state_wire import JointStateTemplate
+from rbd_control.nodes.joint_state_wire import JointStateTemplate, TailTemplate
 
 EVERY_SAMPLE = QoSProfile(depth=1000)
 """For what is published with each joint state: a second of it is kept for slow reliable readers."""
@@ -20,7 +22,18 @@ EVERY_SAMPLE = QoSProfile(depth=1000)
 _NONE = array("d")
 
 
-def to_seconds(stamp: Time) -> float:
+class Stamp(NamedTuple):
+    """What a ``builtin_interfaces/Time`` holds; that itself takes long to make."""
+
+    sec: int
+    nanosec: int
+
+    def to_msg(self) -> Time:
+        """As a message."""
+        return Time(sec=self.sec, nanosec=self.nanosec)
+
+
+def to_seconds(stamp: Time | Stamp) -> float:
     """The time of a stamp [s]."""
     return float(stamp.sec + 1e-9 * stamp.nanosec)
 
@@ -36,6 +49,23 @@ def to_array(values: NDArray[np.float64]) -> array[float]:
     return array("d", np.ascontiguousarray(values, dtype=np.float64).tobytes())
 
 
+class TorqueWriter:
+    """Publishes an array of ``count`` numbers over and over."""
+
+    def __init__(self, publisher: Publisher[Float64MultiArray], count: int) -> None:
+        self._publisher = publisher
+        self._template = TailTemplate(_multi_array, count)
+
+    def publish(self, values: NDArray[np.float64]) -> None:
+        """Publish."""
+        exact = self._template.is_exact
+        self._publisher.publish(self._template.filled(values) if exact else _multi_array(values))
+
+
+def _multi_array(values: NDArray[np.float64]) -> Float64MultiArray:
+    return Float64MultiArray(data=to_array(values))
+
+
 class JointStateWriter:
     """Publishes joint states of the same joints over and over."""
 
@@ -47,7 +77,7 @@ class JointStateWriter:
 
     def publish(
         self,
-        stamp: Time,
+        stamp: Time | Stamp,
         position: NDArray[np.float64] | None = None,
         velocity: NDArray[np.float64] | None = None,
         effort: NDArray[np.float64] | None = None,
@@ -60,7 +90,7 @@ class JointStateWriter:
             self._publisher.publish(template.filled(stamp.sec, stamp.nanosec, fields))
             return
         message = self._message
-        message.header.stamp = stamp
+        message.header.stamp = stamp.to_msg() if isinstance(stamp, Stamp) else stamp
         message.position = _NONE if position is None else to_array(position)
         message.velocity = _NONE if velocity is None else to_array(velocity)
         message.effort = _NONE if effort is None else to_array(effort)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from builtin_interfaces.msg import Time
 from geometry_msgs.msg import WrenchStamped
 from rclpy.duration import Duration
 from rclpy.publisher import Publisher
@@ -33,7 +32,13 @@ from rbd_control.node_parameters import ReceivingParameters
 from rbd_control.nodes.diagnostics import ERROR, WARN, Status
 from rbd_control.nodes.joint_state_input import JointStateInput
 from rbd_control.nodes.managed_node import ManagedNode
-from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, to_array, to_seconds
+from rbd_control.nodes.messages import (
+    EVERY_SAMPLE,
+    JointStateWriter,
+    Stamp,
+    TorqueWriter,
+    to_seconds,
+)
 from rbd_control.nodes.run import run
 from rbd_control.parameters import parameter
 from rbd_control.rehearsal import rehearse_controller
@@ -94,7 +99,6 @@ class PassivityControllerNode(ManagedNode):
         self.create_timer(RIVALS_PERIOD, self._look_for_rivals, clock=self.steady)
         self._topic = self.resolve_topic_name(COMMANDS)
         self._commands: Publisher[Float64MultiArray] | None = None
-        self._message = Float64MultiArray()
         self._energy_message = Float64MultiArray()
         self._energy_message.layout.dim = [
             MultiArrayDimension(
@@ -146,6 +150,7 @@ class PassivityControllerNode(ManagedNode):
         assert sample is not None
         # Not before: a node that only waits must not look like one that sends.
         self._commands = self.create_publisher(Float64MultiArray, COMMANDS, EVERY_SAMPLE)
+        self._torques = TorqueWriter(self._commands, self.robot.model.nv)
         self._wait_for_reader(self._commands)
         self._controller.start(sample.stamp, sample.q, sample.v, time.monotonic())
         self._last = None
@@ -169,7 +174,7 @@ class PassivityControllerNode(ManagedNode):
     def _make_controller(self, parameters: PassivityControllerParameters) -> PassivityController:
         return PassivityController(self.robot.model, self.robot.in_model_order(parameters))
 
-    def _on_sample(self, sample: JointSample, stamp: Time) -> None:
+    def _on_sample(self, sample: JointSample, stamp: Stamp) -> None:
         command = self._controller.update(sample.stamp, sample.q, sample.v, time.monotonic())
         self._send(command.torque)
         if sample.v is not None:
@@ -227,8 +232,7 @@ class PassivityControllerNode(ManagedNode):
 
     def _send(self, torque: np.ndarray) -> None:
         assert self._commands is not None
-        self._message.data = to_array(torque[self.robot.order])
-        self._commands.publish(self._message)
+        self._torques.publish(torque[self.robot.order])
 
     def _note(self, command: Command) -> None:
         """Log a change of mode once, and count."""

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from builtin_interfaces.msg import Time
 from geometry_msgs.msg import WrenchStamped
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
@@ -16,11 +15,11 @@ from std_msgs.msg import Bool, Float64MultiArray, String
 
 from rbd_control.errors import InputError, ParameterError
 from rbd_control.node_parameters import ModelParameters
-from rbd_control.nodes.contact_messages import wrench_message
+from rbd_control.nodes.contact_messages import WrenchWriter
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.lockstep import Lockstep
 from rbd_control.nodes.managed_node import LATCHED, ManagedNode
-from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter
+from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, Stamp
 from rbd_control.nodes.run import run
 from rbd_control.parameters import parameter
 from rbd_control.rehearsal import rehearse_arm
@@ -104,7 +103,9 @@ class SimulatedArmNode(ManagedNode):
             JointState, "~/true_external_joint_torques", EVERY_SAMPLE
         )
         self._contact = self.create_publisher(Bool, "~/true_contact", LATCHED)
-        self._wrench = self.create_publisher(WrenchStamped, "~/true_external_wrench", EVERY_SAMPLE)
+        self._wrench = WrenchWriter(
+            self.create_publisher(WrenchStamped, "~/true_external_wrench", EVERY_SAMPLE)
+        )
         self._description = self.create_publisher(String, "robot_description", LATCHED)
         self.create_subscription(
             Float64MultiArray, "effort_controller/commands", self._on_command, QoSProfile(depth=10)
@@ -166,7 +167,7 @@ class SimulatedArmNode(ManagedNode):
     def _publish(self) -> None:
         arm = self._arm
         nanoseconds = self._origin + round(arm.time * 1e9)
-        stamp = Time(sec=nanoseconds // 1_000_000_000, nanosec=nanoseconds % 1_000_000_000)
+        stamp = Stamp(sec=nanoseconds // 1_000_000_000, nanosec=nanoseconds % 1_000_000_000)
         reading = arm.reading()
         if reading is not None:
             # With the brakes closed the motors are off: their torque is not that of the joints.
@@ -175,7 +176,7 @@ class SimulatedArmNode(ManagedNode):
         self._torque_writer.publish(stamp, effort=arm.external_torque)
         if arm.in_contact:
             for contact in arm.contacts:
-                self._wrench.publish(wrench_message(contact.link, contact.force, stamp))
+                self._wrench.publish(contact.link, contact.force, stamp)
         if arm.in_contact != self._in_contact:
             self._in_contact = arm.in_contact
             self._contact.publish(Bool(data=bool(arm.in_contact)))
