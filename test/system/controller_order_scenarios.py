@@ -159,19 +159,21 @@ def paused_by_its_default(probe: Probe, source: Source, bring_up: BringUp) -> No
 def killed(
     probe: Probe, source: Source, bring_up: BringUp, process: Process, estimates: Path
 ) -> None:
-    """[44, 45] The next one is inactive while the dead one is counted, and knows what it learned.
+    """[44, 45] A second one waits while the dead one is counted, and knows what it learned.
 
-    No torque comes meanwhile, which is for the timeout of the arm.
+    It is there before the first dies: one that starts afterwards may never hear of it. No torque
+    comes meanwhile, which is for the timeout of the arm.
     """
     answer = probe.call(Trigger, f"{NODE}/save_estimates")
     assert (answer.success, answer.message) == (True, f"written to {estimates}")
     assert [estimate.link for estimate in Estimates.load(estimates).links] == ["link_7"]
     commands = probe.listen(Float64MultiArray, COMMANDS)
-    process.kill()
     second = bring_up.start(NODE, {**LEARNING, "estimates": str(estimates)})
     second.wait_until(lambda: "waiting for whoever sends torque" in second.output)
-    count = len(commands)
     assert f"estimates of {estimates}: payload" in second.output
+    process.kill()
+    probe.report(NODE)  # what was on its way has come
+    count = len(commands)
     probe.report(NODE)
     assert len(commands) == count
     # ROS gives the dead one up after 20 s.

@@ -17,6 +17,7 @@ from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from rbd_control.dynamics import Model, frame_jacobian, gravity_torque
+from rbd_control.nodes.contact_messages import event_from_status
 from rbd_control.simulation import arm7_urdf
 
 from .probe import LATCHED, Heard, Probe, Source, efforts
@@ -66,12 +67,16 @@ def flag_and_torque(probe: Probe, source: Source) -> None:
     assert tuple(torques[-1].name) == MODEL.joint_names
     onset = probe.wait(lambda: events and events[-1].status[0], "no onset was told of")
     assert onset.level == DiagnosticStatus.WARN
-    assert onset.hardware_id == "link_7"
-    probe.wait(lambda: wrenches and np.allclose(_force(wrenches[-1]), FORCE, atol=1.0), "no force")
-    assert wrenches[-1].header.frame_id == "link_7"
+    # The little that is felt at the onset may leave several links.
+    assert "link_7" in event_from_status(onset).candidates
+    probe.wait(
+        lambda: wrenches and np.allclose(force_of(wrenches[-1]), FORCE, atol=1.0), "no force"
+    )
+    probe.wait(lambda: wrenches[-1].header.frame_id == "link_7", "the wrong link")
     released(source)
     _wait_for_flag(probe, contact, False)
     probe.wait(lambda: events[-1].status[0].level == DiagnosticStatus.OK, "no release")
+    assert events[-1].status[0].hardware_id == "link_7"
     # Told again and again while it holds.
     count = len(contact)
     probe.wait(lambda: len(contact) > count + 10, "the flag is not repeated")
@@ -343,6 +348,6 @@ def _wait_for_flag(probe: Probe, contact: Heard, flag: bool) -> None:
     probe.wait(lambda: len(contact) > count and contact[-1].data == flag, f"contact is not {flag}")
 
 
-def _force(message: WrenchStamped) -> list[float]:
+def force_of(message: WrenchStamped) -> list[float]:
     force = message.wrench.force
     return [force.x, force.y, force.z]

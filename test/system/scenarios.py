@@ -19,6 +19,7 @@ from std_msgs.msg import Bool, Float64MultiArray
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from rbd_control.nodes.contact_messages import event_from_status
 from rbd_control.nodes.demo_scenario import START
 
 from .probe import LATCHED, Heard, Probe, efforts
@@ -69,7 +70,9 @@ def push(probe: Probe) -> None:
     probe.wait(lambda: not contact[-1].data, "the end of the push is not felt")
     probe.wait(lambda: len(events) >= 2, "not told of with onset and release")
     onset, release = (message.status[0] for message in events[-2:])
-    assert onset.hardware_id == release.hardware_id == "link_7"
+    # At the onset several links may explain what little is felt; in the end it is certain.
+    assert "link_7" in event_from_status(onset).candidates
+    assert release.hardware_id == "link_7"
     values = [{item.key: item.value for item in status.values} for status in (onset, release)]
     assert [v["phase"] for v in values] == ["onset", "release"]
     assert values[0]["id"] == values[1]["id"]
