@@ -38,6 +38,7 @@ class ManagedNode(LifecycleNode):
         is_active: whether the node is in the lifecycle state active.
         exit_code: set when the node wants the process to end.
         in_transition: whether a transition is being carried out.
+        stopping: set when a signal has asked for the end, so that no more is said of what fails.
         steady: the steady clock, for watchdogs.
 
     Raises:
@@ -51,6 +52,7 @@ class ManagedNode(LifecycleNode):
         super().__init__(name)
         self.is_active = False
         self.in_transition = False
+        self.stopping = False
         self.exit_code: int | None = None
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.robot: RobotModel
@@ -143,7 +145,11 @@ class ManagedNode(LifecycleNode):
             self.get_logger().error(f"cannot {what}: {error}")
         except Exception as error:
             self._failure = error
-            self.get_logger().error(f"cannot {what}: {type(error).__name__}: {error}")
+            if self.stopping:
+                # The compiler may lose the interrupt that ends it, and then fails by itself.
+                self.exit_code = 0
+            else:
+                self.get_logger().error(f"cannot {what}: {type(error).__name__}: {error}")
         finally:
             self.in_transition = False
         return _FAILURE if self._failure else _SUCCESS

@@ -34,6 +34,8 @@ def run(make_node: Callable[[], ManagedNode], args: Sequence[str] | None = None)
     def on_signal(number: int, frame: FrameType | None) -> None:
         nonlocal stopped
         stopped = True
+        if node is not None:
+            node.stopping = True
         # Nothing has been published yet, and compiling may take a minute.
         if node is None or node.in_transition:
             raise KeyboardInterrupt
