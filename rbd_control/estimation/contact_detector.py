@@ -351,10 +351,11 @@ class ContactDetector:
             return self._break_off(float(memory.ended[0]))
         if what == BEGUN:
             self._on_contact()
-            self._now = self._isolation.isolate(q, residual)
+            onset = self._onset()
+            risen = self._observer.risen(stamp - onset.stamp)
+            self._now = self._isolation.isolate(q, residual, risen)
             self._peak = residual.copy()
             self._contacts += 1
-            onset = self._onset()
             self._open = ContactEvent(
                 id=self._contacts,
                 phase="onset",
@@ -372,8 +373,9 @@ class ContactDetector:
             return self._open
         if what == ENDED:
             return self._break_off(float(stamp))
-        self._now = self._isolation.look(q, residual)
         assert self._open is not None
+        risen = self._observer.risen(stamp - self._open.onset)
+        self._now = self._isolation.look(q, residual, risen)
         if what == LOOK_AT_PEAK:
             self._peak = residual.copy()
         force = self._isolation.force(self._peak)

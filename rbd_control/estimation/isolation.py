@@ -30,22 +30,22 @@ from rbd_control.estimation.isolation_kernel import expected, noise_factor, take
 
 SPACING = 0.06
 """Of the places along a link [m]."""
-SPREAD = 0.05
+SPREAD = 0.035
 """Standard deviation of where a contact is about a place [m]: as thick as arms are."""
-IDEAL = 0.2
+IDEAL = 0.1
 """Probability of a push right at an origin or a centre of mass."""
 SIZES = np.array([2.0, 6.0, 18.0, 54.0, 162.0, 486.0])
 """Standard deviations of the force along each axis [N], all of them as likely beforehand."""
-NAMED = 0.85
+NAMED = 0.86
 """The links named have this probability together."""
 KNOWN = 0.4
 """A force is known when its standard deviation is less than this part of it."""
 PLACED = 0.06
 """A point is known when its standard deviation is less than this [m]."""
-SIGMAS = 6.0
-"""Thresholds stand about this many standard deviations of the residual high ..."""
-DOUBT = 1.0 / 12.0
-"""... and allow for motions unlike the recorded ones, by this part of them."""
+ELSEWHERE = 1.3
+"""How much larger the noise's variance is in other motions than the recorded ones."""
+SIGMAS = 10.0
+"""Thresholds that allow for such motions stand about so many standard deviations high."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def residual_noise(covariance: np.ndarray | None, threshold: np.ndarray) -> np.n
         threshold: detection threshold of each joint, (nv,) [N·m or N].
     """
     known = np.diag((threshold / SIGMAS) ** 2) if covariance is None else covariance
-    return known + np.diag((DOUBT * threshold) ** 2)
+    return ELSEWHERE * known
 
 
 class LinkIsolation:
@@ -115,7 +115,8 @@ class LinkIsolation:
             each = [IDEAL / len(ideal), (1.0 - IDEAL) / len(middle)]
             self._prior[start:end, 0] = np.repeat(each, [len(ideal), len(middle)])
         self._jacobians = np.empty((k, model.nv, 6))
-        self._sums = np.empty(2 + model.nv)
+        self._sums = np.empty(2 + 2 * model.nv)
+        self._all = np.ones(model.nv)
         self._at = np.empty((k, 3))
         self._information, self._projected = np.empty((k, 6, 6)), np.empty((k, 6))
         self._evidence = np.empty((k, SIZES.size))
@@ -130,17 +131,16 @@ class LinkIsolation:
         self._sums[:] = 0.0
         self._known = False
 
-    def isolate(self, q: np.ndarray, residual: np.ndarray) -> Isolation:
-        """Name the link and estimate the force from one sample alone.
-
-        Args:
-            q: joint positions, (nq,) [rad or m].
-            residual: r, (nv,) [N·m or N].
-        """
+    def isolate(
+        self, q: np.ndarray, residual: np.ndarray, risen: np.ndarray | None = None
+    ) -> Isolation:
+        """Name the link and estimate the force from one sample alone; as :meth:`look`."""
         self.begin()
-        return self.look(q, residual)
+        return self.look(q, residual, risen)
 
-    def look(self, q: np.ndarray, residual: np.ndarray) -> Isolation:
+    def look(
+        self, q: np.ndarray, residual: np.ndarray, risen: np.ndarray | None = None
+    ) -> Isolation:
         """Name the link from all looks at this contact, and estimate the force of this moment.
 
         Looks should lie a time constant of the observer apart, since they count as independent.
@@ -148,10 +148,13 @@ class LinkIsolation:
         Args:
             q: joint positions, (nq,) [rad or m].
             residual: r, (nv,) [N·m or N].
+            risen: part of a constant torque that each residual shows by now, (nv,); all of it
+                where not given. Residuals of unlike gains rise in another pattern than they stay.
         """
+        risen = self._all if risen is None else risen
         q = np.ascontiguousarray(q, dtype=float)
         shared = (self._jacobians, self._sums)
-        arguments = (self._bodies, self._offsets, residual, self._whitening, self._at)
+        arguments = (self._bodies, self._offsets, residual, risen, self._whitening, self._at)
         take_in(self._model.packed, q, *arguments, *shared)
         factor = noise_factor(self._covariance, self._sums)
         fit = (factor, SIZES, self._spreads, self._information, self._projected)

@@ -12,9 +12,14 @@ from rbd_control.dynamics.sweep import new_sweep, place_bodies
 
 PROPORTIONAL = 0.05
 """Standard deviation of a residual in parts of itself: masses, friction, the filter's delay."""
-SHAKEN = 0.003
-"""How much the noise grows per standard deviation of the residual: an impact shakes all joints."""
-PERSISTENT = 0.4
+YOUNG = 0.3
+"""The same while the observer has not followed yet: the time since the onset is not known well."""
+HARD = 500.0
+"""A residual of so many standard deviations makes the noise as much larger again, and with its
+square: a hard contact touches more than one place and shakes all joints ..."""
+SHAKEN = 0.02
+"""... by this part of the residual at most."""
+PERSISTENT = 0.1
 """Part of the noise's variance that is model error, which stays while a contact lasts."""
 
 NEGLIGIBLE = 1e-3
@@ -22,11 +27,12 @@ NEGLIGIBLE = 1e-3
 
 
 @compiled
-def take_in(packed, q, bodies, offsets, residual, whitening, places, jacobians, sums):
+def take_in(packed, q, bodies, offsets, residual, risen, whitening, places, jacobians, sums):
     """Add one look: Jacobians (k, nv, 6) of the places and the residual, by its square.
 
-    ``places`` (k, 3) are left where the places are now, about the root's origin; ``sums`` holds
-    the weights, their squares and the residuals, all weighted.
+    ``risen`` (nv,) is the part of a constant torque that each residual shows by now, so the same
+    part of the Jacobian. ``places`` (k, 3) are left where the places are now, about the root's
+    origin; ``sums`` holds the weights, their squares, the residuals and ``risen``, all weighted.
     """
     model, n = unpacked(packed), residual.shape[0]
     weight = 1e-12  # not zero, for the mean of residuals that all are
@@ -39,6 +45,7 @@ def take_in(packed, q, bodies, offsets, residual, whitening, places, jacobians, 
     sums[1] += weight * weight
     for i in range(n):
         sums[2 + i] += weight * residual[i]
+        sums[2 + n + i] += weight * risen[i]
     s = new_sweep(model.parent.shape[0])
     place_bodies(model, q, s)
     for k in range(bodies.shape[0]):
@@ -48,8 +55,8 @@ def take_in(packed, q, bodies, offsets, residual, whitening, places, jacobians, 
             angular, linear = load6(s.Phi, i)
             linear = add(linear, cross(angular, point))
             for c in range(3):
-                jacobians[k, i, c] += weight * angular[c]
-                jacobians[k, i, 3 + c] += weight * linear[c]
+                jacobians[k, i, c] += weight * risen[i] * angular[c]
+                jacobians[k, i, 3 + c] += weight * risen[i] * linear[c]
             i = model.parent[i]
         for c in range(3):
             places[k, c] = point[c]
@@ -61,13 +68,14 @@ def noise_factor(covariance, sums):
     n = covariance.shape[0]
     looks = sums[0] * sums[0] / sums[1]
     shaken = 0.0
-    y = sums[2:] / sums[0]
+    y = sums[2 : 2 + n] / sums[0]
+    risen = sums[2 + n :] / sums[0]
     for i in range(n):
         shaken = max(shaken, y[i] * y[i] / covariance[i, i])
-    grown = PERSISTENT + (1.0 - PERSISTENT) / looks + SHAKEN**2 * shaken
+    grown = PERSISTENT + (1.0 - PERSISTENT) / looks + shaken * min(shaken / HARD**4, SHAKEN**2)
     R = grown * covariance
     for i in range(n):
-        R[i, i] += (PROPORTIONAL * y[i]) ** 2
+        R[i, i] += ((PROPORTIONAL + YOUNG * (1.0 - risen[i])) * y[i]) ** 2
     return np.linalg.cholesky(R)
 
 

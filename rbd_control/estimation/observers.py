@@ -44,7 +44,7 @@ class Observer:
         self.design = np.zeros((DESIGN, model.nv))
         self.design[: len(design)] = design
         self._balance = MomentumBalance(model, friction)
-        self._rises: dict[float, np.ndarray] = {}
+        self._rise = 0.0, np.zeros((0, model.nv))
         self.reset()
 
     def reset(self) -> None:
@@ -134,11 +134,23 @@ class Observer:
             The step [s], which is ``dt`` in two digits, and the response (count + 1, nv).
         """
         step = float(f"{dt:.1e}")
-        known = self._rises.get(step)
-        if known is None or len(known) <= count:
+        before, known = self._rise
+        if step != before or len(known) <= count:
             known = np.vstack([np.zeros(self.model.nv), self.step_response(step, count)])
-            self._rises = {step: known}
+            self._rise = step, known
         return step, known[: count + 1]
+
+    def risen(self, age: float) -> np.ndarray:
+        """The response to a unit step ``age`` [s] ago, (nv,), by the curve of ``rise``.
+
+        Ones past its end, and where it has not been asked for.
+        """
+        step, known = self._rise
+        cell = int(age / step) if step > 0.0 else 0
+        if cell + 1 >= len(known):
+            return np.ones(self.model.nv)
+        share = age / step - cell
+        return np.asarray(known[cell] + share * (known[cell + 1] - known[cell]))
 
     def _carry(self, dt: np.ndarray, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> np.ndarray:
         """Residuals at the end of each interval that ends in one of the samples."""

@@ -56,6 +56,16 @@ def test_a_constant_torque_is_seen_whole(observer, dt):
     assert np.abs(r / unseen).max() < 1.5
 
 
+def test_part_of_a_step_that_has_risen(observer):
+    """Between the points of the step response, and whole where it is not known."""
+    np.testing.assert_array_equal(observer.risen(0.004), 1.0)
+    step, known = observer.rise(1e-3, 20)
+    np.testing.assert_allclose(known[1:], observer.step_response(step, 20))
+    np.testing.assert_array_equal(observer.risen(0.0), 0.0)
+    np.testing.assert_allclose(observer.risen(4.5 * step), 0.5 * (known[4] + known[5]), atol=1e-12)
+    np.testing.assert_array_equal(observer.risen(1.0), 1.0)
+
+
 def test_a_block_is_its_samples(observer):
     rng = np.random.default_rng(3)
     n = observer.model.nv
