@@ -14,7 +14,7 @@ from rich.table import Table
 from rbd_control.cli.replay import console_for_output
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
-from rbd_control.estimation import Calibration, DetectorParameters, Motion, calibrate
+from rbd_control.estimation import Calibration, Motion, calibrate
 from rbd_control.estimation.calibration import START
 from rbd_control.inertial_corrections import CORRECTIONS
 from rbd_control.joint_states import JointStateIntake
@@ -26,8 +26,6 @@ from rbd_control.robot_model import urdf_source
 _OF_THE_MODEL = (
     "effort_gain",
     *CORRECTIONS,
-    "friction_stribeck",
-    "friction_stribeck_velocity",
 )
 """Written only where they say something."""
 _FROM_DATA = (
@@ -57,6 +55,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         OSError: when the outcome cannot be written.
     """
     model = Model.from_urdf(urdf_source(arguments.urdf), locked=dict(arguments.lock))
+    _refuse_repetition(arguments.recordings)
     motions = [
         _motion(path, model, arguments.topic, arguments.joints) for path in arguments.recordings
     ]
@@ -85,19 +84,28 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _refuse_repetition(paths: list[Path]) -> None:
+    """Twice the same is no more motion, and its prediction from itself proves nothing."""
+    seen: set[Path] = set()
+    for path in paths:
+        if path.resolve() in seen:
+            raise RecordingError(f"{path} is given twice")
+        seen.add(path.resolve())
+
+
 def _motion(path: Path, model: Model, topic: str, joints: list[str] | None) -> Motion:
     recording = read_recording(path, topic)
     names, notes = match_joints(model.joint_names, recording.joint_names, joints)
     for note in notes:
         print(f"note: {path.name}: {note}")
-    rows = [
-        (sample.stamp, sample.q, sample.v, sample.tau)
-        for sample in recording.samples(JointStateIntake(names))
-        if sample.v is not None and sample.tau is not None
+    blocks = [
+        (block.stamp, block.q, block.v, block.tau)
+        for block in recording.sample_blocks(JointStateIntake(names))
+        if block.v is not None and block.tau is not None
     ]
-    if len(rows) < 2:
+    if sum(len(block[0]) for block in blocks) < 2:
         raise RecordingError(f"{path} has no samples with both velocity and effort")
-    t, q, v, tau = (np.array(column) for column in zip(*rows, strict=True))
+    t, q, v, tau = (np.concatenate(column) for column in zip(*blocks, strict=True))
     return Motion(path.name, t - t[0], q, v, tau)
 
 
@@ -171,8 +179,8 @@ def _print(calibration: Calibration, console: Console) -> None:
         console.print(f"note: {note}", markup=False)
     console.print(
         "URDF: residual with the model as described, without friction; fitted: with what was "
-        "identified; elsewhere: in parts of the motion that were not fitted; mass and centre: how "
-        "far off the URDF is\n"
+        "identified; elsewhere: error, without noise, in parts of the motion that were not fitted; "
+        "mass and centre: how far off the URDF is\n"
         f"from {calibration.duration:.0f} s of motion; thresholds for a false-alarm rate of "
         f"{calibration.false_alarms_per_hour:g} an hour, in motions like these"
     )
@@ -196,15 +204,23 @@ def _yaml(calibration: Calibration, motions: list[Motion], model: Model) -> str:
     names = [
         name
         for name in _OF_THE_MODEL
-        if getattr(parameters, name) != getattr(DetectorParameters(), name)
-        and any(value not in (0.0, 1.0) for value in getattr(parameters, name))
+        if any(value not in (0.0, 1.0) for value in getattr(parameters, name))
     ]
+    if parameters.friction_model == "stribeck":
+        names += ["friction_stribeck", "friction_stribeck_velocity"]
     for name in (*names, *_FROM_DATA):
         value = getattr(parameters, name)
-        text = _list(value) if isinstance(value, tuple) else str(value)
+        if isinstance(value, tuple):
+            text = _list(value)
+        else:
+            text = value if isinstance(value, str) else _digits(value)
         lines.append(f"    {name}: {text}" + (f"  # [{units[name]}]" if units[name] else ""))
     return "\n".join(lines) + "\n"
 
 
 def _list(values: tuple[float, ...]) -> str:
-    return "[" + ", ".join(repr(float(f"{value:.5g}")) for value in values) + "]"
+    return "[" + ", ".join(map(_digits, values)) + "]"
+
+
+def _digits(value: float) -> str:
+    return repr(float(f"{value:.5g}"))

@@ -85,17 +85,26 @@ class ContactDetector:
         self._none = np.empty((0, 3, n))
         self._history = np.zeros((HISTORY, 1 + n + model.nq))
         self._set(model, parameters)
-        self.reset()
+        self._open: ContactEvent | None = None
+        self._now: Isolation | None = None
+        self._start()
 
-    def reset(self) -> None:
-        """Start the observer again; a contact still open is forgotten without a release."""
+    def reset(self) -> ContactEvent | None:
+        """Start the observer again, as with a clock that may be another.
+
+        Returns:
+            The release of the contact that was open, at the last sample; None without one.
+        """
+        event = self._break_off(self._stamp)
+        self._start()
+        return event
+
+    def _start(self) -> None:
         self._traces[:] = 0.0
         self._memory = new_memory()
         self._last_q = np.zeros(self.model.nq)
         self._stamp = -math.inf
         self._code = SETTLING
-        self._open: ContactEvent | None = None
-        self._now: Isolation | None = None
 
     def tare(self) -> np.ndarray:
         """Take the mean residual of the last moment off from now on, and return all taken off.

@@ -18,6 +18,7 @@ from rbd_control.errors import RbdControlError
 from rbd_control.estimation import (
     REASONS,
     ContactDetector,
+    ContactEvent,
     Detection,
     DetectorParameters,
     detector_warnings,
@@ -28,7 +29,7 @@ from rbd_control.nodes.contact_messages import THRESHOLD, ForceArrow, WrenchWrit
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.joint_state_input import JointStateInput
 from rbd_control.nodes.managed_node import LATCHED, ManagedNode
-from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, Stamp
+from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, Stamp, to_stamp
 from rbd_control.nodes.run import run
 from rbd_control.parameters import parameter
 from rbd_control.rehearsal import rehearse_detector
@@ -97,14 +98,14 @@ class ContactDetectorNode(ManagedNode):
         self._input.destroy()
 
     def activate(self) -> None:
-        """Begin without a memory of earlier samples."""
-        self._detector.reset()
+        """Begin to count."""
         self._samples = 0
         self._reasons = dict.fromkeys(REASONS, 0)
 
     def deactivate(self) -> None:
         """End without a verdict."""
         self._on_silence()
+        self._reset()
 
     def check_parameters(self, new: ContactDetectorParameters) -> None:
         """Refuse per-joint values of the wrong number."""
@@ -146,7 +147,17 @@ class ContactDetectorNode(ManagedNode):
 
     def _on_jump(self) -> None:
         self._on_silence()
-        self._detector.reset()
+        self._reset()
+
+    def _reset(self) -> None:
+        """Forget what was; a contact that was open has ended as far as anybody knows."""
+        event = self._detector.reset()
+        if event is not None:
+            end = to_stamp(event.detected if event.release is None else event.release)
+            self._tell(event, Stamp(end.sec, end.nanosec))
+
+    def _tell(self, event: ContactEvent, stamp: Stamp) -> None:
+        self._events.publish(event_message(self.get_name(), event, stamp))
 
     def _on_silence(self) -> None:
         self._detection = self._verdict = None
@@ -160,7 +171,7 @@ class ContactDetectorNode(ManagedNode):
         if sample.v is not None and sample.tau is not None:
             self._writer.publish(stamp, effort=detection.residual)
         if detection.event is not None:
-            self._events.publish(event_message(self.get_name(), detection.event, stamp))
+            self._tell(detection.event, stamp)
         if detection.contact and detection.force is not None:
             self._force.publish(detection.link, detection.force, stamp)
             self._arrow.show(sample.q, detection.link, detection.force, detection.point, stamp)
@@ -172,17 +183,20 @@ class ContactDetectorNode(ManagedNode):
             self._contact.publish(Bool(data=bool(self._verdict)))
 
     def _on_reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        return self._trigger(response, "reset")
+        return self._trigger(response, self._reset)
 
     def _on_tare(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        return self._trigger(response, "tare")
+        return self._trigger(response, self._tare)
 
-    def _trigger(self, response: Trigger.Response, what: str) -> Trigger.Response:
+    def _tare(self) -> None:
+        self._detector.tare()
+
+    def _trigger(self, response: Trigger.Response, what: Callable[[], None]) -> Trigger.Response:
         if not self.is_active:
             response.message = "the node is not active"
             return response
         try:
-            getattr(self._detector, what)()
+            what()
         except RbdControlError as error:
             response.message = str(error)
             return response

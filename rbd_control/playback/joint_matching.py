@@ -44,10 +44,12 @@ def _present(
         (joint, name) for joint, name in zip(model, names, strict=True) if name not in recorded
     ]
     if missing:
+        remedy = f"hold joints it does not move with --lock {missing[0][0]}=POSITION"
+        if len(missing) == len(names):
+            remedy = "is this its URDF? --joints tells names that differ"
         raise RecordingError(
             f"the recording has no joint {', '.join(name for _, name in missing)}; its joints "
-            f"are {', '.join(recorded)}; hold joints it does not move with --lock "
-            f"{missing[0][0]}=POSITION"
+            f"are {', '.join(recorded)}; {remedy}"
         )
     return names
 

@@ -1,6 +1,8 @@
 """Calibration finds the friction that was put in, and refuses what it cannot use."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from rbd_control.estimation import (
     calibrate,
 )
 from rbd_control.estimation.alarm_levels import BLOCK, SEEN, alarm_levels
+from rbd_control.inertial_corrections import CORRECTIONS
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 
 COULOMB = (0.6, 0.7, 0.5, 0.6, 0.4, 0.3, 0.2)
@@ -137,7 +140,7 @@ def test_takes_efforts_without_gravity(motions, model, calibration):
     assert not detector.update_block(m.t, m.q, m.v, m.tau).contact.any()
 
 
-@pytest.mark.parametrize("name", ["mass_correction", "com_correction_x", "com_correction_y"])
+@pytest.mark.parametrize("name", CORRECTIONS)
 def test_every_correction_reaches_the_residual(name, model, motions):
     m = motions[0]
     plain = ContactDetector(model, DetectorParameters())
@@ -238,8 +241,19 @@ def test_the_command_writes_what_the_detector_loads(motions, model, tmp_path, ca
     assert "no contact found" in capsys.readouterr().out
 
 
-def test_the_command_refuses_in_one_line(motions, tmp_path, capsys):
-    code = main(["calibrate", "nowhere.mcap", "--urdf", "arm7", "--out", str(tmp_path / "x.yaml")])
-    assert code == 2
-    assert "nowhere.mcap" in capsys.readouterr().err
-    assert not (tmp_path / "x.yaml").exists()
+@pytest.mark.parametrize(
+    ("recordings", "says"),
+    [
+        (["nowhere.mcap"], "nowhere.mcap"),
+        (["free.csv", "./free.csv"], "free.csv is given twice"),
+        (["free.csv"], "no joint joint_1, .* is this its URDF"),
+    ],
+)
+def test_the_command_refuses_in_one_line(recordings, says, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("free.csv").write_text("time,position/elbow,velocity/elbow,effort/elbow\n0,0,0,0\n")
+    assert main(["calibrate", *recordings, "--urdf", "arm7", "--out", "x.yaml"]) == 2
+    error = capsys.readouterr().err
+    assert re.search(says, error)
+    assert error.count("\n") == 1
+    assert not Path("x.yaml").exists()

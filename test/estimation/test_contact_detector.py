@@ -4,7 +4,8 @@ At rest the momentum is zero, so a torque missing from what gravity asks for is 
 torque to the observer: residuals can be dictated.
 """
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from robots import urdf_path
 from rbd_control.dynamics import Model, frame_jacobian, gravity_torque, inverse_dynamics
 from rbd_control.errors import InputError, ParameterError
 from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.inertial_corrections import CORRECTIONS
 from rbd_control.robot_model import RobotModel
 from rbd_control.simulation import arm7_urdf
 
@@ -191,7 +193,10 @@ def test_no_tare_during_contact(model):
 def test_reset_starts_again(model):
     bench = Bench(model)
     bench.run(0.3, on_joint(1, 5.0))
-    bench.detector.reset()
+    release = bench.detector.reset()
+    assert (release.phase, release.id) == ("release", bench.events[-1].id)
+    assert release.release == pytest.approx(bench.t)
+    assert bench.detector.reset() is None
     bench.t -= 5.0
     assert not bench.run(0.05)[-1].valid
 
@@ -206,62 +211,69 @@ def test_onset_is_found_at_30_hz(model):
     assert abs(onset.onset - start) < 1 / 30 + 1e-9
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"observer_gain": (20.0,)},
-        {"observer": "second_order"},
-        {"observer": "second_order", "observer_damping": 0.7},
-        {"observer": "kalman"},
-        {"observer": "kalman", "torque_noise": (0.5,)},
-        {"observer": "kalman", "momentum_noise": (0.1,)},
-        {"observer": "kalman", "torque_drift": (50.0,)},
-        {"effort_kind": "torque_without_gravity"},
-        {"effort_gain": (1.1,)},
-        {"threshold_speed": (50.0,)},
-        {"threshold_acceleration": (50.0,)},
-        {"residual_covariance": tuple(0.01 * np.eye(7).ravel())},
-        {"residual_covariance": tuple(0.01 * np.eye(7).ravel()), "statistic_threshold": 20.0},
-        {"residual_covariance": tuple(0.01 * np.eye(7).ravel()), "statistic_speed": 200.0},
-        {"contact_force_threshold": 2.0},
-        {"collision_force_threshold": 5.0},
-        {"contact_force_threshold": 2.0, "force_link": "panda_link4"},
-        {"saturation_ratio": 0.1},
-        {"implausible_speed": 1.0},
-        {"repeated_time": 0.05},
-        {"repeated_time_at_rest": 0.05},
-        {"contact_threshold": (4.0,)},
-        {"collision_threshold": (4.5,)},
-        {"release_ratio": 0.2},
-        {"onset_debounce": 0.02},
-        {"release_debounce": 0.3},
-        {"settling_time": 0.28},
-        {"maximum_gap": 0.0005},
-        {"force_uncertainty": 1e-3},
-        {"friction_model": "coulomb_viscous", "friction_offset": (-0.5,)},
-        {"friction_model": "coulomb_viscous", "friction_coulomb": (0.5,)},
-        {"friction_model": "coulomb_viscous", "friction_viscous": (5.0,)},
-        {
-            "friction_model": "coulomb_viscous",
-            "friction_coulomb": (0.5,),
-            "friction_velocity_scale": (1.0,),
-        },
-        {
-            "friction_model": "stribeck",
-            "friction_coulomb": (0.5,),
-            "friction_stribeck": (0.2,),
-        },
-        {
-            "friction_model": "stribeck",
-            "friction_stribeck": (0.2,),
-            "friction_stribeck_velocity": (0.02,),
-        },
-        {"friction_model": "sigmoid", "friction_f1": (1.0,)},
-        {"friction_model": "sigmoid", "friction_f1": (1.0,), "friction_f2": (3.0,)},
-        {"friction_model": "sigmoid", "friction_f1": (1.0,), "friction_f3": (0.5,)},
-    ],
-    ids=lambda change: " ".join(change),
-)
+CHANGES: list[dict[str, Any]] = [
+    {"observer_gain": (20.0,)},
+    {"observer": "second_order"},
+    {"observer": "second_order", "observer_damping": 0.7},
+    {"observer": "kalman"},
+    {"observer": "kalman", "torque_noise": (0.5,)},
+    {"observer": "kalman", "momentum_noise": (0.1,)},
+    {"observer": "kalman", "torque_drift": (50.0,)},
+    {"effort_kind": "torque_without_gravity"},
+    {"effort_gain": (1.1,)},
+    {"threshold_speed": (50.0,)},
+    {"threshold_acceleration": (50.0,)},
+    {"residual_covariance": tuple(0.01 * np.eye(7).ravel())},
+    {"residual_covariance": tuple(0.01 * np.eye(7).ravel()), "statistic_threshold": 20.0},
+    {"residual_covariance": tuple(0.01 * np.eye(7).ravel()), "statistic_speed": 200.0},
+    {"contact_force_threshold": 2.0},
+    {"collision_force_threshold": 5.0},
+    {"contact_force_threshold": 2.0, "force_link": "panda_link4"},
+    {"saturation_ratio": 0.1},
+    {"implausible_speed": 1.0},
+    {"repeated_time": 0.05},
+    {"repeated_time_at_rest": 0.05},
+    {"contact_threshold": (4.0,)},
+    {"collision_threshold": (4.5,)},
+    {"release_ratio": 0.2},
+    {"onset_debounce": 0.02},
+    {"release_debounce": 0.3},
+    {"settling_time": 0.28},
+    {"maximum_gap": 0.0005},
+    {"force_uncertainty": 1e-3},
+    {"friction_coulomb": (0.5,), "friction_model": "coulomb_viscous"},
+    {"friction_model": "coulomb_viscous", "friction_offset": (-0.5,)},
+    {"friction_model": "coulomb_viscous", "friction_coulomb": (0.5,)},
+    {"friction_model": "coulomb_viscous", "friction_viscous": (5.0,)},
+    {
+        "friction_model": "coulomb_viscous",
+        "friction_coulomb": (0.5,),
+        "friction_velocity_scale": (1.0,),
+    },
+    {
+        "friction_model": "stribeck",
+        "friction_coulomb": (0.5,),
+        "friction_stribeck": (0.2,),
+    },
+    {
+        "friction_model": "stribeck",
+        "friction_stribeck": (0.2,),
+        "friction_stribeck_velocity": (0.02,),
+    },
+    {"friction_model": "sigmoid", "friction_f1": (1.0,)},
+    {"friction_model": "sigmoid", "friction_f1": (1.0,), "friction_f2": (3.0,)},
+    {"friction_model": "sigmoid", "friction_f1": (1.0,), "friction_f3": (0.5,)},
+]
+"""The last key of each is the parameter that must not be ignored."""
+
+
+def test_every_parameter_is_among_them():
+    """Corrections of inertia are tried in test_calibration.py."""
+    tried = {list(change)[-1] for change in CHANGES} | set(CORRECTIONS)
+    assert tried == {item.name for item in fields(DetectorParameters)}
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: " ".join(change))
 def test_no_parameter_is_ignored(model, change):
     """Against the same parameters without the last key, some output differs."""
 

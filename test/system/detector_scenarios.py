@@ -300,13 +300,20 @@ def publishers_come_and_go(probe: Probe, source: Source) -> None:
 def a_clock_that_goes_back(probe: Probe, source: Source) -> None:
     """[25] The sender's clock is set back by a minute: the detector starts again."""
     contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    events = probe.listen(DiagnosticArray, f"{NODE}/events")
     _wait_for_flag(probe, contact, False)
+    touched(source)
+    _wait_for_flag(probe, contact, True)
     source.shift = -60.0
+    released(source)
     report = probe.wait_for_report(
         NODE, lambda r: int(r.values["clock jumps"]) > 0, "old stamps are dropped for ever"
     )
     assert report.values["state"] == "active"
     _wait_for_flag(probe, contact, False)
+    told = [event_from_status(message.status[0]) for message in events]
+    assert [event.phase for event in told] == ["onset", "release"]
+    assert 0.0 < told[1].duration < 60.0
     touched(source)
     _wait_for_flag(probe, contact, True)
     source.shift = 0.0  # [26] forward by a minute: a gap like any other
