@@ -12,6 +12,7 @@ import numpy as np
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.momentum import momentum_sweep
+from rbd_control.dynamics.spatial import copy
 from rbd_control.dynamics.sweep import new_sweep
 
 
@@ -61,8 +62,8 @@ def balance_step(packed, gains, last, q, v, q_d, v_d, law, acting, dt):
     injected *= 0.5 * dt
     bound *= 0.5 * dt
     if np.isfinite(storage + power + injected + bound):
-        last.s[:] = s
-        last.law[:] = law
+        copy(s, last.s)
+        copy(law, last.law)
         last.storage[0] = storage
         last.power[0] = power
         return storage, dissipated, injected, bound

@@ -10,6 +10,7 @@ from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
     add,
+    copy,
     cross,
     load3,
     load6,
@@ -39,10 +40,9 @@ def _body_placements(packed, q, body, out):
     floating = position_offset(model) > 0
     for b in range(q.shape[0]):
         place_bodies(model, q[b], s)
-        out[b, :3, :3] = s.R[body]
-        out[b, :3, 3] = s.p[body]
-        if floating:
-            out[b, :3, 3] += q[b, :3]
+        for i in range(3):
+            copy(s.R[body, i], out[b, i])
+            out[b, i, 3] = s.p[body, i] + (q[b, i] if floating else 0.0)
 
 
 @compiled

@@ -178,6 +178,17 @@ def clear(array):
             array[i, j] = 0.0
 
 
+@inlined
+def copy(source, target):
+    """Write one vector into another.
+
+    ``target[:] = source`` does that too, and takes numba a second more to compile: it writes the
+    text of an error for other shapes.
+    """
+    for i in range(source.shape[0]):
+        target[i] = source[i]
+
+
 # --- Motions and forces --------------------------------------------------------------------------
 
 

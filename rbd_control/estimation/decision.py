@@ -30,7 +30,7 @@ import math
 import numpy as np
 
 from rbd_control.dynamics.compiled import compiled, inlined
-from rbd_control.dynamics.spatial import cross, dot
+from rbd_control.dynamics.spatial import copy, cross, dot
 from rbd_control.estimation.detector_state import (
     COLLISION,
     CONTACT,
@@ -182,8 +182,8 @@ def _remember(history, m, stamp, q, t):
     row = int(m.remembered[0]) % history.shape[0]
     n = t.p.shape[0]
     history[row, 0] = stamp
-    history[row, 1 : n + 1] = t.filter[0]
-    history[row, n + 1 :] = q
+    copy(t.filter[0], history[row, 1:])
+    copy(q, history[row, n + 1 :])
     m.remembered[0] += 1.0
 
 
@@ -267,7 +267,7 @@ def decide(
                         m.frozen[0] = 1.0
                         m.ended[0] = m.same_since[0]
                     m.stamp[0] = stamp
-                    residual[k] = t.filter[0]
+                    copy(t.filter[0], residual[k])
                     reason[k], level[k] = REPEATED, FREE
                     if was_open:
                         return k, BROKEN_OFF
@@ -280,7 +280,7 @@ def decide(
             elif not fresh and _jumped(q[k], v[k], last_q, dt, s):
                 m.jumps[0] += 1.0
                 if m.jumps[0] < JUMPS_IN_A_ROW:
-                    residual[k] = t.filter[0]
+                    copy(t.filter[0], residual[k])
                     reason[k], level[k] = JUMP, FREE
                     continue
                 why, fresh = JUMP, True
@@ -293,8 +293,12 @@ def decide(
         else:
             _carry(kind, s, t, dt, p[k], rate[k], v[k])
         m.stamp[0] = stamp
-        t.p[:], t.rate[:], t.v[:], t.effort[:], last_q[:] = p[k], rate[k], v[k], effort[k], q[k]
-        residual[k] = t.filter[0]
+        copy(p[k], t.p)
+        copy(rate[k], t.rate)
+        copy(v[k], t.v)
+        copy(effort[k], t.effort)
+        copy(q[k], last_q)
+        copy(t.filter[0], residual[k])
         if quality[k] == SATURATED_TORQUE:
             m.saturated[0] = stamp
         if fresh or stamp - m.started[0] < rules.settling_time:

@@ -7,6 +7,7 @@ import numpy as np
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.kinematics import link_point
+from rbd_control.dynamics.small_systems import solve_factored
 from rbd_control.dynamics.spatial import add, cross, dot, load3, load6, scale
 from rbd_control.dynamics.sweep import new_sweep, place_bodies
 
@@ -157,12 +158,12 @@ def expected(
     n = factor.shape[0]
     precision = np.zeros((6, 6))
     units = np.empty(6)
-    mixed = np.zeros((3, n))
     second = np.zeros((3, 3))
     square_of_point = 0.0
     best = 0.0
     misfit = 0.0
     out[:] = 0.0
+    gain[:] = 0.0
     for k in range(weights.shape[0]):
         for h in range(weights.shape[1]):
             share = weights[k, h]
@@ -198,11 +199,11 @@ def expected(
                     second[r, c] += share * (doubt[3 + r, 3 + c] + F[r] * F[c])
                 for i in range(n):
                     for c in range(6):
-                        mixed[r, i] += share * doubt[3 + r, c] * jacobians[k, i, c] / sums[0]
+                        gain[r, i] += share * doubt[3 + r, c] * jacobians[k, i, c] / sums[0]
     for r in range(3):
         for c in range(3):
             second[r, c] -= out[0, r] * out[0, c]
+        solve_factored(factor, gain[r])
     out[2, 0] = np.linalg.eigvalsh(second)[2]
     out[3, 0] = square_of_point - out[1] @ out[1]
-    gain[:] = np.linalg.solve(factor @ factor.T, mixed.T).T
     return misfit

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.spatial import copy
 from rbd_control.playback.packed import Packed, joined
 
 _MAGIC = b"\x89MCAP0\r\n"
@@ -212,5 +213,5 @@ def _pack(records, starts, sizes, data):
     """Copy messages one after another."""
     at = 0
     for k in range(starts.shape[0]):
-        data[at : at + sizes[k]] = records[starts[k] : starts[k] + sizes[k]]
+        copy(records[starts[k] : starts[k] + sizes[k]], data[at:])
         at += sizes[k]

@@ -24,6 +24,7 @@ from numba import njit
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.coriolis import coriolis_sweep
+from rbd_control.dynamics.small_systems import factor_cholesky, solve_factored
 from rbd_control.dynamics.spatial import (
     add,
     cross,
@@ -71,25 +72,6 @@ class Truth(NamedTuple):
     friction: np.ndarray  # (n,) joint torque of friction
     contact: np.ndarray  # (n, 3) force of the obstacles on each body, world axes [N]
     point: np.ndarray  # (n, 3) where, at the end of the step [m]
-
-
-@njit
-def _solve(A, b, n):
-    """Solve A x = b in place for A symmetric positive definite (Cholesky)."""
-    for i in range(n):
-        for j in range(i + 1):
-            total = A[i, j]
-            for k in range(j):
-                total -= A[i, k] * A[j, k]
-            A[i, j] = math.sqrt(total) if i == j else total / A[j, j]
-    for i in range(n):
-        for k in range(i):
-            b[i] -= A[i, k] * b[k]
-        b[i] /= A[i, i]
-    for i in range(n - 1, -1, -1):
-        for k in range(i + 1, n):
-            b[i] -= A[k, i] * b[k]
-        b[i] /= A[i, i]
 
 
 @njit
@@ -262,7 +244,8 @@ def advance(packed, q, v, tau, around, h, substeps, truth):
                         v_new[i] += h * k_c * contacts.depth[c] * J[i]
                         for j in range(i + 1):
                             A[i, j] += gain * J[i] * J[j]
-            _solve(A, v_new, n)
+            factor_cholesky(A)
+            solve_factored(A, v_new)
             pulling = False
             for c in range(count):
                 if contacts.closed[c] and _force(contacts, c, v_new, h) < 0.0:

@@ -1,0 +1,33 @@
+"""Symmetric linear systems of a few unknowns, inside kernels.
+
+numba takes two seconds to compile a call of LAPACK's solver.
+"""
+
+import math
+
+from rbd_control.dynamics.compiled import inlined
+
+
+@inlined
+def factor_cholesky(A):
+    """Write L of A = L Lᵀ, symmetric and positive definite, into the lower triangle of A."""
+    for i in range(A.shape[0]):
+        for j in range(i + 1):
+            total = A[i, j]
+            for k in range(j):
+                total -= A[i, k] * A[j, k]
+            A[i, j] = math.sqrt(total) if i == j else total / A[j, j]
+
+
+@inlined
+def solve_factored(L, b):
+    """Solve L Lᵀ x = b, in place; of L only the lower triangle counts."""
+    n = L.shape[0]
+    for i in range(n):
+        for k in range(i):
+            b[i] -= L[i, k] * b[k]
+        b[i] /= L[i, i]
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            b[i] -= L[k, i] * b[k]
+        b[i] /= L[i, i]
