@@ -25,8 +25,8 @@ def rehearse_intake() -> None:
 
 
 def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
-    """Let a detector of these parameters go through a contact, and place the link it names."""
-    from rbd_control.estimation import ContactDetector
+    """Let a detector go through a contact, place the link it names, and check its model."""
+    from rbd_control.estimation import ContactDetector, FitWatch
 
     step = min(0.005, parameters.maximum_gap)
     # In a hurry, so that it takes a few samples; an onset is looked for in those before it.
@@ -40,6 +40,10 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
         if detector.update(k * step, rest, zero, strong).contact:
             break
     frame_placement(model, rest, model.joint_links[-1])
+    watch = FitWatch(10.0)
+    for k in range(1000):
+        watch.add(0.01 * k, rest, zero, strong)
+    watch.mismatches(detector)
 
 
 def rehearse_controller(model: Model) -> None:

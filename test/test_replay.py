@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 from io import StringIO
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,6 +54,7 @@ URDF = """<robot name="two">
     <limit lower="-3" upper="3" effort="100" velocity="3"/></joint>
 </robot>"""
 MODEL = Model.from_urdf(URDF)
+HAND = MODEL.with_payload("lower", 0.5, (0.5, 0.0, 0.0), np.zeros((3, 3)))
 PARAMETERS = DetectorParameters(contact_threshold=(2.0,), collision_threshold=(20.0,))
 RATE = 200.0
 START = 1000.0
@@ -178,28 +180,55 @@ def test_without_velocity_or_effort_there_is_no_verdict(missing: str) -> None:
 
 EFFORTS: dict[str, tuple[Efforts, str]] = {
     "torque": (lambda q, tau: tau, ""),
-    "current": (lambda q, tau: 0.09 * tau, "0.09.* looks like motor current"),
-    "millinewtons": (lambda q, tau: 1000.0 * tau, "looks like motor current .* another unit"),
-    "reversed": (lambda q, tau: -tau, "sign looks reversed"),
+    "current": (lambda q, tau: 0.09 * tau, "0.09 .* motor current .* effort_gain to 11.1"),
+    "millinewtons": (lambda q, tau: 1000.0 * tau, "motor current or another unit"),
+    "reversed": (lambda q, tau: -tau, "shoulder has the wrong sign"),
     "gravity taken off": (
         lambda q, tau: tau - gravity_torque(MODEL, q),
-        "hardly follows gravity",
+        "set effort_kind to torque_without_gravity",
     ),
-    "heavier": (lambda q, tau: 2.0 * tau, "masses, the payload or the unit"),
+    "twice as much": (lambda q, tau: 2.0 * tau, "2 times .* another unit"),
+    "a hand": (
+        lambda q, tau: tau + gravity_torque(HAND, q) - gravity_torque(MODEL, q),
+        "carries 0.[45]. kg .* that the model does not know",
+    ),
 }
 
 
 @pytest.mark.parametrize(("effort", "says"), EFFORTS.values(), ids=EFFORTS.keys())
 def test_effort_that_is_no_torque_is_said_first(effort: Efforts, says: str) -> None:
     result = replay(recorded(swing(effort=effort)), MODEL, PARAMETERS)
-    complaints = [fit.complaint for fit in result.efforts if fit.complaint]
     if not says:
-        assert complaints == []
+        assert result.warnings == ()
         return
     assert result.warnings[0].startswith("do not trust the events")
-    for complaint in complaints:
-        assert complaint in result.warnings
-    assert re.search(says, complaints[0])
+    assert re.search(says, result.warnings[1])
+
+
+def test_effort_that_is_short_is_judged_by_gravity() -> None:
+    """Too little for anything but the ratio of efforts to gravity."""
+    efforts = swing(effort=lambda q, tau: -tau, duration=1.0)
+    result = replay(recorded(efforts), MODEL, PARAMETERS)
+    assert "sign looks reversed" in result.warnings[1]
+
+
+@pytest.mark.parametrize(
+    ("effort", "declared"),
+    [
+        (lambda q, tau: 0.09 * tau, {"effort_kind": "current", "effort_gain": (1 / 0.09,)}),
+        (
+            lambda q, tau: tau - gravity_torque(MODEL, q),
+            {"effort_kind": "torque_without_gravity"},
+        ),
+    ],
+    ids=["current", "without gravity"],
+)
+def test_effort_that_is_as_declared_is_not_complained_of(
+    effort: Efforts, declared: dict[str, Any]
+) -> None:
+    result = replay(recorded(swing(effort=effort)), MODEL, replace(PARAMETERS, **declared))
+    assert result.warnings == ()
+    assert [fit.ratio for fit in result.efforts] == pytest.approx([1.0, 1.0], abs=0.2)
 
 
 def test_a_collision_is_no_wrong_effort() -> None:

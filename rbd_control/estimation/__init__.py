@@ -6,7 +6,9 @@ from rbd_control.estimation.detection import BlockDetection, ContactEvent, Detec
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.detector_state import LEVELS, REASONS
 from rbd_control.estimation.detector_warnings import detector_warnings
+from rbd_control.estimation.fit_watch import FitWatch
 from rbd_control.estimation.kalman_observer import KalmanObserver
+from rbd_control.estimation.mismatch import Mismatch, find_mismatches
 from rbd_control.estimation.momentum_observer import MomentumObserver
 from rbd_control.estimation.observers import Observer
 from rbd_control.estimation.second_order_observer import SecondOrderObserver
@@ -20,11 +22,14 @@ __all__ = [
     "ContactEvent",
     "Detection",
     "DetectorParameters",
+    "FitWatch",
     "KalmanObserver",
+    "Mismatch",
     "MomentumObserver",
     "Motion",
     "Observer",
     "SecondOrderObserver",
     "calibrate",
     "detector_warnings",
+    "find_mismatches",
 ]

@@ -106,6 +106,11 @@ class ContactDetector:
         self._stamp = -math.inf
         self._code = SETTLING
 
+    @property
+    def bias(self) -> np.ndarray:
+        """What tares have taken off so far, (nv,) [N·m or N]."""
+        return self._bias.copy()
+
     def tare(self) -> np.ndarray:
         """Take the mean residual of the last moment off from now on, and return all taken off.
 
@@ -119,7 +124,7 @@ class ContactDetector:
         # The filters are linear: they stand where they would had it been off all along.
         traces.filter[0] -= traces.mean
         traces.mean[:] = 0.0
-        return self._bias.copy()
+        return self.bias
 
     def set_parameters(self, parameters: DetectorParameters) -> None:
         """Go on with other parameters; tare, open contact and validity stay.

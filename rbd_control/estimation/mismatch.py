@@ -58,7 +58,10 @@ class Mismatch:
 
 
 def find_mismatches(
-    motion: Motion, model: Model, parameters: DetectorParameters
+    motion: Motion,
+    model: Model,
+    parameters: DetectorParameters,
+    bias: Array | None = None,
 ) -> tuple[Mismatch, ...]:
     """What explains the residual of a motion that is free of contact for the most part.
 
@@ -66,18 +69,23 @@ def find_mismatches(
         motion: some seconds at the least, ``tau`` as ``parameters.effort_kind`` declares.
         model: the robot, as described.
         parameters: friction, corrections and thresholds of the detector.
+        bias: constant external torque that a tare has taken off, (nv,) [N·m or N].
 
     Returns:
         What was found, the likeliest first; nothing when the model fits or too little is recorded.
     """
-    told = _tell(motion, model, parameters)
+    told = _tell(motion, model, parameters, np.zeros(model.nv) if bias is None else bias)
     if told is None:
         return ()
     x, need, gravity, payload = told
     threshold = parameters.for_joints("contact_threshold", model.nv)
     if not (_rms(x) > 0.5 * threshold).any():
         return ()
-    if parameters.effort_kind == "torque" and _explains(x - gravity, x, threshold, WELL):
+    if (
+        parameters.effort_kind == "torque"
+        and _explains(x - gravity, x, threshold, WELL)
+        and not _proportional(need - x, need, x - gravity, threshold)
+    ):
         return (
             Mismatch(
                 "gravity",
@@ -106,7 +114,7 @@ def find_mismatches(
 
 
 def _tell(
-    motion: Motion, model: Model, parameters: DetectorParameters
+    motion: Motion, model: Model, parameters: DetectorParameters, bias: Array
 ) -> tuple[Array, Array, Array, Array] | None:
     """Residual, torque needed and gravity (n, nv), payload features (n, nv, 4), filtered."""
     corrected = parameters.corrected(model)
@@ -123,7 +131,7 @@ def _tell(
         rubbed = friction.torque(part.v)
         without = replace(part, tau=np.zeros_like(tau))
         need = external_means(without, corrected) + means(rubbed)
-        signals = [need - means(tau), need, means(g)]
+        signals = [need - means(tau) - bias, need, means(g)]
         signals += [external_means(without, one) for one in _unit_payloads(model, last)]
         dt = np.diff(part.t)
         step = max(1, round(SPACING / float(np.median(dt))))
@@ -161,6 +169,12 @@ def _solve(features: Array, wanted: Array, threshold: Array) -> Array:
 def _explains(left: Array, x: Array, threshold: Array, part: float) -> bool:
     small = float(((left / threshold) ** 2).mean()) < part * float(((x / threshold) ** 2).mean())
     return small and bool((_rms(x - left) > 0.5 * threshold).any())
+
+
+def _proportional(effort: Array, need: Array, left: Array, threshold: Array) -> bool:
+    """Whether efforts too small for torques are so by a factor: ``left`` is no mere error then."""
+    gain = (effort * need).sum(axis=0) / np.maximum((need**2).sum(axis=0), np.finfo(float).tiny)
+    return _explains(effort - gain * need, left, threshold, WELL)
 
 
 def _payload(theta: Array, model: Model, share: str) -> Mismatch:

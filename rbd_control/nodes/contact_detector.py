@@ -21,6 +21,8 @@ from rbd_control.estimation import (
     ContactEvent,
     Detection,
     DetectorParameters,
+    FitWatch,
+    Mismatch,
     detector_warnings,
 )
 from rbd_control.joint_states import JointSample
@@ -37,6 +39,9 @@ from rbd_control.robot_model import with_payload
 
 REPEAT_PERIOD = 0.02
 """The verdict is repeated this often while it is valid [s]."""
+
+FIRST_SECONDS = 10.0
+"""Motion after the start, and after new parameters, that shows whether the model fits [s]."""
 
 SILENCE = 0.1
 """After this long without a sample there is no verdict [s]."""
@@ -98,7 +103,8 @@ class ContactDetectorNode(ManagedNode):
         self._input.destroy()
 
     def activate(self) -> None:
-        """Begin to count."""
+        """Begin to count, and to look whether the model fits."""
+        self._watch()
         self._samples = 0
         self._reasons = dict.fromkeys(REASONS, 0)
 
@@ -118,6 +124,21 @@ class ContactDetectorNode(ManagedNode):
         self._detector.set_parameters(parameters)
         self._detector.set_model(with_payload(self.robot.model, self.parameters))
         self._warn()
+        self._watch()
+
+    def _watch(self) -> None:
+        self._fit: FitWatch | None = FitWatch(FIRST_SECONDS)
+        self._mismatches: tuple[Mismatch, ...] = ()
+
+    def _check_fit(self, sample: JointSample) -> None:
+        """Say once what does not fit between model and robot."""
+        if self._fit is None or sample.v is None or sample.tau is None:
+            return
+        if self._fit.add(sample.stamp, sample.q, sample.v, sample.tau):
+            self._mismatches = self._fit.mismatches(self._detector)
+            self._fit = None
+            for mismatch in self._mismatches:
+                self.get_logger().warning(f"unless something touches the arm: {mismatch.text}")
 
     def _warn(self) -> None:
         """Say which settings switch detection off, or nearly."""
@@ -139,6 +160,7 @@ class ContactDetectorNode(ManagedNode):
         self._detection = detection
         self._samples += 1
         self._reasons[detection.reason] += 1
+        self._check_fit(sample)
 
     def _on_contact(self) -> None:
         """The flag is raised before anything else is worked out: whoever stops an arm waits."""
@@ -152,6 +174,7 @@ class ContactDetectorNode(ManagedNode):
     def _reset(self) -> None:
         """Forget what was; a contact that was open has ended as far as anybody knows."""
         event = self._detector.reset()
+        self._watch()
         if event is not None:
             end = to_stamp(event.detected if event.release is None else event.release)
             self._tell(event, Stamp(end.sec, end.nanosec))
@@ -190,6 +213,7 @@ class ContactDetectorNode(ManagedNode):
 
     def _tare(self) -> None:
         self._detector.tare()
+        self._watch()
 
     def _trigger(self, response: Trigger.Response, what: Callable[[], None]) -> Trigger.Response:
         if not self.is_active:
@@ -210,6 +234,8 @@ class ContactDetectorNode(ManagedNode):
             return
         for doubt in self._doubts:
             status.raise_to(WARN, doubt)
+        for mismatch in self._mismatches:
+            status.raise_to(WARN, mismatch.text)
         joints = self.robot.model.joint_names
         for joint, threshold in zip(joints, self._detector.contact_threshold, strict=True):
             status.add(f"{THRESHOLD}{joint} [N·m]", float(threshold))

@@ -1,4 +1,4 @@
-"""Is the effort of a recording joint torque at all? Measured against the model's gravity."""
+"""Is the effort of a recording what it is declared to be? Measured against the model's gravity."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.estimation import DetectorParameters
 
 Array = NDArray[np.float64]
 
@@ -63,10 +64,15 @@ class EffortFit:
 
 
 class EffortCheck:
-    """Gathers positions and efforts, fifty a second at most, and fits each joint."""
+    """Gathers positions and efforts, fifty a second at most, and fits each joint.
 
-    def __init__(self, model: Model) -> None:
+    Efforts are made torques first, as ``parameters`` declare.
+    """
+
+    def __init__(self, model: Model, parameters: DetectorParameters) -> None:
         self._model = model
+        self._gain = parameters.for_joints("effort_gain", model.nv)
+        self._without_gravity = parameters.effort_kind == "torque_without_gravity"
         self._last = 0.0
         self._n = 0
         self._gg = np.zeros(model.nv)
@@ -81,10 +87,11 @@ class EffortCheck:
             return
         self._last = slot[-1]
         gravity = gravity_torque(self._model, q[rows])
+        torque = self._gain * tau[rows] + self._without_gravity * gravity
         self._n += rows.size
         self._gg += (gravity * gravity).sum(0)
-        self._gt += (gravity * tau[rows]).sum(0)
-        self._tt += (tau[rows] * tau[rows]).sum(0)
+        self._gt += (gravity * torque).sum(0)
+        self._tt += (torque * torque).sum(0)
 
     def fits(self) -> tuple[EffortFit, ...]:
         """One fit for each joint; none without a single effort."""

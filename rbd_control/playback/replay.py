@@ -17,6 +17,8 @@ from rbd_control.estimation import (
     ContactDetector,
     ContactEvent,
     DetectorParameters,
+    FitWatch,
+    Mismatch,
     detector_warnings,
 )
 from rbd_control.joint_states import DROPS, REMARKS, JointStateIntake, SampleBlock
@@ -31,6 +33,8 @@ from rbd_control.playback.truth import GRACE, Label, score
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
+CHECKED = 60.0
+"""Motion that is looked at to tell whether the model fits [s]."""
 OFTEN = 0.2
 """A residual above its threshold for this part of the time is hardly contact."""
 
@@ -101,6 +105,10 @@ class _Detector:
         self.free_time += float(steps[found.valid & free].sum())
         return found
 
+    def mismatches(self, watch: FitWatch) -> tuple[Mismatch, ...]:
+        """What explains the residual of what ``watch`` has gathered."""
+        return watch.mismatches(self._detector)
+
     def finish(self, block: SampleBlock, start: float) -> None:
         """Get the level and peak of a contact that lasts to the end."""
         # Without effort the detector closes what is open, which is no release.
@@ -132,7 +140,8 @@ class _Run:
         self._labels = labels
         self._threshold = parameters.for_joints("contact_threshold", n)
         self._per_speed = parameters.for_joints("threshold_speed", n)
-        self._efforts = EffortCheck(model)
+        self._efforts = EffortCheck(model, parameters)
+        self._fit = FitWatch(CHECKED)
         self._series = Envelope(n)
         self._start = self._last = nan
         self._block: SampleBlock
@@ -164,6 +173,8 @@ class _Run:
         valid, free = found.valid, ~touched
         if block.tau is not None:
             self._efforts.add(times[free], block.q[free], block.tau[free])
+            if block.v is not None:
+                self._fit.add_block(times[free], block.q[free], block.v[free], block.tau[free])
         residual = found.residual if valid.all() else found.residual[valid]
         self._series.add(times, np.where(valid[:, None], found.residual, np.nan))
         absolute = np.abs(residual)
@@ -190,8 +201,9 @@ class _Run:
         efforts = self._efforts.fits()
         rate = 1.0 / float(np.median(self._medians)) if self._medians else nan
         contacts = self._contacts()
+        doubts = _doubts(self._detector.mismatches(self._fit), efforts)
         warnings = _warnings(
-            self._model, self._parameters, intake, samples, self._valid, residuals, efforts
+            self._model, self._parameters, intake, samples, self._valid, residuals, doubts
         )
         return ReplayResult(
             recording=str(self._recording.path),
@@ -263,6 +275,15 @@ class _Run:
         return envelope
 
 
+def _doubts(mismatches: Sequence[Mismatch], efforts: Sequence[EffortFit]) -> list[str]:
+    """What does not fit; what gravity alone shows only where nothing better is known."""
+    explained = {mismatch.joint for mismatch in mismatches}
+    return [
+        *(mismatch.text for mismatch in mismatches),
+        *(fit.complaint for fit in efforts if fit.complaint and not explained & {"", fit.joint}),
+    ]
+
+
 def _warnings(
     model: Model,
     parameters: DetectorParameters,
@@ -270,10 +291,10 @@ def _warnings(
     samples: int,
     valid: int,
     residuals: Sequence[JointResidual],
-    efforts: Sequence[EffortFit],
+    doubts: Sequence[str],
 ) -> list[str]:
     """What makes the outcome doubtful, the worst first."""
-    said = [fit.complaint for fit in efforts if fit.complaint]
+    said = list(doubts)
     often = [residual for residual in residuals if residual.over_fraction > OFTEN]
     if often:
         cause = "friction (none is set)" if parameters.friction_model == "none" else "friction"

@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
-from rbd_control.estimation import DetectorParameters, Motion
-from rbd_control.estimation.mismatch import find_mismatches
+from rbd_control.estimation import (
+    ContactDetector,
+    DetectorParameters,
+    FitWatch,
+    Motion,
+    find_mismatches,
+)
 from rbd_control.simulation import arm7_urdf
 
 PARAMETERS = DetectorParameters(contact_threshold=(1.0,), collision_threshold=(9.0,))
@@ -74,6 +79,33 @@ def test_a_constant_torque(model):
     (found,) = find_mismatches(biased, model, PARAMETERS)
     assert (found.kind, found.joint) == ("offset", "joint_5")
     assert "+2.00" in found.text
+
+
+def test_the_first_seconds_are_enough(model):
+    """However they come; and what a tare has taken off is no longer told of."""
+    biased = motion(model)
+    biased.tau[:, 4] -= 2.0
+    detector = ContactDetector(model, PARAMETERS)
+    one_by_one, block = FitWatch(10.0), FitWatch(10.0)
+    block.add_block(biased.t, biased.q, biased.v, biased.tau)
+    rows = zip(biased.t, biased.q, biased.v, biased.tau, strict=True)
+    last = [k for k, row in enumerate(rows) if one_by_one.add(*row)]
+    # 200 Hz: the last of 10 s; the slots of time are rounded.
+    assert last == [pytest.approx(1996, abs=4)]
+    assert one_by_one.mismatches(detector) == block.mismatches(detector)
+    assert [found.joint for found in block.mismatches(detector)] == ["joint_5"]
+    # Long still, so that the tare's mean is the constant torque.
+    rest = np.zeros(7)
+    for k in range(3000):
+        detector.update(0.001 * k, rest, rest, gravity_torque(model, rest) - 2.0 * np.eye(7)[4])
+        if k == 500:
+            detector.set_parameters(replace(PARAMETERS, contact_threshold=(3.0,)))
+    detector.set_parameters(replace(PARAMETERS, contact_threshold=(3.0,)))
+    for k in range(3000, 4000):
+        detector.update(0.001 * k, rest, rest, gravity_torque(model, rest) - 2.0 * np.eye(7)[4])
+    np.testing.assert_allclose(detector.tare(), 2.0 * np.eye(7)[4], atol=0.05)
+    detector.set_parameters(PARAMETERS)
+    assert block.mismatches(detector) == ()
 
 
 def test_too_little_tells_nothing(model):

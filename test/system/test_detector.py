@@ -34,6 +34,7 @@ def source(streamed: Source) -> Source:
         scenarios.parameters_change_as_a_whole,
         scenarios.live_parameters,
         scenarios.settings_that_hear_nothing,
+        scenarios.a_model_that_does_not_fit,
         scenarios.doubtful_data,
         scenarios.bursts,
         scenarios.publishers_come_and_go,
