@@ -17,7 +17,7 @@ from std_msgs.msg import Float64MultiArray
 
 from rbd_control.estimation import ContactEvent
 from rbd_control.nodes.contact_messages import WrenchWriter, event_from_status, event_message
-from rbd_control.nodes.messages import Stamp, TorqueWriter
+from rbd_control.nodes.messages import JointStateWriter, Stamp, TorqueWriter
 
 ONSET = ContactEvent(
     id=3,
@@ -50,8 +50,12 @@ def test_what_is_told_is_what_is_heard(event: ContactEvent) -> None:
 class Sent(list[Any]):
     """Takes the place of a publisher."""
 
+    readers = 0
+
+    def get_subscription_count(self) -> int:
+        return self.readers
+
     def publish(self, what: Any) -> None:
-        assert isinstance(what, bytes)  # made without rclpy's messages
         self.append(what)
 
 
@@ -61,11 +65,29 @@ def test_forces() -> None:
     for k, link in enumerate(("forearm", "hand", "forearm", "a")):
         force = np.array([k, -2.0, 0.5])
         writer.publish(link, force, Stamp(k, 7))
+        assert isinstance(sent[-1], bytes)  # made without rclpy's messages
         heard = deserialize_message(sent[-1], WrenchStamped)
         assert (heard.header.frame_id, heard.header.stamp.sec) == (link, k)
         made = heard.wrench.force
         np.testing.assert_array_equal((made.x, made.y, made.z), force)
         assert heard.wrench.torque.x == 0.0
+
+
+@pytest.mark.parametrize(
+    ("writer", "message"),
+    [
+        (WrenchWriter, ("hand", np.ones(3), Stamp(1, 2))),
+        (lambda sent: JointStateWriter(sent, ("joint",)), (Stamp(1, 2), None, None, np.ones(1))),
+    ],
+)
+def test_nothing_is_sent_while_nobody_listens(writer: Any, message: tuple[Any, ...]) -> None:
+    sent = Sent()
+    made = writer(sent)
+    for readers, count in ((0, 0), (1, 1), (0, 1)):
+        sent.readers = readers
+        made.look_for_readers()
+        made.publish(*message)
+        assert len(sent) == count
 
 
 @pytest.mark.parametrize("count", [1, 7])
@@ -75,6 +97,7 @@ def test_torques(count: int) -> None:
     for k in range(2):
         torque = np.arange(k, k + count, dtype=float)
         writer.publish(torque)
+        assert isinstance(sent[-1], bytes)
         heard = deserialize_message(sent[-1], Float64MultiArray)
         np.testing.assert_array_equal(heard.data, torque)
         assert not heard.layout.dim

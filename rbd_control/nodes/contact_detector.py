@@ -31,7 +31,13 @@ from rbd_control.nodes.contact_messages import THRESHOLD, ForceArrow, WrenchWrit
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.joint_state_input import JointStateInput
 from rbd_control.nodes.managed_node import LATCHED, ManagedNode
-from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, Stamp, to_stamp
+from rbd_control.nodes.messages import (
+    EVERY_SAMPLE,
+    READERS_PERIOD,
+    JointStateWriter,
+    Stamp,
+    to_stamp,
+)
 from rbd_control.nodes.run import run
 from rbd_control.parameters import parameter
 from rbd_control.rehearsal import rehearse_detector
@@ -77,6 +83,7 @@ class ContactDetectorNode(ManagedNode):
         self.create_service(Trigger, "~/reset", self._on_reset)
         self.create_service(Trigger, "~/tare", self._on_tare)
         self.create_timer(REPEAT_PERIOD, self._repeat, clock=self.steady)
+        self.create_timer(READERS_PERIOD, self._look_for_readers, clock=self.steady)
         self._verdict: bool | None = None
         self._detection: Detection | None = None
         self.diagnostics.append(self._report)
@@ -200,6 +207,11 @@ class ContactDetectorNode(ManagedNode):
             self._arrow.show(sample.q, detection.link, detection.force, detection.point, stamp)
         else:
             self._arrow.clear()
+
+    def _look_for_readers(self) -> None:
+        if self.is_active:
+            self._writer.look_for_readers()
+            self._force.look_for_readers()
 
     def _repeat(self) -> None:
         if self._verdict is not None:

@@ -15,7 +15,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.estimation import ContactEvent
 from rbd_control.nodes.joint_state_wire import TailTemplate
-from rbd_control.nodes.messages import Stamp, to_seconds
+from rbd_control.nodes.messages import Stamp, Writer, to_seconds
 
 Array = NDArray[np.float64]
 
@@ -88,15 +88,17 @@ def event_from_status(status: DiagnosticStatus) -> ContactEvent:
     )
 
 
-class WrenchWriter:
+class WrenchWriter(Writer[WrenchStamped]):
     """Publishes the force on a link, world-aligned, with each sample of a contact."""
 
     def __init__(self, publisher: Publisher[WrenchStamped]) -> None:
-        self._publisher = publisher
+        super().__init__(publisher)
         self._templates: dict[str, TailTemplate] = {}
 
     def publish(self, link: str, force: Array, stamp: Stamp) -> None:
         """Publish."""
+        if not self.is_heard:
+            return
         template = self._templates.get(link)
         if template is None:
             template = TailTemplate(lambda numbers: _wrench(link, numbers), 3, has_header=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from builtin_interfaces.msg import Time
@@ -19,7 +19,12 @@ from rbd_control.nodes.joint_state_wire import JointStateTemplate, TailTemplate
 EVERY_SAMPLE = QoSProfile(depth=1000)
 """For what is published with each joint state: a second of it is kept for slow reliable readers."""
 
+READERS_PERIOD = 0.1
+"""How often it is looked for somebody who listens [s]."""
+
 _NONE = array("d")
+
+Message = TypeVar("Message")
 
 
 class Stamp(NamedTuple):
@@ -66,11 +71,27 @@ def _multi_array(values: NDArray[np.float64]) -> Float64MultiArray:
     return Float64MultiArray(data=to_array(values))
 
 
-class JointStateWriter:
+class Writer(Generic[Message]):
+    """Publishes messages of one kind over and over.
+
+    Attributes:
+        is_heard: whether it publishes at all; see :meth:`look_for_readers`.
+    """
+
+    def __init__(self, publisher: Publisher[Message]) -> None:
+        self._publisher = publisher
+        self.is_heard = True
+
+    def look_for_readers(self) -> None:
+        """Publish nothing from now on while nobody would hear it; to be called now and then."""
+        self.is_heard = self._publisher.get_subscription_count() > 0
+
+
+class JointStateWriter(Writer[JointState]):
     """Publishes joint states of the same joints over and over."""
 
     def __init__(self, publisher: Publisher[JointState], names: Sequence[str]) -> None:
-        self._publisher = publisher
+        super().__init__(publisher)
         self._message = JointState()
         self._message.name = list(names)
         self._templates: dict[tuple[bool, ...], JointStateTemplate] = {}
@@ -83,6 +104,8 @@ class JointStateWriter:
         effort: NDArray[np.float64] | None = None,
     ) -> None:
         """Publish; what is None stays empty."""
+        if not self.is_heard:
+            return
         fields = (position, velocity, effort)
         present = tuple(field is not None for field in fields)
         template = self._templates.get(present)

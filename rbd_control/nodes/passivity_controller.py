@@ -213,6 +213,7 @@ class PassivityControllerNode(ManagedNode):
             if rivals > 0:
                 self._controller.fault(f"{rivals} more publishers on {self._topic}")
             self._energy_readers = self._energies.get_subscription_count()
+            self._writer.look_for_readers()
 
     def _resume(self) -> str:
         rivals = self._rivals()
