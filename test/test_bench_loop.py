@@ -111,3 +111,11 @@ def test_what_is_written(tmp_path: Path) -> None:
     assert any(target["met"] for target in numbers["targets"][:7])
     assert not any(target["met"] for target in numbers["targets"][14:])
     assert (tmp_path / "loop.png").stat().st_size > 10_000
+
+
+def test_a_run_in_which_nothing_was_detected(tmp_path: Path) -> None:
+    write([replace(loop(), flag=latency(()))], tmp_path, Console(file=StringIO()))
+    numbers = json.loads((tmp_path / "loop.json").read_text(encoding="utf-8"))
+    assert numbers["loops"][0]["flag"]["p99"] is None
+    missed = {target["text"] for target in numbers["targets"] if not target["met"]}
+    assert missed == {"joint state to contact flag, p99 [ms]"}

@@ -65,7 +65,7 @@ def write(loops: Sequence[Loop], folder: Path, console: Console) -> None:
         if loop.rate == sheet.TARGET_RATE:
             console.print(sheet.asked(loop), "")
     console.print("\n".join(f"{name}: {value}" for name, value in this.items()))
-    text = json.dumps(sheet.as_json(loops, this), indent=1)
+    text = json.dumps(sheet.as_json(loops, this), indent=1, allow_nan=False)
     (folder / "loop.json").write_text(text + "\n", encoding="utf-8")
     draw(loops, this, folder / "loop.png")
     console.print(f"written to {folder}: loop.json, loop.png")

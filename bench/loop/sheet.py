@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from math import isnan
+from typing import Any, cast
 
 from rich.markup import escape
 from rich.table import Table
@@ -114,8 +115,8 @@ def asked(loop: Loop) -> Table:
 
 
 def as_json(loops: Sequence[Loop], machine: dict[str, str]) -> dict[str, Any]:
-    """All numbers, times in ms where not said otherwise."""
-    return {
+    """All numbers, times in ms where not said otherwise; None for those that are missing."""
+    everything = {
         "machine": machine,
         "loops": [_without_series(asdict(loop)) for loop in loops],
         "targets": [
@@ -125,6 +126,16 @@ def as_json(loops: Sequence[Loop], machine: dict[str, str]) -> dict[str, Any]:
             for target in targets(loop)
         ],
     }
+    return cast("dict[str, Any]", _finite(everything))
+
+
+def _finite(plain: Any) -> Any:
+    """The same with None where a number is NaN, which JSON does not know."""
+    if isinstance(plain, dict):
+        return {key: _finite(value) for key, value in plain.items()}
+    if isinstance(plain, (list, tuple)):
+        return [_finite(value) for value in plain]
+    return None if isinstance(plain, float) and isnan(plain) else plain
 
 
 def _without_series(plain: dict[str, Any]) -> dict[str, Any]:
