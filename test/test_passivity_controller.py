@@ -19,6 +19,7 @@ from rbd_control.control import (
     TrajectoryPoint,
     passivity_controller,
 )
+from rbd_control.control.motion import Motion
 from rbd_control.dynamics import Model, frame_placement, gravity_torque, momentum
 from rbd_control.errors import InputError, ParameterError, TrajectoryError
 from rbd_control.simulation import SimulatedArm, Sphere, arm7_urdf
@@ -361,6 +362,14 @@ def test_a_clock_that_went_back_ends_the_trajectory_where_the_arm_is(model: Mode
     assert controller.update(-4.998, HOME - 0.4, STILL, now=0.504).mode == "follow"
 
 
+def test_after_the_clock_was_set_any_stamp_will_do(model: Model) -> None:
+    """Later ones too; that nothing was heard meanwhile is a fault all the same."""
+    controller = started(model)
+    for stamp, now, mode in ((60.0, 0.001, "hold"), (-5.0, 0.2, "safe")):
+        controller.clock_went_back()
+        assert controller.update(stamp, HOME, STILL, now).mode == mode
+
+
 @pytest.mark.parametrize("order", ["hold", "float_", "fault"])
 def test_a_clock_that_went_back_resumes_nothing(model: Model, order: str) -> None:
     controller = started(model)
@@ -418,6 +427,29 @@ def test_the_model_raising_is_safe(model: Model, monkeypatch: pytest.MonkeyPatch
     assert command.reason == "the law failed: out of cheese"
     monkeypatch.setattr(passivity_controller, "slotine_li_torque", broken)
     assert_zero(controller.update(0.002, HOME, STILL))
+
+
+def test_a_motion_that_raises_is_safe(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    controller = started(model)
+
+    def broken(*arguments: Any) -> None:
+        raise ValueError("no motion")
+
+    monkeypatch.setattr(Motion, "advance", broken)
+    command = controller.update(0.001, HOME, STILL)
+    assert_zero(command)
+    assert command.reason == "the law failed: no motion"
+
+
+@pytest.mark.parametrize("effort", [np.nan, np.inf, 1e308])
+def test_efforts_that_cannot_be_are_no_energy(model: Model, effort: float) -> None:
+    controller = started(model)
+    for k in range(1, 4):
+        controller.update(0.001 * k, HOME, np.full(7, 1.0))
+        balance = controller.balance(np.full(7, effort))
+        assert balance is None or k == 1
+    controller.update(0.004, HOME, STILL)
+    assert controller.balance(STILL) is not None
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from control_loop import HOME, STILL, Loop, started
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rbd_control.control import ControllerParameters, DesiredState, TrajectoryPoint
 from rbd_control.control.planner import Planner
@@ -16,6 +19,18 @@ from rbd_control.control.trajectory import Trajectory
 from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.errors import TrajectoryError
 from rbd_control.simulation import arm7_urdf
+
+NUMBERS = st.sampled_from(
+    [0.0, -0.0, 0.1, 1.0, -3.0, 1e-9, 1e-300, 1e9, 1e16, 1e300, -1e300, np.nan, np.inf, -np.inf]
+)
+TIMES = st.sampled_from([0.0, 1e-9, 0.5, 1.0, 2.0**31, 1e300, -1.0, np.nan])
+FIELD = st.one_of(st.just([]), st.just([0.2] * 7), st.lists(NUMBERS, min_size=7, max_size=7))
+POINT = st.builds(TrajectoryPoint, FIELD, FIELD, FIELD, TIMES)
+RULES = {
+    "allow_partial_joints_goal": st.booleans(),
+    "angle_wraparound": st.booleans(),
+    "stretch_to_limits": st.booleans(),
+}
 
 REST = DesiredState.at_rest(HOME)
 
@@ -164,3 +179,35 @@ def test_two_trajectories_a_millisecond_apart(model: Model) -> None:
         assert np.abs(np.diff([c.q_d for c in states], axis=0)).max() < 2.5e-3 * 0.15 / time
         assert states[-1].goal == "reached"
         assert np.allclose(states[-1].q_d, HOME + 0.15)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    joints=st.integers(0, 7),
+    points=st.lists(POINT, max_size=3),
+    stamp=st.sampled_from([0.0, 0.5, 1e9, -2e9, np.nan]),
+    rules=st.fixed_dictionaries(RULES),
+    endless=st.booleans(),
+)
+def test_whatever_a_message_holds_it_is_followed_or_refused(
+    model: Model,
+    joints: int,
+    points: list[TrajectoryPoint],
+    stamp: float,
+    rules: dict[str, bool],
+    endless: bool,
+) -> None:
+    """Nothing else is raised, which would end the node, and no motion ends in a fault."""
+    if endless:
+        far = np.full(7, np.inf)
+        model = replace(model, lower_limit=-far, upper_limit=far)
+    controller = started(model, ControllerParameters(**rules))
+    cut = [p._replace(**{f: getattr(p, f)[:joints] for f in p._fields[:3]}) for p in points]
+    names = model.joint_names[:joints]
+    controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME, time_from_start=0.2)])
+    with suppress(TrajectoryError):
+        controller.set_trajectory(names, cut, now=1.0, stamp=stamp)
+    for k in range(1, 4):
+        command = controller.update(0.02 * k, HOME, STILL)
+        assert (command.mode, command.reason) == ("follow", "")
+        assert np.isfinite([*command.torque, *command.q_d, *command.v_d]).all()

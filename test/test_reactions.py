@@ -80,11 +80,23 @@ def test_without_a_fresh_force_it_stays_where_it_stopped(model: Model) -> None:
     loop.controller.touched("no such link", np.array([0.0, 10.0, 0.0]))
     loop.controller.touched("link_7", np.zeros(3))
     loop.controller.touched("link_7", np.full(3, np.nan))
+    loop.controller.touched("link_7", np.array([np.inf, 0.0, 0.0]))
     command = loop.run(0.2)
     here = loop.arm.q
     command = loop.run(0.5)
     assert command.reason == "contact: no force is known to retract along"
     assert np.abs(loop.arm.q - here).max() < 5e-3
+
+
+@pytest.mark.parametrize("force", [1e-200, 1e200])
+def test_the_direction_of_a_force_is_enough_to_retract(model: Model, force: float) -> None:
+    controller = started(model, ControllerParameters(contact_reaction="retract"))
+    controller.touched("link_7", np.array([0.0, 0.0, force]))
+    controller.contact(True)
+    for k in range(1, 700):
+        command = controller.update(0.001 * k, HOME, STILL)
+    assert command.reason == "contact: retracted along the force on link_7"
+    assert tip(model, command.q_d)[2] - tip(model, HOME)[2] > 0.04
 
 
 def test_slows_down_evenly_and_gets_there_all_the_same(model: Model) -> None:

@@ -15,7 +15,7 @@ which takes ``stop_time`` and lets the estimate of the force settle.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
+from math import hypot, inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -247,7 +247,7 @@ class Modes:
 
     def touched(self, link: str, force: Array) -> None:
         """Take an estimate of the force on a link, (3,) in world axes [N]; nonsense is ignored."""
-        if link in self.model.link_body and np.shape(force) == (3,) and np.dot(force, force) > 0.0:
+        if link in self.model.link_body and np.shape(force) == (3,) and 0.0 < hypot(*force) < inf:
             self._force = (link, force, self._stamp)
 
     def fault(self, reason: str) -> None:

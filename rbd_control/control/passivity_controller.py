@@ -125,7 +125,8 @@ class PassivityController(Modes):
         refusal = self._plausibility.refusal(stamp, q, v, last)
         if refusal or v is None:
             return self._reject(refusal)
-        dt = max(stamp - self._stamp, 0.0)  # see clock_went_back()
+        # See clock_went_back().
+        dt = 0.0 if self._clock_went_back else max(stamp - self._stamp, 0.0)
         self._period = dt if self._seen else 0.0
         # A process that was stopped finds samples without a gap in its queue, but has sent nothing.
         wait = (stamp if now is None else now) - self._now
@@ -140,8 +141,8 @@ class PassivityController(Modes):
         if self._clock_went_back:
             self._clock_went_back = False
             self._start_again()
-        self._advance(dt)
         try:
+            self._advance(dt)
             torque = self._law_torque()
             if not isfinite(torque.dot(torque)):  # or the cuts would make a number of it
                 raise FloatingPointError("its torque is not finite")
@@ -166,7 +167,8 @@ class PassivityController(Modes):
         return self._command(sent, cut is not torque, slow is not limited)
 
     def balance(self, effort: Array | None = None) -> EnergyBalance | None:
-        """The energies of the period before the last sample; None where the law was not in charge.
+        """The energies of the period before the last sample; None where the law was not in charge,
+        and for efforts that are not finite.
 
         To be called once after each :meth:`update`, best when the torque has been sent.
 
@@ -186,7 +188,13 @@ class PassivityController(Modes):
             self._jumped = False
         # Arms that carry themselves measure torque with their weight (Franka) or without it (UR).
         acting = self._acted if effort is None or self._compensated else effort
-        return self._law.balance(self._stamp, self._q, self._v, self._desired, acting, self._period)
+        try:
+            return self._law.balance(
+                self._stamp, self._q, self._v, self._desired, acting, self._period
+            )
+        except InputError:  # an effort that is no number, or gives none
+            self._jumped = True
+            return None
 
     def clock_went_back(self) -> None:
         """Start again with the next joint state, whose stamp may be any: hold the arm there.

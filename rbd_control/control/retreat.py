@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import hypot
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,7 +41,7 @@ def retreat(
         limits: soft limits to keep.
         start: the desired state now.
         link: the touched link.
-        force: (3,) what pushes it, in world axes [N].
+        force: (3,) what pushes it, in world axes [N]; neither zero nor infinite.
         distance: [m].
         time: least duration [s]; longer where the speed limits need it.
 
@@ -49,7 +51,7 @@ def retreat(
     """
     q = start.q_d
     J = frame_jacobian(model, q, link)[3:]
-    wanted = distance * force / np.linalg.norm(force)
+    wanted = distance * (force / hypot(*force))
     change = J.T @ np.linalg.solve(J @ J.T + _DAMPING**2 * np.eye(3), wanted)
     change *= min(1.0, LARGEST_TURN / max(np.abs(change).max(), 1e-9))
     low, high = np.minimum(limits.lower_limit, q), np.maximum(limits.upper_limit, q)

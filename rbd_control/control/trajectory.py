@@ -1,8 +1,8 @@
 """Joint trajectories: checked as a whole, then sampled as splines.
 
 The checks are those joint_trajectory_controller makes and the ones it leaves out: numbers that
-are not finite, joints named twice, negative times, limits on position and speed (between the
-points too) and a first point that is too far away for the time given.
+are not finite or far too large, joints named twice, negative times, limits on position and speed
+(between the points too) and a first point that is too far away for the time given.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ SPEED_SLACK = 1.01
 
 MOST_POINTS = 2000
 """How many points a trajectory may have: between two torques there is no time for more."""
+
+LARGEST = 1e9
+"""What no number of a trajectory, whatever its unit, reaches; so splines never overflow."""
 
 _PROBES = 24
 """Intervals per segment at whose ends a spline is held against the limits."""
@@ -283,6 +286,8 @@ def _places(joint_names: Sequence[str], names: Sequence[str], speeds: Array | No
     Joints may be missing when ``speeds`` are given, if theirs is zero.
     """
     known = ", ".join(joint_names)
+    if not len(names):
+        raise TrajectoryError(f"the trajectory names no joints; joints are {known}")
     for i, name in enumerate(names):
         if name not in joint_names:
             raise TrajectoryError(f"no joint {name!r}; joints are {known}")
@@ -333,7 +338,7 @@ def _fields(points: Sequence[TrajectoryPoint], names: Sequence[str]) -> tuple[Ar
             out[k, rows] = [given[i] for i in rows]
         except (TypeError, ValueError) as error:
             raise TrajectoryError(f"{field} are not numbers: {error}") from error
-        bad = np.argwhere(~np.isfinite(out[k, rows]))
+        bad = np.argwhere(~(np.abs(out[k, rows]) < LARGEST))
         if len(bad):
             i, j = rows[bad[0, 0]], int(bad[0, 1])
             raise TrajectoryError(f"point {i}, joint {names[j]!r}: {field} hold {out[k, i, j]}")
@@ -345,12 +350,14 @@ def _fields(points: Sequence[TrajectoryPoint], names: Sequence[str]) -> tuple[Ar
 
 def _times(points: Sequence[TrajectoryPoint], delay: float, slower: float) -> Array:
     """The time of each point from now [s], strictly increasing, the last not in the past."""
-    if not math.isfinite(delay):
-        raise TrajectoryError(f"the trajectory starts in {delay} s; give a finite time")
+    if not -math.inf < delay < LARGEST:
+        raise TrajectoryError(
+            f"the trajectory starts in {delay:g} s; give a finite time of this clock"
+        )
     last = -math.inf
     for i, point in enumerate(points):
         time = float(point.time_from_start)
-        if not math.isfinite(time) or time < 0.0:
+        if not 0.0 <= time < LARGEST:
             raise TrajectoryError(
                 f"point {i}: time_from_start is {time:g} s; it must be finite and not negative"
             )
@@ -364,7 +371,15 @@ def _times(points: Sequence[TrajectoryPoint], delay: float, slower: float) -> Ar
         raise TrajectoryError(
             f"point {len(points) - 1}: the trajectory ended {-(last + delay):.4g} s ago"
         )
-    return np.array([slower * point.time_from_start + delay for point in points])
+    times = np.array([slower * point.time_from_start + delay for point in points])
+    together = np.flatnonzero(np.diff(times) <= 0.0)
+    if len(together):
+        i = int(together[0])
+        raise TrajectoryError(
+            f"point {i + 1}: its time is too close to that of point {i} to be told from it "
+            f"{abs(times[i]):.4g} s from now"
+        )
+    return times
 
 
 def _check_points(q: Array, v: Array, joint_names: Sequence[str], limits: JointLimits) -> None:

@@ -59,6 +59,13 @@ ENERGIES = ("storage", "dissipated", "injected", "supplied", "bound", "tank")
 class PassivityControllerParameters(ReceivingParameters, ControllerParameters):
     """Parameters of the node: its model, its input, and the controller's."""
 
+    queue_depth: int = parameter(
+        50,
+        "joint states kept while the node is busy; of older ones the torque would come too late",
+        lower=1,
+        upper=100_000,
+        live=False,
+    )
     estimates: str = parameter(
         "",
         "file that ~/save_estimates writes what was learned to, and that is read when the node is "
@@ -152,7 +159,13 @@ class PassivityControllerNode(ManagedNode):
         self._commands = self.create_publisher(Float64MultiArray, COMMANDS, EVERY_SAMPLE)
         self._torques = TorqueWriter(self._commands, self.robot.model.nv)
         self._wait_for_reader(self._commands)
-        self._controller.start(sample.stamp, sample.q, sample.v, time.monotonic())
+        try:
+            self._controller.start(sample.stamp, sample.q, sample.v, time.monotonic())
+        except InputError:
+            self._give_commands_back()
+            raise
+        # What came while it waited is in the queue, or was more than fits.
+        self._controller.clock_went_back()
         self._last = None
 
     def deactivate(self) -> None:
@@ -160,8 +173,13 @@ class PassivityControllerNode(ManagedNode):
         if self._commands is not None:
             self._send(np.zeros(self.robot.model.nv))
             self._commands.wait_for_all_acked(Duration(seconds=1.0))
-            self.destroy_publisher(self._commands)
-            self._commands = None
+            self._give_commands_back()
+
+    def _give_commands_back(self) -> None:
+        """An idle publisher would pass for another controller."""
+        assert self._commands is not None
+        self.destroy_publisher(self._commands)
+        self._commands = None
 
     def check_parameters(self, new: PassivityControllerParameters) -> None:
         """Refuse per-joint values of the wrong number."""

@@ -121,6 +121,7 @@ def bad_trajectories_leave_the_old_one(probe: Probe, source: Source) -> None:
 def torque_is_cut_to_its_limits(probe: Probe, source: Source) -> None:
     """[41] An arm that does not follow makes the law ask for more than the motors can."""
     commands = probe.listen(Float64MultiArray, COMMANDS)
+    wait_for_torque(probe, commands, WEIGHT)
     probe.send(f"{NODE}/joint_trajectory", trajectory(0.8, seconds=2.0))
     limit = MODEL.effort_limit
     probe.wait(

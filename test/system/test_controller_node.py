@@ -1,0 +1,182 @@
+"""Each parameter that only the node of the controller has, and its life cycle by hand."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import Trigger
+
+from rbd_control.control import ControllerParameters
+from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.nodes.messages import to_seconds
+from rbd_control.nodes.passivity_controller import PassivityControllerParameters
+from rbd_control.simulation import arm7_urdf
+
+from .bringup import BringUp, Process
+from .controller_scenarios import (
+    COMMANDS,
+    MODEL,
+    NODE,
+    PARAMETERS,
+    POSTURE,
+    WEIGHT,
+    resting,
+    wait_for_torque,
+)
+from .probe import Heard, Probe, Source
+
+Start = Callable[..., tuple[Process, Heard]]
+
+LIGHT = re.sub(
+    r'<mass value="(.+?)"', lambda found: f'<mass value="{0.5 * float(found[1])}"', arm7_urdf()
+)
+"""The arm with half its masses."""
+
+
+@pytest.fixture(scope="module")
+def source(probe: Probe) -> Source:
+    return probe.stream(resting())
+
+
+@pytest.fixture
+def start(bring_up: BringUp, probe: Probe) -> Iterator[Start]:
+    """A controller and the torque it sends; no two at a time."""
+    processes = []
+
+    def start(**parameters: Any) -> tuple[Process, Heard]:
+        name = f"controller_{len(bring_up.output())}"
+        commands = probe.listen(Float64MultiArray, f"{name}/commands")
+        process = bring_up.start(
+            NODE,
+            {**PARAMETERS, **parameters},
+            ["-r", f"{COMMANDS}:={name}/commands", "-r", f"__node:={NODE}"],
+        )
+        processes.append(process)
+        return process, commands
+
+    yield start
+    for process in processes:
+        process.signal(signal.SIGTERM)
+        process.wait()
+
+
+def autostart(probe: Probe, source: Source, start: Start, folder: Path) -> None:
+    """Without it nothing happens until somebody leads the node through its life cycle.
+
+    An activation that fails leaves nothing behind that would pass for another controller.
+    """
+    _, commands = start(autostart=False)
+    probe.wait_for_report(NODE, lambda r: r.values["state"] == "unconfigured", "starts by itself")
+    assert _change(probe, Transition.TRANSITION_CONFIGURE)
+    source.velocity = np.full(MODEL.nv, 99.0)
+    probe.wait(lambda: not _change(probe, Transition.TRANSITION_ACTIVATE), "starts at any speed")
+    source.velocity = np.zeros(MODEL.nv)
+    assert not commands
+    probe.wait(lambda: _change(probe, Transition.TRANSITION_ACTIVATE), "cannot be activated")
+    wait_for_torque(probe, commands, WEIGHT)
+    time.sleep(0.3)  # three times as long as it takes to look for others
+    assert probe.report(NODE).values["mode"] == "hold"
+
+
+def robot_description(probe: Probe, source: Source, start: Start, folder: Path) -> None:
+    _, commands = start(robot_description=LIGHT, urdf="")
+    wait_for_torque(probe, commands, gravity_torque(Model.from_urdf(LIGHT), POSTURE))
+
+
+def urdf(probe: Probe, source: Source, start: Start, folder: Path) -> None:
+    file = folder / "light.urdf"
+    file.write_text(LIGHT, encoding="utf-8")
+    _, commands = start(urdf=str(file))
+    wait_for_torque(probe, commands, gravity_torque(Model.from_urdf(LIGHT), POSTURE))
+
+
+def joints(probe: Probe, source: Source, start: Start, folder: Path) -> None:
+    """Torques come in their order; those not named stand at zero, whatever is heard of them."""
+    _, commands = start(joints=["joint_4", "joint_2"])
+    q = np.zeros(MODEL.nv)
+    q[[1, 3]] = POSTURE[[1, 3]]
+    wait_for_torque(probe, commands, gravity_torque(MODEL, q)[[3, 1]])
+
+
+def best_effort(probe: Probe, source: Source, start: Start, folder: Path) -> None:
+    """Without it joint states that are sent best-effort cannot be received."""
+    _, commands = start(best_effort=False)
+    wait_for_torque(probe, commands, WEIGHT)
+    qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+    publisher = probe.node.create_publisher(JointState, "joint_states", qos)
+    probe.wait_for_report(NODE, lambda r: "cannot be received" in r.message, "receives all")
+    probe.node.destroy_publisher(publisher)
+
+
+def queue_depth(probe: Probe, source: Source, start: Start, folder: Path) -> None:
+    """[48] Of what came while it was paused, so many are answered and the older are skipped."""
+    errors = probe.listen(JointState, f"{NODE}/tracking_error")
+    answered = []
+    for depth in (5, 1000):
+        process, commands = start(queue_depth=depth, timeout=1.0)
+        wait_for_torque(probe, commands, WEIGHT)
+        before = time.time()
+        process.signal(signal.SIGSTOP)
+        time.sleep(0.5)
+        after = time.time()
+        process.signal(signal.SIGCONT)
+        probe.wait(lambda: to_seconds(errors[-1].header.stamp) > after, "does not go on")  # noqa: B023
+        stamps = [to_seconds(message.header.stamp) for message in errors]
+        # What was on its way at either end counts for nothing.
+        answered.append(sum(before + 0.02 < stamp < after - 0.1 for stamp in stamps))
+        process.signal(signal.SIGTERM)
+        assert process.wait() == 0
+    assert answered[0] <= 5 < 20 < answered[1]
+
+
+def estimates(probe: Probe, source: Source, start: Start, folder: Path) -> None:
+    """Where what was learned is written to; without a name, nowhere."""
+    file = folder / "learned.yaml"
+    for name, said in (("", "parameter estimates names no file"), (str(file), "written to")):
+        process, commands = start(adaptive=True, estimates=name)
+        wait_for_torque(probe, commands, WEIGHT)
+        answer = probe.call(Trigger, f"{NODE}/save_estimates")
+        assert said in answer.message
+        assert answer.success == file.exists() == bool(name)
+        process.signal(signal.SIGTERM)
+        assert process.wait() == 0
+
+
+CASES = (autostart, robot_description, urdf, joints, best_effort, queue_depth, estimates)
+
+
+def test_every_parameter_has_a_case() -> None:
+    """Here, or beside the law's in test_controller_parameters.py."""
+    laws = {item.name for item in fields(ControllerParameters)}
+    cases = {case.__name__ for case in CASES}
+    assert {item.name for item in fields(PassivityControllerParameters)} == laws | cases
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_parameter(
+    case: Callable[[Probe, Source, Start, Path], None],
+    probe: Probe,
+    source: Source,
+    start: Start,
+    tmp_path: Path,
+) -> None:
+    case(probe, source, start, tmp_path)
+
+
+def _change(probe: Probe, transition: int) -> bool:
+    """Whether the node could do it."""
+    request = ChangeState.Request(transition=Transition(id=transition))
+    return bool(probe.call(ChangeState, f"{NODE}/change_state", request).success)
