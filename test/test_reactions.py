@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from control_loop import HOME, STILL, Loop, started
 
-from rbd_control.control import ControllerParameters, TrajectoryPoint
-from rbd_control.dynamics import Model, frame_placement, gravity_torque
+from rbd_control.control import Command, ControllerParameters, TrajectoryPoint
+from rbd_control.dynamics import Model, frame_placement, gravity_torque, kinetic_energy
 from rbd_control.errors import InputError
-from rbd_control.simulation import arm7_urdf
+from rbd_control.simulation import HalfSpace, SimulatedArm, arm7_urdf
 
 REACTIONS = ("hold", "float", "retract", "slow")
 
@@ -86,6 +86,46 @@ def test_without_a_fresh_force_it_stays_where_it_stopped(model: Model) -> None:
     command = loop.run(0.5)
     assert command.reason == "contact: no force is known to retract along"
     assert np.abs(loop.arm.q - here).max() < 5e-3
+
+
+WALL = HalfSpace((0.0, 0.1, 0.0), (0.0, -1.0, 0.0), stiffness=3000.0, damping=20.0)
+
+
+@pytest.mark.parametrize("reaction", ["none", "hold", "float"])
+def test_energy_injected_after_a_collision_is_bounded(model: Model, reaction: str) -> None:
+    """The work on a wall, which the flag tells of 5 ms late, by the truth of the simulation.
+
+    With the tank it is what moved, what was left in the tank, and its refill. Motors that hold or
+    float do no such work even without it: the wall gets what moved, and no more.
+    """
+    before, beyond = HOME + [-0.6, 0.5, 0, 0.6, 0, -0.4, 0], HOME + [0.9, 0.5, 0, 0.6, 0, -0.4, 0]
+
+    def collide(capacity: float) -> tuple[float, float]:
+        loop = Loop(model, before, contact_reaction=reaction, tank_capacity=capacity)
+        loop.arm = SimulatedArm(model, loop.arm.parameters, [WALL])
+        loop.follow(beyond, 1.2)
+        law, touched, last = loop.controller.law, [False] * 5, loop.arm.q
+        work = most = promise = 0.0
+
+        def account(command: Command) -> None:
+            nonlocal work, most, promise, last
+            if loop.arm.in_contact and not any(touched):
+                promise = float(kinetic_energy(model, last, loop.arm.v)) + max(law.tank.level, 0.0)
+            touched.append(loop.arm.in_contact)
+            loop.controller.contact(touched[-6])
+            work -= float(loop.arm.external_torque @ (loop.arm.q - last))
+            most, last = max(most, work), loop.arm.q
+            if any(touched) and capacity:
+                promise += 1e-3 * loop.controller.parameters.tank_refill
+
+        loop.run(2.0, account)
+        assert any(touched)
+        return most, promise
+
+    most, promise = collide(2.0)
+    assert 0.1 < most <= promise
+    most, promise = collide(0.0)
+    assert most > promise if reaction == "none" else most <= promise
 
 
 @pytest.mark.parametrize("force", [1e-200, 1e200])
