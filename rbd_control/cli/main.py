@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RbdControlError as error:
         return _refuse(str(error))
     except OSError as error:
-        return _refuse(str(error))
+        return _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except KeyboardInterrupt:
         return INTERRUPTED
     return code

@@ -40,6 +40,7 @@ from rbd_control.estimation.identification import (
     identify,
     means,
 )
+from rbd_control.estimation.mismatch import find_mismatches
 from rbd_control.estimation.motion import SLOW, Motion, refuse_little_motion
 from rbd_control.estimation.tuning import SETTLING, choose_gains, covariance, statistic
 from rbd_control.inertial_corrections import CORRECTIONS
@@ -62,6 +63,10 @@ SUSPICIOUS_FRICTION = 0.5
 """... and this part of the joint's Coulomb friction besides ..."""
 SUSPICIOUS_TIME = 0.05
 """... for this long [s] looks like contact."""
+GROSS_FRICTION = 4.0
+"""An error of half of so many times a joint's Coulomb friction ..."""
+GROSS_SHARE = 0.05
+"""... and of half this share of its effort limit is worth an explanation."""
 COLLISION_RATIO = 5.0
 """A collision threshold is at least this many contact thresholds ..."""
 COLLISION_SHARE = 0.15
@@ -168,7 +173,17 @@ def calibrate(
         known = replace(known, observer_gain=tuple(gains))
     settling = max(start.settling_time, round(SETTLING / min(known.observer_gain), 3))
     known = replace(known, settling_time=settling)
+    notes += _what_does_not_fit(max(motions, key=lambda m: m.t[-1] - m.t[0]), model, known)
     return _with_thresholds(known, felt, found, stretches, noise, false_alarms_per_hour, notes)
+
+
+def _what_does_not_fit(motion: Motion, model: Model, known: DetectorParameters) -> tuple[str, ...]:
+    """Errors far larger than friction, which offsets and corrections would only hide."""
+    limit = np.where(np.isfinite(model.effort_limit), model.effort_limit, 0.0)
+    large = np.maximum(GROSS_FRICTION * np.array(known.friction_coulomb), GROSS_SHARE * limit) + 0.1
+    plain: dict[str, Any] = dict.fromkeys((*CORRECTIONS, "friction_offset"), (0.0,))
+    plain |= {"contact_threshold": tuple(large), "collision_threshold": tuple(2.0 * large)}
+    return tuple(found.text for found in find_mismatches(motion, model, replace(known, **plain)))
 
 
 def _with_thresholds(

@@ -4,7 +4,7 @@ A wrong hand, a sign, a unit, gravity that the driver has taken off already: eac
 of its own shape. Over some seconds without contact, ``x`` being the mean external torque that the
 model sees, ``y`` the torque that it says the joints need and ``g`` gravity:
 
-* gravity taken off:    ``x = g`` on all joints that carry weight
+* gravity taken off:    ``x = g`` on all joints that carry weight; ``-g`` if it is not, as declared
 * payload not modelled: ``x`` is minus what a mass fixed to the last link needs, on all joints
 * sign or unit:         effort = ``gain y`` on one joint, with a gain far from one
 * constant torque:      ``x`` is the same throughout on one joint
@@ -94,10 +94,28 @@ def find_mismatches(
                 f"is left; set effort_kind to torque_without_gravity",
             ),
         )
+    if parameters.effort_kind == "torque_without_gravity" and _explains(
+        x + gravity, x, threshold, WELL
+    ):
+        return (
+            Mismatch(
+                "gravity",
+                "",
+                f"efforts hold gravity: taken as they are {_share(x + gravity, x)} of the residual "
+                f"is left; set effort_kind to torque",
+            ),
+        )
     scaled = [
         _scale(joint, x[:, i], need[:, i], float(threshold[i]))
         for i, joint in enumerate(model.joint_names)
     ]
+    theta = _solve(payload, -x, threshold)
+    left = x + payload @ theta
+    odd = np.array([item is not None for item in scaled])
+    unscaled = _unlike(need - x, need)
+    if _explains(left, x, threshold, WELL) and (_rms(left) < _rms(unscaled))[odd].all():
+        # One payload explains all that looks like wrong units.
+        scaled = [None] * model.nv
     # What other joints say of a payload is not to be drowned by those.
     trusted = np.where([item is None for item in scaled], threshold, np.inf)
     found = [item for item in scaled if item]
@@ -173,8 +191,13 @@ def _explains(left: Array, x: Array, threshold: Array, part: float) -> bool:
 
 def _proportional(effort: Array, need: Array, left: Array, threshold: Array) -> bool:
     """Whether efforts too small for torques are so by a factor: ``left`` is no mere error then."""
-    gain = (effort * need).sum(axis=0) / np.maximum((need**2).sum(axis=0), np.finfo(float).tiny)
-    return _explains(effort - gain * need, left, threshold, WELL)
+    return _explains(_unlike(effort, need), left, threshold, WELL)
+
+
+def _unlike(effort: Array, need: Array) -> Array:
+    """What is left of the efforts of each joint when they are taken for a part of ``need``."""
+    square = np.maximum((need**2).sum(axis=0), np.finfo(float).tiny)
+    return np.asarray(effort - need * ((effort * need).sum(axis=0) / square))
 
 
 def _payload(theta: Array, model: Model, share: str) -> Mismatch:

@@ -140,6 +140,15 @@ def test_takes_efforts_without_gravity(motions, model, calibration):
     assert not detector.update_block(m.t, m.q, m.v, m.tau).contact.any()
 
 
+def test_says_when_efforts_are_not_as_declared(motions, model, calibration):
+    """Offsets would take most of gravity for friction."""
+    assert not any("effort" in note for note in calibration.notes)
+    wrong = DetectorParameters(observer="second_order", effort_kind="torque_without_gravity")
+    assert "efforts hold gravity" in calibrate(motions, model, wrong).notes[0]
+    free = [replace(m, tau=m.tau - gravity_torque(model, m.q)) for m in motions]
+    assert "efforts are free of gravity" in calibrate(free, model).notes[0]
+
+
 @pytest.mark.parametrize("name", CORRECTIONS)
 def test_every_correction_reaches_the_residual(name, model, motions):
     m = motions[0]
