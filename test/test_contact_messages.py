@@ -14,10 +14,18 @@ pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 from geometry_msgs.msg import WrenchStamped
 from rclpy.serialization import deserialize_message
 from std_msgs.msg import Float64MultiArray
+from visualization_msgs.msg import Marker
 
+from rbd_control.dynamics import Model, frame_placement
 from rbd_control.estimation import ContactEvent
-from rbd_control.nodes.contact_messages import WrenchWriter, event_from_status, event_message
+from rbd_control.nodes.contact_messages import (
+    ForceArrow,
+    WrenchWriter,
+    event_from_status,
+    event_message,
+)
 from rbd_control.nodes.messages import JointStateWriter, Stamp, TorqueWriter
+from rbd_control.simulation import arm7_urdf
 
 ONSET = ContactEvent(
     id=3,
@@ -71,6 +79,31 @@ def test_forces() -> None:
         made = heard.wrench.force
         np.testing.assert_array_equal((made.x, made.y, made.z), force)
         assert heard.wrench.torque.x == 0.0
+
+
+def test_arrow() -> None:
+    """From the point where it is known, else from the link; seldom, and taken away again."""
+    model, q = Model.from_urdf(arm7_urdf()), np.full(7, 0.3)
+    sent = Sent()
+    arrow = ForceArrow(model, sent)
+    arrow.clear()
+    assert not sent
+    force, point = np.array([10.0, 0.0, -5.0]), np.array([0.1, 0.2, 0.3])
+    origin = frame_placement(model, q, "link_5")[:3, 3]
+    for k, (given, start) in enumerate(((point, point), (None, origin))):
+        arrow.show(q, "link_5", force, given, Stamp(k, 0))
+        arrow.show(q, "link_5", force, given, Stamp(k, 10_000_000))
+        assert len(sent) == k + 1, "10 ms after the last one"
+        (marker,) = sent[-1].markers
+        assert (marker.action, marker.header.stamp.sec) == (Marker.ADD, k)
+        assert marker.header.frame_id == model.link_names[0]
+        begin, end = (np.array([p.x, p.y, p.z]) for p in marker.points)
+        np.testing.assert_allclose(begin, start)
+        np.testing.assert_allclose(end - begin, 0.02 * force)
+    arrow.clear()
+    arrow.clear()
+    assert len(sent) == 3
+    assert sent[-1].markers[0].action == Marker.DELETE
 
 
 @pytest.mark.parametrize(
