@@ -227,15 +227,20 @@ def test_the_configuration_that_ships_holds_the_defaults() -> None:
 def test_every_parameter_changes_what_is_sent(name: str) -> None:
     value, scenario, common = CASES[name]
     base = replace(ControllerParameters(), **common)
+    assert sent(name, scenario, base) != sent(name, scenario, replace(base, **{name: value}))
 
+
+@pytest.mark.parametrize("name", sorted(UNUSED))
+def test_what_falls_with_speed_is_not_compensated(name: str) -> None:
+    base = replace(ControllerParameters(), **{**FRICTION, "friction_model": "stribeck"})
+    assert sent(name, tracking, base) == sent(name, tracking, replace(base, **{name: (0.7,)}))
+
+
+def sent(name: str, scenario: Callable[[Script], None], parameters: ControllerParameters) -> Sent:
     model = Model.from_urdf(arm7_urdf())
     if name == "angle_wraparound":
         endless = np.full(model.nv, np.inf)
         model = replace(model, lower_limit=-endless, upper_limit=endless)
-
-    def run(parameters: ControllerParameters) -> Sent:
-        script = Script(started(model, parameters))
-        scenario(script)
-        return script.sent
-
-    assert run(base) != run(replace(base, **{name: value}))
+    script = Script(started(model, parameters))
+    scenario(script)
+    return script.sent

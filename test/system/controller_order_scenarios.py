@@ -46,6 +46,8 @@ def energies(probe: Probe, source: Source) -> None:
     assert np.allclose(message.data, [0.0] * 5 + [LEARNING["tank_capacity"]], atol=1e-6)
     report = probe.report(NODE)
     assert float(report.values["tank [J]"]) == LEARNING["tank_capacity"]
+    assert float(report.values["payload learned [kg]"]) == 0.0
+    assert float(report.values["link_7 mass [kg]"]) > 0.0
 
 
 def frozen(probe: Probe, source: Source) -> None:

@@ -79,6 +79,7 @@ def safe_when_joint_states_end(probe: Probe, source: Source) -> None:
     Without joint states the documented safe torque is zero.
     """
     commands = probe.listen(Float64MultiArray, COMMANDS)
+    wait_for_torque(probe, commands, WEIGHT)
     source.on = False
     wait_for_torque(probe, commands, np.zeros(MODEL.nv))
     report = probe.wait_for_report(NODE, lambda r: "safe torque" in r.message, "not safe")
