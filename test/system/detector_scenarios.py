@@ -261,11 +261,11 @@ def doubtful_data(probe: Probe, source: Source) -> None:
     source.on = True
     _wait_for_flag(probe, contact, False)
     leap = POSTURE + np.array([3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-    before = int(probe.report(NODE).values["without verdict: implausible jump"])
+    before = int(probe.report(NODE).values.get("without verdict: implausible jump", 0))
 
     def leapt() -> bool:
         source.position = leap if source.position is not leap else POSTURE
-        after = int(probe.report(NODE).values["without verdict: implausible jump"])
+        after = int(probe.report(NODE).values.get("without verdict: implausible jump", 0))
         return after > before
 
     probe.wait(leapt, "a leap of 3 rad in 5 ms is believed")
