@@ -26,7 +26,10 @@ OBSTACLE = 0.02
 STIFFNESS = 6.0
 """Of the controller, in effort limits per rad: 500 N·m/rad at the shoulder of a Panda."""
 DAMPING_RATIO = 0.7
-AWAY = (0.0, 0.0, -100.0)
+AWAY = (0.0, 0.0, -1000.0)
+"""Where an obstacle waits [m]: out of reach of the balls too, which wait at the end of ..."""
+PARKED = (0.0, 0.0, 100.0)
+"""... so long a lever on their links [m]."""
 _CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)
 
 
@@ -54,7 +57,7 @@ class Plant:
             **_UNTOUCHED,
         )
         for link in arm.model.joint_links:
-            tip = {"name": link, "size": [TIP, 0, 0], "pos": [0, 0, 100.0]}
+            tip = {"name": link, "size": [TIP, 0, 0], "pos": PARKED}
             spec.body(link).add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, **tip, **_UNTOUCHED)
             # As stiff as 10 kN/m for each kg that hits it.
             spec.add_pair(geomname1=link, geomname2="obstacle", solref=[0.01, 1.0])
@@ -133,7 +136,7 @@ class Plant:
     def remove_obstacle(self) -> None:
         """Nothing is in the way any more."""
         self.data.mocap_pos[0] = AWAY
-        self.mj.geom_pos[self.tip] = -np.array(AWAY)
+        self.mj.geom_pos[self.tip] = PARKED
 
     def contact_force(self) -> np.ndarray:
         """Of the obstacle on the arm in the last step, (3,) world axes [N]."""
