@@ -39,6 +39,7 @@ _FROM_DATA = (
     "friction_velocity_scale",
     "contact_threshold",
     "threshold_speed",
+    "moving_ratio",
     "residual_covariance",
     "statistic_threshold",
     "statistic_speed",

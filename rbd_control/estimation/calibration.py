@@ -14,7 +14,8 @@ motion, so the threshold of a joint does::
     threshold(v) = MARGIN level + REVERSAL coulomb + MODEL_MARGIN (e / rms(v)) |v|
 
 The second part is for reversals: each leaves a peak of its own height, a part of dry friction that
-the filter lets through, and tens of seconds hold few of them.
+the filter lets through, and tens of seconds hold few of them. Away from reversals the first two
+parts are smaller, by ``moving_ratio``, whose level is taken from what was recorded there.
 
 The rate of false alarms that is promised holds for motions like the recorded ones, with both
 margins to spare for others.
@@ -31,7 +32,7 @@ from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
-from rbd_control.estimation.alarm_levels import BLOCK, alarm_levels, block_maxima
+from rbd_control.estimation.alarm_levels import BLOCK, SEEN, alarm_levels, block_maxima
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.identification import (
     Identification,
@@ -42,6 +43,7 @@ from rbd_control.estimation.identification import (
 )
 from rbd_control.estimation.mismatch import find_mismatches
 from rbd_control.estimation.motion import SLOW, Motion, refuse_little_motion
+from rbd_control.estimation.reversals import reversals
 from rbd_control.estimation.tuning import SETTLING, choose_gains, covariance, statistic
 from rbd_control.inertial_corrections import CORRECTIONS
 
@@ -51,8 +53,10 @@ LEAST_TIME = 20.0
 """Motion that is needed [s]: less is too little to tell a distribution from."""
 MARGIN = 1.2
 """Thresholds are this many times the level of the wanted false-alarm rate."""
-REVERSAL = 0.1
+REVERSAL = 0.3
 """Part of a joint's Coulomb friction that thresholds leave room for besides."""
+AWAY = 0.05
+"""A joint is away from its reversals where less than this is left of their trace."""
 STATISTIC_MARGIN = 1.5
 """That of the statistic over all joints is this many times its level."""
 MODEL_MARGIN = 2.0
@@ -221,10 +225,21 @@ def _with_thresholds(
         [block_maxima(t, np.abs(r)) for t, r in zip(times, residuals, strict=True)]
     )
     # Half of the alarms are left to the statistic.
-    level = alarm_levels(maxima, 0.5 * false_alarms_per_hour / model.nv)
+    alarms = 0.5 * false_alarms_per_hour / model.nv
+    level = alarm_levels(maxima, alarms)
     threshold = MARGIN * level + REVERSAL * found.coulomb
-    matrix, whitening = covariance(residuals)
-    statistics = [statistic(r, whitening) for r in residuals]
+    pole, slow = (known.for_joints(name, model.nv) for name in ("observer_gain", "reversal_speed"))
+    traces = [
+        reversals(np.diff(part.t), part.v, slow, pole)[rows]
+        for part, rows in zip(stretches, settled, strict=True)
+    ]
+    moving = _moving_ratio(times, residuals, traces, threshold, alarms)
+    known = replace(known, moving_ratio=tuple(moving))
+    left = [threshold * (1.0 - moving) * trace for trace in traces]
+    spared = [threshold * (1.0 - moving) * (1.0 - trace) for trace in traces]
+    unexplained = [r - np.clip(r, -a, a) for r, a in zip(residuals, left, strict=True)]
+    matrix, whitening = covariance(unexplained)
+    statistics = [statistic(r, whitening) for r in unexplained]
     # A sum of squares has the exponential tail that its extremes are taken to have.
     highest = np.concatenate(
         [block_maxima(t, s[:, None]) for t, s in zip(times, statistics, strict=True)]
@@ -256,12 +271,39 @@ def _with_thresholds(
         for i, joint in enumerate(model.joint_names)
     )
     series = tuple(
-        (part.name, t, b, r, threshold + slope * v)
-        for part, t, b, r, v in zip(stretches, times, described, residuals, speeds, strict=True)
+        (part.name, t, b, r, threshold - a + slope * v)
+        for part, t, b, r, v, a in zip(
+            stretches, times, described, residuals, speeds, spared, strict=True
+        )
     )
     return Calibration(
         known, joints, duration, false_alarms_per_hour, (*notes, *found.notes), series
     )
+
+
+def _moving_ratio(
+    times: Sequence[Array],
+    residuals: Sequence[Array],
+    traces: Sequence[Array],
+    threshold: Array,
+    alarms_per_hour: float,
+) -> Array:
+    """Part of the thresholds that suffices away from reversals, (nv,)."""
+    r, trace = np.abs(np.concatenate(residuals)), np.concatenate(traces)
+    away = [np.where(w < AWAY, np.abs(x), 0.0) for x, w in zip(residuals, traces, strict=True)]
+    maxima = np.concatenate([block_maxima(t, x) for t, x in zip(times, away, strict=True)])
+    ratio = np.ones_like(threshold)
+    for i, column in enumerate(maxima.T):
+        # Blocks in which the joint has done nothing but reverse say nothing.
+        told = column[column > 0.0]
+        if told.size * BLOCK >= 0.5 * LEAST_TIME:
+            level = MARGIN * alarm_levels(told[:, None], alarms_per_hour)[0] / threshold[i]
+            # While an allowance fades, what is seen has to pass too.
+            fading = trace[:, i] < 1.0
+            w = trace[fading, i]
+            seen = (SEEN * r[fading, i] / threshold[i] - w) / (1.0 - w)
+            ratio[i] = min(max(level, float(seen.max(initial=0.0))), 1.0)
+    return ratio
 
 
 def _felt(model: Model, effort_kind: str) -> Model:

@@ -6,11 +6,15 @@ at it more closely, and is then sent on from the next sample.
 
 Thresholds move with the motion, as errors of friction and model grow with it::
 
-    threshold_i = base_i + per_speed_i |v_i| + per_acceleration_i |a_i|
+    threshold_i = base_i (moving_i + (1 - moving_i) reversal_i)
+                  + per_speed_i |v_i| + per_acceleration_i |a_i|
+
+``reversal_i`` is one where joint i stands or reverses; what it adds is left to friction
+(:mod:`~rbd_control.estimation.reversals`).
 
 Noise of the velocities reaches the residuals of all joints through the mass matrix, and not one by
 one. Where the covariance of the residual without contact is known, its length in standard
-deviations is judged too, ``s² = rᵀ covariance⁻¹ r``, against::
+deviations is judged too, ``s² = rᵀ covariance⁻¹ r`` of what is not left to friction, against::
 
     statistic_threshold + statistic_speed max |v_i|
 
@@ -49,6 +53,7 @@ from rbd_control.estimation.detector_state import (
 from rbd_control.estimation.linear_filters import advance
 from rbd_control.estimation.momentum_balance import SATURATED as SATURATED_TORQUE
 from rbd_control.estimation.momentum_balance import mean_external
+from rbd_control.estimation.reversals import less_friction, reversing
 
 NOTHING, BEGUN, ENDED, BROKEN_OFF, LOOK, LOOK_AT_PEAK = range(6)
 """What the loop stops for: contact begins, ends, is broken off for want of a verdict, lasts."""
@@ -76,6 +81,7 @@ def restart(t, m):
     t.mean[:] = 0.0
     t.speed[:] = 0.0
     t.acceleration[:] = 0.0
+    t.reversal[:] = 1.0
     m.started[0] = math.nan
     m.above[0] = 0.0
     m.below[0] = 0.0
@@ -120,9 +126,16 @@ def _carry(kind, s, t, dt, p, rate, v):
         x = mean_external(p, rate, t.p, t.rate, dt, i) - s.bias[i]
         advance(kind, s.design, t.filter, i, dt, x)
         fade = math.exp(-s.pole[i] * dt)
+        t.reversal[i] = reversing(v[i], t.v[i], t.reversal[i], s.slow[i], fade)
         t.speed[i] = max(abs(v[i]), fade * t.speed[i])
         derivative = (v[i] - t.v[i]) / dt
         t.acceleration[i] = fade * t.acceleration[i] + (1.0 - fade) * derivative
+
+
+@inlined
+def _allowance(s, t, i):
+    """What is left to friction of the residual of joint i."""
+    return s.base[i] * (1.0 - s.moving[i]) * t.reversal[i]
 
 
 @inlined
@@ -132,7 +145,7 @@ def _highest(s, t):
     for i in range(t.p.shape[0]):
         moving = s.per_speed[i] * t.speed[i] + s.per_acceleration[i] * abs(t.acceleration[i])
         size = abs(t.filter[0, i])
-        ratio = size / (s.base[i] + moving)
+        ratio = size / (s.moving[i] * s.base[i] + _allowance(s, t, i) + moving)
         if ratio > highest:
             joint, highest = i, ratio
         collision = collision or size > s.collision[i] + moving
@@ -149,7 +162,7 @@ def _statistic(rules, s, t):
         fastest = max(fastest, t.speed[i])
         white = 0.0
         for j in range(i + 1):
-            white += s.whitening[i, j] * t.filter[0, j]
+            white += s.whitening[i, j] * less_friction(t.filter[0, j], _allowance(s, t, j))
         square += white * white
     return math.sqrt(square) / (rules.statistic_threshold + rules.statistic_speed * fastest)
 

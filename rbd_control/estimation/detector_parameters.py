@@ -128,6 +128,20 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         lower=0.0,
         per_joint=True,
     )
+    moving_ratio: tuple[float, ...] = parameter(
+        (1.0,),
+        "Part of contact_threshold that holds while the joint moves, away from its reversals",
+        above=0.0,
+        upper=1.0,
+        per_joint=True,
+    )
+    reversal_speed: tuple[float, ...] = parameter(
+        (0.02,),
+        "Speed below which a joint stands or reverses, and contact_threshold holds whole",
+        unit="rad/s or m/s",
+        lower=0.0,
+        per_joint=True,
+    )
     residual_covariance: tuple[float, ...] = parameter(
         (),
         "Covariance of the residuals without contact, row by row; empty: joints are judged one by "

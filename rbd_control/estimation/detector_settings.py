@@ -31,6 +31,8 @@ def joint_settings(
     s.collision[:] = parameters.for_joints("collision_threshold", n)
     s.per_speed[:] = parameters.for_joints("threshold_speed", n)
     s.per_acceleration[:] = parameters.for_joints("threshold_acceleration", n)
+    s.moving[:] = parameters.for_joints("moving_ratio", n)
+    s.slow[:] = parameters.for_joints("reversal_speed", n)
     s.pole[:] = parameters.for_joints("observer_gain", n)
     s.bias[:] = bias
     s.speed_limit[:] = parameters.implausible_speed * model.velocity_limit

@@ -40,12 +40,16 @@ HISTORY = 1024
 
 
 class Settings(NamedTuple):
-    """What the parameters say of each joint, rows of one array (8 + 3 + nv, nv)."""
+    """What the parameters say of each joint, rows of one array (10 + 3 + nv, nv)."""
 
     base: np.ndarray
     collision: np.ndarray
     per_speed: np.ndarray
     per_acceleration: np.ndarray
+    moving: np.ndarray
+    """Part of ``base`` that holds away from reversals."""
+    slow: np.ndarray
+    """Speed below which a joint reverses [rad/s or m/s]."""
     pole: np.ndarray
     """One over the time constant that speed and acceleration fade with [1/s]."""
     bias: np.ndarray
@@ -80,7 +84,7 @@ class Rules(NamedTuple):
 
 
 class Traces(NamedTuple):
-    """What is remembered of each joint, rows of one array (5 + 7, nv)."""
+    """What is remembered of each joint, rows of one array (5 + 8, nv)."""
 
     filter: np.ndarray
     """(5, nv) state of the filter; its first row is the residual."""
@@ -92,6 +96,8 @@ class Traces(NamedTuple):
     """Mean of the residual of late, without contact."""
     speed: np.ndarray
     acceleration: np.ndarray
+    reversal: np.ndarray
+    """Of a reversal of late, see :mod:`~rbd_control.estimation.reversals`."""
 
 
 class Memory(NamedTuple):
@@ -127,8 +133,8 @@ TRACES_ROWS = len(Traces._fields) - 1 + STATE
 
 @inlined
 def settings_of(a):
-    """The rows of an array (8 + 3 + nv, nv) by name."""
-    return Settings(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8:11], a[11:])
+    """The rows of an array (10 + 3 + nv, nv) by name."""
+    return Settings(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10:13], a[13:])
 
 
 @inlined
@@ -140,7 +146,7 @@ def rules_of(a):
 @inlined
 def traces_of(a):
     """The rows of an array (TRACES_ROWS, nv) by name."""
-    return Traces(a[:5], a[5], a[6], a[7], a[8], a[9], a[10], a[11])
+    return Traces(a[:5], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12])
 
 
 @inlined
@@ -168,7 +174,7 @@ def memory_of(a):
 
 def new_settings(n: int) -> np.ndarray:
     """Room for the settings of n joints."""
-    return np.zeros((8 + DESIGN + n, n))
+    return np.zeros((10 + DESIGN + n, n))
 
 
 def new_memory() -> np.ndarray:

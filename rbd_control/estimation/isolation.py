@@ -42,7 +42,7 @@ KNOWN = 0.4
 """A force is known when its standard deviation is less than this part of it."""
 PLACED = 0.06
 """A point is known when its standard deviation is less than this [m]."""
-ELSEWHERE = 1.3
+ELSEWHERE = 1.8
 """How much larger the noise's variance is in other motions than the recorded ones."""
 SIGMAS = 10.0
 """Thresholds that allow for such motions stand about so many standard deviations high."""

@@ -20,6 +20,7 @@ PARAMETERS = DetectorParameters(
     friction_coulomb=(0.3,),
     friction_stribeck=(0.1,),
     threshold_speed=(0.1,),
+    moving_ratio=(0.6,),
     threshold_acceleration=(0.01,),
     residual_covariance=tuple(0.04 * np.eye(7).ravel()),
     release_debounce=0.05,

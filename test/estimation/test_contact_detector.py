@@ -223,6 +223,8 @@ CHANGES: list[dict[str, Any]] = [
     {"effort_gain": (1.1,)},
     {"threshold_speed": (50.0,)},
     {"threshold_acceleration": (50.0,)},
+    {"moving_ratio": (0.1,)},
+    {"moving_ratio": (0.1,), "reversal_speed": (3.0,)},
     {"residual_covariance": tuple(0.01 * np.eye(7).ravel())},
     {"residual_covariance": tuple(0.01 * np.eye(7).ravel()), "statistic_threshold": 20.0},
     {"residual_covariance": tuple(0.01 * np.eye(7).ravel()), "statistic_speed": 200.0},

@@ -1,0 +1,31 @@
+"""Reversals: where they are, how they fade, and what calibration and detector make of them."""
+
+import numpy as np
+
+from rbd_control.estimation.reversals import less_friction, reversals
+
+SLOW, POLE = np.array([0.02]), np.array([50.0])
+
+
+def traces(v, dt=0.001):
+    v = np.asarray(v, dtype=float)[:, None]
+    return reversals(np.full(len(v) - 1, dt), v, SLOW, POLE)[:, 0]
+
+
+def test_fades_with_the_time_constant_whatever_the_step():
+    fine = traces(np.full(101, 0.5))
+    np.testing.assert_allclose(fine, np.exp(-50.0 * 0.001 * np.arange(1, 101)), rtol=1e-12)
+    coarse = traces(np.full(11, 0.5), dt=0.01)
+    np.testing.assert_allclose(coarse, fine[9::10], rtol=1e-12)
+
+
+def test_slow_joints_and_changes_of_sign_are_reversals():
+    moving = [0.5] * 50
+    assert traces([*moving, 0.01])[-1] == 1.0
+    assert traces([*moving, -0.5])[-1] == 1.0
+    assert traces([*moving, 0.5])[-1] < 0.1
+
+
+def test_friction_explains_no_more_than_its_allowance():
+    found = [less_friction.py_func(r, 1.0) for r in (-3.0, -1.0, 0.4, 2.5)]
+    np.testing.assert_allclose(found, [-2.0, 0.0, 0.0, 1.5], atol=1e-15)
