@@ -51,6 +51,9 @@ WATCH_PERIOD = 0.01
 RIVALS_PERIOD = 0.1
 """How often it is looked for others who send torque [s]."""
 
+VERDICT_TIMEOUT = 0.5
+"""A detector that has told of contact before and is silent for longer is missed [s]."""
+
 ENERGIES = ("storage", "dissipated", "injected", "supplied", "bound", "tank")
 """What ``~/energy`` holds, in this order [J]."""
 
@@ -117,6 +120,7 @@ class PassivityControllerNode(ManagedNode):
         self._energy_readers = 0
         self._energy: EnergyBalance | None = None
         self._not_passive = 0
+        self._verdict: float | None = None
         self._last: Command | None = None
         self._refused = 0
         self._saturated = 0
@@ -266,6 +270,7 @@ class PassivityControllerNode(ManagedNode):
             self.get_logger().info(f"{command.mode}{why}")
 
     def _on_contact(self, message: Bool) -> None:
+        self._verdict = time.monotonic()
         if self.is_active:
             self._controller.contact(message.data)
 
@@ -334,12 +339,23 @@ class PassivityControllerNode(ManagedNode):
                 status.raise_to(WARN, command.reason)
             if self._controller.frozen:
                 status.raise_to(WARN, self._controller.frozen)
+            self._report_verdict(status)
         status.add("saturated samples", self._saturated)
         self._report_energy(status)
         status.add("trajectories refused", self._refused)
         rivals = self._rivals()
         if rivals > 0:
             status.raise_to(ERROR, f"{rivals} more publishers on {self._topic}")
+
+    def _report_verdict(self, status: Status) -> None:
+        reaction = self.parameters.contact_reaction
+        if self._verdict is None or reaction == "none":
+            return
+        silent = time.monotonic() - self._verdict
+        if silent > VERDICT_TIMEOUT:
+            status.raise_to(
+                WARN, f"no verdict about contact for {silent:.1f} s: no {reaction} on contact"
+            )
 
     def _report_energy(self, status: Status) -> None:
         if not self.is_active:

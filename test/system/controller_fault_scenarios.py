@@ -63,6 +63,10 @@ def reacts_to_the_contact_flag_in_time(probe: Probe, source: Source) -> None:
         probe.send(f"{NODE}/joint_trajectory", trajectory(0.0, seconds=0.3))
         wait_for_torque(probe, probe.listen(Float64MultiArray, COMMANDS), WEIGHT)
     assert median(delays) < REACTION, delays
+    # The detector, in its part the probe, tells nothing any more.
+    probe.wait_for_report(
+        NODE, lambda r: r.level > 0 and "no verdict about contact" in r.message, "is not missed"
+    )
 
 
 def two_trajectories_at_once(probe: Probe, source: Source) -> None:
