@@ -19,6 +19,13 @@ class NodeParameters(Parameters):
     autostart: bool = parameter(
         True, "configure and activate by itself as soon as it can", live=False
     )
+    thread_priority: int = parameter(
+        0,
+        "real-time priority (SCHED_FIFO) of the node once it is configured; 0: none",
+        lower=0,
+        upper=99,
+        live=False,
+    )
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,18 @@ def main(arguments: Sequence[str]) -> None:
         help="joint states a second; may be repeated (1000 and 4000)",
     )
     parser.add_argument("--duration", type=float, default=60.0, metavar="S", help="each (60)")
+    parser.add_argument(
+        "--priority",
+        type=int,
+        default=50,
+        metavar="N",
+        help="real-time priority of all processes, where that is permitted; 0: none (50)",
+    )
     parser.add_argument("--report", type=Path, default=Path("report"), metavar="FOLDER")
     given = parser.parse_args(arguments)
     rates = given.rate or RATES
+    if not 0 <= given.priority <= 99:
+        parser.error("give a priority from 0 to 99")
     if not all(rate > 0.0 for rate in rates) or not given.duration >= 1.0:
         parser.error("give rates above 0 and a duration of at least 1 s")
     # Whatever ends this process, the others are to end with it.
@@ -50,6 +59,7 @@ def main(arguments: Sequence[str]) -> None:
                 measure(
                     rate,
                     given.duration,
+                    given.priority,
                     lambda what, rate=rate, status=status: status.update(f"{rate:g} Hz: {what}"),
                 )
             )
@@ -59,7 +69,7 @@ def main(arguments: Sequence[str]) -> None:
 def write(loops: Sequence[Loop], folder: Path, console: Console) -> None:
     """Print the tables; write picture and numbers to ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
-    this = machine()
+    this = machine() | {"real-time priority": loops[0].priority}
     console.print(sheet.latencies(loops), "", sheet.processes(loops), "")
     for loop in loops:
         if loop.rate == sheet.TARGET_RATE:

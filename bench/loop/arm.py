@@ -24,6 +24,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from rbd_control.dynamics import Model
 from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, to_array
+from rbd_control.nodes.priority import take_priority
 from rbd_control.rehearsal import rehearse_arm
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 
@@ -101,12 +102,15 @@ def main(arguments: Sequence[str]) -> None:
     """Run until SIGTERM, then write the stamps."""
     parser = argparse.ArgumentParser(prog="python -m bench.loop.arm", description=__doc__)
     parser.add_argument("--rate", type=float, required=True)
+    parser.add_argument("--priority", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args(arguments)
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     arm = LoopArm(given.rate)
+    if given.priority:
+        take_priority(given.priority)
     period = 1.0 / given.rate
     due = time.perf_counter()
     while not stopped:

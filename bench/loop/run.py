@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from bench.loop.ear import Ear
 from bench.loop.figures import Answers, Latency, answers, growth, latency, raised, stamped
 from bench.loop.usage import processor_seconds, resident
 from rbd_control.errors import RbdControlError
+from rbd_control.nodes.priority import take_priority
 from rbd_control.nodes.processes import NodeProcesses, free_domain
 
 ARM = "bench.loop.arm"
@@ -60,10 +61,12 @@ class Loop:
     """Joint states that the middleware told each node it had not delivered."""
     fault: str
     """Why the controller sent the safe torque in the end; empty when it did not."""
+    priority: str = ""
+    """The real-time priority of all processes, or why they had none."""
 
 
-def measure(rate: float, duration: float, show: Show) -> Loop:
-    """Run arm, controller and detector for some seconds.
+def measure(rate: float, duration: float, priority: int, show: Show) -> Loop:
+    """Run arm, controller and detector for some seconds, with real-time priority if permitted.
 
     Raises:
         RbdControlError: when a process ends, or the loop does not close.
@@ -79,9 +82,11 @@ def measure(rate: float, duration: float, show: Show) -> Loop:
         processes = stack.enter_context(NodeProcesses(os.environ, folder))
         config = Path(__file__).with_name("nodes.yaml")
         for node in NODES:
-            processes.start(node, ["--ros-args", "--params-file", str(config)])
+            own = ["--params-file", str(config), "-p", f"thread_priority:={priority}"]
+            processes.start(node, ["--ros-args", *own])
         stamps = folder / "stamps.npy"
-        processes.start(ARM, ["--rate", str(rate), "--out", str(stamps)])
+        driver = ["--rate", str(rate), "--priority", str(priority), "--out", str(stamps)]
+        processes.start(ARM, driver)
         rclpy.init(args=[], domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
         stack.callback(rclpy.try_shutdown)
         ear = Ear()
@@ -96,6 +101,7 @@ def measure(rate: float, duration: float, show: Show) -> Loop:
                 raise RbdControlError(f"the loop was not closed in {STARTING:g} s\n{tails}")
         gc.collect()
         gc.freeze()
+        refused = take_priority(priority) if priority else "not wanted"
         pids = {name: processes.pid(name) for name in (ARM, *NODES)} | {"bench": os.getpid()}
         begin, end, usage = _watch(ear, pids, duration, processes.check, show)
         ear.listen(1.0)  # what is still on its way
@@ -103,7 +109,8 @@ def measure(rate: float, duration: float, show: Show) -> Loop:
         processes.stop()
         sent = np.load(stamps)
         sent = sent[(sent >= begin) & (sent < end)]
-        return _summed_up(rate, (end - begin) / 1e9, ear, sent, usage, counted)
+        loop = _summed_up(rate, (end - begin) / 1e9, ear, sent, usage, counted)
+        return replace(loop, priority=f"none, {refused}" if refused else str(priority))
 
 
 def _watch(

@@ -15,6 +15,7 @@ from rbd_control.errors import ModelError, RbdControlError
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.declared_parameters import DeclaredParameters
 from rbd_control.nodes.diagnostics import WARN, Diagnostics, Status
+from rbd_control.nodes.priority import take_priority
 from rbd_control.robot_model import RobotModel, description_text
 
 LATCHED = QoSProfile(
@@ -163,10 +164,17 @@ class ManagedNode(LifecycleNode):
             self.robot = RobotModel.load(text, parameters.joints)
         self.configure()
         self._configured = True
+        # The first line that rclpy logs takes 35 ms, which nobody waits for yet.
+        joints = f": {', '.join(self.robot.joints)}" if self.needs_model else ""
+        self.get_logger().info(f"configured{joints}")
         # All that is there now stays. Looking through it again and again, as Python's collector
         # would, takes tens of milliseconds in which no sample is answered.
         gc.collect()
         gc.freeze()
+        if parameters.thread_priority:
+            refused = take_priority(parameters.thread_priority)
+            if refused:
+                self.get_logger().warning(f"no thread_priority: {refused}")
 
     def _activate(self) -> None:
         missing = self.waiting_for()

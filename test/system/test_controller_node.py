@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import time
@@ -80,8 +81,9 @@ def autostart(probe: Probe, source: Source, start: Start, folder: Path) -> None:
     """
     _, commands = start(autostart=False)
     probe.wait_for_report(NODE, lambda r: r.values["state"] == "unconfigured", "starts by itself")
-    assert _change(probe, Transition.TRANSITION_CONFIGURE)
+    # Before it listens, so that there is no earlier joint state to start from.
     source.velocity = np.full(MODEL.nv, 99.0)
+    assert _change(probe, Transition.TRANSITION_CONFIGURE)
     probe.wait(lambda: not _change(probe, Transition.TRANSITION_ACTIVATE), "starts at any speed")
     source.velocity = np.zeros(MODEL.nv)
     assert not commands
@@ -89,6 +91,15 @@ def autostart(probe: Probe, source: Source, start: Start, folder: Path) -> None:
     wait_for_torque(probe, commands, WEIGHT)
     time.sleep(0.3)  # three times as long as it takes to look for others
     assert probe.report(NODE).values["mode"] == "hold"
+
+
+def thread_priority(probe: Probe, source: Source, start: Start, folder: Path) -> None:
+    """All threads have it, or it is said that they may not."""
+    process, commands = start(thread_priority=7)
+    wait_for_torque(probe, commands, WEIGHT)
+    threads = [int(path.name) for path in Path(f"/proc/{process.pid}/task").iterdir()]
+    ranks = {(os.sched_getscheduler(k), os.sched_getparam(k).sched_priority) for k in threads}
+    assert ranks == {(os.SCHED_FIFO, 7)} or "no thread_priority: not permitted" in process.output
 
 
 def robot_description(probe: Probe, source: Source, start: Start, folder: Path) -> None:
@@ -155,7 +166,16 @@ def estimates(probe: Probe, source: Source, start: Start, folder: Path) -> None:
         assert process.wait() == 0
 
 
-CASES = (autostart, robot_description, urdf, joints, best_effort, queue_depth, estimates)
+CASES = (
+    autostart,
+    thread_priority,
+    robot_description,
+    urdf,
+    joints,
+    best_effort,
+    queue_depth,
+    estimates,
+)
 
 
 def test_every_parameter_has_a_case() -> None:
