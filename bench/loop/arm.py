@@ -29,7 +29,7 @@ from rbd_control.rehearsal import rehearse_arm
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 
 POSTURE = np.array([0.0, 0.3, 0.0, -1.5, 0.0, 0.9, 0.0])
-PUSH_EVERY, PUSH_LASTS = 1.0, 0.4
+PUSH_EVERY, PUSH_LASTS = 0.4, 0.15
 """The last link is pushed so often, for so long [s]."""
 SWING, KNOT, SWINGS = 0.2, 0.5, 600
 """The arm swings by this much [rad], a knot of the spline so often [s], so many knots."""
