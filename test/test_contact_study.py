@@ -1,4 +1,4 @@
-"""The contact study's generator: its truth is true, and recordings of it are recordings."""
+"""The contact study: its truth is true, recordings of it are recordings, the detector is judged."""
 
 from pathlib import Path
 
@@ -12,6 +12,8 @@ from bench.contacts.arms import arm
 from bench.contacts.bag import write_recording
 from bench.contacts.episode import simulate
 from bench.contacts.plant import Plant
+from bench.contacts.study import judge
+from bench.contacts.tables import named, targets
 from bench.contacts.touch import draw, end_of
 from rbd_control.dynamics import frame_jacobian, frame_placement
 from rbd_control.joint_states import JointStateIntake
@@ -63,3 +65,19 @@ def test_recording_reads_back(episode, tmp_path: Path):
         # Stamps of 1.7e9 s are good to 0.2 µs.
         assert start - samples[0].stamp == pytest.approx(contact.start, abs=1e-6)
         assert end - samples[0].stamp == pytest.approx(contact.end, abs=1e-6)
+
+
+def test_the_detector_meets_its_targets_on_a_few_contacts():
+    """The targets of ``python -m bench.contacts``, on one arm and 16 contacts.
+
+    Of so few, shares are known to a tenth or so: 95 and 70 % of the links are asked for in the
+    study of 200. All else is asked for in full.
+    """
+    urdf_path("panda")
+    outcome = judge(["panda"], seed=7, rounds=6)
+    assert len(outcome.verdicts) == 16
+    missed = [target for target in targets(outcome) if not target.met]
+    assert all(target.text.startswith("link") for target in missed), missed
+    among, alone = named(outcome.verdicts)
+    assert among >= 0.8
+    assert alone >= 0.5
