@@ -1,8 +1,14 @@
-"""What the bodies of an arm weigh beside what its description says.
+"""What the bodies of an arm weigh beside what its description says, and what its motors turn.
 
-Published masses are a few percent off, and a residual cannot tell what they put on the joints from
-contact. ``rbd-control calibrate`` identifies how far off they are; detector and controller take
-the description so corrected.
+Published masses are a few percent off, and descriptions say nothing of motors. A residual cannot
+tell what either puts on the joints from contact. ``rbd-control calibrate`` identifies both; the
+detector takes the description so corrected.
+
+A motor of inertia ``I_R`` behind a gear of ratio ``n`` adds ``J = n² I_R`` to its entry on the
+diagonal of M: ``J v`` to the momentum, ``J a`` to inverse dynamics, nothing to C and g. That is the
+usual approximation (E20 section 4.4.1), which takes the rotor to turn in a frame at rest: without
+its gyroscopic torques, and without what the motion of the link it rides on does to it.
+``Model.from_urdf(rotors=...)`` is exact, and asks for gear ratio and inertia one by one.
 """
 
 from __future__ import annotations
@@ -11,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rbd_control.dynamics import Model
+from rbd_control.dynamics import Model, Rotor, with_rotors
 from rbd_control.errors import ParameterError
 from rbd_control.parameters import Parameters, parameter
 
@@ -20,8 +26,11 @@ CORRECTIONS = (
     "com_correction_x",
     "com_correction_y",
     "com_correction_z",
+    "rotor_inertia",
 )
-"""The four parameters, in the order of the columns of arrays (nv, 4) of corrections."""
+"""The five parameters, in the order of the columns of arrays (nv, 5) of corrections."""
+ROTOR = 4
+"""Column of the inertia of rotors; those before are of bodies."""
 
 _OF_THE_BODY = "of the body that the joint moves (its link and all links fixed to it)"
 
@@ -32,7 +41,7 @@ def _shift(axis: str) -> str:
 
 @dataclass(frozen=True)
 class InertialCorrections(Parameters):
-    """Corrections of mass and centre of mass, one set for each joint."""
+    """Corrections of mass and centre of mass, and inertia of the rotor, one set for each joint."""
 
     mass_correction: tuple[float, ...] = parameter(
         (0.0,), f"Mass to add to that {_OF_THE_BODY}", unit="kg", per_joint=True, live=False
@@ -46,6 +55,15 @@ class InertialCorrections(Parameters):
     com_correction_z: tuple[float, ...] = parameter(
         (0.0,), _shift("z"), unit="m", per_joint=True, live=False
     )
+    rotor_inertia: tuple[float, ...] = parameter(
+        (0.0,),
+        "Inertia of motor and gear as felt at the joint: that of the rotor times the square of the "
+        "gear ratio",
+        unit="kg·m² or kg",
+        lower=0.0,
+        per_joint=True,
+        live=False,
+    )
 
     def corrected(self, model: Model) -> Model:
         """The model with these corrections; itself when there are none.
@@ -54,18 +72,42 @@ class InertialCorrections(Parameters):
         with the centre, so every positive mass gives a body that can exist.
 
         Raises:
-            ParameterError: for the wrong number of values, and where no mass would be left.
+            ParameterError: for the wrong number of values, where no mass would be left, and for
+                rotors beside those that the model has already.
         """
         corrections = np.column_stack([self.for_joints(name, model.nv) for name in CORRECTIONS])
         return corrected_model(model, corrections) if corrections.any() else model
 
 
 def corrected_model(model: Model, corrections: np.ndarray) -> Model:
-    """The model with ``corrections`` (nv, 4): mass [kg] and shift of the centre of mass [m].
+    """The model with ``corrections`` (nv, 5), in the order of :data:`CORRECTIONS`.
 
     Raises:
-        ParameterError: naming the joint whose body would have no mass left.
+        ParameterError: naming the joint whose body would have no mass left, and for rotors beside
+            those that the model has already.
     """
+    model = _with_bodies(model, corrections[:, :ROTOR])
+    inertia = corrections[model.nv - len(model.joint_names) :, ROTOR]
+    rotors = {
+        joint: Rotor(1.0, float(J))
+        for joint, J in zip(model.joint_names, inertia, strict=True)
+        if J != 0.0
+    }
+    if rotors and _has_rotors(model):
+        raise ParameterError(
+            f"rotor_inertia of joint {next(iter(rotors))!r} is given, but the model has rotors "
+            f"already: leave it zero, or make the model without them"
+        )
+    return with_rotors(model, rotors, reflected=True) if rotors else model
+
+
+def _has_rotors(model: Model) -> bool:
+    return bool((model.arrays.rotor >= 0).any())
+
+
+def _with_bodies(model: Model, corrections: np.ndarray) -> Model:
+    if not corrections.any():
+        return model
     arrays = model.arrays
     rows = slice(0, model.nv)
     old = arrays.mass[rows]
@@ -95,17 +137,18 @@ def corrected_model(model: Model, corrections: np.ndarray) -> Model:
 def variations(model: Model) -> list[tuple[int, int, Model]]:
     """How momentum and torques change with each correction, to first order.
 
-    Both are linear in masses and moments, so the change is what a robot feels that is made of
-    nothing but the change of masses and moments.
+    Both are linear in masses, moments and the inertia of rotors, so the change is what a robot
+    feels that is made of nothing but the change of these.
 
     Returns:
-        Triples of joint, column of the correction and that robot; massless bodies have none.
+        Triples of joint, column of the correction and that robot. Massless bodies have none, nor
+        have the rotors of a model that has its own.
     """
     arrays = model.arrays
     result = []
     for i in np.flatnonzero(arrays.mass[: model.nv] > 0.0):
         m, h = arrays.mass[i], arrays.first_moment[i]
-        for column in range(4):
+        for column in range(ROTOR):
             mass, first, second = (
                 np.zeros_like(part)
                 for part in (arrays.mass, arrays.first_moment, arrays.second_moment)
@@ -118,6 +161,15 @@ def variations(model: Model) -> list[tuple[int, int, Model]]:
                 second[i, :, column - 1] += h
             only = arrays._replace(mass=mass, first_moment=first, second_moment=second)
             result.append((int(i), column, replace(model, arrays=only)))
+    if not _has_rotors(model):
+        nothing = {
+            name: np.zeros_like(getattr(arrays, name))
+            for name in ("mass", "first_moment", "second_moment")
+        }
+        bare = replace(model, arrays=arrays._replace(**nothing))
+        for joint in model.joint_names:
+            alone = with_rotors(bare, {joint: Rotor(1.0, 1.0)}, reflected=True)
+            result.append((int(arrays.dof[model.joint_index(joint)]), ROTOR, alone))
     return result
 
 

@@ -16,7 +16,7 @@ from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import Calibration, Motion, calibrate
 from rbd_control.estimation.calibration import START
-from rbd_control.inertial_corrections import CORRECTIONS
+from rbd_control.inertial_corrections import CORRECTIONS, ROTOR
 from rbd_control.joint_states import JointStateIntake
 from rbd_control.playback.joint_matching import match_joints
 from rbd_control.playback.picture import draw_calibration
@@ -138,7 +138,7 @@ def _print(calibration: Calibration, console: Console) -> None:
         )
     corrections = np.column_stack([parameters.for_joints(name, n) for name in CORRECTIONS])
     for i, joint in enumerate(calibration.joints):
-        mass, shift = corrections[i, 0], 1e3 * float(np.linalg.norm(corrections[i, 1:]))
+        mass, shift = corrections[i, 0], 1e3 * float(np.linalg.norm(corrections[i, 1:ROTOR]))
         table.add_row(
             escape(joint.joint),
             *(
@@ -146,7 +146,7 @@ def _print(calibration: Calibration, console: Console) -> None:
                 for number in (joint.rms_before, joint.rms_after, joint.prediction_error)
             ),
             *(f"{values[i]:.3f}" for values in friction),
-            *((f"{mass:+.2f}", f"{shift:.0f}") if corrections.any() else ("-", "-")),
+            *((f"{mass:+.2f}", f"{shift:.0f}") if corrections[:, :ROTOR].any() else ("-", "-")),
         )
     console.print(table)
     table = Table(title="detection", title_justify="left")
@@ -176,6 +176,9 @@ def _print(calibration: Calibration, console: Console) -> None:
     if parameters.effort_kind == "current":
         gains = ", ".join(f"{g:.4g}" for g in parameters.for_joints("effort_gain", n))
         console.print(f"torque per unit of effort: {gains}")
+    if corrections[:, ROTOR].any():
+        rotors = ", ".join(f"{J:.3g}" for J in corrections[:, ROTOR])
+        console.print(f"inertia of motor and gear [kg·m² or kg]: {rotors}", markup=False)
     for note in calibration.notes:
         console.print(f"note: {note}", markup=False)
     console.print(

@@ -9,10 +9,11 @@ which is linear in the coefficients of friction and, to first order, in the corr
 column goes through one low-pass filter, far slower than the noise of the velocity and far faster
 than the motion. Joints are weighted by the spread they are left with.
 
-Corrections are drawn towards none, by a prior of :data:`MASS_SPREAD` of a body's mass and
+Corrections of bodies are drawn towards none, by a prior of :data:`MASS_SPREAD` of a body's mass and
 :data:`COM_SPREAD`. They are kept only if they pay where they were not fitted: the motion is cut
 into :data:`FOLDS` parts, each is predicted from the others, and the error of these predictions has
-to fall. The shape of friction is chosen joint by joint in the same way.
+to fall. The inertia of rotors, which is not negative, and the shape of friction are chosen joint by
+joint in the same way.
 
 Motor currents are regressed on the torques of the model, ``current = tau / gain + friction``:
 the noise is in the currents, and a gain fitted the other way round would come out too small.
@@ -30,7 +31,7 @@ from rbd_control.dynamics import Model, momentum_terms
 from rbd_control.errors import RecordingError
 from rbd_control.estimation.motion import Motion
 from rbd_control.estimation.second_order_observer import SecondOrderObserver
-from rbd_control.inertial_corrections import variations
+from rbd_control.inertial_corrections import CORRECTIONS, ROTOR, variations
 
 Array = NDArray[np.float64]
 
@@ -53,6 +54,9 @@ FOLDS = 4
 """Parts of the motion, each predicted from the others."""
 PAYS = 0.95
 """The error of these predictions must fall to this part for more to be kept than friction."""
+ROTOR_PAYS = 0.9
+"""That of a joint must fall to this part for its rotor to be kept: torque that comes late, and a
+body of other shape, look a little like one."""
 MASS_SPREAD = 0.03
 """Prior standard deviation of a body's mass, as a part of it."""
 COM_SPREAD = 0.005
@@ -84,7 +88,7 @@ class Identification:
     stribeck: Array
     stribeck_velocity: Array
     corrections: Array
-    """(nv, 4): mass [kg] and shift of the centre of mass [m]; zero where they do not pay."""
+    """(nv, 5), in the order of ``CORRECTIONS``; zero where they do not pay."""
     uncorrected_error: Array
     """(nv,) RMS error of predictions with friction alone [N·m or N]."""
     error: Array
@@ -103,8 +107,19 @@ class _Columns:
     """(n, nv, shapes, 4)."""
     inertia: Array
     """(n, nv, P)."""
-    which: tuple[tuple[int, int], ...]
-    """Joint and column of each of the P corrections."""
+    which: NDArray[np.int64]
+    """(P, 2) joint and column of each correction."""
+    spread: Array
+    """(P,) prior standard deviation of each."""
+
+    def only(self, chosen: NDArray[np.bool_]) -> _Columns:
+        """With some of the corrections."""
+        return replace(
+            self,
+            inertia=self.inertia[:, :, chosen],
+            which=self.which[chosen],
+            spread=self.spread[chosen],
+        )
 
 
 def identify(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Identification:
@@ -114,27 +129,23 @@ def identify(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Ide
         RecordingError: when there is too little to learn from.
     """
     columns = _columns(motions, model, maximum_gap)
-    spread = np.array(
-        [[MASS_SPREAD * model.arrays.mass[i] if c == 0 else COM_SPREAD] for i, c in columns.which]
-    ).ravel()
-    plain = replace(columns, inertia=columns.inertia[:, :, :0], which=())
-    shapes = _best_shapes(columns.x, columns.friction)
-    uncorrected = _prediction_error(plain, spread[:0], shapes)
-    n = len(columns.which)
-    found = _fit(columns, spread, shapes, np.ones(len(columns.x), dtype=bool))
-    # With the masses right, friction may show another shape.
-    others = _best_shapes(columns.x + columns.inertia @ found[:n], columns.friction)
-    error = _prediction_error(columns, spread, others)
-    pays = bool(np.exp(np.log(error / uncorrected).mean()) < PAYS)
+    joint, column = columns.which.T
+    bodies, rotors = column != ROTOR, column == ROTOR
+    kept = columns.only(np.zeros_like(rotors))
+    shapes = _best_shapes(kept.x, kept.friction)
+    error = uncorrected = _prediction_error(kept, shapes)
+    corrected = _tried(columns.only(bodies), shapes)
+    pays = bool(np.exp(np.log(corrected[-1] / uncorrected).mean()) < PAYS)
     if pays:
-        shapes = others
-    else:
-        columns, spread, error = plain, spread[:0], uncorrected
-    found = _fit(columns, spread, shapes, np.ones(len(columns.x), dtype=bool))
-    n = len(columns.which)
-    corrections = np.zeros((model.nv, 4))
-    for value, (i, c) in zip(found[:n], columns.which, strict=True):
-        corrections[i, c] = value
+        kept, shapes, error = corrected
+    *_, geared = _tried(columns.only(bodies & pays | rotors), shapes)
+    better = geared < ROTOR_PAYS * error
+    if better.any():
+        kept, shapes, error = _tried(columns.only(bodies & pays | rotors & better[joint]), shapes)
+    found = _fit(kept, shapes)
+    n = len(kept.which)
+    corrections = np.zeros((model.nv, len(CORRECTIONS)))
+    corrections[tuple(kept.which.T)] = found[:n]
     friction = found[n:].reshape(model.nv, COLUMNS)
     notes = _implausible(model, corrections)
     if not pays:
@@ -154,6 +165,18 @@ def identify(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Ide
         error=error,
         notes=tuple(notes),
     )
+
+
+def _tried(
+    columns: _Columns, shapes: NDArray[np.int64]
+) -> tuple[_Columns, NDArray[np.int64], Array]:
+    """Columns, shapes of friction and error of prediction where all corrections are made."""
+    found = _fit(columns, shapes)
+    # With the masses right, friction may show another shape.
+    others = _best_shapes(
+        columns.x + columns.inertia @ found[: len(columns.which)], columns.friction
+    )
+    return columns, others, _prediction_error(columns, others)
 
 
 def drive_gains(
@@ -245,11 +268,14 @@ def _columns(
     if not rows:
         raise RecordingError("no stretch of the motions is long enough to be used")
     x, friction, inertial = (np.concatenate(column) for column in zip(*rows, strict=True))
-    return _Columns(x, friction, inertial, tuple((i, c) for i, c, _ in changes))
+    which = np.array([(i, c) for i, c, _ in changes], dtype=np.int64).reshape(-1, 2)
+    spread = np.where(which[:, 1] == 0, MASS_SPREAD * model.arrays.mass[which[:, 0]], COM_SPREAD)
+    spread[which[:, 1] == ROTOR] = np.inf
+    return _Columns(x, friction, inertial, which, spread)
 
 
 def _fit(
-    columns: _Columns, spread: Array, shapes: NDArray[np.int64], rows: NDArray[np.bool_]
+    columns: _Columns, shapes: NDArray[np.int64], rows: NDArray[np.bool_] | slice = slice(None)
 ) -> Array:
     """Coefficients: corrections, then friction joint by joint."""
     from scipy.optimize import lsq_linear
@@ -258,9 +284,10 @@ def _fit(
     n, nv, size = D.shape
     corrections = len(columns.which)
     lower = np.full(size, -np.inf)
+    lower[:corrections][columns.which[:, 1] == ROTOR] = 0.0
     lower[corrections:].reshape(nv, COLUMNS)[:] = LOWER
     prior = np.zeros((corrections, size))
-    prior[:, :corrections] = np.diag(1.0 / spread)
+    prior[:, :corrections] = np.diag(1.0 / columns.spread)
     weight = np.ones(nv)
     for _ in range(2):
         A = (D[rows] / weight[:, None]).reshape(-1, size)
@@ -287,13 +314,13 @@ def _design(columns: _Columns, shapes: NDArray[np.int64]) -> Array:
     return D
 
 
-def _prediction_error(columns: _Columns, spread: Array, shapes: NDArray[np.int64]) -> Array:
+def _prediction_error(columns: _Columns, shapes: NDArray[np.int64]) -> Array:
     """RMS of what is left of each part of the motion with what the others say, (nv,)."""
     fold = np.arange(len(columns.x)) * FOLDS // len(columns.x)
     D = _design(columns, shapes)
     left = np.empty_like(columns.x)
     for part in range(FOLDS):
-        found = _fit(columns, spread, shapes, fold != part)
+        found = _fit(columns, shapes, fold != part)
         left[fold == part] = columns.x[fold == part] + D[fold == part] @ found
     return np.maximum(np.sqrt((left**2).mean(axis=0)), LEAST_SPREAD)
 
@@ -324,7 +351,7 @@ def _best_shapes(x: Array, friction: Array) -> NDArray[np.int64]:
 
 def _implausible(model: Model, corrections: Array) -> list[str]:
     notes = []
-    for i, (mass, *shift) in enumerate(corrections):
+    for i, (mass, *shift) in enumerate(corrections[:, :ROTOR]):
         link = model.joint_links[i - model.nv]
         whole = model.arrays.mass[i]
         distance = float(np.linalg.norm(shift))

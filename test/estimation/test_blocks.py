@@ -24,6 +24,7 @@ PARAMETERS = DetectorParameters(
     threshold_acceleration=(0.01,),
     residual_covariance=tuple(0.04 * np.eye(7).ravel()),
     release_debounce=0.05,
+    rotor_inertia=(0.02,),
 )
 
 

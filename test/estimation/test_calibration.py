@@ -228,9 +228,12 @@ def test_gain_is_kept(motions, model):
 
 
 def test_the_command_writes_what_the_detector_loads(motions, model, tmp_path, capsys):
+    """Of an arm with a motor in its first joint, which the description forgets."""
     files = []
     names = model.joint_names
-    for m in motions:
+    motor = np.array([1.0, *np.zeros(6)])
+    geared = [replace(m, tau=m.tau + motor * np.gradient(m.v, m.t, axis=0)) for m in motions]
+    for m in geared:
         file = tmp_path / f"{m.name.replace(' ', '_')}.csv"
         kinds = ("position", "velocity", "effort")
         header = ",".join(["time", *(f"{kind}/{joint}" for kind in kinds for joint in names)])
@@ -241,9 +244,14 @@ def test_the_command_writes_what_the_detector_loads(motions, model, tmp_path, ca
     arguments = ["calibrate", *files, "--urdf", "arm7", "--out", str(out), "--report"]
     assert main([*arguments, str(tmp_path / "report")]) == 0
     assert (tmp_path / "report" / "calibration.png").stat().st_size > 10_000
-    assert "false-alarm rate of 1 an hour" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "false-alarm rate of 1 an hour" in printed
     loaded = DetectorParameters.from_yaml(out, "contact_detector", ignore=("joints",))
-    direct = calibrate(motions, model).parameters
+    direct = calibrate(geared, model).parameters
+    # Masses 1 % off may stand in for a part of it.
+    np.testing.assert_allclose(direct.rotor_inertia, motor, atol=0.1)
+    np.testing.assert_allclose(loaded.rotor_inertia, direct.rotor_inertia, rtol=0.01)
+    assert f"motor and gear [kg·m² or kg]: {loaded.rotor_inertia[0]:.3g}," in printed
     # The file holds nine digits of each sample.
     np.testing.assert_allclose(loaded.contact_threshold, direct.contact_threshold, rtol=0.01)
     assert main(["replay", files[0], "--urdf", "arm7", "--config", str(out)]) == 0

@@ -1,0 +1,158 @@
+"""The inertia of motors: told to the detector it leaves no residual, and calibration finds it."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from robots import random_tree_urdf
+
+from rbd_control.dynamics import Model, Rotor, inverse_dynamics, mass_matrix, with_rotors
+from rbd_control.errors import ParameterError
+from rbd_control.estimation import (
+    ContactDetector,
+    DetectorParameters,
+    Motion,
+    find_mismatches,
+)
+from rbd_control.estimation.identification import identify
+from rbd_control.robot_model import RobotModel
+from rbd_control.simulation import arm7_urdf
+
+DT = 0.002
+J = np.array([0.5, 0.9, 0.3, 0.4, 0.1, 0.15, 0.05])
+OBSERVERS = ["momentum", "second_order", "kalman"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Model.from_urdf(arm7_urdf())
+
+
+def sines(n, seconds=3.0):
+    """Times, positions, velocities and accelerations."""
+    t = DT * np.arange(1, round(seconds / DT))
+    w = np.linspace(1.3, 3.7, n)
+    angle = w * t[:, None]
+    rest = np.resize([0.1, 0.4, -0.2, -1.2], n)
+    return (
+        t,
+        rest + 0.4 * np.sin(angle),
+        0.4 * w * np.cos(angle),
+        -0.4 * w**2 * np.sin(angle),
+    )
+
+
+@pytest.mark.parametrize("observer", OBSERVERS)
+@pytest.mark.parametrize("urdf", [arm7_urdf(), random_tree_urdf(3, 5, prismatic=0.4)])
+def test_what_the_motors_take_is_no_contact(urdf, observer):
+    """``J a`` on top of inverse dynamics; without the parameter it is the residual."""
+    model = Model.from_urdf(urdf)
+    t, q, v, a = sines(model.nv)
+    inertia = J[: model.nv]
+    tau = inverse_dynamics(model, q, v, a) + inertia * a
+    parameters = DetectorParameters(observer=observer, observer_gain=(100.0,))
+    told = replace(parameters, rotor_inertia=tuple(inertia))
+    settled = t > 1.0
+    without, left = (
+        np.abs(ContactDetector(model, p).update_block(t, q, v, tau).residual[settled]).max(axis=0)
+        for p in (parameters, told)
+    )
+    # The filters are late, which takes a little off; the trapezoidal rule leaves dt² / 12 times a
+    # second derivative, some 500 N·m/s².
+    assert (without > 0.8 * np.abs(inertia * a).max(axis=0)).all()
+    assert left.max() < 1e-3
+
+
+def test_it_is_what_mujoco_calls_armature(model):
+    mujoco: Any = pytest.importorskip("mujoco")
+    theirs = mujoco.MjModel.from_xml_string(arm7_urdf())
+    theirs.dof_armature[:] = J
+    data = mujoco.MjData(theirs)
+    t, q, v, a = sines(model.nv, 1.0)
+    tau = np.empty_like(v)
+    for k in range(len(t)):
+        data.qpos[:], data.qvel[:], data.qacc[:] = q[k], v[k], a[k]
+        mujoco.mj_inverse(theirs, data)
+        tau[k] = data.qfrc_inverse
+    corrected = DetectorParameters(rotor_inertia=tuple(J)).corrected(model)
+    # Torques of some 100 N·m; MuJoCo turns inertias into principal axes first.
+    np.testing.assert_allclose(inverse_dynamics(corrected, q, v, a), tau, atol=1e-9)
+
+
+def test_zero_changes_nothing(model):
+    assert DetectorParameters(rotor_inertia=(0.0,) * 7).corrected(model) is model
+
+
+def test_beside_corrections_of_bodies(model):
+    parameters = DetectorParameters(mass_correction=(0.2,), rotor_inertia=tuple(J))
+    bodies = replace(parameters, rotor_inertia=(0.0,)).corrected(model)
+    q = sines(7)[1][0]
+    added = mass_matrix(parameters.corrected(model), q) - mass_matrix(bodies, q)
+    np.testing.assert_allclose(added, np.diag(J), atol=1e-12)
+
+
+@pytest.mark.parametrize("observer", OBSERVERS)
+def test_sample_by_sample_is_the_block(model, observer):
+    t, q, v, a = sines(7)
+    tau = inverse_dynamics(model, q, v, a)
+    parameters = DetectorParameters(observer=observer, rotor_inertia=tuple(J))
+    block = ContactDetector(model, parameters).update_block(t, q, v, tau).residual
+    detector = ContactDetector(model, parameters)
+    samples = [detector.update(*row).residual for row in zip(t, q, v, tau, strict=True)]
+    np.testing.assert_array_equal(samples, block)
+
+
+def test_goes_with_its_joint(model):
+    names = model.joint_names[::-1]
+    robot = RobotModel.load(arm7_urdf(), names)
+    parameters = robot.in_model_order(DetectorParameters(rotor_inertia=tuple(J[::-1])))
+    assert parameters.rotor_inertia == tuple(J)
+
+
+def test_what_cannot_be(model):
+    with pytest.raises(ParameterError, match=r"rotor_inertia\[1\] is -0.1 kg·m² or kg"):
+        DetectorParameters(rotor_inertia=(0.1, -0.1))
+    with pytest.raises(ParameterError, match="rotor_inertia has 2 values .* 7 joints"):
+        ContactDetector(model, DetectorParameters(rotor_inertia=(0.1, 0.1)))
+    geared = with_rotors(model, {"joint_2": Rotor(50.0, 1e-4)})
+    with pytest.raises(ParameterError, match="'joint_3' is given, but the model has rotors"):
+        ContactDetector(geared, DetectorParameters(rotor_inertia=(0, 0, 0.1, 0, 0, 0, 0)))
+
+
+@pytest.fixture(scope="module")
+def geared_motion(model):
+    t, q, v, a = sines(7, 40.0)
+    noise = np.random.default_rng(5).normal(0.0, 0.05, v.shape)
+    tau = inverse_dynamics(model, q, v, a) + J * a + 0.5 * np.tanh(v / 0.01) + noise
+    return Motion("geared", t, q, v, tau)
+
+
+def test_calibration_finds_it(model, geared_motion):
+    found = identify([geared_motion], model, 0.1)
+    # Masses may stand in for a part of it.
+    np.testing.assert_allclose(found.corrections[:, 4], J, rtol=0.1)
+    bare = replace(geared_motion, tau=geared_motion.tau - J * sines(7, 40.0)[3])
+    assert not identify([bare], model, 0.1).corrections.any()
+
+
+def test_a_model_with_rotors_of_its_own_takes_no_others(model, geared_motion):
+    names = model.joint_names
+    rotors = {name: Rotor(1.0, float(x)) for name, x in zip(names, J, strict=True)}
+    geared = with_rotors(model, rotors, reflected=True)
+    assert not identify([geared_motion], geared, 0.1).corrections.any()
+
+
+def test_a_mismatch_is_found_beneath_it(model):
+    """A constant torque, under a motor that takes ten times as much."""
+    t, q, v, a = sines(7, 20.0)
+    inertia = np.zeros(7)
+    inertia[6] = 5.0
+    tau = inverse_dynamics(model, q, v, a) + inertia * a
+    tau[:, 6] -= 2.0
+    motion = Motion("geared", t, q, v, tau)
+    parameters = DetectorParameters(contact_threshold=(1.0,), collision_threshold=(9.0,))
+    assert find_mismatches(motion, model, parameters) == ()
+    told = replace(parameters, rotor_inertia=tuple(inertia))
+    (found,) = find_mismatches(motion, model, told)
+    assert (found.kind, found.joint) == ("offset", "joint_7")
