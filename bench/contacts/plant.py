@@ -26,6 +26,8 @@ OBSTACLE = 0.02
 STIFFNESS = 6.0
 """Of the controller, in effort limits per rad: 500 N·m/rad at the shoulder of a Panda."""
 DAMPING_RATIO = 0.7
+LEAST_INERTIA = 0.003
+"""Of a joint, its motor included, of which the description knows nothing [kg·m²]."""
 AWAY = (0.0, 0.0, -1000.0)
 """Where an obstacle waits [m]: out of reach of the balls too, which wait at the end of ..."""
 PARKED = (0.0, 0.0, 100.0)
@@ -82,8 +84,11 @@ class Plant:
         self.torque_noise = 0.05 * float(effort.max()) / 87.0
         """Standard deviation of the measured torque: 0.05 N·m on an arm of the Panda's size."""
         self.mj.dof_damping[:] = self.viscous
-        # Drier than by default, where a light wrist creeps at 0.1 rad/s.
+        # Drier than by default, where a light wrist creeps at 0.1 rad/s; and the lightest have a
+        # motor, for MuJoCo's dry friction of a joint of 1e-4 kg·m² bends up to 0.3 rad/s.
         self.mj.dof_solimp[:, :2] = 0.99
+        lightest = np.diag(mass_matrix(self.arm.model, self.arm.centre))
+        self.mj.dof_armature[:] = np.maximum(LEAST_INERTIA - lightest, 0.0)
         factor = 1.0 + rng.choice([-1.0, 1.0], n) * rng.uniform(*mass_error, n)
         self.mj.body_mass[self.body] *= factor
         self.mj.body_inertia[self.body] *= factor[:, None]
