@@ -53,7 +53,7 @@ LEAST_TIME = 20.0
 """Motion that is needed [s]: less is too little to tell a distribution from."""
 MARGIN = 1.2
 """Thresholds are this many times the level of the wanted false-alarm rate."""
-REVERSAL = 0.3
+REVERSAL = 0.4
 """Part of a joint's Coulomb friction that thresholds leave room for besides."""
 AWAY = 0.05
 """A joint is away from its reversals where less than this is left of their trace."""

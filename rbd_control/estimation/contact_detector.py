@@ -52,6 +52,9 @@ from rbd_control.estimation.isolation import Isolation, LinkIsolation, found, re
 from rbd_control.estimation.momentum_balance import NOT_FINITE, Balance
 from rbd_control.estimation.onset import Onset, estimate_onset
 
+REVERSED = 0.14
+"""Standard deviation of what a reversal adds, as a part of what thresholds allow for it."""
+
 
 class ContactDetector:
     """Momentum observer, thresholds and events for one arm, fed sample by sample or in blocks.
@@ -367,7 +370,7 @@ class ContactDetector:
             self._on_contact()
             onset = self._onset()
             risen = self._observer.risen(stamp - onset.stamp)
-            self._now = self._isolation.isolate(q, residual, risen)
+            self._now = self._isolation.isolate(q, residual, risen, self._doubt())
             self._peak = residual.copy()
             self._contacts += 1
             self._open = ContactEvent(
@@ -389,7 +392,7 @@ class ContactDetector:
             return self._break_off(float(stamp))
         assert self._open is not None
         risen = self._observer.risen(stamp - self._open.onset)
-        self._now = self._isolation.look(q, residual, risen)
+        self._now = self._isolation.look(q, residual, risen, self._doubt())
         if what == LOOK_AT_PEAK:
             self._peak = residual.copy()
         force = self._isolation.force(self._peak)
@@ -418,6 +421,12 @@ class ContactDetector:
         )
         self._open = self._now = None
         return event
+
+    def _doubt(self) -> np.ndarray:
+        """Standard deviation of what reversals of friction add to each residual, (nv,)."""
+        moving = self.parameters.for_joints("moving_ratio", self.model.nv)
+        reversal = traces_of.py_func(self._traces).reversal
+        return np.asarray(REVERSED * reversal * (1.0 - moving) * self.contact_threshold)
 
     def _onset(self) -> Onset:
         """When the contact that has just been detected really began."""

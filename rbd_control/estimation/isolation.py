@@ -32,20 +32,18 @@ SPACING = 0.06
 """Of the places along a link [m]."""
 SPREAD = 0.035
 """Standard deviation of where a contact is about a place [m]: as thick as arms are."""
-IDEAL = 0.1
+IDEAL = 0.06
 """Probability of a push right at an origin or a centre of mass."""
 SIZES = np.array([2.0, 6.0, 18.0, 54.0, 162.0, 486.0])
 """Standard deviations of the force along each axis [N], all of them as likely beforehand."""
-NAMED = 0.86
+NAMED = 0.87
 """The links named have this probability together."""
 KNOWN = 0.4
 """A force is known when its standard deviation is less than this part of it."""
 PLACED = 0.06
 """A point is known when its standard deviation is less than this [m]."""
-ELSEWHERE = 1.8
-"""How much larger the noise's variance is in other motions than the recorded ones."""
 SIGMAS = 10.0
-"""Thresholds that allow for such motions stand about so many standard deviations high."""
+"""Thresholds that allow for other motions than recorded stand so many standard deviations high."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +80,7 @@ def residual_noise(covariance: np.ndarray | None, threshold: np.ndarray) -> np.n
         covariance: as measured, (nv, nv); None where it was not.
         threshold: detection threshold of each joint, (nv,) [N·m or N].
     """
-    known = np.diag((threshold / SIGMAS) ** 2) if covariance is None else covariance
-    return ELSEWHERE * known
+    return np.diag((threshold / SIGMAS) ** 2) if covariance is None else covariance
 
 
 class LinkIsolation:
@@ -115,8 +112,8 @@ class LinkIsolation:
             each = [IDEAL / len(ideal), (1.0 - IDEAL) / len(middle)]
             self._prior[start:end, 0] = np.repeat(each, [len(ideal), len(middle)])
         self._jacobians = np.empty((k, model.nv, 6))
-        self._sums = np.empty(2 + 2 * model.nv)
-        self._all = np.ones(model.nv)
+        self._sums = np.empty(2 + 3 * model.nv)
+        self._all, self._none = np.ones(model.nv), np.zeros(model.nv)
         self._at = np.empty((k, 3))
         self._information, self._projected = np.empty((k, 6, 6)), np.empty((k, 6))
         self._evidence = np.empty((k, SIZES.size))
@@ -132,14 +129,22 @@ class LinkIsolation:
         self._known = False
 
     def isolate(
-        self, q: np.ndarray, residual: np.ndarray, risen: np.ndarray | None = None
+        self,
+        q: np.ndarray,
+        residual: np.ndarray,
+        risen: np.ndarray | None = None,
+        doubt: np.ndarray | None = None,
     ) -> Isolation:
         """Name the link and estimate the force from one sample alone; as :meth:`look`."""
         self.begin()
-        return self.look(q, residual, risen)
+        return self.look(q, residual, risen, doubt)
 
     def look(
-        self, q: np.ndarray, residual: np.ndarray, risen: np.ndarray | None = None
+        self,
+        q: np.ndarray,
+        residual: np.ndarray,
+        risen: np.ndarray | None = None,
+        doubt: np.ndarray | None = None,
     ) -> Isolation:
         """Name the link from all looks at this contact, and estimate the force of this moment.
 
@@ -150,11 +155,14 @@ class LinkIsolation:
             residual: r, (nv,) [N·m or N].
             risen: part of a constant torque that each residual shows by now, (nv,); all of it
                 where not given. Residuals of unlike gains rise in another pattern than they stay.
+            doubt: standard deviation of what friction that changes its sign may add to each
+                residual now, (nv,) [N·m or N]; nothing where not given.
         """
         risen = self._all if risen is None else risen
+        doubt = self._none if doubt is None else doubt
         q = np.ascontiguousarray(q, dtype=float)
         shared = (self._jacobians, self._sums)
-        arguments = (self._bodies, self._offsets, residual, risen, self._whitening, self._at)
+        arguments = (self._bodies, self._offsets, residual, risen, doubt, self._whitening, self._at)
         take_in(self._model.packed, q, *arguments, *shared)
         factor = noise_factor(self._covariance, self._sums)
         fit = (factor, SIZES, self._spreads, self._information, self._projected)

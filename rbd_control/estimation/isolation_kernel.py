@@ -11,11 +11,11 @@ from rbd_control.dynamics.small_systems import solve_factored
 from rbd_control.dynamics.spatial import add, cross, dot, load3, load6, scale
 from rbd_control.dynamics.sweep import new_sweep, place_bodies
 
-PROPORTIONAL = 0.05
+PROPORTIONAL = 0.01
 """Standard deviation of a residual in parts of itself: masses, friction, the filter's delay."""
 YOUNG = 0.3
 """The same while the observer has not followed yet: the time since the onset is not known well."""
-HARD = 500.0
+HARD = 350.0
 """A residual of so many standard deviations makes the noise as much larger again, and with its
 square: a hard contact touches more than one place and shakes all joints ..."""
 SHAKEN = 0.02
@@ -28,12 +28,14 @@ NEGLIGIBLE = 1e-3
 
 
 @compiled
-def take_in(packed, q, bodies, offsets, residual, risen, whitening, places, jacobians, sums):
+def take_in(packed, q, bodies, offsets, residual, risen, doubt, whitening, places, jacobians, sums):
     """Add one look: Jacobians (k, nv, 6) of the places and the residual, by its square.
 
     ``risen`` (nv,) is the part of a constant torque that each residual shows by now, so the same
-    part of the Jacobian. ``places`` (k, 3) are left where the places are now, about the root's
-    origin; ``sums`` holds the weights, their squares, the residuals and ``risen``, all weighted.
+    part of the Jacobian; ``doubt`` (nv,) is the standard deviation of what friction of a joint that
+    reverses may add. ``places`` (k, 3) are left where the places are now, about the root's origin;
+    ``sums`` holds the weights, their squares, the residuals, ``risen`` and the squares of ``doubt``,
+    all weighted.
     """
     model, n = unpacked(packed), residual.shape[0]
     weight = 1e-12  # not zero, for the mean of residuals that all are
@@ -47,6 +49,7 @@ def take_in(packed, q, bodies, offsets, residual, risen, whitening, places, jaco
     for i in range(n):
         sums[2 + i] += weight * residual[i]
         sums[2 + n + i] += weight * risen[i]
+        sums[2 + 2 * n + i] += weight * doubt[i] * doubt[i]
     s = new_sweep(model.parent.shape[0])
     place_bodies(model, q, s)
     for k in range(bodies.shape[0]):
@@ -70,13 +73,14 @@ def noise_factor(covariance, sums):
     looks = sums[0] * sums[0] / sums[1]
     shaken = 0.0
     y = sums[2 : 2 + n] / sums[0]
-    risen = sums[2 + n :] / sums[0]
+    risen = sums[2 + n : 2 + 2 * n] / sums[0]
     for i in range(n):
         shaken = max(shaken, y[i] * y[i] / covariance[i, i])
     grown = PERSISTENT + (1.0 - PERSISTENT) / looks + shaken * min(shaken / HARD**4, SHAKEN**2)
     R = grown * covariance
     for i in range(n):
         R[i, i] += ((PROPORTIONAL + YOUNG * (1.0 - risen[i])) * y[i]) ** 2
+        R[i, i] += sums[2 + 2 * n + i] / sums[0]
     return np.linalg.cholesky(R)
 
 

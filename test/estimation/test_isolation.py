@@ -5,7 +5,7 @@ import pytest
 from robots import random_tree_urdf, urdf_path
 
 from rbd_control.dynamics import Model, frame_jacobian, frame_placement
-from rbd_control.estimation.isolation import ELSEWHERE, NAMED, SIZES, LinkIsolation, residual_noise
+from rbd_control.estimation.isolation import NAMED, SIZES, LinkIsolation, residual_noise
 from rbd_control.estimation.isolation_kernel import noise_factor, take_in, weigh
 from rbd_control.simulation import arm7_urdf
 
@@ -47,13 +47,21 @@ def test_evidence_is_the_density_of_the_residual(model):
     covariance = 0.01 * (root @ root.T + np.eye(7))
     bodies, offsets = np.array([2, 6]), rng.normal(size=(2, 3)) * 0.1
     r = np.array([3.0, -2.0, 1.0, 0.5, 0.1, 0.2, -0.1])
-    jacobians, sums = np.zeros((2, 7, 6)), np.zeros(16)
+    jacobians, sums = np.zeros((2, 7, 6)), np.zeros(23)
     whitening = np.linalg.inv(np.linalg.cholesky(covariance))
     places, risen = np.empty((2, 3)), rng.uniform(0.3, 1.0, 7)
-    take_in(model.packed, Q, bodies, offsets, r, risen, whitening, places, jacobians, sums)
+    doubt = rng.uniform(0.0, 1.0, 7)
+    looked = (r, risen, doubt, whitening, places)
+    take_in(model.packed, Q, bodies, offsets, *looked, jacobians, sums)
     np.testing.assert_allclose(sums[2:9] / sums[0], r, rtol=1e-12)
-    np.testing.assert_allclose(sums[9:] / sums[0], risen, rtol=1e-12)
+    np.testing.assert_allclose(sums[9:16] / sums[0], risen, rtol=1e-12)
+    sure = sums.copy()
+    sure[16:] = 0.0
     factor = noise_factor(covariance, sums)
+    without = noise_factor(covariance, sure)
+    np.testing.assert_allclose(
+        factor @ factor.T - without @ without.T, np.diag(doubt**2), atol=1e-12
+    )
     evidence = np.empty((2, SIZES.size))
     information, projected = np.empty((2, 6, 6)), np.empty((2, 6))
     spreads = np.array([0.05, 0.0])
@@ -205,7 +213,7 @@ def test_noise_from_thresholds_and_covariance():
     guessed = residual_noise(None, threshold)
     assert guessed[1, 1] == pytest.approx(4.0 * guessed[0, 0])
     measured = np.array([[0.02, 0.01], [0.01, 0.03]])
-    np.testing.assert_allclose(residual_noise(measured, threshold), ELSEWHERE * measured)
+    np.testing.assert_allclose(residual_noise(measured, threshold), measured)
 
 
 def test_branched_and_floating_robots():

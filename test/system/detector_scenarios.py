@@ -65,7 +65,7 @@ def flag_and_torque(probe: Probe, source: Source) -> None:
         f"the residual does not become {PUSH}",
     )
     assert tuple(torques[-1].name) == MODEL.joint_names
-    onset = probe.wait(lambda: events and events[-1].status[0], "no onset was told of")
+    onset = probe.wait(lambda: _last_onset(events), "no onset was told of")
     assert onset.level == DiagnosticStatus.WARN
     # The little that is felt at the onset may leave several links.
     assert "link_7" in event_from_status(onset).candidates
@@ -196,7 +196,8 @@ def live_parameters(probe: Probe, source: Source) -> None:
     _wait_for_flag(probe, contact, False)
     touched(source)
     _wait_for_flag(probe, contact, True)
-    first = probe.wait(lambda: events and events[-1].status[0], "no onset was told of")
+    # The release of the scenario before may come first.
+    first = probe.wait(lambda: _last_onset(events), "no onset was told of")
     flags, count = len(contact), len(events)
     assert _set(probe, observer="second_order", release_ratio=0.5).successful
     probe.wait(lambda: len(contact) > flags + 20, "the flag is not repeated")
@@ -371,6 +372,13 @@ def _set(probe: Probe, **changes: object) -> object:
 def _wait_for_flag(probe: Probe, contact: Heard, flag: bool) -> None:
     count = len(contact)
     probe.wait(lambda: len(contact) > count and contact[-1].data == flag, f"contact is not {flag}")
+
+
+def _last_onset(events: Heard) -> DiagnosticStatus | None:
+    """The status that tells of the last onset heard of."""
+    told = [message.status[0] for message in events]
+    onsets = [status for status in told if event_from_status(status).phase == "onset"]
+    return onsets[-1] if onsets else None
 
 
 def force_of(message: WrenchStamped) -> list[float]:
