@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 from bench.contacts.arms import ARMS, arm
 from bench.contacts.bag import write_recording
 from bench.contacts.episode import simulate, stream
 from bench.contacts.plant import Plant
-from bench.contacts.study import FREE, false_alarms, judge
+from bench.contacts.study import FREE, Outcome, false_alarms, judge
 from bench.contacts.tables import HEAD, rows, targets
 from bench.contacts.touch import draw, end_of
 
@@ -35,6 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("arms", nargs="*", metavar="arm", help=f"of {', '.join(ARMS)}; all")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=15, help="contacts of each kind for each arm")
+    parser.add_argument("--specimens", type=int, default=5, help="of each arm, seeds 1000 apart")
     parser.add_argument("--hour", action="store_true", help="an hour without contact instead")
     parser.add_argument("--record", type=Path, metavar="FOLDER", help="write recordings instead")
     parser.add_argument("--report", type=Path, default=Path("report"), metavar="FOLDER")
@@ -48,7 +50,10 @@ def main(arguments: Sequence[str]) -> int:
     console = Console(width=170, highlight=False)
     if given.hour:
         return _hour(names, given.seed, console)
-    outcome = judge(names, given.seed, given.rounds)
+    console.print(f"{given.specimens} specimens of each of {', '.join(names)}: a minute or two")
+    seeds = [given.seed + 1000 * k for k in range(given.specimens)]
+    shown = track(seeds, "specimens", console=console, transient=True)
+    outcome = Outcome.together([judge(names, seed, given.rounds) for seed in shown])
     table = Table(*HEAD, title=f"{len(outcome.verdicts)} contacts; {', '.join(names)}")
     lines = rows(outcome)
     for line in lines:

@@ -55,6 +55,15 @@ class Outcome:
     duration: float
     """Of the motions with contacts [s]."""
 
+    @classmethod
+    def together(cls, outcomes: Sequence[Outcome]) -> Outcome:
+        """All of them as one."""
+        return cls(
+            tuple(verdict for outcome in outcomes for verdict in outcome.verdicts),
+            sum(outcome.false_events for outcome in outcomes),
+            sum(outcome.duration for outcome in outcomes),
+        )
+
 
 def calibrated(plant: Plant, seed: int, duration: float = FREE) -> DetectorParameters:
     """What calibration makes of a contact-free motion of ``plant``."""

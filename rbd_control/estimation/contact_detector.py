@@ -54,6 +54,8 @@ from rbd_control.estimation.onset import Onset, estimate_onset
 
 REVERSED = 0.14
 """Standard deviation of what a reversal adds, as a part of what thresholds allow for it."""
+FAST = 0.15
+"""The same of what speed adds."""
 
 
 class ContactDetector:
@@ -423,10 +425,14 @@ class ContactDetector:
         return event
 
     def _doubt(self) -> np.ndarray:
-        """Standard deviation of what reversals of friction add to each residual, (nv,)."""
-        moving = self.parameters.for_joints("moving_ratio", self.model.nv)
-        reversal = traces_of.py_func(self._traces).reversal
-        return np.asarray(REVERSED * reversal * (1.0 - moving) * self.contact_threshold)
+        """Standard deviation of what reversals and speed add to each residual, (nv,)."""
+        n = self.model.nv
+        moving, per_speed = (
+            self.parameters.for_joints(name, n) for name in ("moving_ratio", "threshold_speed")
+        )
+        traces = traces_of.py_func(self._traces)
+        reversing = REVERSED * traces.reversal * (1.0 - moving) * self.contact_threshold
+        return np.hypot(reversing, FAST * per_speed * traces.speed)
 
     def _onset(self) -> Onset:
         """When the contact that has just been detected really began."""

@@ -32,11 +32,11 @@ SPACING = 0.06
 """Of the places along a link [m]."""
 SPREAD = 0.035
 """Standard deviation of where a contact is about a place [m]: as thick as arms are."""
-IDEAL = 0.06
+IDEAL = 0.07
 """Probability of a push right at an origin or a centre of mass."""
 SIZES = np.array([2.0, 6.0, 18.0, 54.0, 162.0, 486.0])
 """Standard deviations of the force along each axis [N], all of them as likely beforehand."""
-NAMED = 0.87
+NAMED = 0.86
 """The links named have this probability together."""
 KNOWN = 0.4
 """A force is known when its standard deviation is less than this part of it."""
