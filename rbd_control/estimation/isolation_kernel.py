@@ -34,8 +34,8 @@ def take_in(packed, q, bodies, offsets, residual, risen, doubt, whitening, place
     ``risen`` (nv,) is the part of a constant torque that each residual shows by now, so the same
     part of the Jacobian; ``doubt`` (nv,) is the standard deviation of what friction of a joint that
     reverses may add. ``places`` (k, 3) are left where the places are now, about the root's origin;
-    ``sums`` holds the weights, their squares, the residuals, ``risen`` and the squares of ``doubt``,
-    all weighted.
+    ``sums`` holds the weights, their squares, the residuals, ``risen`` and the squares of
+    ``doubt``, all weighted.
     """
     model, n = unpacked(packed), residual.shape[0]
     weight = 1e-12  # not zero, for the mean of residuals that all are
