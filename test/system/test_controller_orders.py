@@ -36,6 +36,7 @@ def source(probe: Probe, process: Process) -> Source:
     "scenario",
     [
         scenarios.energies,
+        scenarios.not_passive,
         scenarios.frozen,
         scenarios.slowed_down,
         scenarios.retracted,
