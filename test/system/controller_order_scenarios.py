@@ -52,7 +52,7 @@ def energies(probe: Probe, source: Source) -> None:
 
 
 def not_passive(probe: Probe, source: Source) -> None:
-    """The motors push the way the arm moves with more than they were told: told of, and no longer."""
+    """The motors push along with more than they were told: that is told of, and no longer."""
     source.velocity, source.effort = np.full(MODEL.nv, 0.02), WEIGHT + 10.0
     report = probe.wait_for_report(
         NODE, lambda r: "the loop injects more energy" in r.message, "holds it for passive"
