@@ -16,6 +16,8 @@ from rbd_control.playback.demo_result import RMS_LIMIT, DemoResult
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from rbd_control.estimation import ContactEvent
+
 _TRUE, _FOUND = "tab:green", "tab:orange"
 
 
@@ -38,7 +40,7 @@ def print_demo(result: DemoResult, console: Console) -> None:
             f"{contact.start:.3f}",
             "-" if found.delay is None else f"{1e3 * found.delay:.0f}",
             "-" if event is None else event.level,
-            "-" if event is None else escape(event.link),
+            "-" if event is None else escape(_links(event)),
             escape(contact.link),
             "-" if event is None else _size(event.force),
             _size(contact.force),
@@ -113,13 +115,13 @@ def _draw_contacts(axes: Axes, result: DemoResult) -> None:
         )
 
     for contact in result.contacts:
-        text = f"{contact.what}, {_size(contact.force)} N"
+        text = f"{contact.what}\n{_size(contact.force)} N"
         tell(contact.start, contact.end, 0, _TRUE, text)
     for event in result.events:
         end = result.duration if event.release is None else event.release
-        text = f"{event.level} at {event.link}, {_size(event.force)} N"
+        text = f"{event.level} at {_links(event)}\n{_size(event.force)} N"
         tell(event.detected, end, 1, _FOUND, text)
-    axes.set_ylim(2.0, -1.0)
+    axes.set_ylim(2.3, -1.3)
     axes.set_yticks((0, 1), ("true", "felt"))
     axes.tick_params(axis="y", length=0)
 
@@ -127,6 +129,10 @@ def _draw_contacts(axes: Axes, result: DemoResult) -> None:
 def _colours(n: int) -> list[str]:
     palette = ("tab:blue", "tab:red", "tab:purple", "tab:brown", "tab:pink", "0.5", "tab:cyan")
     return [palette[i % len(palette)] for i in range(n)]
+
+
+def _links(event: ContactEvent) -> str:
+    return " or ".join(event.candidates)
 
 
 def _size(force: NDArray[np.float64] | None) -> str:
