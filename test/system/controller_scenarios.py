@@ -24,8 +24,10 @@ from .bringup import BringUp
 from .probe import Heard, Probe, Source
 
 NODE = "passivity_controller"
-PARAMETERS = {"urdf": "arm7", "timeout": 1.0}
+PARAMETERS = {"urdf": "arm7", "timeout": 2.0}
 COMMANDS = "effort_controller/commands"
+SECOND = ("waiting for whoever sends torque", "safe torque")
+"""What a second controller says: the latter where ROS takes seconds to find the first one."""
 MODEL = Model.from_urdf(arm7_urdf())
 POSTURE = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
 WEIGHT = gravity_torque(MODEL, POSTURE)
@@ -98,7 +100,7 @@ def bad_trajectories_leave_the_old_one(probe: Probe, source: Source) -> None:
     """[39, 40] What cannot be followed is refused and said; the running trajectory goes on."""
     errors = probe.listen(JointState, f"{NODE}/tracking_error")
     before = int(probe.report(NODE).values["trajectories refused"])
-    probe.send(f"{NODE}/joint_trajectory", trajectory(-0.01, 0.02, seconds=3.0))
+    probe.send(f"{NODE}/joint_trajectory", trajectory(-0.01, 0.015, seconds=3.0))
     _wait_for_desired(probe, errors, -0.005)
     bad = [trajectory(0.1) for _ in range(5)]
     bad[0].joint_names[2] = "elbow"
@@ -108,7 +110,7 @@ def bad_trajectories_leave_the_old_one(probe: Probe, source: Source) -> None:
     bad[4].points.append(bad[4].points[0])  # the time does not increase
     for message in bad:
         probe.send(f"{NODE}/joint_trajectory", message)
-    _wait_for_desired(probe, errors, 0.02)
+    _wait_for_desired(probe, errors, 0.015)
     report = probe.wait_for_report(
         NODE,
         lambda r: int(r.values["trajectories refused"]) == before + len(bad),

@@ -18,6 +18,7 @@ from std_srvs.srv import Trigger
 
 from rbd_control.dynamics import Model, frame_jacobian, gravity_torque
 from rbd_control.nodes.contact_messages import event_from_status
+from rbd_control.nodes.messages import to_seconds
 from rbd_control.simulation import arm7_urdf
 
 from .probe import LATCHED, Heard, Probe, Source, efforts
@@ -61,7 +62,7 @@ def flag_and_torque(probe: Probe, source: Source) -> None:
     _wait_for_flag(probe, contact, True)
     # A first-order residual at 50/s is within 0.1 % of its final value after 0.14 s.
     probe.wait(
-        lambda: np.allclose(efforts(torques), PUSH, atol=0.05),
+        lambda: torques and np.allclose(efforts(torques), PUSH, atol=0.05),
         f"the residual does not become {PUSH}",
     )
     assert tuple(torques[-1].name) == MODEL.joint_names
@@ -259,6 +260,7 @@ def doubtful_data(probe: Probe, source: Source) -> None:
     _wait_for_flag(probe, contact, False)
     source.on = False
     probe.wait_for_report(NODE, lambda r: "no usable joint states" in r.message, "nothing missed")
+    probe.report(NODE)  # what was on its way has come
     count = len(contact)
     probe.report(NODE)
     assert len(contact) == count, "a verdict from nothing"
@@ -288,9 +290,12 @@ def bursts(probe: Probe, source: Source) -> None:
     for _ in range(3000):
         stamp = clock.now().to_msg()
         sender.publish(source.message(stamp))
-    newest = stamp
-    probe.wait(lambda: torques[-1].header.stamp == newest, "the newest is not answered", 5.0)
+    newest = to_seconds(stamp)
+    # The last ones may be lost; what comes after them waits for all of them.
     source.on = True
+    probe.wait(
+        lambda: to_seconds(torques[-1].header.stamp) >= newest, "the newest is not answered", 5.0
+    )
     _wait_for_flag(probe, contact, False)
 
 
@@ -356,7 +361,8 @@ def tare_and_reset(probe: Probe, source: Source) -> None:
     def tared() -> bool:
         # The tare is a mean over the last moment: once may be too early for all of it.
         answer = probe.call(Trigger, f"{NODE}/tare")
-        assert answer.success, answer.message
+        if not answer.success:  # a gap, on a busy machine
+            return False
         _wait_for_flag(probe, contact, False)
         return bool(np.allclose(efforts(torques), 0.0, atol=0.05))
 

@@ -24,7 +24,7 @@ from .bringup import PATIENCE
 
 T = TypeVar("T")
 
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+LATCHED = QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
 class Heard(list[Any]):
@@ -87,6 +87,7 @@ class Probe:
         self.node.create_subscription(DiagnosticArray, "/diagnostics", self._on_report, 10)
         self._heard: dict[str, Heard] = {}
         self._senders: dict[str, Any] = {}
+        self._clients: dict[str, Any] = {}
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self.node)
         self._thread = threading.Thread(target=self._spin, daemon=True)
@@ -114,11 +115,12 @@ class Probe:
 
     def call(self, kind: Any, service: str, request: Any = None) -> Any:
         """The answer of a service."""
-        client = self.node.create_client(kind, service)
+        if service not in self._clients:
+            self._clients[service] = self.node.create_client(kind, service)
+        client = self._clients[service]
         self.wait(client.service_is_ready, f"no service {service}")
         future = client.call_async(request or kind.Request())
         self.wait(future.done, f"{service} does not answer")
-        self.node.destroy_client(client)
         return future.result()
 
     def stream(self, source: Source, topic: str = "joint_states", rate: float = 200.0) -> Source:
@@ -148,19 +150,19 @@ class Probe:
     def report(self, node: str) -> Report:
         """What a node tells next, so that it is no older than this call."""
         self.reports.pop(node, None)
-        self.wait(lambda: node in self.reports, f"no diagnostics of {node}")
-        return self.reports[node]
+        return self.wait(lambda: self.reports.get(node), f"no diagnostics of {node}")
 
     def wait_for_report(
         self, node: str, condition: Callable[[Report], bool], otherwise: str
     ) -> Report:
         """The first report of a node from now on that meets ``condition``."""
         self.reports.pop(node, None)
-        self.wait(
-            lambda: node in self.reports and condition(self.reports[node]),
-            f"{node}: {otherwise}",
-        )
-        return self.reports[node]
+
+        def found() -> Report | None:
+            report = self.reports.get(node)
+            return report if report and condition(report) else None
+
+        return self.wait(found, f"{node}: {otherwise}")
 
     def _on_report(self, message: DiagnosticArray) -> None:
         for status in message.status:

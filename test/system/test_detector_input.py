@@ -69,6 +69,7 @@ def test_simulated_time(bring_up: BringUp, probe: Probe) -> None:
     probe.wait_for_report(
         NODE, lambda r: r.level == ERROR and "no usable" in r.message, "frozen time is believed"
     )
+    probe.report(NODE)  # what was on its way has come
     count = len(contact)
     probe.report(NODE)
     assert len(contact) == count

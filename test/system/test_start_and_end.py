@@ -201,7 +201,9 @@ def test_the_player_plays_all_and_ends(bring_up: BringUp, probe: Probe, tmp_path
         request = ChangeState.Request(transition=Transition(id=transition))
         assert probe.call(ChangeState, "joint_state_player/change_state", request).success
     assert player.wait() == 0, player.output
-    probe.wait(lambda: states, "nothing was played")
+    probe.wait(
+        lambda: states and round(states[-1].position[0] / 0.01) == 59, "not played to the end"
+    )
     # Discovery may cost the first messages; all from one of them on must be there.
     first = round(states[0].position[0] / 0.01)
     assert [round(s.position[0] / 0.01) for s in states] == list(range(first, 60))
