@@ -24,7 +24,7 @@ from .bringup import BringUp
 from .probe import Heard, Probe, Source
 
 NODE = "passivity_controller"
-PARAMETERS = {"urdf": "arm7", "timeout": 2.0}
+PARAMETERS = {"urdf": "arm7", "timeout": 1.0}
 COMMANDS = "effort_controller/commands"
 SECOND = ("waiting for whoever sends torque", "safe torque")
 """What a second controller says: the latter where ROS takes seconds to find the first one."""
