@@ -155,8 +155,8 @@ class LinkIsolation:
             residual: r, (nv,) [N·m or N].
             risen: part of a constant torque that each residual shows by now, (nv,); all of it
                 where not given. Residuals of unlike gains rise in another pattern than they stay.
-            doubt: standard deviation of what friction that changes its sign may add to each
-                residual now, (nv,) [N·m or N]; nothing where not given.
+            doubt: standard deviation of what friction that changes its sign, and speed, may add to
+                each residual now, (nv,) [N·m or N]; nothing where not given.
         """
         risen = self._all if risen is None else risen
         doubt = self._none if doubt is None else doubt

@@ -32,8 +32,8 @@ def take_in(packed, q, bodies, offsets, residual, risen, doubt, whitening, place
     """Add one look: Jacobians (k, nv, 6) of the places and the residual, by its square.
 
     ``risen`` (nv,) is the part of a constant torque that each residual shows by now, so the same
-    part of the Jacobian; ``doubt`` (nv,) is the standard deviation of what friction of a joint that
-    reverses may add. ``places`` (k, 3) are left where the places are now, about the root's origin;
+    part of the Jacobian; ``doubt`` (nv,) is the standard deviation of what a joint's reversal or
+    speed may add. ``places`` (k, 3) are left where the places are now, about the root's origin;
     ``sums`` holds the weights, their squares, the residuals, ``risen`` and the squares of
     ``doubt``, all weighted.
     """

@@ -11,7 +11,13 @@ import numpy as np
 import pytest
 from robots import urdf_path
 
-from rbd_control.dynamics import Model, frame_jacobian, gravity_torque, inverse_dynamics
+from rbd_control.dynamics import (
+    Model,
+    dynamics_terms,
+    frame_jacobian,
+    gravity_torque,
+    inverse_dynamics,
+)
 from rbd_control.errors import InputError, ParameterError
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.inertial_corrections import CORRECTIONS
@@ -345,6 +351,33 @@ def test_correlated_noise_is_told_from_contact(model):
         bench.run(0.3)
         assert bench.run(0.1, external)[-1].contact == contact
         assert not bench.run(0.3)[-1].contact
+
+
+@pytest.mark.parametrize("moves", [False, True], ids=["stands", "is fast"])
+def test_what_thresholds_leave_room_for_rules_no_link_out(model, moves):
+    """A joint beyond the touched link that stands, or is fast, may show something of its own."""
+    known = {
+        "contact_threshold": (5.0,),
+        "residual_covariance": tuple((1e-4 * np.eye(7)).ravel()),
+        "statistic_threshold": 1e6,
+    }
+    allowed = {"threshold_speed": (5.0,)} if moves else {"moving_ratio": (0.1,)}
+    force = np.array([30.0, -20.0, 25.0])
+    external = frame_jacobian(model, Q, "panda_link4")[3:].T @ force
+    external[4] += 0.5
+    named = []
+    for parameters in (known, known | allowed):
+        bench = Bench(model, DetectorParameters(**parameters))
+        if moves:
+            bench.v[4], bench.jitter = 1.0, 1e-9
+            # Positions stay, so momentum does: 0 = tau - g + Cᵀv.
+            _, _, CTv, g = dynamics_terms(model, Q, bench.v)
+            bench.g = g - CTv
+        bench.run(0.5)
+        bench.run(0.3, external)
+        bench.run(0.5)  # the last word is told with the release
+        named.append("panda_link4" in bench.events[-1].candidates)
+    assert named == [False, True]
 
 
 def test_wrong_length_is_named(model):

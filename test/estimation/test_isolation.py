@@ -197,6 +197,15 @@ def test_hard_contacts_leave_traces_elsewhere(model, isolation):
     assert "link_4" in isolation.isolate(Q, 50.0 * r + trace).candidates
 
 
+def test_a_joint_in_doubt_rules_nothing_out(model, isolation):
+    """What a reversal may have left in a joint beyond the link is no sign against that link."""
+    r = torque(model, Q, "link_4", np.array([0.02, 0.0, 0.1]), np.array([15.0, -10.0, 8.0]))
+    r[4] += 0.5
+    doubt = np.array([0.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0])
+    assert "link_4" not in isolation.isolate(Q, r).candidates
+    assert "link_4" in isolation.isolate(Q, r, doubt=doubt).candidates
+
+
 def test_correlated_noise_is_weighed_as_such(model):
     """Noise along one direction explains a residual there, and misleads where it is ignored."""
     shape = np.array([0.0, 1.0, 0.0, 0.8, 0.0, 0.5, 0.3])
