@@ -83,6 +83,31 @@ def law_step(packed, gains, bounds, kind, friction, q, v, q_d, v_d, a_d):
     return v_r, s, tau
 
 
+@compiled
+def float_step(packed, gains, bounds, margin, q, v):
+    """Return the weight with damping and springs near soft limits, and the share of K_D.
+
+    The share is 0 a margin or more before every soft limit, 1 at one.
+    """
+    model, n = unpacked(packed), q.shape[0]
+    share = 0.0
+    for i in range(n):
+        if margin[i] > 0.0:
+            distance = min(q[i] - bounds.lower[i], bounds.upper[i] - q[i])
+            share = max(share, min(1.0 - distance / margin[i], 1.0))
+    zero, slowing, tau = np.zeros(n), np.empty(n), np.empty(n)
+    for i in range(n):
+        slowing[i] = -gains.damping_rate * share * v[i]
+    rows = model.parent.shape[0]
+    slotine_li_sweep(model, q, v, zero, slowing, new_sweep(rows), new_forces(rows), tau)
+    for i in range(n):
+        depth = max(bounds.lower[i] - q[i], 0.0) - max(q[i] - bounds.upper[i], 0.0)
+        tau[i] -= share * gains.damping[i] * v[i]
+        if depth != 0.0:
+            tau[i] += bounds.stiffness[i] * depth
+    return tau, share
+
+
 @inlined
 def joint_damper(M, rate, damping, period, L, column, D):
     """Write the gains D of a joint-wise damper: ``damping + rate M_ii``, or less.
