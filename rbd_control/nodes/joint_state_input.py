@@ -146,7 +146,7 @@ class JointStateInput:
                 raise ValueError(f"{len(raw)} bytes; at most {LARGEST_JOINT_STATE} are read")
             message = self._reader.read(raw)
         except Exception as error:
-            self._node.guard.dropped(self._subscription.topic, error)
+            self._node.guard.dropped(self._subscription.topic_name, error)
             return None
         stamp = message.sec + 1e-9 * message.nanosec
         sample = self._intake.accept(

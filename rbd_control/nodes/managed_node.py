@@ -31,6 +31,10 @@ LATCHED = QoSProfile(
 _SUCCESS, _FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 
 
+class NotReadyError(RbdControlError):
+    """The node cannot be activated yet; one that starts by itself goes on waiting."""
+
+
 class ManagedNode(LifecycleNode):
     """A lifecycle node that reads its parameters, finds its model and starts by itself.
 
@@ -232,16 +236,15 @@ class ManagedNode(LifecycleNode):
             step()
         except KeyboardInterrupt as error:
             self._failure, self.exit_code = error, 0
-        except RbdControlError as error:
-            self._failure = error
-            self.get_logger().error(f"cannot {what}: {error}")
         except Exception as error:
             self._failure = error
             if self.stopping:
-                # The compiler may lose the interrupt that ends it, and then fails by itself.
+                # Nobody waits for it. The compiler may lose the interrupt that ends it, and then
+                # fails by itself.
                 self.exit_code = 0
             else:
-                self.get_logger().error(f"cannot {what}: {describe(error)}")
+                known = isinstance(error, RbdControlError)
+                self.get_logger().error(f"cannot {what}: {error if known else describe(error)}")
         return _FAILURE if self._failure else _SUCCESS
 
     def _configure(self) -> None:
@@ -277,13 +280,13 @@ class ManagedNode(LifecycleNode):
         self._refuse_when_stopping()
         missing = self.waiting_for()
         if missing:
-            raise RbdControlError(f"waiting for {missing}")
+            raise NotReadyError(f"waiting for {missing}")
         self.activate()
         self._is_active = True
 
     def _refuse_when_stopping(self) -> None:
         if self.stopping:
-            raise RbdControlError("the node is stopping")
+            raise NotReadyError("the node is stopping")
 
     def _deactivate(self) -> None:
         if self._is_active:
@@ -312,6 +315,8 @@ class ManagedNode(LifecycleNode):
                 self._wait(missing)
                 return
             self.trigger_activate()
+            if isinstance(self._failure, NotReadyError):
+                return
         if self._failure and self.exit_code is None:
             self.exit_code = 1
         self._waiting, self.is_starting = "", False

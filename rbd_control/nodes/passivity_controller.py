@@ -26,7 +26,7 @@ from rbd_control.nodes.diagnostics import ERROR, WARN, Status
 from rbd_control.nodes.energy_output import EnergyOutput
 from rbd_control.nodes.estimates_file import EstimatesWriter, read_estimates
 from rbd_control.nodes.joint_state_input import JointStateInput
-from rbd_control.nodes.managed_node import ManagedNode
+from rbd_control.nodes.managed_node import ManagedNode, NotReadyError
 from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, Stamp
 from rbd_control.nodes.planning_thread import PlanningThread
 from rbd_control.nodes.run import run
@@ -202,10 +202,10 @@ class PassivityControllerNode(ManagedNode):
         while self._claim.time_left() > 0.0:
             self._refuse_when_stopping()
             if self._rivals() or time.monotonic() > deadline:
-                raise InputError(f"another controller of {self._topic} is there; end it first")
+                raise NotReadyError(f"waiting for another controller of {self._topic} to end")
             time.sleep(CLAIM_POLL)
         if self._rivals():
-            raise InputError(f"somebody else sends torque to {self._topic}; end it first")
+            raise NotReadyError(f"waiting for whoever sends torque to {self._topic} to end")
 
     # Parameters ------------------------------------------------------------------------------
 
