@@ -19,7 +19,7 @@ from rbd_control.errors import StalePlanError
 SMALL_PLAN = 50
 """Number of points up to which a stale plan is made anew at once, in less than 1 ms."""
 
-LEAD = 0.02
+LEAD = 0.005
 """Least time from a plan that is made beside the control loop to the begin of its motion [s]."""
 
 LEAD_PER_POINT = 2e-5
