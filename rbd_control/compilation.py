@@ -1,7 +1,9 @@
-"""Told when code is compiled: the one thing in this package that keeps somebody waiting."""
+"""Notifications of compilation, the one step of a start that takes long."""
 
 from __future__ import annotations
 
+import logging
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,14 +12,17 @@ from pathlib import Path
 from numba.core.event import Event, Listener, install_listener
 
 import rbd_control
-from rbd_control.dynamics.kinematics import _body_placements
+from rbd_control.dynamics import kernel_cache
 
 Compiled = Callable[[str, float], None]
 """Takes the name of a kernel and how long it took to compile [s]."""
 
+_PROBE = 2**18
+"""Size of the file that shows whether a folder takes compiled code; a kernel needs less [bytes]."""
+
 
 class _Watch(Listener):
-    """Kernels alone: what they are made of is compiled within them."""
+    """Reports kernels; the helpers they call are compiled within them and not reported."""
 
     def __init__(self, begins: Callable[[str], None], done: Compiled) -> None:
         self._begins, self._done = begins, done
@@ -36,30 +41,69 @@ class _Watch(Listener):
             self._done(_name(event), time.perf_counter() - self._since)
 
 
+class _Forward(logging.Handler):
+    """Hands the text of log records on."""
+
+    def __init__(self, warn: Callable[[str], object]) -> None:
+        super().__init__(logging.WARNING)
+        self._warn = warn
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._warn(record.getMessage())
+
+
 @contextmanager
 def watch_compilation(
     begins: Callable[[str], None] = lambda name: None,
     done: Compiled = lambda name, seconds: None,
+    warn: Callable[[str], object] | None = None,
 ) -> Iterator[None]:
-    """Call ``begins(name)`` and ``done(name, seconds)`` for each kernel compiled meanwhile.
+    """Report what is compiled, and trouble with compiled code on disk, while the context is open.
 
-    Code that is found on disk is loaded, not compiled, and nobody is called.
+    Args:
+        begins: takes the name of each kernel before it is compiled. Code that is found on disk is
+            loaded, not compiled, and not reported.
+        done: takes the name of each kernel and how long it took to compile [s].
+        warn: takes warnings of :mod:`~rbd_control.dynamics.kernel_cache`, at most one of each
+            kind in a process; None leaves them to Python's ``logging``.
     """
-    with install_listener("numba:compile", _Watch(begins, done)):
-        yield
+    log = logging.getLogger(kernel_cache.__name__)
+    propagate = log.propagate
+    forward = _Forward(warn) if warn else None
+    if forward:
+        log.addHandler(forward)
+        log.propagate = False
+    try:
+        with install_listener("numba:compile", _Watch(begins, done)):
+            yield
+    finally:
+        if forward:
+            log.removeHandler(forward)
+            log.propagate = propagate
 
 
 def storage() -> Path | None:
-    """The folder that holds the compiled code of this package.
+    """Return the folder that holds the compiled code of this package, or will.
 
-    Beside the sources where they can be written, else below the user's cache or NUMBA_CACHE_DIR;
-    None where there is no place for it and each process compiles for itself.
+    This is the folder of the sources where they can be written or come with compiled code, else
+    ``rbd_control`` in NUMBA_CACHE_DIR or in the user's cache folder. None where no folder takes
+    the code and every start compiles.
     """
-    path = _body_placements.stats.cache_path  # one kernel tells of all
-    if path is None:
-        return None
-    sources = Path(rbd_control.__file__).resolve().parent
-    return sources if sources in Path(path).resolve().parents else Path(path).parent
+    for folder in kernel_cache.folders(Path(kernel_cache.__file__)):
+        if any(folder.glob("*.nbc")) or _takes_files(folder):
+            sources = Path(rbd_control.__file__).resolve().parent
+            return sources if sources in folder.resolve().parents else folder
+    return None
+
+
+def _takes_files(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(bytes(_PROBE))
+    except OSError:
+        return False
+    return True
 
 
 def _name(event: Event) -> str:
