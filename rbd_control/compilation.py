@@ -6,8 +6,9 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import TracebackType
 
 from numba.core.event import Event, Listener, install_listener
 
@@ -21,24 +22,67 @@ _PROBE = 2**18
 """Size of the file that shows whether a folder takes compiled code; a kernel needs less [bytes]."""
 
 
-class _Watch(Listener):
-    """Reports kernels; the helpers they call are compiled within them and not reported."""
+class CompilationWatch(Listener):
+    """Reports what is compiled, and trouble with compiled code on disk, while its context is open.
 
-    def __init__(self, begins: Callable[[str], None], done: Compiled) -> None:
-        self._begins, self._done = begins, done
+    Attributes:
+        begins: takes the name of each kernel before it is compiled. Helpers are compiled within
+            kernels and not reported, nor is code that is found on disk.
+        done: takes the name of each kernel and how long it took to compile [s].
+        warn: takes the warnings of :mod:`~rbd_control.dynamics.kernel_cache`, at most one of each
+            kind in a process; None leaves them to Python's ``logging``.
+    """
+
+    def __init__(
+        self,
+        begins: Callable[[str], None] = lambda name: None,
+        done: Compiled = lambda name, seconds: None,
+        warn: Callable[[str], object] | None = None,
+    ) -> None:
+        self.begins, self.done, self.warn = begins, done, warn
         self._depth = 0
         self._since = 0.0
+        self._open = ExitStack()
+
+    @property
+    def is_compiling(self) -> bool:
+        """Whether a kernel is being compiled."""
+        return self._depth > 0
+
+    def __enter__(self) -> CompilationWatch:
+        self._open.enter_context(install_listener("numba:compile", self))
+        if self.warn:
+            self._open.enter_context(_forwarded(self.warn))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._open.close()
 
     def on_start(self, event: Event) -> None:
+        """Take numba's notice that a function is going to be compiled."""
         if self._depth == 0:
             self._since = time.perf_counter()
-            self._begins(_name(event))
+            self.begins(_name(event))
         self._depth += 1
 
     def on_end(self, event: Event) -> None:
+        """Take numba's notice that a function was compiled, or could not be."""
         self._depth -= 1
         if self._depth == 0:
-            self._done(_name(event), time.perf_counter() - self._since)
+            self.done(_name(event), time.perf_counter() - self._since)
+
+
+def watch_compilation(
+    begins: Callable[[str], None] = lambda name: None,
+    done: Compiled = lambda name, seconds: None,
+) -> CompilationWatch:
+    """Return a :class:`CompilationWatch`, to be opened as a context."""
+    return CompilationWatch(begins, done)
 
 
 class _Forward(logging.Handler):
@@ -53,33 +97,15 @@ class _Forward(logging.Handler):
 
 
 @contextmanager
-def watch_compilation(
-    begins: Callable[[str], None] = lambda name: None,
-    done: Compiled = lambda name, seconds: None,
-    warn: Callable[[str], object] | None = None,
-) -> Iterator[None]:
-    """Report what is compiled, and trouble with compiled code on disk, while the context is open.
-
-    Args:
-        begins: takes the name of each kernel before it is compiled. Code that is found on disk is
-            loaded, not compiled, and not reported.
-        done: takes the name of each kernel and how long it took to compile [s].
-        warn: takes warnings of :mod:`~rbd_control.dynamics.kernel_cache`, at most one of each
-            kind in a process; None leaves them to Python's ``logging``.
-    """
-    log = logging.getLogger(kernel_cache.__name__)
-    propagate = log.propagate
-    forward = _Forward(warn) if warn else None
-    if forward:
-        log.addHandler(forward)
-        log.propagate = False
+def _forwarded(warn: Callable[[str], object]) -> Iterator[None]:
+    log, forward = logging.getLogger(kernel_cache.__name__), _Forward(warn)
+    propagate, log.propagate = log.propagate, False
+    log.addHandler(forward)
     try:
-        with install_listener("numba:compile", _Watch(begins, done)):
-            yield
+        yield
     finally:
-        if forward:
-            log.removeHandler(forward)
-            log.propagate = propagate
+        log.removeHandler(forward)
+        log.propagate = propagate
 
 
 def storage() -> Path | None:

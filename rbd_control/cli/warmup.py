@@ -9,7 +9,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from rbd_control.compilation import storage, watch_compilation
+from rbd_control.compilation import CompilationWatch, storage
 from rbd_control.dynamics.kernel_cache import use
 from rbd_control.warmup import Step, steps
 
@@ -43,7 +43,7 @@ class _Display:
         name, run = step
         times: list[float] = []
         self._doing(name)
-        with watch_compilation(
+        with CompilationWatch(
             begins=lambda kernel: self._compiling(name, kernel),
             done=lambda kernel, seconds: times.append(seconds),
         ):
@@ -74,7 +74,7 @@ def run_warmup() -> int:
     begin = time.perf_counter()
     every = list(steps())
     console = Console(highlight=False, soft_wrap=True)
-    with _Display(len(every), console) as display, watch_compilation(warn=_warn):
+    with _Display(len(every), console) as display, CompilationWatch(warn=_warn):
         count = sum(display.run(step) for step in every)
     seconds = time.perf_counter() - begin
     done = f"compiled {count} functions in" if count else "all compiled code is there; looking took"
