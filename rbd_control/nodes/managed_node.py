@@ -53,6 +53,7 @@ class ManagedNode(LifecycleNode):
         is_configuring: whether a signal may interrupt the node: it compiles and publishes nothing.
         stopping: set by the first signal; from then on the node is not active any more and starts
             no transition but that to its end.
+        before_activation: called before the node is activated for the first time.
         steady: the steady clock, for watchdogs.
 
     Raises:
@@ -61,6 +62,8 @@ class ManagedNode(LifecycleNode):
 
     parameters_type: ClassVar[type[NodeParameters]]
     needs_model: ClassVar[bool] = True
+    commands_torque: ClassVar[bool] = False
+    """Whether an arm depends on what the node sends, so that it must end in order once active."""
 
     def __init__(self, name: str) -> None:
         # Before the base class creates its services and the subscription to /clock.
@@ -73,6 +76,7 @@ class ManagedNode(LifecycleNode):
         self._is_active = False
         self.is_configuring = False
         self.stopping = False
+        self.before_activation: Callable[[], None] = lambda: None
         self.exit_code: int | None = None
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.robot: RobotModel
@@ -136,9 +140,10 @@ class ManagedNode(LifecycleNode):
         """
 
     def on_compiling(self, kernel: str) -> None:
-        """Say why nothing happens for a while; ``rbd-control warmup`` does it ahead of time."""
-        self.get_logger().warning(
-            f"compiling {kernel}, once; the first start takes up to a minute", once=True
+        """Log why the start takes long; ``rbd-control warmup`` compiles ahead of time."""
+        self.get_logger().info(
+            f"compiling {kernel} and what else is not stored yet, which takes up to a minute",
+            once=True,
         )
 
     # Guarded callbacks -----------------------------------------------------------------------
@@ -281,6 +286,9 @@ class ManagedNode(LifecycleNode):
         missing = self.waiting_for()
         if missing:
             raise NotReadyError(f"waiting for {missing}")
+        # From here on a signal must find the node in a state that it can be led out of.
+        self.before_activation()
+        self._refuse_when_stopping()
         self.activate()
         self._is_active = True
 

@@ -15,44 +15,56 @@ from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
-from rbd_control.compilation import watch_compilation
+from rbd_control.compilation import CompilationWatch
 from rbd_control.errors import RbdControlError
+from rbd_control.nodes.log_folder import log_folder_trouble
 from rbd_control.nodes.managed_node import ManagedNode
+from rbd_control.prompt_end import PromptEnd, end_now
+from rbd_control.standard_streams import (
+    ensure_standard_streams,
+    release_standard_streams,
+    say,
+)
 
-SPIN_PERIOD = 0.02
+STOP_PERIOD = 0.01
 """Longest time from a signal to the end of spinning, and so to zero torque [s]."""
+
+SPIN_TIME = 60.0
+"""Time after which the executor is started anew [s]; each start leaks 32 bytes in rclpy 9.1."""
 
 SWITCH_INTERVAL = 0.0005
 """Longest time for which another Python thread keeps the thread of the callbacks waiting [s]."""
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(make_node: Callable[[], ManagedNode], args: Sequence[str] | None = None) -> int:
     """Run a node until a signal or the node itself ends it.
 
     SIGINT, SIGTERM and SIGHUP (a terminal that closes) take the node through its end while it can
-    still publish; rclpy's own handlers would end the context first.
+    still publish; rclpy's own handlers would end the context first. Until the node has been active
+    once, nothing depends on it: a signal then ends the process at once, also while it imports or
+    compiles.
 
     Returns:
         The exit code of the process.
     """
+    ensure_standard_streams()
     node: ManagedNode | None = None
     # Python's last collections would walk through all that numba made, for half a second.
     atexit.register(gc.freeze)
     sys.setswitchinterval(SWITCH_INTERVAL)
-    with Signals() as signals:
+    watch = CompilationWatch()
+    with Signals(watch) as signals:
         try:
             _start_ros(args)
             node = signals.node = make_node()
-            with watch_compilation(node.on_compiling):
+            node.before_activation = signals.started
+            watch.begins, watch.warn = node.on_compiling, node.get_logger().warning
+            with watch:
                 _spin(node)
             return node.exit_code or 0
-        except KeyboardInterrupt:
-            return 0
         except RbdControlError as error:
             signals.ending()
-            print(f"{_program()}: {error}", file=sys.stderr)
+            say(f"{_program()}: {error}")
             return 1
         finally:
             signals.ending()
@@ -60,36 +72,48 @@ def run(make_node: Callable[[], ManagedNode], args: Sequence[str] | None = None)
                 node.end()
                 node.guard.run("destroy_node", node.destroy_node)
             rclpy.try_shutdown()
+            release_standard_streams()
+            if signals.received and not signals.has_started:
+                end_now(0)  # the interpreter would take a second to go
 
 
 class Signals:
     """What a signal does in each state of the process.
 
-    - *Starting*, before there is a node: the start is interrupted. Nothing was published.
-    - *Configuring*: the node is told to stop and what it compiles is interrupted. Nothing was
-      published.
+    - *Starting*, before the first activation: nothing was published. While there is no node yet,
+      or the node is being configured, the process ends at once. :class:`PromptEnd` ends it where
+      the main thread does not come to the handler, as inside the compiler.
+    - *Configuring* once more: the process ends at once, for zero torque was sent before.
     - *Running*: the node is told to stop: it is not active any more, the executor returns within
-      :data:`SPIN_PERIOD`, and :meth:`ManagedNode.end` follows.
+      :data:`STOP_PERIOD`, and :meth:`ManagedNode.end` follows.
     - *Ending*: the signal is counted and changes nothing. No signal can come between the end of
       the active state and the zero torque.
     - *Ended*: signals are ignored until the process is gone.
 
+    Args:
+        watch: tells whether a kernel is being compiled.
+
     Attributes:
         node: the node, once there is one.
         received: number of signals so far.
+        has_started: whether the node was about to be activated at least once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, watch: CompilationWatch) -> None:
         self.node: ManagedNode | None = None
         self.received = 0
-        self._starting = True
-        self._previous: dict[int, Any] = {}
+        self.has_started = False
+        self._watch = watch
+        self._is_ending = False
+        self._hangup: Any = signal.SIG_IGN
+        self._prompt_end = PromptEnd(0, self._on_signal)
 
     def __enter__(self) -> Signals:
-        for number in _SIGNALS:
-            # A hangup that nohup has switched off stays so.
-            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-                self._previous[number] = signal.signal(number, self._on_signal)
+        self._prompt_end.start()
+        self._hangup = signal.getsignal(signal.SIGHUP)
+        # A hangup that nohup has switched off stays so.
+        if self._hangup != signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, self._on_signal)
         return self
 
     def __exit__(
@@ -98,45 +122,62 @@ class Signals:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, signal.SIG_IGN if self.received else handler)
+        self._prompt_end.__exit__(kind, error, traceback)
+        signal.signal(signal.SIGHUP, self._hangup)
+        if self.received:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+
+    def started(self) -> None:
+        """Leave the state *starting*: from now on the node must be led to its end."""
+        self._prompt_end.call_off()
+        self.has_started = True
 
     def ending(self) -> None:
         """Interrupt nothing from now on."""
-        self._starting = False
+        self._is_ending = True
+        self._prompt_end.call_off()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.received += 1
-        node = self.node
-        if node is None:
-            if self._starting:
-                self._starting = False
-                raise KeyboardInterrupt
+        if self._is_ending:
             return
+        node = self.node
+        if node is None or node.is_configuring:
+            end_now(0)
         node.stopping = True
-        if node.is_configuring:
-            raise KeyboardInterrupt
+        if self._watch.is_compiling and not node.commands_torque:
+            end_now(0)
 
 
 def _start_ros(args: Sequence[str] | None) -> None:
-    try:
-        rclpy.init(
-            args=None if args is None else list(args),
-            signal_handler_options=SignalHandlerOptions.NO,
+    arguments = list(sys.argv if args is None else args)
+    reason = log_folder_trouble()
+    if reason:
+        say(
+            f"{_program()}: no log files: {reason}; set ROS_LOG_DIR to a folder that can be written"
         )
+        arguments += ["--ros-args", "--disable-external-lib-logs"]
+    try:
+        rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:
-        hint = "; set ROS_LOG_DIR to a folder that can be written" if "log" in str(error) else ""
-        raise RbdControlError(f"cannot start ROS: {error}{hint}") from error
+        raise RbdControlError(f"cannot start ROS: {error}") from error
 
 
 def _spin(node: ManagedNode) -> None:
     executor = make_executor()
     executor.add_node(node)
+    stop = Future()
+
+    def look() -> None:
+        if (node.stopping or node.exit_code is not None) and not stop.done():
+            stop.set_result(None)
+
+    node.create_timer(STOP_PERIOD, look, clock=node.steady)
     # spin() of the events executor hangs at full load in rclpy 9.1, and so does spin_once().
-    # A new future each time: callbacks would gather on one that never comes.
-    while rclpy.ok() and not node.stopping and node.exit_code is None:
+    while rclpy.ok() and not stop.done():
         try:
-            executor.spin_until_future_complete(Future(), timeout_sec=SPIN_PERIOD)
+            executor.spin_until_future_complete(stop, timeout_sec=SPIN_TIME)
         except Exception as error:
             if not rclpy.ok():
                 break

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +24,7 @@ from rbd_control.nodes.joint_state_player import timeline
 from rbd_control.simulation import arm7_urdf
 
 from . import detector_scenarios
-from .bringup import BringUp, command
+from .bringup import PATIENCE, BringUp
 from .probe import LATCHED, Probe
 
 UNPHYSICAL = arm7_urdf().replace('<mass value="4"/>', '<mass value="-4"/>', 1)
@@ -62,20 +65,55 @@ def test_a_bad_start_ends_with_a_line_that_names_it(bring_up: BringUp) -> None:
             assert "Traceback" not in process.output, what
 
 
-def test_no_place_for_logs(bring_up: BringUp, tmp_path: Path) -> None:
+def closing(*numbers: int) -> Callable[[], None]:
+    """Return a ``preexec_fn`` that closes standard streams, as some supervisors do."""
+
+    def close() -> None:
+        for number in numbers:
+            os.close(number)
+
+    return close
+
+
+def test_closed_streams_and_no_place_for_logs_keep_no_node_from_starting(
+    bring_up: BringUp, probe: Probe, tmp_path: Path
+) -> None:
     file = tmp_path / "file"
     file.touch()
-    ended = subprocess.run(
-        command("joint_state_player"),
-        env={**bring_up.environment, "ROS_LOG_DIR": str(file)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert ended.returncode == 1
-    assert "set ROS_LOG_DIR" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    homeless = {k: v for k, v in bring_up.environment.items() if k not in ("HOME", "ROS_LOG_DIR")}
+    reading, broken = os.pipe()
+    os.close(reading)
+    # Name of the node: its environment and streams, and what stderr must hold.
+    starts: dict[str, tuple[dict[str, str], dict[str, Any], str]] = {
+        "no_stderr": (bring_up.environment, {"preexec_fn": closing(2)}, ""),
+        "no_stdout": (bring_up.environment, {"preexec_fn": closing(1)}, ""),
+        "no_stream": (bring_up.environment, {"preexec_fn": closing(0, 1, 2)}, ""),
+        "broken": (bring_up.environment, {"stdout": broken, "stderr": broken}, ""),
+        "no_home": (homeless, {}, "no log files: there is no home folder (HOME)"),
+        "no_log_folder": ({**bring_up.environment, "ROS_LOG_DIR": str(file)}, {}, str(file)),
+    }
+    for name, (environment, streams, told) in starts.items():
+        log = tmp_path / name
+        with log.open("wb") as stream:
+            arguments = ["--ros-args", "-r", f"__ns:=/{name}", "-p", "urdf:=arm7"]
+            process = subprocess.Popen(
+                [sys.executable, "-m", "rbd_control.nodes.simulated_arm", *arguments],
+                env=environment,
+                **{"stdout": stream, "stderr": stream, **streams},
+            )
+        try:
+            probe.wait_for_report(
+                f"{name}/simulated_arm", lambda r: r.values["state"] == "active", "is not active"
+            )
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0, name
+        finally:
+            process.kill()
+            process.wait()
+        output = log.read_text(encoding="utf-8")
+        assert told in output, output
+        assert "Traceback" not in output
+    os.close(broken)
 
 
 def test_the_description_may_come_from_its_topic(bring_up: BringUp, probe: Probe) -> None:
