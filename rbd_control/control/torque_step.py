@@ -113,8 +113,9 @@ def joint_damper(M, rate, damping, period, L, column, D):
     """Write the gains D of a joint-wise damper: ``damping + rate M_ii``, or less.
 
     All are scaled alike so that a damper that is computed once in each ``period`` takes at most
-    LARGEST_STEP of any velocity: ``period * lambda_max(M^-1 D) <= period * trace(M^-1 D)``.
-    Without a positive definite M there is no damper. ``L`` (n, n), ``column`` (n,) are workspace.
+    LARGEST_STEP of any velocity: ``period * lambda_max(M^-1 D) <= period * |D^½ M^-1 D^½|``, with
+    the Frobenius norm, which is at most ``trace(M^-1 D)``. Without a positive definite M there is
+    no damper. ``L`` (n, n), ``column`` (n,) are workspace.
     """
     n = M.shape[0]
     for i in range(n):
@@ -122,17 +123,18 @@ def joint_damper(M, rate, damping, period, L, column, D):
         for j in range(n):
             L[i, j] = M[i, j]
     factor_cholesky(L)
-    trace = 0.0
+    square = 0.0
     for i in range(n):
         for j in range(n):
             column[j] = 1.0 if i == j else 0.0
         solve_factored(L, column)
-        trace += D[i] * column[i]
+        for j in range(n):
+            square += D[i] * D[j] * column[j] * column[j]
     scale = 0.0
-    if trace == 0.0:
+    if square == 0.0:
         scale = 1.0
-    elif trace > 0.0 and np.isfinite(trace):
-        scale = min(1.0, LARGEST_STEP / (period * trace))
+    elif square > 0.0 and np.isfinite(square):
+        scale = min(1.0, LARGEST_STEP / (period * np.sqrt(square)))
     for i in range(n):
         D[i] *= scale
 
