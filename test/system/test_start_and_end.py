@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,6 @@ from lifecycle_msgs.srv import ChangeState, GetState
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray, String
 
-from rbd_control.joint_states import JointMessage
-from rbd_control.nodes.joint_state_player import timeline
 from rbd_control.simulation import arm7_urdf
 
 from . import detector_scenarios
@@ -220,44 +217,3 @@ def test_the_arm_alone(bring_up: BringUp, probe: Probe) -> None:
     )
     arm.signal(signal.SIGTERM)
     assert arm.wait() == 0
-
-
-def test_the_player_plays_all_and_ends(bring_up: BringUp, probe: Probe, tmp_path: Path) -> None:
-    times = 100.0 + 0.02 * np.arange(60)
-    rows = [f"{t:.3f},{0.01 * k},{0.5},{-0.1 * k}" for k, t in enumerate(times)]
-    file = tmp_path / "motion.csv"
-    header = "time,position/elbow,velocity/elbow,effort/elbow"
-    file.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
-    states = probe.listen(JointState, "played")
-    player = bring_up.start(
-        "joint_state_player",
-        {"recording": str(file), "autostart": False},
-        ["-r", "joint_states:=played"],
-    )
-    probe.wait(lambda: probe.node.count_publishers("played"), "no player")
-    for transition in (Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE):
-        request = ChangeState.Request(transition=Transition(id=transition))
-        assert probe.call(ChangeState, "joint_state_player/change_state", request).success
-    assert player.wait() == 0, player.output
-    probe.wait(
-        lambda: states and round(states[-1].position[0] / 0.01) == 59, "not played to the end"
-    )
-    # Discovery may cost the first messages; all from one of them on must be there.
-    first = round(states[0].position[0] / 0.01)
-    assert [round(s.position[0] / 0.01) for s in states] == list(range(first, 60))
-    assert list(states[0].name) == ["elbow"]
-    assert states[-1].effort[0] == pytest.approx(-5.9)
-    stamps = [s.header.stamp.sec + 1e-9 * s.header.stamp.nanosec for s in states]
-    assert np.allclose(np.diff(stamps), 0.02, atol=1e-6)
-    assert abs(stamps[-1] - probe.node.get_clock().now().nanoseconds * 1e-9) < 60.0
-
-
-def test_a_loop_goes_on_where_the_pass_before_ended() -> None:
-    messages = [JointMessage(t, t + 0.5, ("a",), (0.0,), (), ()) for t in (10.0, 10.1, 10.2)]
-    played = list(islice(timeline(lambda: iter(messages), loop=True), 7))
-    assert [elapsed for elapsed, _, _ in played] == pytest.approx(
-        [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
-    )
-    stamps = [message.stamp + shift for _, shift, message in played]
-    assert stamps == pytest.approx([10.0, 10.1, 10.2, 10.3, 10.4, 10.5, 10.6])
-    assert len(list(timeline(lambda: iter(messages), loop=False))) == 3
