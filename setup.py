@@ -51,6 +51,8 @@ setup(
         (f"share/{package_name}", ["package.xml"]),
         (f"share/{package_name}/launch", sorted(glob("launch/*.launch.py"))),
         (f"share/{package_name}/config", sorted(glob("config/*.yaml"))),
+        (f"share/{package_name}/security", sorted(glob("security/*.xml"))),
+        (f"share/{package_name}/security/common", sorted(glob("security/common/*.xml"))),
         (f"share/{package_name}/urdf", ["rbd_control/simulation/arm7.urdf"]),
     ],
     install_requires=[
