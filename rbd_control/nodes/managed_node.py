@@ -39,7 +39,9 @@ class ManagedNode(LifecycleNode):
         is_active: whether the node is in the lifecycle state active.
         exit_code: set when the node wants the process to end.
         in_transition: whether a transition is being carried out.
-        stopping: set when a signal has asked for the end, so that no more is said of what fails.
+        stopping: set when a signal has asked for the end; the node is not activated any more, and
+            does not report what fails.
+        before_activation: called before the node is activated for the first time.
         steady: the steady clock, for watchdogs.
 
     Raises:
@@ -48,12 +50,15 @@ class ManagedNode(LifecycleNode):
 
     parameters_type: ClassVar[type[NodeParameters]]
     needs_model: ClassVar[bool] = True
+    commands_torque: ClassVar[bool] = False
+    """Whether an arm depends on what the node sends, so that it must end in order once active."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.is_active = False
         self.in_transition = False
         self.stopping = False
+        self.before_activation: Callable[[], None] = lambda: None
         self.exit_code: int | None = None
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.robot: RobotModel
@@ -106,9 +111,10 @@ class ManagedNode(LifecycleNode):
         """Take over the current parameter object; the node is configured."""
 
     def on_compiling(self, kernel: str) -> None:
-        """Say why nothing happens for a while; ``rbd-control warmup`` does it ahead of time."""
-        self.get_logger().warning(
-            f"compiling {kernel}, once; the first start takes up to a minute", once=True
+        """Log why the start takes long; ``rbd-control warmup`` compiles ahead of time."""
+        self.get_logger().info(
+            f"compiling {kernel} and what else is not stored yet, which takes up to a minute",
+            once=True,
         )
 
     # Lifecycle -------------------------------------------------------------------------------
@@ -141,16 +147,13 @@ class ManagedNode(LifecycleNode):
             step()
         except KeyboardInterrupt as error:
             self._failure, self.exit_code = error, 0
-        except RbdControlError as error:
-            self._failure = error
-            self.get_logger().error(f"cannot {what}: {error}")
         except Exception as error:
             self._failure = error
+            kind = "" if isinstance(error, RbdControlError) else f"{type(error).__name__}: "
             if self.stopping:
-                # The compiler may lose the interrupt that ends it, and then fails by itself.
                 self.exit_code = 0
             else:
-                self.get_logger().error(f"cannot {what}: {type(error).__name__}: {error}")
+                self.get_logger().error(f"cannot {what}: {kind}{error}")
         finally:
             self.in_transition = False
         return _FAILURE if self._failure else _SUCCESS
@@ -180,6 +183,10 @@ class ManagedNode(LifecycleNode):
         missing = self.waiting_for()
         if missing:
             raise RbdControlError(f"waiting for {missing}")
+        # From here on a signal must find the node in a state that it can be led out of.
+        self.before_activation()
+        if self.stopping:
+            raise RbdControlError("a signal asked the process to end")
         self.activate()
         self.is_active = True
 
@@ -196,7 +203,8 @@ class ManagedNode(LifecycleNode):
 
     def _start(self) -> None:
         """One try at configuring and activating; goes on until the node was active once."""
-        if not self._is_starting:  # a timer that was destroyed may still fire once
+        # A timer that was destroyed may still fire once.
+        if not self._is_starting or self.stopping:
             return
         if not self._configured:
             if self.needs_model and not self._described and not self._has_description():

@@ -81,6 +81,7 @@ class PassivityControllerNode(ManagedNode):
     """Runs a :class:`PassivityController` on each sample and sends the torque it answers."""
 
     parameters_type = PassivityControllerParameters
+    commands_torque = True
 
     def __init__(self) -> None:
         super().__init__("passivity_controller")

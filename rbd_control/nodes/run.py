@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import gc
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
@@ -15,19 +14,26 @@ from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
-from rbd_control.compilation import watch_compilation
+from rbd_control.compilation import CompilationWatch
 from rbd_control.errors import RbdControlError
+from rbd_control.nodes.log_folder import log_folder_trouble
 from rbd_control.nodes.managed_node import ManagedNode
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+from rbd_control.prompt_end import PromptEnd, end_now
+from rbd_control.standard_streams import (
+    ensure_standard_streams,
+    release_standard_streams,
+    say,
+)
 
 
 def run(make_node: Callable[[], ManagedNode], args: Sequence[str] | None = None) -> int:
-    """Run a node until a signal or the node itself ends it; the process's exit code.
+    """Run a node until a signal or the node itself ends it; return the process's exit code.
 
-    SIGINT and SIGTERM take the node through its shutdown transition while it can still publish.
-    rclpy's own handlers would end the context first.
+    SIGINT and SIGTERM take the node through its shutdown transition while it can still publish;
+    rclpy's own handlers would end the context first. Until the node has been active once, nothing
+    depends on it: a signal then ends the process at once, also while it imports or compiles.
     """
+    ensure_standard_streams()
     node: ManagedNode | None = None
     stopped = False
 
@@ -36,41 +42,49 @@ def run(make_node: Callable[[], ManagedNode], args: Sequence[str] | None = None)
         stopped = True
         if node is not None:
             node.stopping = True
-        # Nothing has been published yet, and compiling may take a minute.
-        if node is None or node.in_transition:
-            raise KeyboardInterrupt
+        if node is None or (prompt_end.is_armed and node.in_transition):
+            end_now(0)
+        if watch.is_compiling and not node.commands_torque:
+            end_now(0)
 
-    previous = {number: signal.signal(number, on_signal) for number in _SIGNALS}
+    watch = CompilationWatch()
     # Python's last collections would walk through all that numba made, for half a second.
     atexit.register(gc.freeze)
-    try:
-        _start_ros(args)
-        node = make_node()
-        with watch_compilation(node.on_compiling):
-            _spin(node, lambda: stopped)
-        return node.exit_code or 0
-    except KeyboardInterrupt:
-        return 0
-    except RbdControlError as error:
-        print(f"{_program()}: {error}", file=sys.stderr)
-        return 1
-    finally:
-        if node is not None:
-            _leave(node)
-        rclpy.try_shutdown()
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+    with PromptEnd(0, on_signal) as prompt_end:
+        try:
+            _start_ros(args)
+            node = make_node()
+            node.before_activation = prompt_end.call_off
+            watch.begins, watch.warn = node.on_compiling, node.get_logger().warning
+            with watch:
+                _spin(node, lambda: stopped)
+            return node.exit_code or 0
+        except KeyboardInterrupt:
+            return 0
+        except RbdControlError as error:
+            say(f"{_program()}: {error}")
+            return 1
+        finally:
+            if node is not None:
+                _leave(node)
+            rclpy.try_shutdown()
+            release_standard_streams()
+            if stopped and prompt_end.is_armed:
+                end_now(0)  # the interpreter would take a second to go
 
 
 def _start_ros(args: Sequence[str] | None) -> None:
-    try:
-        rclpy.init(
-            args=None if args is None else list(args),
-            signal_handler_options=SignalHandlerOptions.NO,
+    arguments = list(sys.argv if args is None else args)
+    reason = log_folder_trouble()
+    if reason:
+        say(
+            f"{_program()}: no log files: {reason}; set ROS_LOG_DIR to a folder that can be written"
         )
+        arguments += ["--ros-args", "--disable-external-lib-logs"]
+    try:
+        rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:
-        hint = "; set ROS_LOG_DIR to a folder that can be written" if "log" in str(error) else ""
-        raise RbdControlError(f"cannot start ROS: {error}{hint}") from error
+        raise RbdControlError(f"cannot start ROS: {error}") from error
 
 
 def _spin(node: ManagedNode, stopped: Callable[[], bool]) -> None:
