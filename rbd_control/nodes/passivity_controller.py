@@ -63,9 +63,9 @@ class PassivityControllerParameters(ReceivingParameters, ControllerParameters):
         live=False,
     )
     discovery_time: float = parameter(
-        1.0,
-        "time for which no other publisher of torque may be discovered before the node activates; "
-        "ROS may need a second to find one",
+        3.5,
+        "time for which no other controller may be discovered before the node activates; Fast DDS "
+        "needs up to 3 s to find one",
         unit="s",
         lower=0.0,
         upper=60.0,
