@@ -14,7 +14,7 @@ from rclpy.serialization import deserialize_message
 from trajectory_msgs.msg import JointTrajectory
 
 from rbd_control.control import TrajectoryPoint
-from rbd_control.control.trajectory import MOST_POINTS
+from rbd_control.control.waypoints import MOST_POINTS
 from rbd_control.errors import TrajectoryError
 
 MOST_NAMES = 256
