@@ -28,6 +28,7 @@ from .controller_scenarios import (
     PARAMETERS,
     POSTURE,
     SECOND,
+    WAITS,
     WEIGHT,
     trajectory,
     wait_for_torque,
@@ -212,20 +213,10 @@ def killed(
 
 
 def _waiting_second(probe: Probe, bring_up: BringUp, parameters: dict[str, Any]) -> Process:
-    """Another controller, which waits for the first to end.
-
-    ROS may take seconds to find the first; then both send, find each other and are safe, and the
-    test starts again.
-    """
-    for _ in range(3):
-        second = bring_up.start(NODE, parameters)
-        second.wait_until(lambda p=second: any(word in p.output for word in SECOND))
-        if SECOND[0] in second.output:
-            return second
-        second.signal(signal.SIGINT)
-        second.wait()
-        _resume(probe)
-    raise AssertionError("never finds the first one in time")
+    """Another controller, which waits for the first to end."""
+    second = bring_up.start(NODE, {**parameters, "discovery_time": SECOND["discovery_time"]})
+    second.wait_until(lambda: WAITS in second.output)
+    return second
 
 
 def _resume(probe: Probe) -> None:
