@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
 from std_msgs.msg import Bool
 
-from rbd_control.control.detector_verdict import VERDICT_TIMEOUT
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.managed_node import ManagedNode
 
