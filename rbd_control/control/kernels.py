@@ -44,17 +44,6 @@ def spring_torque(q, lower, upper, stiffness):
 
 
 @compiled
-def closeness(q, lower, upper, margin):
-    """Return 0 a margin or more before every soft limit, 1 at one."""
-    closest = 0.0
-    for i in range(q.shape[0]):
-        if margin[i] > 0.0:
-            distance = min(q[i] - lower[i], upper[i] - q[i])
-            closest = max(closest, 1.0 - distance / margin[i])
-    return min(closest, 1.0)
-
-
-@compiled
 def close_behind(q, slack, nominal_lower, nominal_upper, lower, upper):
     """Move limits that were opened back towards the nominal ones; True once all are there."""
     closed = True

@@ -377,7 +377,7 @@ class PassivityController:
             return self._brake()
         wanted = self._wanted()
         require_finite(wanted.torque, "torque of the law")  # or the cuts would make a number of it
-        frozen = samples.repetition.push(wanted.torque)
+        frozen = samples.repetition.push(wanted.torque, self._motion.jumps)
         if frozen:
             samples.lose()
             modes.fault(frozen)

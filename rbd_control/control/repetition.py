@@ -60,11 +60,8 @@ class Repetition:
         self._since = self._stamp = 0.0
         self._moving = self._measured = False
         self._frozen = ""
-        self.rebase()
-
-    def rebase(self) -> None:
-        """Take the next torque as that of the rest, whatever it was before."""
         self._torque: Array | None = None
+        self._order = 0
         self._pushed_since = np.inf
 
     def take(self, stamp: float, q: Array, v: Array, effort: Array | None) -> str:
@@ -84,8 +81,7 @@ class Repetition:
             self._count, self._since = 1, stamp
             self._moving = bool(v.any())
             self._measured = effort is not None and bool(effort.any())
-            self._frozen = ""
-            self.rebase()
+            self._frozen, self._torque = "", None
             return ""
         self._count += 1
         if self._frozen or not self._moving or self._count < LEAST_SAMPLES:
@@ -100,17 +96,20 @@ class Repetition:
         )
         return self._frozen
 
-    def push(self, torque: Array) -> str:
+    def push(self, torque: Array, order: int) -> str:
         """Compare the torque wanted for this sample with that at the begin of the repetition.
 
         Args:
             torque: (nv,) torque that the law wants [N·m or N].
+            order: changes where the desired motion jumps, and with it the torque; the comparison
+                then begins anew.
 
         Returns:
             Why the joint states are frozen, or an empty text.
         """
-        if self._torque is None:
-            self._torque = torque
+        if self._torque is None or order != self._order:
+            self._torque, self._order = torque, order
+            self._pushed_since = np.inf
             return ""
         if self._count < LEAST_SAMPLES or self._moving:
             return ""

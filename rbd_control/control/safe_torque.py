@@ -16,9 +16,9 @@ So ``v_i (tau_i - g_i) <= 0`` for every joint in every sample: the safe torque t
 each joint and gives none to any, and no joint drags another along, as damping by the whole mass
 matrix would. Four rules keep this true on the way to the motors:
 
-- D is scaled down, all joints alike, until ``period * trace(M^-1 D) <= 0.5``. The trace bounds the
+- D is scaled down, all joints alike, until ``period * |D^½ M^-1 D^½| <= 0.5``. This norm bounds the
   largest eigenvalue of M^-1 D, so no velocity changes its sign within a period, at any rate of the
-  joint states.
+  joint states. The period is the longest of late.
 - Torque limits cut joint by joint: first the weight, then the brake to the room that is left.
 - The rate limit holds for a brake that grows. Whatever the last torque had beside the weight that
   would push a joint along its motion, or brake it harder than D_i, is dropped at once, and the

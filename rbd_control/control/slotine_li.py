@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.kernels import reference
 from rbd_control.control.soft_limits import SoftLimits
-from rbd_control.control.torque_step import law_gains, law_step, no_bounds
-from rbd_control.dynamics import Model, slotine_li_torque
+from rbd_control.control.torque_step import float_step, law_gains, law_step, no_bounds
+from rbd_control.dynamics import Model
 from rbd_control.dynamics.arguments import checked_array
 from rbd_control.errors import InputError
 
@@ -85,12 +85,12 @@ class SlotineLiController:
         if model.nq != model.nv:
             raise InputError(f"{model.name}: a floating base cannot be controlled by joint torques")
         self.model = model
-        self._limits = limits
         n = model.nv
         self._gains = law_gains(parameters, n)
         friction = parameters.friction(n).monotone()
         self._friction_kind, self._friction = friction.kind, friction.coefficients(n)
         self._bounds = no_bounds(n) if limits is None else limits.bounds()
+        self._margin: Array = np.zeros(n) if limits is None else limits.margin
 
     def reference(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> Reference:
         """Return v_r, its rate and s; arguments as of :meth:`torque`.
@@ -99,6 +99,10 @@ class SlotineLiController:
             InputError: for arguments of the wrong shape.
         """
         self._check_shapes(q=q, v=v, q_d=q_d, v_d=v_d, a_d=a_d)
+        return self.refer(q, v, q_d, v_d, a_d)
+
+    def refer(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> Reference:
+        """Return v_r, its rate and s; arguments as of :meth:`torque`, not checked."""
         return Reference(*reference(q, v, q_d, v_d, a_d, self._gains.Lambda, self._bounds))
 
     def torque(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> Array:
@@ -142,20 +146,18 @@ class SlotineLiController:
         )
         return LawTorque(torque, v_r, s)
 
-    def floating_torque(self, model: Model, q: Array, v: Array) -> LawTorque:
-        """Return the weight of ``model``; near soft limits the arm is damped, and kept off them.
+    def floating(self, packed: Array, q: Array, v: Array) -> LawTorque:
+        """Return the weight of the arm; near soft limits it is damped, and kept off them.
 
         This is the law with ``v_r = 0`` and a gain that rises from nothing to K_D as the arm comes
         near a limit.
+
+        Args:
+            packed: the model whose weight is meant, as kernels take it.
+            q, v: measured positions and velocities, (nv,) each, not checked.
         """
-        zero = np.zeros_like(v)
-        if self._limits is None:
-            return LawTorque(slotine_li_torque(model, q, zero, zero, zero), zero, v, 0.0)
-        share = self._limits.closeness(q)
-        slowing = (-self._gains.damping_rate * share) * v
-        torque = slotine_li_torque(model, q, zero, zero, slowing)
-        torque += self._limits.torque(q) - (share * self._gains.damping) * v
-        return LawTorque(torque, zero, v, share)
+        torque, share = float_step(packed, self._gains, self._bounds, self._margin, q, v)
+        return LawTorque(torque, np.zeros_like(v), v, share)
 
     def _check_shapes(self, **arguments: Array) -> None:
         n = self.model.nv

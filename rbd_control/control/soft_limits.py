@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.controller_parameters import ControllerParameters
-from rbd_control.control.kernels import close_behind, closeness, spring_torque
+from rbd_control.control.kernels import close_behind, spring_torque
 from rbd_control.control.torque_step import ReferenceBounds
 from rbd_control.dynamics import Model
 
@@ -71,6 +71,7 @@ class SoftLimits:
 
     Attributes:
         lower_limit, upper_limit: (nv,) soft limits as they are now [rad or m].
+        margin: (nv,) distance of the soft limits from the hard ones [rad or m]; 0 without limits.
         lowest, highest: (nv,) the same once they have closed behind the arm.
         velocity_limit: (nv,) speed limit of planned motions [rad/s or m/s].
         stiffness: (nv,) of the springs [N·m/rad or N/m].
@@ -144,11 +145,6 @@ class SoftLimits:
         """Return the torque of the springs, (nv,) [N·m or N]."""
         push: Array = spring_torque(q, self.lower_limit, self.upper_limit, self.stiffness)
         return push
-
-    def closeness(self, q: Array) -> float:
-        """Return 0 while every joint is a margin from its soft limit, 1 when one has reached it."""
-        close: float = closeness(q, self.lower_limit, self.upper_limit, self.margin)
-        return close
 
     def _now(self) -> PositionLimits:
         return PositionLimits(self.lower_limit.copy(), self.upper_limit.copy(), self.velocity_limit)

@@ -83,13 +83,39 @@ def law_step(packed, gains, bounds, kind, friction, q, v, q_d, v_d, a_d):
     return v_r, s, tau
 
 
+@compiled
+def float_step(packed, gains, bounds, margin, q, v):
+    """Return the weight with damping and springs near soft limits, and the share of K_D.
+
+    The share is 0 a margin or more before every soft limit, 1 at one.
+    """
+    model, n = unpacked(packed), q.shape[0]
+    share = 0.0
+    for i in range(n):
+        if margin[i] > 0.0:
+            distance = min(q[i] - bounds.lower[i], bounds.upper[i] - q[i])
+            share = max(share, min(1.0 - distance / margin[i], 1.0))
+    zero, slowing, tau = np.zeros(n), np.empty(n), np.empty(n)
+    for i in range(n):
+        slowing[i] = -gains.damping_rate * share * v[i]
+    rows = model.parent.shape[0]
+    slotine_li_sweep(model, q, v, zero, slowing, new_sweep(rows), new_forces(rows), tau)
+    for i in range(n):
+        depth = max(bounds.lower[i] - q[i], 0.0) - max(q[i] - bounds.upper[i], 0.0)
+        tau[i] -= share * gains.damping[i] * v[i]
+        if depth != 0.0:
+            tau[i] += bounds.stiffness[i] * depth
+    return tau, share
+
+
 @inlined
 def joint_damper(M, rate, damping, period, L, column, D):
     """Write the gains D of a joint-wise damper: ``damping + rate M_ii``, or less.
 
     All are scaled alike so that a damper that is computed once in each ``period`` takes at most
-    LARGEST_STEP of any velocity: ``period * lambda_max(M^-1 D) <= period * trace(M^-1 D)``.
-    Without a positive definite M there is no damper. ``L`` (n, n), ``column`` (n,) are workspace.
+    LARGEST_STEP of any velocity: ``period * lambda_max(M^-1 D) <= period * |D^½ M^-1 D^½|``, with
+    the Frobenius norm, which is at most ``trace(M^-1 D)``. Without a positive definite M there is
+    no damper. ``L`` (n, n), ``column`` (n,) are workspace.
     """
     n = M.shape[0]
     for i in range(n):
@@ -97,17 +123,18 @@ def joint_damper(M, rate, damping, period, L, column, D):
         for j in range(n):
             L[i, j] = M[i, j]
     factor_cholesky(L)
-    trace = 0.0
+    square = 0.0
     for i in range(n):
         for j in range(n):
             column[j] = 1.0 if i == j else 0.0
         solve_factored(L, column)
-        trace += D[i] * column[i]
+        for j in range(n):
+            square += D[i] * D[j] * column[j] * column[j]
     scale = 0.0
-    if trace == 0.0:
+    if square == 0.0:
         scale = 1.0
-    elif trace > 0.0 and np.isfinite(trace):
-        scale = min(1.0, LARGEST_STEP / (period * trace))
+    elif square > 0.0 and np.isfinite(square):
+        scale = min(1.0, LARGEST_STEP / (period * np.sqrt(square)))
     for i in range(n):
         D[i] *= scale
 

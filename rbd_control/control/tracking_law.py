@@ -107,15 +107,16 @@ class TrackingLaw:
         if self.adaptive is None:
             self._last = self._fixed.step(q, v, *desired)
         else:
-            v_r, a_r, s = self._fixed.reference(q, v, *desired)
+            v_r, a_r, s = self._fixed.refer(q, v, *desired)
             tau = self.adaptive.reference_torque(q, v, v_r, a_r, learn)
-            self._last = LawTorque(tau + self._soft.torque(q), v_r, s)
+            tau += self._soft.torque(q)
+            self._last = LawTorque(tau, v_r, s)
             self._learned |= self.adaptive.learning
         return self._last
 
     def floating(self, q: Array, v: Array) -> LawTorque:
         """Return gravity compensation off the soft limits, see :class:`SlotineLiController`."""
-        return self._fixed.floating_torque(self.model, q, v)
+        return self._fixed.floating(self.packed, q, v)
 
     def floating_torque(self, q: Array, v: Array) -> Array:
         """Return the torque of :meth:`floating` alone, (nv,) [N·m or N]."""
