@@ -274,16 +274,19 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         return covariance
 
     def make_observer(self, model: Model) -> Observer:
-        """The observer that ``observer`` names, for efforts that are torques.
+        """Return the observer that ``observer`` names, for the efforts that ``effort_kind`` names.
 
         Raises:
             ParameterError: for a per-joint parameter of the wrong length.
         """
-        model, n = self.corrected(model), model.nv
+        observer = self._filter(self.corrected(model))
+        observer.balance = self.balance(model)
+        return observer
+
+    def _filter(self, model: Model) -> Observer:
+        """Return the observer of a corrected model, for efforts that are torques."""
+        n = model.nv
         friction = self.friction(n)
-        gain = self.for_joints("observer_gain", n)
-        if self.observer == "second_order":
-            return SecondOrderObserver(model, gain, friction, self.observer_damping)
         if self.observer == "kalman":
             return KalmanObserver(
                 model,
@@ -292,10 +295,13 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
                 self.for_joints("torque_drift", n),
                 friction,
             )
+        gain = self.for_joints("observer_gain", n)
+        if self.observer == "second_order":
+            return SecondOrderObserver(model, gain, friction, self.observer_damping)
         return MomentumObserver(model, gain, friction)
 
     def balance(self, model: Model) -> MomentumBalance:
-        """The momentum balance for the efforts that ``effort_kind`` declares.
+        """Return the momentum balance for the efforts that ``effort_kind`` names.
 
         Raises:
             ParameterError: for a per-joint parameter of the wrong length.

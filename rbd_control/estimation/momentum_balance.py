@@ -45,9 +45,9 @@ class Balance(NamedTuple):
 
 
 @inlined
-def mean_external(p, rate, last_p, last_rate, dt, i):
-    """x of joint ``i`` over ``dt``, see the top of this file."""
-    return (p[i] - last_p[i]) / dt - 0.5 * (rate[i] + last_rate[i])
+def mean_external(p, rate, last_p, last_rate, dt):
+    """Return the mean external torque x of one joint over ``dt``, see the top of this file."""
+    return (p - last_p) / dt - 0.5 * (rate + last_rate)
 
 
 @compiled

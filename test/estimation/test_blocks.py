@@ -151,3 +151,14 @@ def test_a_refused_block_leaves_no_trace(model, recording):
     np.testing.assert_array_equal(
         detector.update_block(*rest).residual, other.update_block(*rest).residual
     )
+
+
+@pytest.mark.parametrize("observer", ["momentum", "second_order", "kalman"])
+def test_the_detector_filters_as_its_observer_does(model, recording, observer):
+    """There is one balance and one filter: the same residuals to the last bit."""
+    block = tuple(column[:900] for column in recording)
+    for changes in ({}, {"effort_kind": "torque_without_gravity"}, {"effort_gain": (1.1,)}):
+        parameters = replace(PARAMETERS, observer=observer, **changes)
+        residual = ContactDetector(model, parameters).update_block(*block).residual
+        expected = parameters.make_observer(model).run(*block)
+        np.testing.assert_array_equal(residual, expected)
