@@ -29,13 +29,11 @@ GRACE = 0.5
 Handler = Callable[[int, FrameType | None], Any]
 
 _current: PromptEnd | None = None
+_forking = threading.local()
 
 
 def end_now(code: int) -> NoReturn:
-    """End the process without unwinding.
-
-    For a process that commands nothing yet, so that nothing must be told to anybody.
-    """
+    """End the process without unwinding; only where nothing is left to be put in order."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()
@@ -128,15 +126,26 @@ def _exit(code: int) -> NoReturn:
     for stream in (1, 2):
         with suppress(OSError):
             if os.isatty(stream):
-                os.write(stream, b"\x1b[?25h")  # a progress bar hides the cursor
+                os.write(stream, b"\r\x1b[K\x1b[?25h")  # a progress bar hides the cursor
     os._exit(code)
 
 
+def _before_fork() -> None:
+    # Until the child has a wake-up of its own, its signals would be written to that of the parent.
+    _forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
+
+def _after_fork() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _forking.mask)
+
+
 def _in_forked_child() -> None:
-    # Its signals would be written into the pipe of the parent.
     if _current is not None and _current.is_armed:
         signal.set_wakeup_fd(-1)
+    _after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_forked_child)
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_forked_child
+    )

@@ -16,19 +16,34 @@ from pathlib import Path
 
 from rbd_control import __version__
 from rbd_control.errors import RbdControlError
+from rbd_control.prompt_end import PromptEnd
+from rbd_control.standard_streams import ensure_standard_streams, release_standard_streams, say
 
 BAD_INPUT = 2
 INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one sub-command; its exit code."""
+    """Run one sub-command; return its exit code.
+
+    SIGINT and SIGTERM end the process where it is: an exception that unwinds the compiler may be
+    swallowed there, or crash it. Commands that have something to put in order handle both
+    themselves.
+    """
+    ensure_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character is no reason to fail.
         getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
     arguments = _parser().parse_args(argv)
     # Python's last collections would walk through all that numba made, for half a second.
     atexit.register(gc.freeze)
+    with PromptEnd(INTERRUPTED):
+        code = _run(arguments)
+    release_standard_streams()
+    return code
+
+
+def _run(arguments: argparse.Namespace) -> int:
     try:
         code: int = arguments.run(arguments)
     except RbdControlError as error:
@@ -263,7 +278,7 @@ def _ros_needed(what: str) -> Iterator[None]:
 
 
 def _refuse(message: str) -> int:
-    print(f"rbd-control: {' '.join(message.split())}", file=sys.stderr)
+    say(f"rbd-control: {' '.join(message.split())}")
     return BAD_INPUT
 
 

@@ -8,7 +8,12 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
+from rbd_control.nodes.printable import printable
+
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
+
+LONGEST = 2000
+"""Length above which a message or value of a report is cut [characters]."""
 
 
 class Status:
@@ -21,6 +26,7 @@ class Status:
 
     def raise_to(self, level: bytes, message: str) -> None:
         """Report something to heed; milder things said before are no longer in the message."""
+        message = printable(message, LONGEST)
         if level > self.level:
             self.level, self.messages = level, [message]
         elif level == self.level:
@@ -29,7 +35,7 @@ class Status:
     def add(self, key: str, value: object) -> None:
         """Add one value."""
         text = f"{value:.6g}" if isinstance(value, float) else str(value)
-        self.values.append(KeyValue(key=key, value=text))
+        self.values.append(KeyValue(key=printable(key), value=printable(text, LONGEST)))
 
 
 class Diagnostics:
