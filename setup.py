@@ -1,4 +1,5 @@
 from glob import glob
+from pathlib import Path
 
 from setuptools import find_packages, setup
 
@@ -42,7 +43,26 @@ setup(
     name=package_name,
     version="0.1.0",
     description="Contact detection without force sensors and passive control of robot arms",
+    long_description=Path("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    author="rbd_control maintainers",
+    maintainer="rbd_control maintainers",
     license="Apache-2.0",
+    license_files=["LICENSE"],
+    keywords=["robotics", "ROS 2", "rigid-body dynamics", "contact detection", "passivity"],
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Scientific/Engineering",
+        "Typing :: Typed",
+    ],
     python_requires=">=3.10",
     packages=find_packages(include=[package_name, f"{package_name}.*"]),
     package_data={package_name: ["py.typed"], f"{package_name}.simulation": ["arm7.urdf"]},
@@ -51,6 +71,8 @@ setup(
         (f"share/{package_name}", ["package.xml"]),
         (f"share/{package_name}/launch", sorted(glob("launch/*.launch.py"))),
         (f"share/{package_name}/config", sorted(glob("config/*.yaml"))),
+        (f"share/{package_name}/security", sorted(glob("security/*.xml"))),
+        (f"share/{package_name}/security/common", sorted(glob("security/common/*.xml"))),
         (f"share/{package_name}/urdf", ["rbd_control/simulation/arm7.urdf"]),
     ],
     install_requires=[
@@ -67,7 +89,7 @@ setup(
     entry_points={
         "console_scripts": [
             "rbd-control = rbd_control.cli.main:main",
-            *(f"{node} = rbd_control.nodes.{node}:main" for node in nodes),
+            *(f"{node} = rbd_control.executables:{node}" for node in nodes),
         ]
     },
     # Numba keeps its compiled code beside the sources, so they must be files.

@@ -1,65 +1,135 @@
-"""Told when code is compiled: the one thing in this package that keeps somebody waiting."""
+"""Notifications of compilation, the one step of a start that takes long."""
 
 from __future__ import annotations
 
+import logging
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import TracebackType
 
 from numba.core.event import Event, Listener, install_listener
 
 import rbd_control
-from rbd_control.dynamics.kinematics import _body_placements
+from rbd_control.dynamics import kernel_cache
 
 Compiled = Callable[[str, float], None]
 """Takes the name of a kernel and how long it took to compile [s]."""
 
+_PROBE = 2**18
+"""Size of the file that shows whether a folder takes compiled code; a kernel needs less [bytes]."""
 
-class _Watch(Listener):
-    """Kernels alone: what they are made of is compiled within them."""
 
-    def __init__(self, begins: Callable[[str], None], done: Compiled) -> None:
-        self._begins, self._done = begins, done
+class CompilationWatch(Listener):
+    """Reports what is compiled, and trouble with compiled code on disk, while its context is open.
+
+    Attributes:
+        begins: takes the name of each kernel before it is compiled. Helpers are compiled within
+            kernels and not reported, nor is code that is found on disk.
+        done: takes the name of each kernel and how long it took to compile [s].
+        warn: takes the warnings of :mod:`~rbd_control.dynamics.kernel_cache`, at most one of each
+            kind in a process; None leaves them to Python's ``logging``.
+    """
+
+    def __init__(
+        self,
+        begins: Callable[[str], None] = lambda name: None,
+        done: Compiled = lambda name, seconds: None,
+        warn: Callable[[str], object] | None = None,
+    ) -> None:
+        self.begins, self.done, self.warn = begins, done, warn
         self._depth = 0
         self._since = 0.0
+        self._open = ExitStack()
+
+    @property
+    def is_compiling(self) -> bool:
+        """Whether a kernel is being compiled."""
+        return self._depth > 0
+
+    def __enter__(self) -> CompilationWatch:
+        self._open.enter_context(install_listener("numba:compile", self))
+        if self.warn:
+            self._open.enter_context(_forwarded(self.warn))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._open.close()
 
     def on_start(self, event: Event) -> None:
+        """Take numba's notice that a function is going to be compiled."""
         if self._depth == 0:
             self._since = time.perf_counter()
-            self._begins(_name(event))
+            self.begins(_name(event))
         self._depth += 1
 
     def on_end(self, event: Event) -> None:
+        """Take numba's notice that a function was compiled, or could not be."""
         self._depth -= 1
         if self._depth == 0:
-            self._done(_name(event), time.perf_counter() - self._since)
+            self.done(_name(event), time.perf_counter() - self._since)
 
 
-@contextmanager
 def watch_compilation(
     begins: Callable[[str], None] = lambda name: None,
     done: Compiled = lambda name, seconds: None,
-) -> Iterator[None]:
-    """Call ``begins(name)`` and ``done(name, seconds)`` for each kernel compiled meanwhile.
+) -> CompilationWatch:
+    """Return a :class:`CompilationWatch`, to be opened as a context."""
+    return CompilationWatch(begins, done)
 
-    Code that is found on disk is loaded, not compiled, and nobody is called.
-    """
-    with install_listener("numba:compile", _Watch(begins, done)):
+
+class _Forward(logging.Handler):
+    """Hands the text of log records on."""
+
+    def __init__(self, warn: Callable[[str], object]) -> None:
+        super().__init__(logging.WARNING)
+        self._warn = warn
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._warn(record.getMessage())
+
+
+@contextmanager
+def _forwarded(warn: Callable[[str], object]) -> Iterator[None]:
+    log, forward = logging.getLogger(kernel_cache.__name__), _Forward(warn)
+    propagate, log.propagate = log.propagate, False
+    log.addHandler(forward)
+    try:
         yield
+    finally:
+        log.removeHandler(forward)
+        log.propagate = propagate
 
 
 def storage() -> Path | None:
-    """The folder that holds the compiled code of this package.
+    """Return the folder that holds the compiled code of this package, or will.
 
-    Beside the sources where they can be written, else below the user's cache or NUMBA_CACHE_DIR;
-    None where there is no place for it and each process compiles for itself.
+    This is the folder of the sources where they can be written or come with compiled code, else
+    ``rbd_control`` in NUMBA_CACHE_DIR or in the user's cache folder. None where no folder takes
+    the code and every start compiles.
     """
-    path = _body_placements.stats.cache_path  # one kernel tells of all
-    if path is None:
-        return None
-    sources = Path(rbd_control.__file__).resolve().parent
-    return sources if sources in Path(path).resolve().parents else Path(path).parent
+    for folder in kernel_cache.folders(Path(kernel_cache.__file__)):
+        if any(folder.glob("*.nbc")) or _takes_files(folder):
+            sources = Path(rbd_control.__file__).resolve().parent
+            return sources if sources in folder.resolve().parents else folder
+    return None
+
+
+def _takes_files(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(bytes(_PROBE))
+    except OSError:
+        return False
+    return True
 
 
 def _name(event: Event) -> str:

@@ -1,4 +1,4 @@
-"""All compiled code that nodes, ``replay``, ``calibrate`` and ``demo`` use, run through once."""
+"""Short runs of all compiled code that nodes, ``replay``, ``calibrate`` and ``demo`` use."""
 
 from __future__ import annotations
 
@@ -30,26 +30,43 @@ Step = tuple[str, Callable[[], object]]
 
 
 def steps() -> Iterator[Step]:
-    """What to run, each with its name; compiled code suits every robot, so one arm will do."""
+    """Yield what to run, each with its name, without running any of it.
+
+    Compiled code suits every robot, so that one arm is enough.
+    """
     model = Model.from_urdf(arm7_urdf())
     yield "joint states", rehearse_intake
     yield "contact detector", partial(rehearse_detector, model, DetectorParameters())
     for parameters, choice in _alternatives():
         yield f"contact detector, {choice}", partial(rehearse_detector, model, parameters)
     yield "passivity controller", partial(rehearse_controller, model)
+    yield "simulated arm", partial(_rehearse_arm, model)
+    yield "recordings", rehearse_chunks
+    yield "replay", partial(_replay, model)
+    yield "calibrate", partial(_calibrate, model)
+
+
+def _rehearse_arm(model: Model) -> None:
     obstacles = (
         Sphere((9.0, 0.0, 0.0), 0.1),
         HalfSpace((0.0, 0.0, -9.0), (0.0, 0.0, 1.0)),
     )
-    yield "simulated arm", partial(rehearse_arm, SimulatedArm(model, obstacles=obstacles))
-    motion = _motion(model)
-    yield "recordings", rehearse_chunks
-    yield "replay", partial(replay, _recording(motion, model), model, DetectorParameters())
-    yield "calibrate", partial(calibrate, [motion], model)
+    rehearse_arm(SimulatedArm(model, obstacles=obstacles))
+
+
+def _replay(model: Model) -> None:
+    replay(_recording(_motion(model), model), model, DetectorParameters())
+
+
+def _calibrate(model: Model) -> None:
+    calibrate([_motion(model)], model)
 
 
 def _alternatives() -> Iterator[tuple[DetectorParameters, str]]:
-    """Each choice that is not the default: observers and friction models have code of their own."""
+    """Yield parameters with each choice that is not the default, and the name of the choice.
+
+    Observers and friction models have code of their own.
+    """
     for item in fields(DetectorParameters):
         for choice in item.metadata["choices"]:
             if choice != item.default:
@@ -57,7 +74,7 @@ def _alternatives() -> Iterator[tuple[DetectorParameters, str]]:
 
 
 def _motion(model: Model) -> Motion:
-    """Half a minute in which every joint swings, with noise on what it takes."""
+    """Return half a minute of motion in which every joint swings, with noise on the torques."""
     t = 0.01 * np.arange(3000, dtype=np.float64)
     frequency = np.linspace(2.0, 3.0, model.nv)
     angle = np.outer(t, frequency)

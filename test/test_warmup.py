@@ -14,6 +14,8 @@ from numba import njit
 import rbd_control
 from rbd_control.cli.main import main
 from rbd_control.compilation import storage, watch_compilation
+from rbd_control.dynamics import kernel_cache
+from rbd_control.dynamics.compiled import compiled
 
 SOURCE = Path(rbd_control.__file__).resolve().parent
 
@@ -62,7 +64,8 @@ def stored(**environment: str) -> str:
 def test_where_it_is_kept(tmp_path: Path) -> None:
     assert stored(PYTHONPATH=str(SOURCE.parent), NUMBA_CACHE_DIR="") == str(SOURCE)
     chosen = tmp_path / "chosen"
-    assert stored(PYTHONPATH=str(SOURCE.parent), NUMBA_CACHE_DIR=str(chosen)) == str(chosen)
+    found = stored(PYTHONPATH=str(SOURCE.parent), NUMBA_CACHE_DIR=str(chosen))
+    assert found == str(chosen / "rbd_control")
 
 
 def test_where_it_is_kept_when_the_sources_cannot_be_written(tmp_path: Path) -> None:
@@ -73,5 +76,27 @@ def test_where_it_is_kept_when_the_sources_cannot_be_written(tmp_path: Path) -> 
         # Even the superuser, whom modes do not stop, makes no folder of this name.
         (folder / "__pycache__").touch()
     home = {"PYTHONPATH": str(package.parent), "NUMBA_CACHE_DIR": ""}
-    assert stored(**home, HOME=str(tmp_path)).startswith(str(tmp_path / ".cache"))
+    assert stored(**home, HOME=str(tmp_path)) == str(tmp_path / ".cache" / "rbd_control")
     assert stored(**home, HOME="/dev/null") == "None"
+
+
+def test_warmup_says_once_that_nothing_can_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path / "file"))
+    monkeypatch.setattr(kernel_cache, "use", use := kernel_cache.CacheUse())
+    monkeypatch.setattr("rbd_control.cli.warmup.use", use)
+
+    def compile_two() -> None:
+        compiled(lambda x: 2.0 * x)(1.0)
+        compiled(lambda x: 3.0 * x)(1.0)
+
+    monkeypatch.setattr("rbd_control.cli.warmup.steps", lambda: [("test", compile_two)])
+    assert main(["warmup"]) == 1
+    told = capsys.readouterr()
+    assert "2 functions compiled" in told.out
+    assert "kept in" not in told.out
+    (line,) = told.err.splitlines()
+    assert line.startswith("rbd-control: cannot keep compiled code in")
+    assert str(tmp_path / "file") in line

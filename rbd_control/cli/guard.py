@@ -11,20 +11,16 @@ Exit codes:
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 from rbd_control import __version__
 from rbd_control.errors import RbdControlError
 from rbd_control.input_files import concerned, reason
+from rbd_control.standard_streams import say
 from rbd_control.wording import abridged, printable
 
 NO_RESULT = 1
@@ -47,18 +43,16 @@ def guarded(run: Callable[[], int], *, debug: bool = False) -> int:
         debug: print the traceback of an error before its one line.
     """
     try:
-        with _interruptible(), warnings.catch_warnings():
+        with warnings.catch_warnings():
             if not debug:
                 # Warnings of the libraries are for developers, and stderr is for one line.
                 warnings.simplefilter("ignore")
             code = run()
-            if sys.stdout is not None:
-                sys.stdout.flush()
-            return code
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _discard_output()
         return BROKEN_PIPE
     except SystemExit as end:
         # What rich makes of a broken pipe.
@@ -71,7 +65,6 @@ def guarded(run: Callable[[], int], *, debug: bool = False) -> int:
         if isinstance(error, RbdControlError):
             return refuse(error.message, error.path)
         if isinstance(error, OSError):
-            _discard_output()
             where = str(error.filename or "standard output")
             return refuse(f"cannot be written: {reason(error)}", where)
         complain(_internal(error), concerned(error))
@@ -90,12 +83,9 @@ def refuse(message: str, path: str = "") -> int:
 
 
 def complain(message: str, path: str) -> None:
-    """Print one line on stderr, about a file if ``path`` is given; at most 200 characters more."""
-    text = abridged(" ".join(message.split()), MESSAGE_LENGTH)
-    with suppress(OSError, ValueError):
-        if sys.stderr is not None:
-            where = f"{printable(path)}: " if path else ""
-            print(f"rbd-control: {where}{text}", file=sys.stderr, flush=True)
+    """Print one line on stderr: the file if ``path`` is given, and at most 200 characters more."""
+    where = f"{printable(path)}: " if path else ""
+    say(f"rbd-control: {where}{abridged(' '.join(message.split()), MESSAGE_LENGTH)}")
 
 
 def _internal(error: Exception) -> str:
@@ -108,44 +98,3 @@ def _internal(error: Exception) -> str:
         f"{Path(frame.filename).name}:{frame.lineno} ({reason(error)}); please report it with "
         f"what --debug prints"
     )
-
-
-def _discard_output() -> None:
-    """Send what is still to be written to standard output nowhere; flushing it would fail."""
-    with suppress(OSError, ValueError, AttributeError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let SIGINT raise ``KeyboardInterrupt`` once, and end the process at once after that.
-
-    The compiler and the destructors of some libraries swallow an exception that is raised while
-    they call back, and print it. Such an interrupt is raised again.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        raise KeyboardInterrupt
-
-    def swallowed(unraisable: sys.UnraisableHookArgs) -> None:
-        if unraisable.exc_type is not None and issubclass(unraisable.exc_type, KeyboardInterrupt):
-            signal.signal(signal.SIGALRM, interrupt)
-            signal.setitimer(signal.ITIMER_REAL, 0.01)
-        else:
-            hook(unraisable)
-
-    hook = sys.unraisablehook
-    previous = signal.signal(signal.SIGINT, interrupt)
-    sys.unraisablehook = swallowed
-    try:
-        yield
-    finally:
-        sys.unraisablehook = hook
-        # None stands for a handler that Python did not install and cannot restore.
-        signal.signal(signal.SIGINT, signal.default_int_handler if previous is None else previous)

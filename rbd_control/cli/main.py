@@ -13,10 +13,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 from rbd_control import __version__
-from rbd_control.cli.guard import guarded
+from rbd_control.cli.guard import INTERRUPTED, guarded
 from rbd_control.errors import RbdControlError
+from rbd_control.output_files import remove_unfinished
+from rbd_control.prompt_end import PromptEnd, end_now
+from rbd_control.standard_streams import ensure_standard_streams, release_standard_streams
 
 _EXIT_CODES = (
     "exit codes: 0 done, 1 done but without a result to rely on, 2 an input is wrong or an output "
@@ -25,14 +29,29 @@ _EXIT_CODES = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one sub-command and return its exit code."""
+    """Run one sub-command and return its exit code.
+
+    SIGINT and SIGTERM end the process where it is: an exception that unwinds the compiler may be
+    swallowed there, or crash it. Commands that have something to put in order handle both
+    themselves.
+    """
+    ensure_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character is no reason to fail.
         getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
     arguments = _parser().parse_args(argv)
     # Python's last collections would walk through all that numba made, for half a second.
     atexit.register(gc.freeze)
-    return guarded(lambda: int(arguments.run(arguments)), debug=arguments.debug)
+    with PromptEnd(INTERRUPTED, _end):
+        code = guarded(lambda: int(arguments.run(arguments)), debug=arguments.debug)
+    release_standard_streams()
+    return code
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    """End the process on a signal; what is half written or temporary is removed."""
+    remove_unfinished()
+    end_now(INTERRUPTED)
 
 
 def _parser() -> argparse.ArgumentParser:

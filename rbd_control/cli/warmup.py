@@ -1,4 +1,4 @@
-"""``rbd-control warmup``: compile ahead what would keep somebody waiting later."""
+"""``rbd-control warmup``: compile ahead, so that later starts need not."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from rbd_control.compilation import storage, watch_compilation
+from rbd_control.compilation import CompilationWatch, storage
+from rbd_control.dynamics.kernel_cache import use
 from rbd_control.warmup import Step, steps
 
 
 class _Display:
-    """A bar where somebody watches, and a line for what took long."""
+    """Shows a progress bar on a terminal, and a line for each step that compiled."""
 
     def __init__(self, total: int, console: Console) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
@@ -38,11 +39,11 @@ class _Display:
         self._bar.stop()
 
     def run(self, step: Step) -> int:
-        """Go through one step; how many functions were compiled."""
+        """Run one step; return how many functions were compiled."""
         name, run = step
         times: list[float] = []
         self._doing(name)
-        with watch_compilation(
+        with CompilationWatch(
             begins=lambda kernel: self._compiling(name, kernel),
             done=lambda kernel, seconds: times.append(seconds),
         ):
@@ -56,7 +57,7 @@ class _Display:
 
     def _compiling(self, step: str, kernel: str) -> None:
         if not self._told and not self._console.is_terminal:
-            self._console.print("compiling what is not there yet, which takes up to a minute")
+            self._console.print("compiling what is not stored yet, which takes up to a minute")
         self._told = True
         self._doing(f"{step}: compiling {kernel}")
 
@@ -65,22 +66,24 @@ class _Display:
 
 
 def run_warmup() -> int:
-    """Compile, tell how long it took and where it is kept; 0, or 1 when it cannot be kept."""
+    """Compile everything, print how long it took and where the code is kept.
+
+    Returns:
+        0, or 1 when the code cannot be kept and later starts compile again.
+    """
     begin = time.perf_counter()
     every = list(steps())
     console = Console(highlight=False, soft_wrap=True)
-    with _Display(len(every), console) as display:
+    with _Display(len(every), console) as display, CompilationWatch(warn=_warn):
         count = sum(display.run(step) for step in every)
     seconds = time.perf_counter() - begin
-    folder = storage()
-    if folder is None:
-        print(
-            "rbd-control: no folder for compiled code can be written, so every start compiles; "
-            "set NUMBA_CACHE_DIR to one that can",
-            file=sys.stderr,
-        )
-        return 1
     done = f"compiled {count} functions in" if count else "all compiled code is there; looking took"
     console.print(f"{done} {seconds:.1f} s", markup=False)
-    console.print(f"it is kept in {folder}", markup=False)
+    if use.refused:
+        return 1
+    console.print(f"it is kept in {storage()}", markup=False)
     return 0
+
+
+def _warn(text: str) -> None:
+    print(f"rbd-control: {text}", file=sys.stderr)

@@ -1,45 +1,16 @@
-"""The decorators that compile kernels and their parts.
-
-numba's on-disk cache looks at the file a kernel stands in, not at the helpers it calls from other
-files: after an edit of ``spatial.py`` it would go on using the old ``coriolis.py`` kernel. Kernels
-made with :func:`compiled` are stamped with every module of the package that their own imports, and
-those import in turn.
-"""
+"""The decorators that compile kernels and their parts."""
 
 from __future__ import annotations
 
-import ast
-import sys
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 from numba import njit
 
-_PACKAGE = __name__.partition(".")[0]
+from rbd_control.dynamics.kernel_cache import KernelCache
 
-
-@cache
-def _imports(file: Path) -> frozenset[Path]:
-    """The files of the package that ``file`` imports from, packages' own files apart."""
-    names = {
-        item.module
-        for item in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(item, ast.ImportFrom) and item.module
-    }
-    modules = [sys.modules.get(name) for name in names if name.partition(".")[0] == _PACKAGE]
-    files = [Path(module.__file__) for module in modules if module and module.__file__]
-    return frozenset(file for file in files if file.name != "__init__.py")
-
-
-def _stamp(file: Path) -> tuple[tuple[str, int, int], ...]:
-    """Name, time and size of ``file`` and all it depends on."""
-    found, new = {file}, {file}
-    while new:
-        new = set().union(*map(_imports, new)) - found
-        found |= new
-    return tuple((f.name, f.stat().st_mtime_ns, f.stat().st_size) for f in sorted(found))
+_OPTIONS = {"error_model": "numpy", "nogil": True}
 
 
 def compiled(function: Callable[..., Any]) -> Any:
@@ -47,15 +18,12 @@ def compiled(function: Callable[..., Any]) -> Any:
 
     Helpers that only kernels call are :func:`inlined` and need no entry of their own on disk.
     """
-    try:
-        dispatcher = njit(cache=True, error_model="numpy", nogil=True)(function)
-    except RuntimeError:
-        # No folder to write to, as in a read-only container: every process compiles for itself.
-        return njit(error_model="numpy", nogil=True)(function)
-    # The stamp decides whether the stored code is still current (numba.core.caching).
-    cache_file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if cache_file is not None and hasattr(cache_file, "_source_stamp"):
-        cache_file._source_stamp = _stamp(Path(function.__code__.co_filename))
+    dispatcher: Any = njit(**_OPTIONS)(function)
+    # With NUMBA_DISABLE_JIT it is the function itself. Without a source, as for a function that
+    # was typed in, nothing tells whether stored code is current.
+    with suppress(OSError):
+        if hasattr(dispatcher, "py_func"):
+            dispatcher._cache = KernelCache(function, _OPTIONS)
     return dispatcher
 
 

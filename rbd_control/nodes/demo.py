@@ -23,11 +23,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rbd_control.errors import RbdControlError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.node_parameters import NODE_PARAMETERS
-from rbd_control.nodes.demo_observer import DemoObserver
+from rbd_control.nodes.demo_observer import STARTING_NODES, DemoObserver
 from rbd_control.nodes.demo_scenario import SHORTEST, Scenario
 from rbd_control.nodes.processes import NodeProcesses, free_domain
 from rbd_control.playback.demo_report import draw_demo, print_demo
 from rbd_control.playback.demo_result import DemoLog, DemoResult, judge
+from rbd_control.prompt_end import call_off
 from rbd_control.share import share_directory
 
 NODES = ("simulated_arm", "passivity_controller", "contact_detector")
@@ -106,6 +107,7 @@ def _record(scenario: Scenario) -> DemoLog:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rbd_control_demo_")))
         stopped = stack.enter_context(_signals())
+        call_off()  # the nodes take their time to end
         show = stack.enter_context(_progress(scenario.duration))
         domain = free_domain()
         # rclpy logs into the home directory, which there may be none of.
@@ -118,7 +120,7 @@ def _record(scenario: Scenario) -> DemoLog:
         )
         config = share_directory() / "config" / "demo.yaml"
         processes = stack.enter_context(NodeProcesses(os.environ, folder))
-        show("starting the nodes; the first time they compile, which takes a minute", 0.0)
+        show(STARTING_NODES, 0.0)
         for node in NODES:
             processes.start(node, ["--ros-args", "--params-file", str(config)])
         rclpy.init(args=[], domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)

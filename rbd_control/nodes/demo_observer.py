@@ -24,6 +24,11 @@ from rbd_control.nodes.run import make_executor
 from rbd_control.playback.demo_result import DemoLog, Series
 from rbd_control.simulation import arm7_urdf
 
+STARTING_NODES = (
+    "starting the nodes; where no compiled code is stored, they compile for a minute or two"
+)
+"""Activity shown until the nodes are ready."""
+
 PUSH_SHOWN = 1.0
 """A push is named for so long [s], or nobody could read it."""
 
@@ -42,7 +47,7 @@ class DemoObserver:
         joints = Model.from_urdf(arm7_urdf()).joint_names
         limits = np.broadcast_to(np.array(thresholds), (len(joints),))
         self.log = DemoLog(joints, limits, scenario.contacts)
-        self.activity = "starting the nodes; the first time they compile, which takes a minute"
+        self.activity = STARTING_NODES
         self._scenario = scenario
         self._begin: float | None = None
         self._pushes = list(scenario.pushes)

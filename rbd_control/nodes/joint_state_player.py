@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from rclpy.duration import Duration
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 
-from rbd_control.errors import ParameterError
+from rbd_control.errors import ParameterError, RbdControlError, RecordingError
 from rbd_control.joint_states import JointMessage
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.diagnostics import Status
@@ -20,10 +20,14 @@ from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import to_array, to_stamp
 from rbd_control.nodes.run import run
 from rbd_control.parameters import parameter
+from rbd_control.playback.pace import BURST, Pace, timeline
 from rbd_control.playback.recording import Recording, read_recording
 
 TICK = 0.001
-"""How often it is looked for messages that are due [s]."""
+"""Period at which messages that are due are published [s]."""
+
+LATEST = 2.0**31 - 1.0
+"""Largest time that a stamp can hold [s]."""
 
 
 @dataclass(frozen=True)
@@ -53,29 +57,6 @@ class PlayerParameters(NodeParameters):
     )
 
 
-def timeline(
-    messages: Callable[[], Iterator[JointMessage]], loop: bool
-) -> Iterator[tuple[float, float, JointMessage]]:
-    """Each message with its time since the beginning of the playback and what its stamp moves by.
-
-    Both [s] in the recording's own time. A further pass begins one spacing after the last message
-    of the one before, and its stamps go on accordingly.
-    """
-    begin = 0.0
-    while True:
-        first = last = step = None
-        for message in messages():
-            if first is None:
-                first = message.receipt
-            elif last is not None:
-                step = message.receipt - last
-            last = message.receipt
-            yield begin + last - first, begin, message
-        if not loop or first is None or last is None:
-            return
-        begin += last - first + (step or 0.0)
-
-
 class JointStatePlayer(ManagedNode):
     """Plays a recording with its original spacing and ends with it, unless it loops."""
 
@@ -97,7 +78,7 @@ class JointStatePlayer(ManagedNode):
         self._recording = read_recording(self.parameters.recording, self.parameters.topic)
 
     def waiting_for(self) -> str:
-        """Somebody to play to."""
+        """Return the subscribers that are still missing."""
         wanted = self.parameters.listeners
         if self._publisher.get_subscription_count() >= wanted:
             return ""
@@ -106,8 +87,11 @@ class JointStatePlayer(ManagedNode):
     def activate(self) -> None:
         """Play from the beginning."""
         self._timeline = timeline(self._recording.messages, self.parameters.loop)
-        self._next = next(self._timeline)
-        self._began = time.monotonic()
+        following = next(self._timeline, None)
+        if following is None:
+            raise RecordingError(f"{self._recording.path} holds no joint states to play")
+        self._next = following
+        self._pace = Pace(self.parameters.rate, time.monotonic())
         restamps = self.parameters.restamp and self.parameters.rate <= 1.0
         self._lead = None if restamps else 0.0
         self._timer = self.create_timer(TICK, self._tick, clock=self.steady)
@@ -122,25 +106,48 @@ class JointStatePlayer(ManagedNode):
         self._publisher.wait_for_all_acked(Duration(seconds=1.0))
 
     def _tick(self) -> None:
-        now = (time.monotonic() - self._began) * self.parameters.rate
-        while self._next[0] <= now:
-            _, shift, message = self._next
+        try:
+            self._play()
+        except RbdControlError as error:
+            self.get_logger().error(f"cannot play on after {self._count} messages: {error}")
+            self._end(1)
+
+    def _play(self) -> None:
+        """Publish what is due, at most a burst of it."""
+        if self.stopping:
+            return  # the executor does not return while there is always a timer that is due
+        now = time.monotonic()
+        position = self._pace.position(now)
+        for _ in range(BURST):
+            due, shift, message = self._next
+            if due > position:
+                return
             self._publish(message, shift)
             following = next(self._timeline, None)
             if following is None:
                 self.get_logger().info(f"played {self._count} messages to the end")
-                self.exit_code = 0
-                self.trigger_deactivate()
+                self._end(0)
                 return
             self._next = following
+        if self._pace.hold_back(self._next[0], now):
+            self.get_logger().warning(
+                f"too slow for rate {self.parameters.rate:g}: {self._pace.late:.1f} s late",
+                throttle_duration_sec=10.0,
+            )
+
+    def _end(self, code: int) -> None:
+        self.exit_code = code
+        self.trigger_deactivate()
 
     def _publish(self, message: JointMessage, shift: float) -> None:
         output = JointState()
         # A stamp of zero means "none", and stays that.
-        if message.stamp:
+        if message.stamp and abs(message.stamp) < LATEST:
             if self._lead is None:
                 self._lead = self.get_clock().now().nanoseconds * 1e-9 - message.stamp
-            output.header.stamp = to_stamp(message.stamp + shift + self._lead)
+            stamp = message.stamp + shift + self._lead
+            if abs(stamp) < LATEST:
+                output.header.stamp = to_stamp(stamp)
         output.name = list(message.name)
         output.position = to_array(np.asarray(message.position, dtype=float))
         output.velocity = to_array(np.asarray(message.velocity, dtype=float))
@@ -150,10 +157,12 @@ class JointStatePlayer(ManagedNode):
 
     def _report(self, status: Status) -> None:
         status.add("played", self._count)
+        if self.is_active:
+            status.add("late [s]", self._pace.late)
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the node; its exit code."""
+    """Run the node; return its exit code."""
     return run(JointStatePlayer, args)
 
 

@@ -25,6 +25,7 @@ from rbd_control.nodes.contact_messages import THRESHOLD, event_from_status
 from rbd_control.nodes.managed_node import LATCHED
 from rbd_control.nodes.run import make_executor
 from rbd_control.playback.live_view import LiveState, event_line, render
+from rbd_control.prompt_end import call_off
 
 REFRESH = 0.1
 """Time between two pictures [s]."""
@@ -180,6 +181,7 @@ def _running() -> Iterator[Callable[[], bool]]:
     came: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM)
     previous = {n: signal.signal(n, lambda number, _: came.append(number)) for n in numbers}
+    call_off()
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     try:
         yield lambda: bool(came)

@@ -7,7 +7,7 @@ import gc
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
 import rclpy
@@ -15,71 +15,178 @@ from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
-from rbd_control.compilation import watch_compilation
+from rbd_control.compilation import CompilationWatch
 from rbd_control.errors import RbdControlError
+from rbd_control.nodes.log_folder import log_folder_trouble
 from rbd_control.nodes.managed_node import ManagedNode
+from rbd_control.prompt_end import PromptEnd, end_now
+from rbd_control.standard_streams import (
+    ensure_standard_streams,
+    release_standard_streams,
+    say,
+)
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+STOP_PERIOD = 0.01
+"""Longest time from a signal to the end of spinning, and so to zero torque [s]."""
+
+SPIN_TIME = 60.0
+"""Time after which the executor is started anew [s]; each start leaks 32 bytes in rclpy 9.1."""
+
+SWITCH_INTERVAL = 0.0005
+"""Longest time for which another Python thread keeps the thread of the callbacks waiting [s]."""
 
 
 def run(make_node: Callable[[], ManagedNode], args: Sequence[str] | None = None) -> int:
-    """Run a node until a signal or the node itself ends it; the process's exit code.
+    """Run a node until a signal or the node itself ends it.
 
-    SIGINT and SIGTERM take the node through its shutdown transition while it can still publish.
-    rclpy's own handlers would end the context first.
+    SIGINT, SIGTERM and SIGHUP (a terminal that closes) take the node through its end while it can
+    still publish; rclpy's own handlers would end the context first. Until the node has been active
+    once, nothing depends on it: a signal then ends the process at once, also while it imports or
+    compiles.
+
+    Returns:
+        The exit code of the process.
     """
+    ensure_standard_streams()
     node: ManagedNode | None = None
-    stopped = False
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        nonlocal stopped
-        stopped = True
-        if node is not None:
-            node.stopping = True
-        # Nothing has been published yet, and compiling may take a minute.
-        if node is None or node.in_transition:
-            raise KeyboardInterrupt
-
-    previous = {number: signal.signal(number, on_signal) for number in _SIGNALS}
     # Python's last collections would walk through all that numba made, for half a second.
     atexit.register(gc.freeze)
-    try:
-        _start_ros(args)
-        node = make_node()
-        with watch_compilation(node.on_compiling):
-            _spin(node, lambda: stopped)
-        return node.exit_code or 0
-    except KeyboardInterrupt:
-        return 0
-    except RbdControlError as error:
-        print(f"{_program()}: {error}", file=sys.stderr)
-        return 1
-    finally:
-        if node is not None:
-            _leave(node)
-        rclpy.try_shutdown()
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    watch = CompilationWatch()
+    with Signals(watch) as signals:
+        try:
+            _start_ros(args)
+            node = signals.node = make_node()
+            node.before_activation = signals.started
+            watch.begins, watch.warn = node.on_compiling, node.get_logger().warning
+            with watch:
+                _spin(node)
+            return node.exit_code or 0
+        except RbdControlError as error:
+            signals.ending()
+            say(f"{_program()}: {error}")
+            return 1
+        finally:
+            signals.ending()
+            if node is not None:
+                node.end()
+                node.guard.run("destroy_node", node.destroy_node)
+            rclpy.try_shutdown()
+            release_standard_streams()
+            if signals.received and not signals.has_started:
+                end_now(0)  # the interpreter would take a second to go
+
+
+class Signals:
+    """What a signal does in each state of the process.
+
+    - *Starting*, before the first activation: nothing was published. While there is no node yet,
+      or the node is being configured, the process ends at once. :class:`PromptEnd` ends it where
+      the main thread does not come to the handler, as inside the compiler.
+    - *Configuring* once more: the process ends at once, for zero torque was sent before.
+    - *Running*: the node is told to stop: it is not active any more, the executor returns within
+      :data:`STOP_PERIOD`, and :meth:`ManagedNode.end` follows.
+    - *Ending*: the signal is counted and changes nothing. No signal can come between the end of
+      the active state and the zero torque.
+    - *Ended*: signals are ignored until the process is gone.
+
+    Args:
+        watch: tells whether a kernel is being compiled.
+
+    Attributes:
+        node: the node, once there is one.
+        received: number of signals so far.
+        has_started: whether the node was about to be activated at least once.
+    """
+
+    def __init__(self, watch: CompilationWatch) -> None:
+        self.node: ManagedNode | None = None
+        self.received = 0
+        self.has_started = False
+        self._watch = watch
+        self._is_ending = False
+        self._hangup: Any = signal.SIG_IGN
+        self._prompt_end = PromptEnd(0, self._on_signal)
+
+    def __enter__(self) -> Signals:
+        self._prompt_end.start()
+        self._hangup = signal.getsignal(signal.SIGHUP)
+        # A hangup that nohup has switched off stays so.
+        if self._hangup != signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, self._on_signal)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._prompt_end.__exit__(kind, error, traceback)
+        signal.signal(signal.SIGHUP, self._hangup)
+        if self.received:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+
+    def started(self) -> None:
+        """Leave the state *starting*: from now on the node must be led to its end."""
+        self._prompt_end.call_off()
+        self.has_started = True
+
+    def ending(self) -> None:
+        """Interrupt nothing from now on."""
+        self._is_ending = True
+        self._prompt_end.call_off()
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.received += 1
+        if self._is_ending:
+            return
+        node = self.node
+        if node is None or node.is_configuring:
+            end_now(0)
+        node.stopping = True
+        if self._watch.is_compiling and not node.commands_torque:
+            end_now(0)
 
 
 def _start_ros(args: Sequence[str] | None) -> None:
-    try:
-        rclpy.init(
-            args=None if args is None else list(args),
-            signal_handler_options=SignalHandlerOptions.NO,
+    arguments = list(sys.argv if args is None else args)
+    reason = log_folder_trouble()
+    if reason:
+        say(
+            f"{_program()}: no log files: {reason}; set ROS_LOG_DIR to a folder that can be written"
         )
+        arguments += ["--ros-args", "--disable-external-lib-logs"]
+    try:
+        rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:
-        hint = "; set ROS_LOG_DIR to a folder that can be written" if "log" in str(error) else ""
-        raise RbdControlError(f"cannot start ROS: {error}{hint}") from error
+        raise RbdControlError(f"cannot start ROS: {error}") from error
 
 
-def _spin(node: ManagedNode, stopped: Callable[[], bool]) -> None:
+def _spin(node: ManagedNode) -> None:
     executor = make_executor()
     executor.add_node(node)
+    stop = Future()
+
+    def look() -> None:
+        if (node.stopping or node.exit_code is not None) and not stop.done():
+            stop.set_result(None)
+
+    node.create_timer(STOP_PERIOD, look, clock=node.steady)
     # spin() of the events executor hangs at full load in rclpy 9.1, and so does spin_once().
-    # A new future each time: callbacks would gather on one that never comes.
-    while rclpy.ok() and not stopped() and node.exit_code is None:
-        executor.spin_until_future_complete(Future(), timeout_sec=0.1)
+    while rclpy.ok() and not stop.done():
+        try:
+            executor.spin_until_future_complete(stop, timeout_sec=SPIN_TIME)
+        except Exception as error:
+            if not rclpy.ok():
+                break
+            # No callback raises, so it is rclpy: a service request that cannot be deserialized,
+            # for one. The events executor has lost count of what waits; a node added anew is
+            # asked for it again.
+            node.guard.failed("executor", error)
+            executor.remove_node(node)
+            executor.add_node(node)
     executor.remove_node(node)
 
 
@@ -95,12 +202,6 @@ def make_executor() -> Executor:
     # A third of the processor time at 1 kHz.
     executor: Any = EventsExecutor()
     return executor  # type: ignore[no-any-return]
-
-
-def _leave(node: ManagedNode) -> None:
-    if rclpy.ok() and node.is_active:
-        node.trigger_shutdown()
-    node.destroy_node()
 
 
 def _program() -> str:

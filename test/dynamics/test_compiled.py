@@ -1,29 +1,54 @@
-"""The machine code kept on disk is that of the present sources."""
+"""A kernel is compiled anew when any source changes that its machine code is made of."""
 
 from __future__ import annotations
 
+import importlib
 import os
-import shutil
+import pkgutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from numba.core.dispatcher import Dispatcher
 
-from rbd_control.dynamics import compiled
+import rbd_control
+from rbd_control.dynamics.kernel_cache import KernelCache
+from rbd_control.dynamics.source_stamp import dependencies, source_stamp
 
-KERNEL = """
-from kept.compiled import compiled
-from kept.part import part
+ROOT = Path(rbd_control.__file__).resolve().parents[1]
+
+# Ways in which a kernel's file can name the file `kept/inner/part.py`.
+IMPORTS = {
+    "absolute": "from kept.inner.part import part",
+    "absolute, further names": "from kept.inner.part import (\n    part,  # (once)\n    other,\n)",
+    "relative": "from .inner.part import part",
+    "module": "import kept.inner.part as p\npart = p.part",
+    "several modules": "import os, kept.inner.part as p\npart = p.part",
+    "module from package": "from kept.inner import part as p\npart = p.part",
+    "relative module from package": "from .inner import part as p\npart = p.part",
+    "handed on by a package": "from kept.inner.handed import part",
+    "through another module": "from kept.between import part",
+    "everything": "from kept.inner.part import *",
+    "in a function": "def get():\n    from kept.inner.part import part\n    return part\n"
+    "part = get()",
+}
+KERNEL = """{imports}
+from rbd_control.dynamics.compiled import compiled
 
 @compiled
 def kernel(x):
     return part(x)
 
-print(kernel(1.0), sum(kernel.stats.cache_hits.values()))
+if __name__ == "__main__":
+    print(kernel(1.0), sum(kernel.stats.cache_hits.values()))
 """
 PART = """
-from kept.compiled import inlined
+from rbd_control.dynamics.compiled import inlined
+
+other = 1
 
 @inlined
 def part(x):
@@ -31,17 +56,54 @@ def part(x):
 """
 
 
+def make_package(folder: Path, imports: str) -> Path:
+    files = {
+        "kept/__init__.py": "",
+        "kept/between.py": "from .inner.part import part",
+        "kept/unused.py": "",
+        "kept/kernel.py": KERNEL.format(imports=imports),
+        "kept/inner/__init__.py": "",
+        "kept/inner/handed/__init__.py": "from kept.inner.part import part",
+        "kept/inner/part.py": PART.format(factor=2.0),
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder / "kept" / "kernel.py"
+
+
+@pytest.mark.parametrize("imports", IMPORTS.values(), ids=IMPORTS)
+def test_files_that_are_imported_are_found(imports: str, tmp_path: Path) -> None:
+    file = make_package(tmp_path, imports)
+    found = dependencies(file)
+    assert tmp_path / "kept" / "inner" / "part.py" in found
+    assert ROOT / "rbd_control" / "dynamics" / "compiled.py" in found
+    assert tmp_path / "kept" / "unused.py" not in found
+
+
+@pytest.mark.parametrize("name", ["kept/kernel.py", "kept/inner/part.py"])
+def test_the_stamp_tells_of_content_alone(name: str, tmp_path: Path) -> None:
+    stamps = []
+    for place, text in (("a", ""), ("b", ""), ("c", "# edited\n")):
+        file = make_package(tmp_path / place, IMPORTS["relative"])
+        with (tmp_path / place / name).open("a") as stream:
+            stream.write(text)
+        stamps.append(source_stamp(file))
+    assert stamps[0] == stamps[1] != stamps[2]
+
+
 def test_editing_a_part_compiles_its_kernels_again(tmp_path: Path) -> None:
-    folder = tmp_path / "kept"
-    folder.mkdir()
-    shutil.copy(str(compiled.__file__), folder / "compiled.py")
-    (folder / "kernel.py").write_text(KERNEL)
+    file = make_package(tmp_path, IMPORTS["absolute"])
 
     def run(factor: float | None = None) -> str:
-        """Value of the kernel, and how often its code came from the disk."""
+        """Return the value of the kernel, and how often its code came from the disk."""
         if factor is not None:
-            (folder / "part.py").write_text(PART.format(factor=factor))
-        environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+            (file.parent / "inner" / "part.py").write_text(PART.format(factor=factor))
+        environment = {
+            **os.environ,
+            "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
         environment.pop("NUMBA_CACHE_DIR", None)
         return subprocess.run(
             [sys.executable, "-m", "kept.kernel"],
@@ -54,15 +116,46 @@ def test_editing_a_part_compiles_its_kernels_again(tmp_path: Path) -> None:
     assert run(2.0) == "2.0 0"
     assert run() == "2.0 1"
     assert run(3.5) == "3.5 0"
+    assert run(2.0) == "2.0 1"
 
 
-def test_without_a_folder_to_write_to_a_kernel_is_compiled_all_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("numba.core.caching.CacheImpl._locator_classes", [])
+def kernels() -> Iterator[Dispatcher]:
+    """Yield the kernels of the package."""
+    for module in pkgutil.walk_packages(rbd_control.__path__, "rbd_control."):
+        if ".nodes" not in module.name and ".bench" not in module.name:
+            for value in vars(importlib.import_module(module.name)).values():
+                if isinstance(value, Dispatcher) and value.__module__ == module.name:
+                    yield value
 
-    @compiled.compiled
-    def double(x):
-        return 2.0 * x
 
-    assert double(1.5) == 3.0
+def parts(function: Any, seen: set[Any]) -> set[Any]:
+    """Return the functions of the package that one calls, and those that they call."""
+    for name in function.__code__.co_names:
+        value = function.__globals__.get(name)
+        value = getattr(value, "py_func", getattr(value, "_defn", value))
+        code = getattr(value, "__code__", None)
+        if code and value not in seen and value.__module__.startswith("rbd_control."):
+            seen.add(value)
+            parts(value, seen)
+    return seen
+
+
+def test_each_kernel_is_stamped_with_all_that_it_calls() -> None:
+    checked = 0
+    for kernel in kernels():
+        if isinstance(kernel._cache, KernelCache):
+            found = dependencies(Path(kernel.py_func.__code__.co_filename))
+            for part in parts(kernel.py_func, set()):
+                assert Path(part.__code__.co_filename) in found, (kernel, part)
+                checked += 1
+    assert checked > 500
+
+
+def test_a_function_without_a_source_is_compiled_all_the_same() -> None:
+    names: dict[str, Any] = {}
+    exec(
+        "from rbd_control.dynamics.compiled import compiled\n"
+        "@compiled\ndef double(x): return 2.0 * x",
+        names,
+    )
+    assert names["double"](1.5) == 3.0

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
-from itertools import islice
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +18,10 @@ from lifecycle_msgs.srv import ChangeState, GetState
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray, String
 
-from rbd_control.joint_states import JointMessage
-from rbd_control.nodes.joint_state_player import timeline
 from rbd_control.simulation import arm7_urdf
 
 from . import detector_scenarios
-from .bringup import BringUp, command
+from .bringup import PATIENCE, BringUp
 from .probe import LATCHED, Probe
 
 UNPHYSICAL = arm7_urdf().replace('<mass value="4"/>', '<mass value="-4"/>', 1)
@@ -62,20 +62,55 @@ def test_a_bad_start_ends_with_a_line_that_names_it(bring_up: BringUp) -> None:
             assert "Traceback" not in process.output, what
 
 
-def test_no_place_for_logs(bring_up: BringUp, tmp_path: Path) -> None:
+def closing(*numbers: int) -> Callable[[], None]:
+    """Return a ``preexec_fn`` that closes standard streams, as some supervisors do."""
+
+    def close() -> None:
+        for number in numbers:
+            os.close(number)
+
+    return close
+
+
+def test_closed_streams_and_no_place_for_logs_keep_no_node_from_starting(
+    bring_up: BringUp, probe: Probe, tmp_path: Path
+) -> None:
     file = tmp_path / "file"
     file.touch()
-    ended = subprocess.run(
-        command("joint_state_player"),
-        env={**bring_up.environment, "ROS_LOG_DIR": str(file)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert ended.returncode == 1
-    assert "set ROS_LOG_DIR" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    homeless = {k: v for k, v in bring_up.environment.items() if k not in ("HOME", "ROS_LOG_DIR")}
+    reading, broken = os.pipe()
+    os.close(reading)
+    # Name of the node: its environment and streams, and what stderr must hold.
+    starts: dict[str, tuple[dict[str, str], dict[str, Any], str]] = {
+        "no_stderr": (bring_up.environment, {"preexec_fn": closing(2)}, ""),
+        "no_stdout": (bring_up.environment, {"preexec_fn": closing(1)}, ""),
+        "no_stream": (bring_up.environment, {"preexec_fn": closing(0, 1, 2)}, ""),
+        "broken": (bring_up.environment, {"stdout": broken, "stderr": broken}, ""),
+        "no_home": (homeless, {}, "no log files: there is no home folder (HOME)"),
+        "no_log_folder": ({**bring_up.environment, "ROS_LOG_DIR": str(file)}, {}, str(file)),
+    }
+    for name, (environment, streams, told) in starts.items():
+        log = tmp_path / name
+        with log.open("wb") as stream:
+            arguments = ["--ros-args", "-r", f"__ns:=/{name}", "-p", "urdf:=arm7"]
+            process = subprocess.Popen(
+                [sys.executable, "-m", "rbd_control.nodes.simulated_arm", *arguments],
+                env=environment,
+                **{"stdout": stream, "stderr": stream, **streams},
+            )
+        try:
+            probe.wait_for_report(
+                f"{name}/simulated_arm", lambda r: r.values["state"] == "active", "is not active"
+            )
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0, name
+        finally:
+            process.kill()
+            process.wait()
+        output = log.read_text(encoding="utf-8")
+        assert told in output, output
+        assert "Traceback" not in output
+    os.close(broken)
 
 
 def test_the_description_may_come_from_its_topic(bring_up: BringUp, probe: Probe) -> None:
@@ -182,44 +217,3 @@ def test_the_arm_alone(bring_up: BringUp, probe: Probe) -> None:
     )
     arm.signal(signal.SIGTERM)
     assert arm.wait() == 0
-
-
-def test_the_player_plays_all_and_ends(bring_up: BringUp, probe: Probe, tmp_path: Path) -> None:
-    times = 100.0 + 0.02 * np.arange(60)
-    rows = [f"{t:.3f},{0.01 * k},{0.5},{-0.1 * k}" for k, t in enumerate(times)]
-    file = tmp_path / "motion.csv"
-    header = "time,position/elbow,velocity/elbow,effort/elbow"
-    file.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
-    states = probe.listen(JointState, "played")
-    player = bring_up.start(
-        "joint_state_player",
-        {"recording": str(file), "autostart": False},
-        ["-r", "joint_states:=played"],
-    )
-    probe.wait(lambda: probe.node.count_publishers("played"), "no player")
-    for transition in (Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE):
-        request = ChangeState.Request(transition=Transition(id=transition))
-        assert probe.call(ChangeState, "joint_state_player/change_state", request).success
-    assert player.wait() == 0, player.output
-    probe.wait(
-        lambda: states and round(states[-1].position[0] / 0.01) == 59, "not played to the end"
-    )
-    # Discovery may cost the first messages; all from one of them on must be there.
-    first = round(states[0].position[0] / 0.01)
-    assert [round(s.position[0] / 0.01) for s in states] == list(range(first, 60))
-    assert list(states[0].name) == ["elbow"]
-    assert states[-1].effort[0] == pytest.approx(-5.9)
-    stamps = [s.header.stamp.sec + 1e-9 * s.header.stamp.nanosec for s in states]
-    assert np.allclose(np.diff(stamps), 0.02, atol=1e-6)
-    assert abs(stamps[-1] - probe.node.get_clock().now().nanoseconds * 1e-9) < 60.0
-
-
-def test_a_loop_goes_on_where_the_pass_before_ended() -> None:
-    messages = [JointMessage(t, t + 0.5, ("a",), (0.0,), (), ()) for t in (10.0, 10.1, 10.2)]
-    played = list(islice(timeline(lambda: iter(messages), loop=True), 7))
-    assert [elapsed for elapsed, _, _ in played] == pytest.approx(
-        [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
-    )
-    stamps = [message.stamp + shift for _, shift, message in played]
-    assert stamps == pytest.approx([10.0, 10.1, 10.2, 10.3, 10.4, 10.5, 10.6])
-    assert len(list(timeline(lambda: iter(messages), loop=False))) == 3

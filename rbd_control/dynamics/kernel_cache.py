@@ -1,0 +1,280 @@
+"""Machine code of kernels on disk: one file for each kernel and signature.
+
+numba's own cache keeps an index file and data files for each kernel. A process that is killed
+between the two, two processes that write at once, a full disk or a truncated file leave a pair
+that no later start survives, and a cache in a folder without write permission is ignored. Here
+the name of a file tells all that its code depends on, and the file is written beside its place
+and moved into it. A file therefore is complete, or damaged from outside; the digest in its header
+shows the damage.
+
+Nothing that goes wrong with a file or folder raises: the kernel is compiled anew, in memory if
+need be, and one warning of the process says where and why.
+
+Whoever can write to a folder of compiled code can make its readers execute code, as with the
+sources. Files that belong neither to the user, nor to root, nor to the owner of the sources are
+therefore ignored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import pickle
+import re
+import secrets
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+from numba.core import config
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+
+from rbd_control.dynamics.source_stamp import source_stamp
+
+MAGIC = b"rbd_control kernel 1\n"
+"""First bytes of a file of compiled code; the number grows when the layout changes."""
+
+LARGEST = 64 * 2**20
+"""Size above which a file cannot be compiled code of this package [bytes]; kernels take 0.2 MB."""
+
+KEPT = 16
+"""Number of files kept for one kernel: versions of sources, processors, signatures, models."""
+
+ABANDONED = 600.0
+"""Age from which a temporary file belongs to a process that was killed while it wrote [s]."""
+
+_DIGEST = hashlib.sha256().digest_size
+_SETTINGS = ("OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT")
+"""Settings of numba (NUMBA_...) that change the machine code."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class CacheUse:
+    """What this process did with compiled code on disk.
+
+    Attributes:
+        loaded: folders from which code was loaded.
+        stored: folders in which code was stored.
+        discarded: files that were damaged or not to be trusted.
+        refused: folders in which code could not be stored, with the reason.
+    """
+
+    loaded: set[Path] = field(default_factory=set)
+    stored: set[Path] = field(default_factory=set)
+    discarded: list[Path] = field(default_factory=list)
+    refused: dict[Path, str] = field(default_factory=dict)
+    has_warned: bool = False
+
+    def discard(self, file: Path, reason: str) -> None:
+        """Count a file that is not used; the first one is a line in the log."""
+        if not self.discarded:
+            _log.warning("ignored compiled code in %s (%s)", file, reason)
+        self.discarded.append(file)
+
+    def refuse(self, refused: dict[Path, str]) -> None:
+        """Note the folders that took no code; the first time is a warning."""
+        self.refused.update(refused)
+        if not self.has_warned:
+            self.has_warned = True
+            places = ", ".join(f"{folder} ({reason})" for folder, reason in refused.items())
+            _log.warning(
+                "cannot keep compiled code in %s: every start compiles, which takes up to a "
+                "minute; set NUMBA_CACHE_DIR to a folder that can be written",
+                places or "any folder",
+            )
+
+
+use = CacheUse()
+"""Use of the disk by all kernels of this process."""
+
+
+class KernelCache:
+    """Loads and stores the machine code of one kernel for numba's dispatcher.
+
+    It has the methods of ``numba.core.caching._Cache`` and takes from numba how a compiled
+    function is serialized, which versions 0.58 to 0.68 do alike. With a version that does not,
+    kernels are compiled at every start, with the warning.
+
+    Args:
+        function: the Python function of the kernel.
+        options: what the kernel is compiled with.
+
+    Raises:
+        OSError: when the source of the function cannot be read.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        self._function = function
+        self._file = Path(function.__code__.co_filename)
+        self._stamp = source_stamp(self._file)
+        self._owner = self._file.stat().st_uid
+        self._options = options
+        self._enabled = True
+        self._name = re.sub(r"[^\w.]", "", f"{self._file.stem}.{function.__qualname__}")
+
+    @property
+    def cache_path(self) -> str:
+        """Return the folder in which code is looked for first."""
+        return str(next(iter(folders(self._file))))
+
+    def enable(self) -> None:
+        """Load and store from now on."""
+        self._enabled = True
+
+    def disable(self) -> None:
+        """Neither load nor store from now on."""
+        self._enabled = False
+
+    def flush(self) -> None:
+        """Remove all stored code of this kernel, whatever its signature."""
+        for folder in folders(self._file):
+            for file in self._stored_in(folder):
+                with suppress(OSError):
+                    file.unlink()
+
+    def load_overload(self, sig: Any, target_context: Any) -> CompileResult | None:
+        """Return the code for a signature, or None where no usable file holds it."""
+        if not self._enabled:
+            return None
+        target_context.refresh()
+        key = self._key(sig, target_context.codegen())
+        for folder in folders(self._file):
+            file = self._path(folder, key)
+            try:
+                payload = _read(file, key, self._owner)
+                if payload is None:
+                    continue
+                result = CompileResult._rebuild(target_context, *pickle.loads(payload))
+            except Exception as error:
+                use.discard(file, _reason(error))
+                continue
+            use.loaded.add(folder)
+            return result
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Store the code for a signature in the first folder that takes it."""
+        if not self._enabled or data.lifted or data.library.has_dynamic_globals:
+            return
+        refused: dict[Path, str] = {}
+        for folder in folders(self._file):
+            try:
+                key = self._key(sig, data.codegen)
+                self._store(folder, key, dumps(data._reduce()))
+            except Exception as error:
+                refused[folder] = _reason(error)
+            else:
+                use.stored.add(folder)
+                return
+        use.refuse(refused)
+
+    def _store(self, folder: Path, key: bytes, payload: bytes) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._tidy(folder)
+        file = self._path(folder, key)
+        temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}.tmp")
+        try:
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "wb") as f:
+                f.write(MAGIC + key + hashlib.sha256(payload).digest() + payload)
+            os.replace(temporary, file)
+        finally:
+            with suppress(OSError):  # there is none left unless something went wrong
+                temporary.unlink()
+
+    def _tidy(self, folder: Path) -> None:
+        """Remove the oldest code of this kernel, and what killed processes left of it."""
+        for file in folder.glob(f".{self._name}-*.tmp"):
+            with suppress(OSError):
+                if time.time() - file.stat().st_mtime > ABANDONED:
+                    file.unlink()
+        with suppress(OSError):
+            by_age = sorted(self._stored_in(folder), key=lambda file: file.stat().st_mtime)
+            for file in by_age[: -KEPT + 1]:
+                file.unlink()
+
+    def _stored_in(self, folder: Path) -> list[Path]:
+        return list(folder.glob(f"{self._name}-{'[0-9a-f]' * 32}.nbc"))
+
+    def _path(self, folder: Path, key: bytes) -> Path:
+        return folder / f"{self._name}-{key.hex()[:32]}.nbc"
+
+    def _key(self, sig: Any, codegen: Any) -> bytes:
+        """Return a digest of all that the machine code for a signature depends on."""
+        function = self._function
+        cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
+        parts = (
+            (sys.implementation.cache_tag, getattr(sys, "abiflags", "")),
+            (numba.__version__, llvmlite.__version__, np.__version__),
+            [(name, getattr(config, name, None)) for name in _SETTINGS],
+            codegen.magic_tuple(),
+            (function.__module__, function.__qualname__, function.__code__.co_firstlineno),
+            self._stamp,
+            hashlib.sha256(function.__code__.co_code).digest(),
+            hashlib.sha256(dumps(cells)).digest() if cells else b"",
+            sorted(self._options.items()),
+            [repr(argument) for argument in getattr(sig, "args", sig)],
+        )
+        return hashlib.sha256(repr(parts).encode()).digest()
+
+
+def folders(source: Path) -> Iterator[Path]:
+    """Yield the folders that may hold the compiled code of a source file, in order of preference.
+
+    They are ``rbd_control`` in ``NUMBA_CACHE_DIR`` alone where that is set; else ``__pycache__``
+    beside the source, then ``rbd_control`` in the user's cache folder.
+    """
+    if config.CACHE_DIR:
+        yield Path(config.CACHE_DIR) / "rbd_control"
+        return
+    yield source.parent / "__pycache__"
+    base = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME")
+    with suppress(RuntimeError):  # no home folder
+        yield (Path(base) if base else Path.home() / ".cache") / "rbd_control"
+
+
+def _read(file: Path, key: bytes, owner: int) -> bytes | None:
+    """Return the payload of a file of compiled code; None when there is no such file.
+
+    Raises:
+        OSError: when it cannot be read.
+        ValueError: when it is not what was written for ``key``.
+    """
+    try:
+        # A pipe of this name would wait for a writer for ever.
+        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    with open(descriptor, "rb") as stream:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("no regular file")
+        if hasattr(os, "geteuid") and status.st_uid not in (os.geteuid(), 0, owner):
+            raise ValueError(f"belongs to user {status.st_uid}")
+        if status.st_size > LARGEST:
+            raise ValueError(f"{status.st_size} bytes long")
+        content = stream.read()
+    begin = len(MAGIC) + 2 * _DIGEST
+    if content[: begin - _DIGEST] != MAGIC + key:
+        raise ValueError("not the code of this kernel")
+    payload = content[begin:]
+    if hashlib.sha256(payload).digest() != content[begin - _DIGEST : begin]:
+        raise ValueError("damaged")
+    return payload
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else str(error)

@@ -1,0 +1,43 @@
+"""The executables of the nodes: ready for signals before anything that takes seconds is imported.
+
+The functions are the entry points that ``setup.py`` names.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from rbd_control.prompt_end import PromptEnd
+from rbd_control.standard_streams import ensure_standard_streams
+
+
+def prepare() -> None:
+    """Open closed standard streams, and let SIGINT and SIGTERM end the process at once."""
+    ensure_standard_streams()
+    PromptEnd(0).start()
+
+
+def contact_detector() -> int:
+    """Run the contact detector; return its exit code."""
+    return _run("contact_detector")
+
+
+def joint_state_player() -> int:
+    """Run the joint-state player; return its exit code."""
+    return _run("joint_state_player")
+
+
+def passivity_controller() -> int:
+    """Run the passivity controller; return its exit code."""
+    return _run("passivity_controller")
+
+
+def simulated_arm() -> int:
+    """Run the simulated arm; return its exit code."""
+    return _run("simulated_arm")
+
+
+def _run(node: str) -> int:
+    prepare()
+    code: int = import_module(f"rbd_control.nodes.{node}").main()
+    return code

@@ -1,0 +1,151 @@
+"""SIGINT and SIGTERM during a start: the process ends at once, whatever it is doing.
+
+Python runs signal handlers between two bytecodes of the main thread. While LLVM compiles it runs
+none for seconds, and an exception that a handler raises inside the compiler or inside rclpy may be
+swallowed there. The C part of every handler, however, writes the number of the signal into a pipe
+(:func:`signal.set_wakeup_fd`); a thread that reads the pipe ends the process after a grace period.
+
+This module imports the standard library alone, so that an executable can use it before it imports
+what takes seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType, TracebackType
+from typing import Any, NoReturn
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""Signals that ask a process to end."""
+
+GRACE = 0.5
+"""Time that the main thread has to end by itself before the process is ended [s]."""
+
+Handler = Callable[[int, FrameType | None], Any]
+
+_current: PromptEnd | None = None
+_forking = threading.local()
+
+
+def end_now(code: int) -> NoReturn:
+    """End the process without unwinding; only where nothing is left to be put in order."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    _exit(code)
+
+
+def call_off() -> None:
+    """Call off the :class:`PromptEnd` of this process, if there is one."""
+    if _current is not None:
+        _current.call_off()
+
+
+class PromptEnd:
+    """Ends this process soon after SIGINT or SIGTERM, until it is called off.
+
+    A further one in the same process replaces it. Outside of the main thread it does nothing, for
+    Python takes signals there alone.
+
+    Args:
+        code: exit code of the process.
+        on_signal: handler of both signals from the start on, also after the call-off. It runs
+            when the main thread comes to it; None ends the process.
+        grace: time after a signal at which the process ends in any case [s].
+    """
+
+    def __init__(self, code: int, on_signal: Handler | None = None, grace: float = GRACE) -> None:
+        self._code, self._grace = code, grace
+        self._on_signal = on_signal or (lambda number, frame: end_now(code))
+        self._lock = threading.Lock()
+        self._off = threading.Event()
+        self._previous: dict[int, Any] = {}
+        self._pipe: int | None = None
+
+    def __enter__(self) -> PromptEnd:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.call_off()
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous = {}
+
+    @property
+    def is_armed(self) -> bool:
+        """Whether a signal ends the process in any case."""
+        return self._pipe is not None
+
+    def start(self) -> None:
+        """Take over both signals."""
+        global _current
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self._previous = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
+        call_off()
+        _current = self
+        reading, self._pipe = os.pipe()
+        os.set_blocking(self._pipe, False)
+        signal.set_wakeup_fd(self._pipe, warn_on_full_buffer=False)
+        threading.Thread(target=self._watch, args=(reading,), daemon=True).start()
+
+    def call_off(self) -> None:
+        """Leave both signals to their handler from now on.
+
+        Once this has returned, no signal that came before ends the process any more.
+        """
+        with self._lock:
+            self._off.set()
+            pipe, self._pipe = self._pipe, None
+        if pipe is not None:
+            signal.set_wakeup_fd(-1)
+            os.close(pipe)
+
+    def _watch(self, reading: int) -> None:
+        # The end of the pipe is the call-off.
+        while number := os.read(reading, 1):
+            if number[0] in SIGNALS and not self._off.wait(self._grace):
+                with self._lock:
+                    if not self._off.is_set():
+                        _exit(self._code)
+        os.close(reading)
+
+
+def _exit(code: int) -> NoReturn:
+    for stream in (1, 2):
+        with suppress(OSError):
+            if os.isatty(stream):
+                os.write(stream, b"\r\x1b[K\x1b[?25h")  # a progress bar hides the cursor
+    os._exit(code)
+
+
+def _before_fork() -> None:
+    # Until the child has a wake-up of its own, its signals would be written to that of the parent.
+    _forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
+
+def _after_fork() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _forking.mask)
+
+
+def _in_forked_child() -> None:
+    if _current is not None and _current.is_armed:
+        signal.set_wakeup_fd(-1)
+    _after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_forked_child
+    )

@@ -1,0 +1,51 @@
+"""What the fault tests of the controller share: one running node, in order after each test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from rcl_interfaces.srv import SetParametersAtomically
+from rclpy.parameter import Parameter
+from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import Trigger
+
+from .controller_scenarios import COMMANDS, MODEL, NODE, WEIGHT, wait_for_torque
+from .probe import Heard, Probe, Report
+
+ZERO = np.zeros(MODEL.nv)
+
+
+def torques(probe: Probe) -> Heard:
+    """The commands that the controller publishes."""
+    return probe.listen(Float64MultiArray, COMMANDS)
+
+
+def wait_for_mode(probe: Probe, mode: str, node: str = NODE) -> Report:
+    return probe.wait_for_report(
+        node, lambda r: r.values.get("mode") == mode, f"does not get to mode {mode}"
+    )
+
+
+def resume(probe: Probe, node: str = NODE) -> None:
+    """Leave whatever mode a test has led to; joint states must be good again."""
+    probe.wait(lambda: probe.call(Trigger, f"{node}/resume").success, "cannot resume")
+
+
+def hold_again(probe: Probe) -> None:
+    """Resume, and wait until the torque is the arm's weight."""
+    resume(probe)
+    wait_for_torque(probe, torques(probe), WEIGHT)
+
+
+def count(report: Report, key: str) -> int:
+    return int(report.values.get(key, 0))
+
+
+def set_parameters(probe: Probe, node: str, **changes: Any) -> Any:
+    """The node's answer to a change of all these parameters at once."""
+    request = SetParametersAtomically.Request()
+    request.parameters = [
+        Parameter(name, value=value).to_parameter_msg() for name, value in changes.items()
+    ]
+    return probe.call(SetParametersAtomically, f"{node}/set_parameters_atomically", request).result

@@ -1,0 +1,137 @@
+"""Robot descriptions that a running node refuses, with the reason, and those that it takes.
+
+The numbers in brackets are the rows of ``docs/faults.md``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+
+from rbd_control.simulation import arm7_urdf
+
+from .bringup import BringUp, Process
+from .fault_setting import set_parameters
+from .probe import Probe
+
+NODE = "contact_detector"
+ARM = arm7_urdf()
+
+
+def changed(old: str, new: str) -> str:
+    """The description that ships with one place changed."""
+    assert old in ARM
+    return ARM.replace(old, new, 1)
+
+
+def without_prolog(prolog: str) -> str:
+    """The description that ships after another XML prolog."""
+    return prolog + ARM.partition("?>")[2]
+
+
+XACRO = "http://www.ros.org/wiki/xacro"
+LIMIT = '<limit lower="-2.9" upper="2.9" velocity="2" effort="180"/>'
+MASS = '<mass value="4"/>'
+INERTIA = '<inertia ixx="0.023031" ixy="0" ixz="0" iyy="0.0219529" iyz="0" izz="0.0117119"/>'
+INERTIA_LINE = f"\n      {INERTIA}"
+NO_INERTIA = re.sub(r'"[0-9.]+"', '"0"', INERTIA_LINE)
+LOOP = (
+    '<joint name="loop" type="fixed"><parent link="link_3"/><child link="link_1"/></joint></robot>'
+)
+
+REFUSED: dict[str, tuple[str, str]] = {
+    # 28: no description at all
+    "empty": (" ", "empty"),
+    "not XML": ("<robot", "not XML"),
+    "another document": ("<sdf/>", "<robot>"),
+    "xacro": (f'<robot xmlns:xacro="{XACRO}"><xacro:arm/></robot>', "xacro"),
+    # 29: attacks on the parser
+    "entity bomb": (
+        without_prolog(
+            '<!DOCTYPE r [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+        ),
+        "refused",
+    ),
+    "external entity": (
+        without_prolog('<!DOCTYPE r [<!ENTITY a SYSTEM "file:///etc/passwd">]>'),
+        "refused",
+    ),
+    "size": (f"<robot><!--{'x' * 10_000_000}--></robot>", "10 MB"),
+    "depth": (f"<robot>{'<a>' * 100}{'</a>' * 100}</robot>", "deeper"),
+    # 30: links that are no tree
+    "loop": (changed("</robot>", LOOP), "link_1"),
+    "two roots": (changed("</robot>", '<link name="other"/></robot>'), "other"),
+    "unknown parent": (changed('<parent link="link_1"/>', '<parent link="trunk"/>'), "trunk"),
+    # 31, 32: bodies that cannot be
+    "singular": (
+        re.sub(r"<inertial>.*?</inertial>", "", ARM, flags=re.DOTALL),
+        "link",
+    ),
+    "negative mass": (changed(MASS, '<mass value="-4"/>'), "link_1"),
+    "mass is no number": (changed(MASS, '<mass value="nan"/>'), "link_1"),
+    # 33
+    "mimic": (
+        changed(LIMIT, f'{LIMIT}<mimic joint="joint_2"/>'),
+        "joint_1",
+    ),
+}
+
+TAKEN: dict[str, str] = {
+    "massless link": changed(MASS + INERTIA_LINE, '<mass value="0"/>' + NO_INERTIA),
+    "missing meshes": changed(
+        '<geometry><cylinder radius="0.1" length="0.04"/></geometry>',
+        '<geometry><mesh filename="package://nowhere/link_0.stl"/></geometry>',
+    ),
+    "no velocity limit": changed(LIMIT, LIMIT.replace('velocity="2"', 'velocity="0"')),
+}
+
+
+@pytest.fixture(scope="module")
+def process(bring_up: BringUp, probe: Probe) -> Process:
+    process = bring_up.start(NODE, {"autostart": False})
+    probe.report(NODE)
+    return process
+
+
+@pytest.fixture
+def detector(process: Process, probe: Probe) -> Iterator[Process]:
+    """The unconfigured detector."""
+    yield process
+    if probe.report(NODE).values["state"] != "unconfigured":
+        assert change(probe, Transition.TRANSITION_CLEANUP)
+
+
+def change(probe: Probe, transition: int) -> bool:
+    request = ChangeState.Request(transition=Transition(id=transition))
+    return bool(probe.call(ChangeState, f"{NODE}/change_state", request).success)
+
+
+def configure(probe: Probe, description: str) -> bool:
+    answer = set_parameters(probe, NODE, robot_description=description)
+    assert answer.successful, answer.reason
+    return change(probe, Transition.TRANSITION_CONFIGURE)
+
+
+@pytest.mark.parametrize("kind", [*REFUSED])
+def test_a_bad_description_fails_the_configuration(
+    kind: str, probe: Probe, process: Process
+) -> None:
+    """[28, 29, 30, 31, 32, 33] With one line that names it; the node lives on, unconfigured."""
+    description, named = REFUSED[kind]
+    before = len(process.output)
+    assert not configure(probe, description)
+    said = probe.wait(lambda: process.output[before:], "says nothing").strip()
+    assert "cannot configure" in said
+    assert named in said
+    assert "Traceback" not in said
+    assert len(said) < 500
+
+
+@pytest.mark.parametrize("kind", [*TAKEN])
+def test_a_peculiar_description_is_taken(kind: str, probe: Probe, detector: Process) -> None:
+    """[31, 34, 35] A massless link, meshes that are not there, a velocity limit not filled in."""
+    assert configure(probe, TAKEN[kind]), detector.output

@@ -1,0 +1,261 @@
+"""Joint states that a running controller cannot use, one by one and in a row.
+
+The numbers in brackets are the rows of ``docs/faults.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+import pytest
+from builtin_interfaces.msg import Time
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+
+from rbd_control.nodes.messages import to_seconds
+
+from .bringup import BringUp
+from .controller_scenarios import (
+    MODEL,
+    NODE,
+    PARAMETERS,
+    WEIGHT,
+    holds,
+    resting,
+    trajectory,
+    wait_for_torque,
+)
+from .fault_setting import ZERO, count, hold_again, torques, wait_for_mode
+from .probe import Probe, Source
+
+TIMEOUT = 0.4
+"""Timeout of the controller [s]: short, as many tests wait for it; a busy probe sends in less."""
+
+WARN, ERROR = 1, 2
+
+Change = Callable[[JointState], None]
+
+
+def set_field(field: str, value: Callable[[list[Any]], list[Any]]) -> Change:
+    def change(message: JointState) -> None:
+        setattr(message, field, value(list(getattr(message, field))))
+
+    return change
+
+
+def set_stamp(seconds: int) -> Change:
+    def change(message: JointState) -> None:
+        message.header.stamp.sec = seconds
+
+    return change
+
+
+UNUSABLE: dict[str, Change] = {
+    "not finite": set_field("position", lambda q: [nan, *q[1:]]),
+    "infinite": set_field("position", lambda q: [*q[:-1], inf]),
+    "lengths": set_field("position", lambda q: q[:-1]),
+    "velocity lengths": set_field("velocity", lambda v: v[:-1]),
+    "duplicate name": set_field("name", lambda names: [names[0], *names[:-1]]),
+    "missing joint": set_field("name", lambda names: [*names[:-1], "elbow"]),
+    "empty": set_field("name", lambda _: []),
+    "negative stamp": set_stamp(-5),
+    "old stamp": set_stamp(1_000),
+}
+"""What makes a joint state unusable, by the reason under which it is counted, or its kin."""
+
+COUNTED_AS = {"infinite": "not finite", "velocity lengths": "lengths"}
+
+
+class Spoiled(Source):
+    """A source whose every message may be changed before it is sent."""
+
+    change: Change | None = None
+
+    def message(self, stamp: Any) -> JointState:
+        message = super().message(stamp)
+        if self.change is not None:
+            self.change(message)
+        return message
+
+
+@pytest.fixture(scope="module")
+def streamed(bring_up: BringUp, probe: Probe) -> Spoiled:
+    bring_up.start(NODE, {**PARAMETERS, "timeout": TIMEOUT})
+    source = Spoiled(**vars(resting()))
+    probe.stream(source)
+    holds(probe, source)
+    return source
+
+
+@pytest.fixture
+def source(streamed: Spoiled, probe: Probe) -> Iterator[Spoiled]:
+    """The joint states that the controller hears, put in order again after each test."""
+    yield streamed
+    vars(streamed).update(vars(resting()), publishers=streamed.publishers, change=None)
+    hold_again(probe)
+
+
+def test_single_unusable_messages_are_dropped_and_counted(probe: Probe, source: Spoiled) -> None:
+    """[4, 5, 8, 9, 10, 11, 15] Between good messages they change neither torque nor mode."""
+    commands = torques(probe)
+    wait_for_torque(probe, commands, WEIGHT)
+    first = len(commands)
+    before = probe.report(NODE)
+    expected = {COUNTED_AS.get(kind, kind) for kind in UNUSABLE}
+
+    def all_counted() -> bool:
+        # Joint states are received best-effort: a message may be lost.
+        for change in UNUSABLE.values():
+            message = resting().message(probe.node.get_clock().now().to_msg())
+            change(message)
+            probe.send("joint_states", message)
+        report = probe.report(NODE)
+        assert report.values["mode"] == "hold"
+        return all(count(report, reason) > count(before, reason) for reason in expected)
+
+    probe.wait(all_counted, f"not all are counted: {expected}")
+    assert np.allclose([message.data for message in commands[first:]], WEIGHT, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["lengths", "missing joint"])
+def test_nothing_but_unusable_messages_is_silence(kind: str, probe: Probe, source: Spoiled) -> None:
+    """[5, 9, 19] Zero torque within the timeout, and the safe mode until resumed."""
+    commands = torques(probe)
+    source.change = UNUSABLE[kind]
+    wait_for_torque(probe, commands, ZERO)
+    report = wait_for_mode(probe, "safe")
+    assert report.level == ERROR
+    assert count(report, kind) > 0
+    source.change = None
+    wait_for_torque(probe, commands, WEIGHT)
+    assert probe.report(NODE).values["mode"] == "safe"
+
+
+def test_joints_are_matched_by_name(probe: Probe, source: Spoiled) -> None:
+    """[6, 7] Another order and the joints of a gripper change nothing."""
+    commands = torques(probe)
+
+    def another_order(message: JointState) -> None:
+        message.name = ["finger", *reversed(message.name)]
+        message.position = [0.01, *reversed(message.position)]
+        message.velocity = [0.5, *reversed(message.velocity)]
+
+    source.change = another_order
+    first = len(commands)
+    accepted = count(probe.report(NODE), "accepted")
+    probe.wait_for_report(
+        NODE, lambda r: count(r, "accepted") > accepted + 20, "another order is not accepted"
+    )
+    assert np.allclose([message.data for message in commands[first:]], WEIGHT, atol=1e-6)
+
+
+def test_equal_stamps_add_no_time(probe: Probe, source: Spoiled) -> None:
+    """[12] Each message sent twice: a trajectory takes as long, and torque does not jump."""
+    twice = source.publishers[0]
+    errors = probe.listen(JointState, f"{NODE}/tracking_error")
+
+    class Twice:
+        @staticmethod
+        def publish(message: JointState) -> None:
+            twice.publish(message)
+            twice.publish(message)
+
+    before = count(probe.report(NODE), "same stamp")
+    source.publishers[0] = Twice()
+    try:
+        probe.wait_for_report(
+            NODE, lambda r: count(r, "same stamp") > before + 50, "equal stamps are not counted"
+        )
+        first = len(errors)
+        probe.send(f"{NODE}/joint_trajectory", trajectory(0.02, seconds=1.0))
+        probe.wait(lambda: np.allclose(errors[-1].position, -0.02, atol=1e-4), "does not follow")
+    finally:
+        source.publishers[0] = twice
+    stamps = np.array([to_seconds(message.header.stamp) for message in errors[first:]])
+    desired = -np.array([message.position[0] for message in errors[first:]])
+    assert (np.diff(stamps) > 0.0).all()
+    moving = stamps[(desired > 1e-6) & (desired < 0.02 - 1e-6)]
+    # A cubic over 0.02 rad in 1 s is within 1e-6 rad of its ends for 4 ms at each end.
+    assert moving[-1] - moving[0] == pytest.approx(0.99, abs=0.05)
+
+
+@pytest.mark.parametrize("kind", ["zero", "future"])
+def test_stamps_without_meaning_are_replaced(kind: str, probe: Probe, source: Spoiled) -> None:
+    """[14] The time of receipt counts, with a warning; the arm is held as before."""
+    if kind == "zero":
+        source.stamp = Time()
+    else:
+        source.shift = 3600.0
+    before = count(probe.report(NODE), "stamp replaced")
+    probe.wait_for_report(
+        NODE,
+        lambda r: r.level >= WARN and count(r, "stamp replaced") > before + 50,
+        "is not told of",
+    )
+    wait_for_torque(probe, torques(probe), WEIGHT)
+    assert probe.report(NODE).values["mode"] == "hold"
+
+
+def test_a_jump_of_position_is_a_fault(probe: Probe, source: Spoiled) -> None:
+    """[17] After a few samples the torque is safe; the old place is believed when it is back."""
+    commands = torques(probe)
+    source.position = np.where(np.arange(MODEL.nv) == 0, 2.0, resting().position)
+    report = wait_for_mode(probe, "safe")
+    assert "joint_1 jumped" in report.message
+    sent = np.array([message.data for message in commands])
+    assert (np.abs(sent) <= MODEL.effort_limit).all()
+
+
+def test_a_speed_beyond_reason_is_a_fault(probe: Probe, source: Spoiled) -> None:
+    """[17] No sample with it is used; the arm gets zero torque after a few of them."""
+    commands = torques(probe)
+    source.velocity = np.full(MODEL.nv, 1e3)
+    wait_for_torque(probe, commands, ZERO)
+    report = wait_for_mode(probe, "safe")
+    assert "speed" in report.message
+
+
+def test_a_publisher_that_restarts_is_not_followed_by_itself(probe: Probe, source: Spoiled) -> None:
+    """[20] The safe mode outlasts the return of the publisher, until somebody resumes."""
+    commands = torques(probe)
+    source.on = False
+    probe.node.destroy_publisher(source.publishers.pop())
+    wait_for_torque(probe, commands, ZERO)
+    source.publishers.append(probe.node.create_publisher(JointState, "joint_states", 50))
+    source.on = True
+    wait_for_torque(probe, commands, WEIGHT)
+    assert probe.report(NODE).values["mode"] == "safe"
+    probe.send(f"{NODE}/joint_trajectory", trajectory(0.02))
+    assert probe.report(NODE).values["mode"] == "safe"
+
+
+def test_a_second_publisher_is_told_of(probe: Probe, source: Spoiled) -> None:
+    """[21] WARN with the number, for as long as there are two."""
+    there = int(probe.report(NODE).values["publishers"])
+    second = probe.node.create_publisher(JointState, "joint_states", 50)
+    probe.wait_for_report(
+        NODE,
+        lambda r: r.level >= WARN and r.values["publishers"] == str(there + 1),
+        "a second publisher is not told of",
+    )
+    probe.node.destroy_publisher(second)
+    probe.wait_for_report(
+        NODE, lambda r: r.values["publishers"] == str(there), "it is counted for ever"
+    )
+
+
+def test_no_clock_where_time_is_simulated(bring_up: BringUp, probe: Probe) -> None:
+    """[24] The controller says so, and sends nothing."""
+    bring_up.start(
+        NODE,
+        {**PARAMETERS, "use_sim_time": True},
+        ["-r", "__node:=simulated_time", "-r", "effort_controller/commands:=simulated/commands"],
+    )
+    commands = probe.listen(Float64MultiArray, "simulated/commands")
+    probe.wait_for_report(
+        "simulated_time", lambda r: r.level == ERROR and "/clock" in r.message, "is not told of"
+    )
+    assert not commands

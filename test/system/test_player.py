@@ -1,0 +1,110 @@
+"""The player of recordings: plays all and ends, or loops until it is told to end [64]."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from sensor_msgs.msg import JointState
+
+from .bringup import BringUp, Process
+from .probe import Probe
+
+HEADER = "time,position/elbow,velocity/elbow,effort/elbow"
+
+
+def recording(at: Path, *rows: str) -> str:
+    at.write_text("\n".join([HEADER, *rows]) + "\n", encoding="utf-8")
+    return str(at)
+
+
+def play(bring_up: BringUp, topic: str, **parameters: object) -> Process:
+    return bring_up.start(
+        "joint_state_player",
+        {**parameters},
+        ["-r", f"joint_states:={topic}", "-r", f"__node:=player_of_{topic}"],
+    )
+
+
+def test_the_player_plays_all_and_ends(bring_up: BringUp, probe: Probe, tmp_path: Path) -> None:
+    times = 100.0 + 0.02 * np.arange(60)
+    rows = [f"{t:.3f},{0.01 * k},{0.5},{-0.1 * k}" for k, t in enumerate(times)]
+    file = tmp_path / "motion.csv"
+    header = "time,position/elbow,velocity/elbow,effort/elbow"
+    file.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    states = probe.listen(JointState, "played")
+    player = bring_up.start(
+        "joint_state_player",
+        {"recording": str(file), "autostart": False},
+        ["-r", "joint_states:=played"],
+    )
+    probe.wait(lambda: probe.node.count_publishers("played"), "no player")
+    for transition in (Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE):
+        request = ChangeState.Request(transition=Transition(id=transition))
+        assert probe.call(ChangeState, "joint_state_player/change_state", request).success
+    assert player.wait() == 0, player.output
+    probe.wait(
+        lambda: states and round(states[-1].position[0] / 0.01) == 59, "not played to the end"
+    )
+    # Discovery may cost the first messages; all from one of them on must be there.
+    first = round(states[0].position[0] / 0.01)
+    assert [round(s.position[0] / 0.01) for s in states] == list(range(first, 60))
+    assert list(states[0].name) == ["elbow"]
+    assert states[-1].effort[0] == pytest.approx(-5.9)
+    stamps = [s.header.stamp.sec + 1e-9 * s.header.stamp.nanosec for s in states]
+    assert np.allclose(np.diff(stamps), 0.02, atol=1e-6)
+    assert abs(stamps[-1] - probe.node.get_clock().now().nanoseconds * 1e-9) < 60.0
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_loop_over_one_moment_is_no_flood(
+    rows: int, bring_up: BringUp, probe: Probe, tmp_path: Path
+) -> None:
+    """Once a second, for as long as it may, and not a moment longer than that."""
+    file = recording(tmp_path / "moment.csv", *["100.0,0.1,0.0,1.0"] * rows)
+    states = probe.listen(JointState, f"moment_{rows}")
+    player = play(bring_up, f"moment_{rows}", recording=file, loop=True, restamp=False)
+    probe.wait(lambda: len(states) >= 3 * rows, "it does not loop")
+    stamps = [s.header.stamp.sec + 1e-9 * s.header.stamp.nanosec for s in states]
+    assert stamps == pytest.approx([100.0 + k // rows for k in range(len(stamps))])
+    player.signal(signal.SIGTERM)
+    assert player.wait(10.0) == 0
+    assert "Traceback" not in player.output
+
+
+def test_a_rate_that_cannot_be_kept(bring_up: BringUp, probe: Probe, tmp_path: Path) -> None:
+    """A million messages a second: it says so, answers services, and ends when told to."""
+    rows = [f"{100.0 + 0.001 * k:.3f},0.1,0.0,1.0" for k in range(1000)]
+    states = probe.listen(JointState, "quick")
+    player = play(
+        bring_up, "quick", recording=recording(tmp_path / "q.csv", *rows), loop=True, rate=1000.0
+    )
+    probe.wait(lambda: len(states) > 1000, "it does not play")
+    probe.wait(lambda: "too slow for rate 1000" in player.output, "says nothing of being late")
+    report = probe.report("player_of_quick")
+    assert float(report.values["late [s]"]) > 0.0
+    player.signal(signal.SIGINT)
+    assert player.wait(10.0) == 0
+
+
+def test_a_recording_that_is_damaged_further_on(
+    bring_up: BringUp, probe: Probe, tmp_path: Path
+) -> None:
+    rows = [f"{100.0 + 0.01 * k:.3f},0.1,0.0,1.0" for k in range(100)]
+    file = recording(tmp_path / "damaged.csv", *rows, "101.0,what,0.0,1.0")
+    probe.listen(JointState, "damaged")
+    player = play(bring_up, "damaged", recording=file)
+    assert player.wait() == 1
+    assert "damaged.csv line 102" in player.output
+    assert "Traceback" not in player.output
+
+
+def test_an_empty_recording(bring_up: BringUp, tmp_path: Path) -> None:
+    player = play(bring_up, "empty", recording=recording(tmp_path / "empty.csv"))
+    assert player.wait() == 1
+    assert "empty.csv" in player.output
+    assert "Traceback" not in player.output

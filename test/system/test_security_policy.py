@@ -1,0 +1,175 @@
+"""The security policy grants each node the topics and services it has, and no others."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element
+
+import pytest
+from defusedxml.ElementTree import parse
+from rclpy.node import Node
+
+from rbd_control.share import share_directory
+from rbd_control.simulation import arm7_urdf
+
+from .bringup import BringUp, Process
+from .probe import Probe
+
+FOLDER = share_directory() / "security"
+INCLUDE = "{http://www.w3.org/2003/XInclude}include"
+NODES = ("simulated_arm", "contact_detector", "passivity_controller", "joint_state_player")
+
+Granted = dict[str, set[str]]
+"""Resolved names of topics and services by what may be done with them."""
+
+USED: dict[str, Callable[[Node, str], list[Any]]] = {
+    "publish": lambda node, name: node.get_publisher_names_and_types_by_node(name, "/"),
+    "subscribe": lambda node, name: node.get_subscriber_names_and_types_by_node(name, "/"),
+    "reply": lambda node, name: node.get_service_names_and_types_by_node(name, "/"),
+    "request": lambda node, name: node.get_client_names_and_types_by_node(name, "/"),
+}
+
+ONLY_SIMULATED_TIME = "/clock"
+"""Granted to all nodes and subscribed to only with ``use_sim_time``."""
+
+PLAYED = "/played"
+"""Topic of the player in place of /joint_states, which the simulated arm publishes here."""
+
+
+def policy() -> Element:
+    root: Element = parse(FOLDER / "rbd_control.policy.xml").getroot()
+    return root
+
+
+def grants(profile: Element) -> Iterator[Element]:
+    """The elements of a profile, included files among them."""
+    for child in profile:
+        if child.tag == INCLUDE:
+            assert child.attrib["xpointer"] == "xpointer(/profile/*)"
+            yield from grants(parse(FOLDER / child.attrib["href"]).getroot())
+        else:
+            yield child
+
+
+def granted(enclave: str) -> Granted:
+    """What the policy grants to an enclave of one profile."""
+    profile = policy().find(f"enclaves/enclave[@path='/rbd_control/{enclave}']/profiles/profile")
+    assert profile is not None, f"the policy has no enclave /rbd_control/{enclave}"
+    assert profile.attrib["ns"] == "/"
+    names: Granted = {what: set() for what in USED}
+    for element in grants(profile):
+        for what, rule in element.attrib.items():
+            assert rule == "ALLOW"
+            for item in element:
+                name = (item.text or "").strip()
+                assert name.startswith(("/", "~/")), f"{name} is relative to an unknown namespace"
+                resolved = name.replace("~", f"/{profile.attrib['node']}", 1)
+                assert resolved not in names[what], f"{resolved} stands twice"
+                names[what].add(resolved)
+    return names
+
+
+def used(probe: Probe, name: str) -> Granted:
+    return {
+        what: {found.replace(PLAYED, "/joint_states") for found, _ in ask(probe.node, name)}
+        for what, ask in USED.items()
+    }
+
+
+def agree(probe: Probe, enclave: str, name: str) -> None:
+    """Wait until the node uses exactly what is granted; discovery brings it bit by bit."""
+    expected = {
+        what: {found.replace("monitor_*", name) for found in found_all} - {ONLY_SIMULATED_TIME}
+        for what, found_all in granted(enclave).items()
+    }
+
+    def difference() -> Granted:
+        now = used(probe, name)
+        return {what: now[what] ^ expected[what] for what in USED if now[what] != expected[what]}
+
+    probe.wait(lambda: not difference(), f"{name} and its enclave differ", 60.0)
+    assert not difference()
+
+
+@pytest.fixture(scope="module")
+def nodes(
+    bring_up: BringUp, probe: Probe, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Process]:
+    """The four nodes, each active, as its publishers may come with activation."""
+    recording = tmp_path_factory.mktemp("recording") / "still.csv"
+    rows = [f"{0.02 * k:.2f},0.1,0.0,0.0" for k in range(1, 30_000)]
+    header = "time,position/elbow,velocity/elbow,effort/elbow"
+    recording.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    remapped = ["-r", f"joint_states:={PLAYED}"]
+    started = {}
+    for name in NODES:
+        player = name == "joint_state_player"
+        parameters = (
+            {"recording": str(recording), "listeners": 0}
+            if player
+            else {"robot_description": arm7_urdf()}
+        )
+        started[name] = bring_up.start(name, parameters, remapped if player else ())
+        probe.wait_for_report(name, lambda r: r.values["state"] == "active", "is not active")
+    return started
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_policy_grants_what_the_node_uses_and_no_more(
+    name: str, probe: Probe, nodes: dict[str, Process]
+) -> None:
+    agree(probe, name, name)
+
+
+def test_policy_grants_what_the_monitor_uses_and_no_more(bring_up: BringUp, probe: Probe) -> None:
+    monitor = subprocess.Popen(
+        [sys.executable, "-m", "rbd_control.cli.main", "monitor", "--duration", "60"],
+        env=bring_up.environment,
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        name = f"monitor_{monitor.pid}"
+        probe.wait(lambda: name in probe.node.get_node_names(), "no monitor")
+        agree(probe, "monitor", name)
+    finally:
+        monitor.send_signal(signal.SIGTERM)
+        monitor.wait(30)
+
+
+def test_operator_may_order_but_not_send_torque_or_change_parameters(
+    probe: Probe, nodes: dict[str, Process]
+) -> None:
+    """All that the operator publishes, subscribes to and calls exists on the nodes."""
+    operator = granted("operator")
+    there = {what: set.union(*(used(probe, name)[what] for name in NODES)) for what in USED}
+    own = granted("operator")["reply"]
+    assert operator["publish"] - {"/rosout", "/parameter_events"} <= there["subscribe"]
+    assert operator["subscribe"] - {ONLY_SIMULATED_TIME} <= there["publish"]
+    assert operator["request"] <= there["reply"] - own
+    assert "/effort_controller/commands" not in operator["publish"]
+    assert not any("parameter" in name for name in operator["request"])
+
+
+def test_only_the_controller_may_send_torque() -> None:
+    enclaves = [item.attrib["path"].rpartition("/")[2] for item in policy().iter("enclave")]
+    torque = "/effort_controller/commands"
+    assert [name for name in enclaves if torque in granted(name)["publish"]] == [
+        "passivity_controller"
+    ]
+
+
+def test_policy_is_as_ros2_security_reads_it() -> None:
+    """``ros2 security`` takes each child of ``enclaves`` for an enclave, comments included."""
+    root = policy()
+    assert root.attrib["version"] == "0.2.0"
+    text = (FOLDER / "rbd_control.policy.xml").read_text(encoding="utf-8")
+    inside = text[text.index("<enclaves>") : text.index("</enclaves>")]
+    outside = [part.partition("<enclave ")[0] for part in inside.split("</enclave>")]
+    assert not any("<!--" in part for part in outside)
+    included = {Path(item.attrib["href"]) for item in root.iter(INCLUDE)}
+    assert {FOLDER / name for name in included} == set((FOLDER / "common").glob("*.xml"))

@@ -1,0 +1,165 @@
+"""SIGINT and SIGTERM during a cold start end nodes and commands at once, and quietly [62]."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from .bringup import PATIENCE, BringUp
+
+NODES = ("passivity_controller", "contact_detector", "simulated_arm")
+
+LONGEST = 3.0
+"""Time to end on a busy machine [s]; the grace period is 0.5 s, compiling takes a minute."""
+
+pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux")
+
+
+class ColdStart:
+    """A program that finds no compiled code, started to be ended.
+
+    Args:
+        module: what to run, with its arguments.
+        until: the signal comes once its output holds this; empty: once it handles signals.
+        delay: time that passes from there [s].
+        number: the signal.
+    """
+
+    def __init__(
+        self, module: list[str], until: str, delay: float, number: int, bring_up: BringUp, at: Path
+    ) -> None:
+        self._until, self._delay, self._number = until, delay, number
+        self._log, self._cache = at / "output", at / "cache"
+        self.what = f"{module[0]}, {number!r} {delay} s after {until or 'it was ready'}"
+        with self._log.open("wb") as stream:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", *module],
+                env={**bring_up.environment, "NUMBA_CACHE_DIR": str(self._cache)},
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def output(self) -> str:
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    def end(self) -> tuple[int, float]:
+        """Send the signal when it is time to; return the exit code and how long the end took."""
+        deadline = time.monotonic() + PATIENCE
+        while not (self._handles_signals() and self._until in self.output):
+            assert self._process.poll() is None, f"{self.what} ended:\n{self.output}"
+            assert time.monotonic() < deadline, f"{self.what}: nothing:\n{self.output}"
+            time.sleep(0.002)
+        time.sleep(self._delay)
+        begin = time.monotonic()
+        self._process.send_signal(self._number)
+        code = self._process.wait(PATIENCE)
+        return code, time.monotonic() - begin
+
+    def clear(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        shutil.rmtree(self._cache, ignore_errors=True)
+
+    def _handles_signals(self) -> bool:
+        """Whether it has a handler for SIGTERM, which Python itself has not."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii")
+        caught = next(line for line in status.splitlines() if line.startswith("SigCgt"))
+        return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+
+
+# What has been put out, and how long after that the signal comes [s].
+INSTANTS = (("", 0.0), ("", 0.1), ("", 0.6), ("compiling", 0.0), ("compiling", 0.7))
+
+
+@pytest.mark.parametrize("program", [*NODES, "warmup"])
+def test_a_signal_during_a_cold_start(program: str, bring_up: BringUp, tmp_path: Path) -> None:
+    """Five instants for each, from the first import to the middle of compiling."""
+    module = [f"rbd_control.nodes.{program}", "--ros-args", "-p", "urdf:=arm7"]
+    if program == "warmup":
+        module = ["rbd_control.cli.main", "warmup"]
+    for k, (until, delay) in enumerate(INSTANTS):
+        number = (signal.SIGINT, signal.SIGTERM)[(k + len(program)) % 2]
+        folder = tmp_path / str(k)
+        folder.mkdir()
+        start = ColdStart(module, until, delay, number, bring_up, folder)
+        try:
+            code, seconds = start.end()
+        finally:
+            start.clear()
+        assert code == (130 if program == "warmup" else 0), start.what
+        assert seconds < LONGEST, start.what
+        assert all("compiling" in line for line in start.output.splitlines()), start.output
+
+
+# A node that gets a signal at the place NAME_SIGNALLED.
+SIGNALLED = """
+import os, signal, sys
+from rbd_control.node_parameters import NodeParameters
+from rbd_control.nodes.managed_node import ManagedNode
+from rbd_control.nodes.run import run
+
+class Node(ManagedNode):
+    parameters_type = NodeParameters
+    needs_model = False
+    commands_torque = True
+
+    def __init__(self):
+        super().__init__("signalled")
+        self.reached("start")
+
+    def reached(self, place):
+        print(place, flush=True)
+        if place == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def configure(self):
+        self.reached("configure")
+
+    def waiting_for(self):
+        self.reached("waiting")
+        return ""
+
+    def activate(self):
+        self.reached("activate")
+
+    def deactivate(self):
+        self.reached("deactivate")
+
+sys.exit(run(Node, []))
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "reached"),
+    [
+        ("start", ["start"]),
+        ("configure", ["start", "configure"]),
+        ("waiting", ["start", "configure", "waiting", "waiting"]),
+        ("activate", ["start", "configure", "waiting", "waiting", "activate", "deactivate"]),
+    ],
+)
+def test_a_stopping_node_is_never_activated(
+    place: str, reached: list[str], bring_up: BringUp
+) -> None:
+    """And one that was activated is led out of that state."""
+    ended = subprocess.run(
+        [sys.executable, "-c", SIGNALLED, place],
+        env=bring_up.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert ended.returncode == 0, ended.stderr
+    told = [line for line in ended.stdout.split() if line != "waiting"]
+    assert told == [line for line in reached if line != "waiting"]
+    assert "ERROR" not in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,186 @@
+"""A process that is told to end while it starts ends at once, whatever its main thread does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from rbd_control.prompt_end import SIGNALS
+
+NUMBERS = {number.name: number for number in SIGNALS}
+
+BUSY = """
+from rbd_control.prompt_end import PromptEnd, call_off
+PromptEnd(7, lambda number, frame: None).start()
+print("ready", flush=True)
+while True:
+    pass
+"""
+
+SWALLOWING = """
+from rbd_control.prompt_end import PromptEnd
+
+def interrupt(number, frame):
+    raise KeyboardInterrupt
+
+PromptEnd(7, interrupt).start()
+while True:
+    try:
+        print("ready", flush=True)
+        while True:
+            pass
+    except BaseException:
+        pass
+"""
+
+# A call into C code that is interrupted by no signal, as one into LLVM.
+IN_C = """
+import ctypes, signal
+from rbd_control.prompt_end import PromptEnd
+PromptEnd(7).start()
+spin = ctypes.CDLL(None).qsort
+numbers = (ctypes.c_int * 50_000_000)(*range(64))
+compare = ctypes.cast(ctypes.CDLL(None).strcmp, ctypes.c_void_p)
+print("ready", flush=True)
+spin(numbers, len(numbers), 4, compare)
+print("sorted", flush=True)
+"""
+
+CALLED_OFF = """
+import time
+from rbd_control.prompt_end import PromptEnd, call_off
+
+seen = []
+with PromptEnd(7, lambda number, frame: seen.append(number), grace=0.2) as prompt_end:
+    assert prompt_end.is_armed
+    print("ready", flush=True)
+    while not seen:
+        time.sleep(0.01)
+    call_off()
+    assert not prompt_end.is_armed
+    time.sleep(0.5)
+    print("called off", flush=True)
+    while len(seen) < 2:
+        time.sleep(0.01)
+    time.sleep(0.5)
+print("orderly", flush=True)
+"""
+
+REPLACED = """
+import time
+from rbd_control.prompt_end import PromptEnd, call_off
+PromptEnd(7, grace=0.1).start()
+seen = []
+with PromptEnd(8, lambda number, frame: seen.append(number)):
+    call_off()
+    print("ready", flush=True)
+    while not seen:
+        time.sleep(0.01)
+    time.sleep(0.4)
+print("orderly", flush=True)
+"""
+
+FORKED = """
+import os, signal, sys, time
+from rbd_control.prompt_end import PromptEnd
+PromptEnd(7, lambda number, frame: None, grace=0.1).start()
+child = os.fork()
+if child == 0:
+    sys.stdout.close()
+    os.close(1), os.close(2)
+    time.sleep(60.0)
+os.kill(child, signal.SIGTERM)
+time.sleep(0.5)
+os.kill(child, signal.SIGKILL)
+os.waitpid(child, 0)
+print("ready", flush=True)
+while True:
+    pass
+"""
+
+
+def start(program: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def end(process: subprocess.Popen[str], number: int) -> tuple[int, str]:
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=30.0)
+    return process.returncode, output
+
+
+@pytest.mark.parametrize(
+    "program",
+    [BUSY, SWALLOWING, IN_C, FORKED],
+    ids=["busy", "swallowing", "in C", "signal for a child before"],
+)
+@pytest.mark.parametrize("number", NUMBERS.values(), ids=NUMBERS)
+def test_it_ends(program: str, number: int) -> None:
+    begin = time.monotonic()
+    code, output = end(start(program), number)
+    assert code == 7
+    assert output in ("", "ready\n")
+    assert time.monotonic() - begin < 20.0
+
+
+def test_no_signal_ends_the_process_once_that_is_called_off() -> None:
+    process = start(CALLED_OFF)
+    process.send_signal(signal.SIGTERM)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "called off\n"
+    assert end(process, signal.SIGINT) == (0, "orderly\n")
+
+
+def test_a_further_one_takes_the_place_of_the_first() -> None:
+    assert end(start(REPLACED), signal.SIGTERM) == (0, "orderly\n")
+
+
+# Standard streams --------------------------------------------------------------------------------
+
+STREAMS = """
+import os, sys
+from contextlib import suppress
+from rbd_control.standard_streams import (
+    ensure_standard_streams, release_standard_streams, say
+)
+ensure_standard_streams()
+opened = os.open("/dev/null", os.O_RDONLY)
+assert opened > 2, opened
+with suppress(OSError):
+    print("something")
+say("a line")
+release_standard_streams()
+sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (1, 2), (0, 1, 2)], ids=str)
+def test_closed_streams_are_opened(closed: Sequence[int]) -> None:
+    def close() -> None:
+        for number in closed:
+            os.close(number)
+
+    assert subprocess.run([sys.executable, "-c", STREAMS], preexec_fn=close).returncode == 3
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_a_reader_that_went_away_is_no_failure(name: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run([sys.executable, "-c", STREAMS], **{name: writing})
+    os.close(writing)
+    assert ended.returncode == 3
