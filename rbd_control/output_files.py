@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+import weakref
 from contextlib import suppress
 from errno import EACCES, EISDIR
 from pathlib import Path
+
+_unfinished: set[str] = set()
 
 
 def prepare_output(path: Path) -> None:
@@ -36,10 +41,34 @@ def write_whole(path: Path, content: bytes) -> None:
         if direct:
             path.write_bytes(content)
             return
+        _unfinished.add(str(unfinished))
         unfinished.write_bytes(content)
         unfinished.replace(target)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
-        with suppress(OSError):
-            unfinished.unlink()
+        _remove(str(unfinished))
+
+
+class ScratchFolder:
+    """A temporary folder; it is removed with this object, or by :func:`remove_unfinished`."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="rbd_control_"))
+        _unfinished.add(str(self.path))
+        weakref.finalize(self, _remove, str(self.path))
+
+
+def remove_unfinished() -> None:
+    """Remove temporary folders and files that are half written, before the process ends."""
+    for path in list(_unfinished):
+        _remove(path)
+
+
+def _remove(path: str) -> None:
+    _unfinished.discard(path)
+    with suppress(OSError):
+        if os.path.isdir(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            os.unlink(path)

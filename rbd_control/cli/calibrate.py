@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from rich.table import Table
 
 from rbd_control.cli.replay import console_for_output
 from rbd_control.dynamics import Model
-from rbd_control.errors import RecordingError
+from rbd_control.errors import ParameterError, RecordingError
 from rbd_control.estimation import Calibration, Motion, calibrate
 from rbd_control.estimation.calibration import START
 from rbd_control.inertial_corrections import CORRECTIONS, ROTOR
@@ -29,7 +31,7 @@ from rbd_control.playback.joint_matching import match_joints
 from rbd_control.playback.picture import draw_calibration
 from rbd_control.playback.recording import read_recording
 from rbd_control.robot_model import urdf_source
-from rbd_control.wording import printable
+from rbd_control.wording import printable, shortened
 
 _OF_THE_MODEL = (
     "effort_gain",
@@ -86,7 +88,8 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         effort_gain=tuple(arguments.effort_gain or (1.0,)),
         observer_gain=(arguments.gain or 50.0,),
     )
-    with about(_named(arguments.recordings)):
+    start.for_joints("effort_gain", model.nv)  # refuses another number of gains
+    with about(_named(arguments.recordings)), _physical(model):
         calibration = calibrate(
             motions,
             model,
@@ -101,6 +104,22 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         draw_calibration(calibration, arguments.report / "calibration.png")
         console.print(f"picture in {arguments.report / 'calibration.png'}", markup=False)
     return 0
+
+
+@contextmanager
+def _physical(model: Model) -> Iterator[None]:
+    """Turn a result that is beyond the bounds of its parameter into an error about the efforts."""
+    try:
+        yield
+    except ParameterError as error:
+        which = re.sub(
+            r"\[(\d+)\]",
+            lambda found: f" of {shortened(model.joint_names[int(found[1]) % model.nv], 30)}",
+            error.message,
+        )
+        raise RecordingError(
+            f"what is identified is not physical: {which}; check sign and unit of its efforts"
+        ) from error
 
 
 def _refuse_repetition(paths: list[Path]) -> None:
@@ -202,8 +221,13 @@ def _print(calibration: Calibration, console: Console) -> None:
         "identified; elsewhere: error without noise in parts of the motion that were not fitted; "
         "mass and centre: what is added to the URDF\n"
         f"{calibration.duration:.0f} s of motion were used. The thresholds imply "
-        f"{calibration.false_alarms_per_hour:g} false alarms per hour in motions like these."
+        f"{_alarms(calibration)} per hour in motions like these."
     )
+
+
+def _alarms(calibration: Calibration) -> str:
+    rate = calibration.false_alarms_per_hour
+    return f"{rate:g} false alarm{'' if rate == 1.0 else 's'}"
 
 
 def _model_table(calibration: Calibration) -> Table:
@@ -294,8 +318,7 @@ def _yaml(calibration: Calibration, recordings: list[Path], model: Model) -> str
     lines = [
         f"# Made by rbd-control calibrate from {calibration.duration:.0f} s of motion without",
         f"# contact: {', '.join(printable(path.name) for path in recordings)}.",
-        "# The thresholds imply "
-        f"{calibration.false_alarms_per_hour:g} false alarms per hour in motions like these.",
+        f"# The thresholds imply {_alarms(calibration)} per hour in motions like these.",
         *(f"# Warning: {printable(note)}" for note in calibration.notes),
         "",
         "contact_detector:",

@@ -5,23 +5,22 @@ Exit codes:
     1: done, but without a result to rely on (a recording without a verdict, a silent detector).
     2: an input is wrong, or an output cannot be written; one line says which and what to do.
     3: a fault of the program itself; one line, with a traceback if ``--debug`` is given.
-    130: interrupted by SIGINT or SIGTERM, quietly (:mod:`rbd_control.prompt_end`).
+    130: interrupted by SIGINT, quietly.
     141: the reader of standard output has gone, quietly.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from rbd_control import __version__
 from rbd_control.errors import RbdControlError
 from rbd_control.input_files import concerned, reason
+from rbd_control.standard_streams import say
 from rbd_control.wording import abridged, printable
 
 NO_RESULT = 1
@@ -49,13 +48,11 @@ def guarded(run: Callable[[], int], *, debug: bool = False) -> int:
                 # Warnings of the libraries are for developers, and stderr is for one line.
                 warnings.simplefilter("ignore")
             code = run()
-            if sys.stdout is not None:
-                sys.stdout.flush()
-            return code
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _discard_output()
         return BROKEN_PIPE
     except SystemExit as end:
         # What rich makes of a broken pipe.
@@ -68,7 +65,6 @@ def guarded(run: Callable[[], int], *, debug: bool = False) -> int:
         if isinstance(error, RbdControlError):
             return refuse(error.message, error.path)
         if isinstance(error, OSError):
-            _discard_output()
             where = str(error.filename or "standard output")
             return refuse(f"cannot be written: {reason(error)}", where)
         complain(_internal(error), concerned(error))
@@ -87,12 +83,9 @@ def refuse(message: str, path: str = "") -> int:
 
 
 def complain(message: str, path: str) -> None:
-    """Print one line on stderr, about a file if ``path`` is given; at most 200 characters more."""
-    text = abridged(" ".join(message.split()), MESSAGE_LENGTH)
-    with suppress(OSError, ValueError):
-        if sys.stderr is not None:
-            where = f"{printable(path)}: " if path else ""
-            print(f"rbd-control: {where}{text}", file=sys.stderr, flush=True)
+    """Print one line on stderr: the file if ``path`` is given, and at most 200 characters more."""
+    where = f"{printable(path)}: " if path else ""
+    say(f"rbd-control: {where}{abridged(' '.join(message.split()), MESSAGE_LENGTH)}")
 
 
 def _internal(error: Exception) -> str:
@@ -105,11 +98,3 @@ def _internal(error: Exception) -> str:
         f"{Path(frame.filename).name}:{frame.lineno} ({reason(error)}); please report it with "
         f"what --debug prints"
     )
-
-
-def _discard_output() -> None:
-    """Send what is still to be written to standard output nowhere; flushing it would fail."""
-    with suppress(OSError, ValueError, AttributeError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)

@@ -13,11 +13,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 from rbd_control import __version__
 from rbd_control.cli.guard import INTERRUPTED, guarded
 from rbd_control.errors import RbdControlError
-from rbd_control.prompt_end import PromptEnd
+from rbd_control.output_files import remove_unfinished
+from rbd_control.prompt_end import PromptEnd, end_now
 from rbd_control.standard_streams import ensure_standard_streams, release_standard_streams
 
 _EXIT_CODES = (
@@ -40,10 +42,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     # Python's last collections would walk through all that numba made, for half a second.
     atexit.register(gc.freeze)
-    with PromptEnd(INTERRUPTED):
+    with PromptEnd(INTERRUPTED, _end):
         code = guarded(lambda: int(arguments.run(arguments)), debug=arguments.debug)
     release_standard_streams()
     return code
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    """End the process on a signal; what is half written or temporary is removed."""
+    remove_unfinished()
+    end_now(INTERRUPTED)
 
 
 def _parser() -> argparse.ArgumentParser:

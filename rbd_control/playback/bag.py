@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from heapq import merge
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from rosbags.typesys import Stores, get_typestore
@@ -15,6 +14,7 @@ from rosbags.typesys import Stores, get_typestore
 from rbd_control.errors import RecordingError
 from rbd_control.input_files import about, reading
 from rbd_control.joint_states import JointMessage
+from rbd_control.output_files import ScratchFolder
 from rbd_control.playback.compression import ZSTD_MAGIC, expand, expand_file
 from rbd_control.playback.db3 import Db3Storage
 from rbd_control.playback.joint_state_cdr import decode_parts
@@ -59,7 +59,7 @@ class Bag:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._expanded: TemporaryDirectory[str] | None = None
+        self._scratch: ScratchFolder | None = None
         self._storages = [(file, self._open(file)) for file in storage_files(path)]
         # The types read here are the same in every release of ROS 2; a recording may hold
         # definitions of its own, or none.
@@ -163,8 +163,8 @@ class Bag:
         with self._reading(file):
             source = file
             if file.name.endswith(COMPRESSED):
-                self._expanded = self._expanded or TemporaryDirectory(prefix="rbd_control_")
-                source = Path(self._expanded.name, file.name.removesuffix(COMPRESSED))
+                self._scratch = self._scratch or ScratchFolder()
+                source = self._scratch.path / file.name.removesuffix(COMPRESSED)
                 expand_file(file, source)
             return McapStorage(source) if source.suffix == ".mcap" else Db3Storage(source)
 
