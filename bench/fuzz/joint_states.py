@@ -56,6 +56,8 @@ def _lengths(random: Random, message: JointState, shift: float | None) -> float 
 def _names(random: Random, message: JointState, shift: float | None) -> float | None:
     names = list(message.name)
     choice = random.choice(("order", "duplicate", "missing", "extra", "other", "many", "none"))
+    if not names:  # by an earlier change
+        choice = "many"
     if choice == "order":
         random.shuffle(names)
     elif choice == "duplicate":
