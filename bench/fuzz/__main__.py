@@ -11,6 +11,7 @@ import json
 import math
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,6 +31,9 @@ INPUTS, FILES = 100_000, 5_000
 GROWTH = 32.0
 """Largest growth of a node's memory after the first tenth of its inputs [MB]."""
 
+QUIET = 10.0
+"""Period at which progress is printed where nobody watches a status line [s]."""
+
 WIDTH = 150
 
 
@@ -44,9 +48,13 @@ def main(arguments: Sequence[str]) -> int:
     console = Console(width=WIDTH, highlight=False)
     failures = given.report / "fuzz_failures"
     with Status("", console=console) as status:
+        told = [0.0]
 
         def show(what: str) -> None:
             status.update(escape(what))
+            if not console.is_terminal and time.monotonic() - told[0] > QUIET:
+                told[0] = time.monotonic()
+                console.print(what, markup=False)
 
         if given.replay is not None:
             return _repeat(given.replay, failures, console, show)

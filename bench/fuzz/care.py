@@ -212,6 +212,8 @@ class Care:
 
     def _idle(self, begin: float) -> dict[str, str]:
         """Ask the controller to resume; return who does not do its work, and why."""
+        if self._monitor.state_at < begin + LATER:
+            return {LOOP_ARM: "no joint states"}
         answer = self._wire.call(Trigger, f"/{CONTROLLER}/resume", Trigger.Request(), ANSWER)
         if answer is None or not answer.success:
             why = "does not answer" if answer is None else answer.message

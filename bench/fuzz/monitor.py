@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.serialization import deserialize_message
+from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray
 
 SLACK = 1e-9
@@ -72,6 +73,7 @@ class LoopMonitor:
     Attributes:
         torque: judgement of the torques.
         topic: where the torques are heard.
+        state_at: when a joint state was last heard on the steady clock [s].
         verdict_at: when the verdict was last heard on the steady clock [s].
         torque_at: when a torque was last heard on the steady clock [s].
     """
@@ -79,7 +81,7 @@ class LoopMonitor:
     def __init__(self, node: Node, namespace: str, limits: Sequence[float]) -> None:
         self.torque = TorqueMonitor(limits)
         self.topic = f"{namespace}/effort_controller/commands"
-        self.verdict_at = self.torque_at = -math.inf
+        self.state_at = self.verdict_at = self.torque_at = -math.inf
         # Enough for the torques of the longest time that the fuzzer itself is busy.
         every = QoSProfile(depth=20_000)
         node.create_subscription(Float64MultiArray, self.topic, self._on_command, every, raw=True)
@@ -87,6 +89,13 @@ class LoopMonitor:
         node.create_subscription(
             Bool, f"{namespace}/contact_detector/contact", self._on_verdict, volatile
         )
+
+        node.create_subscription(
+            JointState, f"{namespace}/joint_states", self._on_state, volatile, raw=True
+        )
+
+    def _on_state(self, raw: bytes) -> None:
+        self.state_at = time.monotonic()
 
     def _on_command(self, raw: bytes) -> None:
         self.torque_at = time.monotonic()

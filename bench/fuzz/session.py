@@ -6,7 +6,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -109,8 +109,14 @@ class Session:
         """Go through the scenes of a plan."""
         begin = time.monotonic()
         self._note_memory()
+        with suppress(KeyboardInterrupt):  # what was found until then counts
+            self._play_all(plan, begin + seconds)
+        self.result.seconds = time.monotonic() - begin
+        self._finish()
+
+    def _play_all(self, plan: Plan, deadline: float) -> None:
         for scene in plan.scenes:
-            if time.monotonic() - begin > seconds:
+            if time.monotonic() > deadline:
                 break
             self._show(
                 f"scene {scene.number + 1} of {len(plan.scenes)}, {self.result.sent} inputs, "
@@ -118,8 +124,6 @@ class Session:
             )
             self._play(scene, plan)
             self._note_memory()
-        self.result.seconds = time.monotonic() - begin
-        self._finish()
 
     def repeat(self, bursts: Sequence[Sequence[Input]]) -> None:
         """Send saved bursts again."""
@@ -259,6 +263,7 @@ class Session:
             frequent |= count >= OFTEN
             saved = ""
             if count == 1:
+                self._show(f"new failure: {failure.what}, {failure.where}: {failure.detail}")
                 path = self._failures / f"{len(self.result.failures):03d}.json"
                 about = {
                     "seed": self.result.seed,
