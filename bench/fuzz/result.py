@@ -10,6 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.fuzz.inputs import Input
+from rbd_control.joint_states import DROPS
+
+MALFORMED = "malformed messages on "
+"""Beginning of the diagnostic keys that count messages which are no messages, by topic."""
+
+CAUGHT = "failures of "
+"""Beginning of the diagnostic keys that count exceptions, by callback."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,8 @@ class KindCount:
 
     Attributes:
         sent: published or requested.
-        received: acknowledged by the middleware of every node, or answered.
+        received: requests that were answered, and messages after which every node answered; how
+            many joint states the nodes themselves have counted is in :class:`NodeCount`.
         skipped: left out, as the same failure had been found often enough.
     """
 
@@ -62,7 +70,7 @@ class NodeCount:
 
     Attributes:
         starts: how often it was started.
-        counted: the sum of each count of its diagnostics.
+        counted: each count of its diagnostics, summed over all processes.
         lines: lines of output.
         kilobytes: resident memory over the run: (inputs so far, kB), one list for each process.
     """
@@ -71,6 +79,13 @@ class NodeCount:
     counted: Counter[str] = field(default_factory=Counter)
     lines: int = 0
     kilobytes: list[list[tuple[int, int]]] = field(default_factory=list)
+
+    @property
+    def dropped(self) -> int:
+        """Joint states that the node received and did not use."""
+        return sum(self.counted[reason] for reason in DROPS) + sum(
+            count for key, count in self.counted.items() if key.startswith(MALFORMED)
+        )
 
 
 @dataclass

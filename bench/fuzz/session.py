@@ -198,9 +198,9 @@ class Session:
             Failure("no answer", each.channel, f"request unanswered for {ANSWER:g} s", each.kind)
             for each in (unanswered if not failures else ())
         ]
-        published = [each for each in burst if not each.is_request]
-        if not failures and self._wire.acknowledged([each.channel for each in published]):
-            self.result.count(published, "received")
+        if not failures:
+            # A node works through what it has received in order, and has answered since.
+            self.result.count([each for each in burst if not each.is_request], "received")
         return failures
 
     def _resume(self) -> None:
@@ -300,7 +300,11 @@ class Session:
             if used:
                 count.kilobytes[-1].append((self.result.sent, used))
             _, _, values = self._wire.reports.get(name, (0, "", {}))
-            now = {key: int(value) for key, value in values.items() if value.isdigit()}
+            now = {
+                key: int(value)
+                for key, value in values.items()
+                if value.isdigit() and "[" not in key and key != "publishers"
+            }
             before = self._counts.get(name, {})
             for key, value in now.items():
                 # A count that became smaller began again.

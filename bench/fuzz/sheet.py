@@ -12,7 +12,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from bench.fuzz.result import Failure, FileResult, NodeCount, WireResult
-from rbd_control.joint_states import DROPS
 
 Show = Callable[[str], None]
 
@@ -43,17 +42,16 @@ def nodes_table(result: WireResult) -> Table:
     table = Table(title="nodes", title_justify="left")
     table.add_column("node")
     for heading in (
-        "starts", "joint states used", "dropped", "trajectories refused", "lines of output",
+        "starts", "joint states used", "messages dropped", "trajectories refused", "lines of output",
         r"memory \[MB]", r"growth \[MB]",
     ):  # fmt: skip
         table.add_column(heading, justify="right")
     for name, node in result.nodes.items():
-        dropped = sum(node.counted[reason] for reason in DROPS)
         memory, growth = memory_of(node), growth_of(node)
         table.add_row(
             escape(name),
             str(node.starts),
-            *(str(number) if number else "" for number in (node.counted["accepted"], dropped)),
+            *(str(number) if number else "" for number in (node.counted["accepted"], node.dropped)),
             str(node.counted["trajectories refused"] or ""),
             str(node.lines),
             f"{memory:.0f}",
@@ -131,12 +129,17 @@ def wire_json(result: WireResult) -> dict[str, Any]:
 
 def files_json(result: FileResult) -> dict[str, Any]:
     """Return all results as plain values."""
-    plain = asdict(result)
-    plain["kinds"] = [
-        {"kind": kind, "command": command, **asdict(row)}
-        for (kind, command), row in sorted(result.kinds.items())
-    ]
-    return plain
+    rows = sorted(result.kinds.items())
+    return {
+        "seed": result.seed,
+        "seconds": result.seconds,
+        "files": result.files,
+        "growth": result.growth,
+        "kinds": [
+            {"kind": kind, "command": command, **asdict(row)} for (kind, command), row in rows
+        ],
+        "failures": [asdict(failure) for failure in result.failures],
+    }
 
 
 _COLUMNS = ("sent", "received", "skipped")

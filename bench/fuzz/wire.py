@@ -10,7 +10,6 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.srv import ChangeState, GetState
 from rcl_interfaces.srv import GetParameters, ListParameters, SetParameters
-from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.task import Future
@@ -20,13 +19,10 @@ from bench.fuzz.requests import Interface
 from rbd_control.nodes.run import make_executor
 
 DEPTH = 2000
-"""Queue depth of the publishers: the longest burst and what is still unacknowledged."""
+"""Queue depth of the publishers: the longest burst and what the middleware still repeats."""
 
 IN_FLIGHT = 10
 """Requests sent before the first is answered: the queue depth of a ROS service."""
-
-ACKNOWLEDGED = 5.0
-"""Longest wait for the nodes' acknowledgement of what was published [s]."""
 
 POLL = 0.001
 """Period at which conditions are checked while waiting [s]."""
@@ -83,15 +79,6 @@ class Wire:
         """Publish the inputs, one after the other without a pause."""
         for each in inputs:
             self._publisher(each).publish(each.stamped(time.time_ns()))
-
-    def acknowledged(self, channels: Sequence[str]) -> bool:
-        """Wait until the nodes have acknowledged what was published; return whether they did."""
-        deadline = time.monotonic() + ACKNOWLEDGED
-        for channel in set(channels) & set(self._publishers):
-            left = max(deadline - time.monotonic(), 0.01)
-            if not self._publishers[channel].wait_for_all_acked(Duration(seconds=left)):
-                return False
-        return True
 
     def is_heard(self, sample: Input, listeners: int, seconds: float) -> bool:
         """Wait until so many subscribers of a topic are connected; return whether they are."""
