@@ -214,6 +214,8 @@ class Care:
         """Ask the controller to resume; return who does not do its work, and why."""
         if self._monitor.state_at < begin + LATER:
             return {LOOP_ARM: "no joint states"}
+        if not self._monitor.state_is_finite:
+            return {LOOP_ARM: "its joint states are not finite"}
         answer = self._wire.call(Trigger, f"/{CONTROLLER}/resume", Trigger.Request(), ANSWER)
         if answer is None or not answer.success:
             why = "does not answer" if answer is None else answer.message

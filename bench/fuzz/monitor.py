@@ -82,6 +82,7 @@ class LoopMonitor:
         self.torque = TorqueMonitor(limits)
         self.topic = f"{namespace}/effort_controller/commands"
         self.state_at = self.verdict_at = self.torque_at = -math.inf
+        self._state = b""
         # Enough for the torques of the longest time that the fuzzer itself is busy.
         every = QoSProfile(depth=20_000)
         node.create_subscription(Float64MultiArray, self.topic, self._on_command, every, raw=True)
@@ -94,8 +95,17 @@ class LoopMonitor:
             JointState, f"{namespace}/joint_states", self._on_state, volatile, raw=True
         )
 
+    @property
+    def state_is_finite(self) -> bool:
+        """Whether the last joint state was one, with finite positions."""
+        try:
+            positions = deserialize_message(self._state, JointState).position
+        except Exception:  # whatever rclpy raises for bytes that are no message
+            return False
+        return all(map(math.isfinite, positions))
+
     def _on_state(self, raw: bytes) -> None:
-        self.state_at = time.monotonic()
+        self.state_at, self._state = time.monotonic(), raw
 
     def _on_command(self, raw: bytes) -> None:
         self.torque_at = time.monotonic()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,7 +76,7 @@ class NodeCount:
     """
 
     starts: int = 0
-    counted: Counter[str] = field(default_factory=Counter)
+    counted: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     lines: int = 0
     kilobytes: list[list[tuple[int, int]]] = field(default_factory=list)
 

@@ -42,8 +42,8 @@ def nodes_table(result: WireResult) -> Table:
     table = Table(title="nodes", title_justify="left")
     table.add_column("node")
     for heading in (
-        "starts", "joint states used", "messages dropped", "trajectories refused", "lines of output",
-        r"memory \[MB]", r"growth \[MB]",
+        "starts", "joint states used", "messages dropped", "trajectories refused",
+        "lines of output", r"memory \[MB]", r"growth \[MB]",
     ):  # fmt: skip
         table.add_column(heading, justify="right")
     for name, node in result.nodes.items():
@@ -119,11 +119,21 @@ def growth_of(node: NodeCount) -> float:
 
 def wire_json(result: WireResult) -> dict[str, Any]:
     """Return all results as plain values."""
-    plain = asdict(result)
+    # Counters and default dictionaries are made plain first: asdict cannot copy them.
+    nodes = {
+        name: vars(node) | {"counted": dict(node.counted)} for name, node in result.nodes.items()
+    }
+    plain = {
+        **vars(result),
+        "nodes": nodes,
+        "kinds": {kind: vars(row) for kind, row in result.kinds.items()},
+        "failures": [asdict(failure) for failure in result.failures],
+    }
     plain["sent"] = result.sent
+    plain["orders"] = dict(result.orders)
     plain["largest_torque_share"] = plain.pop("largest_torque")
     for name, node in result.nodes.items():
-        plain["nodes"][name]["growth"] = growth_of(node)
+        nodes[name]["growth"] = growth_of(node)
     return plain
 
 
