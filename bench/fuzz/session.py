@@ -35,6 +35,9 @@ OFTEN = 3
 ENDING = 2.0
 """After one node has ended, others have so long to end for the same reason [s]."""
 
+REPORTED = 1.5
+"""Time after which every node has reported its counts once more; they do each second [s]."""
+
 KEPT_BURSTS = 20
 """Bursts that are saved with a failure."""
 
@@ -143,6 +146,8 @@ class Session:
         self._finish()
 
     def _finish(self) -> None:
+        self._wire.spin(REPORTED)
+        self._note_memory()
         self.result.torques = self._monitor.torque.count
         self.result.largest_torque = self._monitor.torque.largest
         self.result.unavailable = tuple(sorted(self._wire.unavailable))
