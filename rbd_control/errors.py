@@ -25,5 +25,9 @@ class TrajectoryError(RbdControlError, ValueError):
     """A trajectory is refused; the message says which point and why."""
 
 
+class StalePlanError(TrajectoryError):
+    """A planned trajectory does not follow on from the arm's motion any more; plan it again."""
+
+
 class RecordingError(RbdControlError, ValueError):
     """A recording cannot be read, or holds nothing that can be used."""

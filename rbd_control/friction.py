@@ -18,6 +18,9 @@ from rbd_control.parameters import Parameters, parameter
 
 _TORQUE = "N·m or N"
 
+_LARGEST = 1e4
+"""Bound on every friction torque that a parameter gives [N·m or N]; no joint has more."""
+
 NONE, STEP, SIGMOID = 0, 1, 2
 """Kinds of friction as compiled code knows them."""
 ROWS = 6
@@ -174,6 +177,7 @@ class FrictionParameters(Parameters):
         "Coulomb friction (coulomb_viscous, stribeck)",
         unit=_TORQUE,
         lower=0.0,
+        upper=_LARGEST,
         per_joint=True,
     )
     friction_viscous: tuple[float, ...] = parameter(
@@ -181,39 +185,64 @@ class FrictionParameters(Parameters):
         "Viscous friction (coulomb_viscous, stribeck)",
         unit="N·m·s/rad or N·s/m",
         lower=0.0,
+        upper=1e5,
         per_joint=True,
     )
     friction_offset: tuple[float, ...] = parameter(
-        (0.0,), "Constant torque offset (coulomb_viscous, stribeck)", unit=_TORQUE, per_joint=True
+        (0.0,),
+        "Constant torque offset (coulomb_viscous, stribeck)",
+        unit=_TORQUE,
+        lower=-_LARGEST,
+        upper=_LARGEST,
+        per_joint=True,
     )
     friction_velocity_scale: tuple[float, ...] = parameter(
         (0.01,),
         "Speed at which 76 % of the Coulomb friction is reached (coulomb_viscous, stribeck)",
         unit="rad/s or m/s",
-        above=0.0,
+        lower=1e-6,
+        upper=100.0,
         per_joint=True,
     )
     friction_stribeck: tuple[float, ...] = parameter(
         (0.0,),
         "What friction near standstill is above Coulomb friction (stribeck)",
         unit=_TORQUE,
+        lower=-_LARGEST,
+        upper=_LARGEST,
         per_joint=True,
     )
     friction_stribeck_velocity: tuple[float, ...] = parameter(
         (0.1,),
         "Speed at which 37 % of friction_stribeck is left (stribeck)",
         unit="rad/s or m/s",
-        above=0.0,
+        lower=1e-6,
+        upper=100.0,
         per_joint=True,
     )
     friction_f1: tuple[float, ...] = parameter(
-        (0.0,), "Height F1 of the friction step (sigmoid)", unit=_TORQUE, per_joint=True
+        (0.0,),
+        "Height F1 of the friction step (sigmoid)",
+        unit=_TORQUE,
+        lower=-_LARGEST,
+        upper=_LARGEST,
+        per_joint=True,
     )
     friction_f2: tuple[float, ...] = parameter(
-        (10.0,), "Steepness F2 of the friction step (sigmoid)", unit="s/rad or s/m", per_joint=True
+        (10.0,),
+        "Steepness F2 of the friction step (sigmoid)",
+        unit="s/rad or s/m",
+        lower=-1e6,
+        upper=1e6,
+        per_joint=True,
     )
     friction_f3: tuple[float, ...] = parameter(
-        (0.0,), "Velocity offset F3 of the friction step (sigmoid)", unit="rad/s", per_joint=True
+        (0.0,),
+        "Velocity offset F3 of the friction step (sigmoid)",
+        unit="rad/s",
+        lower=-100.0,
+        upper=100.0,
+        per_joint=True,
     )
 
     def friction(self, n: int) -> Friction:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rbd_control.dynamics import Model, frame_placement
+from rbd_control.dynamics import Model, frame_placement, inverse_dynamics
 from rbd_control.errors import TrajectoryError
 
 if TYPE_CHECKING:
@@ -49,14 +49,15 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
 def rehearse_controller(model: Model) -> None:
     """Let a controller of this arm do all that it may be told to, also what is switched off now."""
     from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint
+    from rbd_control.control.kernels import close_behind, unwrap
 
     rest, zero = np.zeros(model.nq), np.zeros(model.nv)
-    # With the least torque there is something to cut.
-    for share, adaptive in ((1.0, False), (1.0, True), (1e-6, False)):
+    for adaptive in (False, True):
         parameters = ControllerParameters(
+            effort_limit=(1.0,),  # so little that there is something to cut
+            velocity_limit=(1.0,),
             adaptive=adaptive,
             tank_capacity=1.0,
-            torque_share=(share,),
             stretch_to_limits=adaptive,
             friction_model="coulomb_viscous",
             stop_time=0.001,
@@ -64,9 +65,14 @@ def rehearse_controller(model: Model) -> None:
         controller = PassivityController(model, parameters)
         stamps = count(1)
 
-        def see(controller: PassivityController = controller, stamps: count[int] = stamps) -> None:
-            controller.update(0.001 * next(stamps), rest, zero)
-            controller.balance(zero)
+        def see(
+            v: float = 0.0,
+            controller: PassivityController = controller,
+            stamps: count[int] = stamps,
+        ) -> None:
+            for _ in range(3):  # as many as it takes for joint states to be compared
+                controller.update(0.001 * next(stamps), rest, zero + v, effort=zero)
+                controller.balance(zero)
 
         controller.start(0.0, rest, zero)
         see()
@@ -77,12 +83,15 @@ def rehearse_controller(model: Model) -> None:
             see()
         controller.touched(model.joint_links[-1], np.array((0.0, 0.0, 1.0)))
         controller.retract()
-        for _ in range(4):
-            see()
+        see()
+        see(0.5)
         controller.float_()
-        see()
+        see(0.5)
         controller.fault("rehearsal")
-        see()
+        see(0.5)
+    inverse_dynamics(model, rest, zero, zero)
+    unwrap(rest.copy(), rest, np.arange(model.nv))
+    close_behind(rest, 0.0, zero, zero, zero.copy(), zero.copy())
 
 
 def rehearse_arm(arm: SimulatedArm) -> None:

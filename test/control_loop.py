@@ -18,7 +18,13 @@ from rbd_control.simulation import SimulatedArm, SimulationParameters
 
 HOME = np.array([0.0, 0.5, 0.0, -1.2, 0.0, 0.9, 0.0])
 STILL = np.zeros(7)
-NO_RATE = ControllerParameters(torque_rate=(1e9,))
+SCRIPTED: dict[str, Any] = {
+    "repeated_time": 3600.0,
+    "repeated_torque_share": 2.0,
+    "tracking_limit": (0.0,),
+}
+"""For joint states that a test makes up: they may repeat, and be far from what is desired."""
+NO_RATE = ControllerParameters(torque_rate=(1e9,), **SCRIPTED)
 
 
 class Loop:
@@ -36,7 +42,7 @@ class Loop:
         for _ in range(round(time * 1000)):
             sample = self.arm.reading()
             assert sample is not None
-            command = self.controller.update(sample.stamp, sample.q, sample.v)
+            command = self.controller.update(sample.stamp, sample.q, sample.v, effort=sample.tau)
             self.arm.step(command.torque)
             each(command)
         return command

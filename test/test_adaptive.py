@@ -20,7 +20,7 @@ from rbd_control.control import (
 )
 from rbd_control.control.adaptive_step import LARGEST, clip_eigenvalues
 from rbd_control.dynamics import Model, dynamics_terms, forward_dynamics
-from rbd_control.dynamics.inertia import violation
+from rbd_control.dynamics.inertia import pseudo_inertia, violation
 from rbd_control.errors import InputError, ParameterError
 from rbd_control.friction import CoulombViscousFriction
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
@@ -172,14 +172,25 @@ def test_estimates_are_bodies_whatever_happens() -> None:
     law = AdaptiveSlotineLiController(
         arm7(), FRICTION, replace(EAGER, learning_rate=500.0, adapt_friction=True)
     )
-    touched = 0
+    heavy = wide = 0
+    model, described = arm7(), arm7().arrays.mass
     for _ in range(500):
         law.torque(*rng.uniform(-3.0, 3.0, (5, 7)), dt=1e3)
         values = np.linalg.eigvalsh(law._bodies.W)
-        touched += bool((values > LARGEST - 1e-6).any())
         assert (values[:, 0] > 0.0).all()
         assert values.max() < LARGEST * (1.0 + 1e-12)
-    assert touched > 100  # or the bounds were never at work
+        for estimate in law.estimates.links:
+            row = model.link_index(estimate.link)
+            room = described[row] + 3.0 - estimate.mass
+            assert room > -1e-9
+            P = pseudo_inertia(estimate.mass, estimate.com, estimate.inertia)
+            own = pseudo_inertias(model)[row]
+            spread = np.trace(own[:3, :3]) + 3.0 * 0.2**2 - np.trace(P[:3, :3])
+            assert spread > -1e-9
+            heavy += room < 1e-6
+            wide += spread < 1e-6
+    assert heavy > 100  # or the bounds were never at work
+    assert wide > 100
     for estimate in law.estimates.links:
         assert estimate.mass > 0.0
         assert not violation(estimate.inertia, definite=True)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from control_loop import HOME, STILL, started
+from control_loop import HOME, SCRIPTED, STILL
 
 from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint
 from rbd_control.dynamics import Model
-from rbd_control.errors import TrajectoryError
+from rbd_control.errors import ParameterError, TrajectoryError
 from rbd_control.node_parameters import NODE_PARAMETERS
 from rbd_control.simulation import arm7_urdf
 
@@ -35,7 +35,8 @@ class Script:
             balance = self.controller.balance()
             passive = balance is None or balance.passive
             frozen = self.controller.frozen
-            self.sent.append((command.mode, command.goal, passive, frozen, *command.torque))
+            said = (command.mode, command.goal, command.reason, passive, frozen)
+            self.sent.append((*said, *command.torque))
 
     def go(self, offset: float, time: float, joints: int = 7, **fields: Any) -> None:
         names = self.controller.model.joint_names[:joints]
@@ -53,7 +54,20 @@ def tracking(script: Script) -> None:
 
 
 def resting(script: Script) -> None:
+    script.see(HOME, times=700)
+
+
+def stuck(script: Script) -> None:
+    """Joint states that repeat at rest while a motion is asked for."""
+    script.go(0.3, 1.0)
     script.see(HOME, times=200)
+
+
+def speeding(script: Script) -> None:
+    """Joint 1 at two and a half times its speed limit, for 40 ms."""
+    v = np.array([5.0, 0, 0, 0, 0, 0, 0])
+    for k in range(40):
+        script.see(HOME + 0.001 * k * v, v)
 
 
 def arriving(script: Script) -> None:
@@ -91,11 +105,12 @@ def touching(script: Script) -> None:
 
 
 def at_a_limit(script: Script) -> None:
-    """A hand pushes joint 4 to its lower limit, past the soft one."""
+    """A hand leads joint 4 to its lower limit, past the soft one."""
+    script.controller.float_()
     q = HOME.copy()
     for position in np.arange(HOME[3], -2.18, -0.004):
         q[3] = position
-        script.see(q, np.array([0, 0, 0, -4.0, 0, 0, 0]))
+        script.see(q, np.array([0, 0, 0, -0.4, 0, 0, 0]))
 
 
 def nearing_a_limit(script: Script) -> None:
@@ -179,6 +194,8 @@ CASES: dict[str, tuple[Any, Callable[[Script], None], dict[str, Any]]] = {
     "tank_capacity": (0.5, swinging, {}),
     "tank_refill": (100.0, swinging, {"tank_capacity": 0.5}),
     "tank_valve": (0.8, swinging, {"tank_capacity": 0.5}),
+    "effort_limit": ((40.0,), straining, {}),
+    "velocity_limit": ((0.1,), tracking, {}),
     "torque_share": ((0.3,), straining, {}),
     "torque_rate": ((100.0,), tracking, {}),
     "gravity_compensated": (True, tracking, {}),
@@ -187,11 +204,19 @@ CASES: dict[str, tuple[Any, Callable[[Script], None], dict[str, Any]]] = {
     "safe_torque": ("zero", rubbish, {}),
     "safe_damping": (3.0, rubbish, {}),
     "bad_samples": (2, rubbish, {}),
-    "repeated_time": (0.5, tracking, {}),
+    "repeated_time": (0.5, tracking, {"repeated_time": 0.015}),
+    "repeated_torque_share": (
+        0.5,
+        stuck,
+        {"repeated_torque_share": 0.05, "repeated_time": 0.015},
+    ),
     "repeated_time_at_rest": (0.1, resting, {}),
     "speed_factor": (3.0, rubbish, {}),
+    "overspeed_factor": (4.0, speeding, {}),
     "jump_tolerance": (0.5, rubbish, {}),
+    "tracking_limit": ((0.02,), tracking, {}),
     "contact_reaction": ("float", touching, {}),
+    "require_detector": (True, resting, {}),
     "retract_distance": (0.1, touching, {"contact_reaction": "retract"}),
     "retract_time": (0.2, touching, {"contact_reaction": "retract"}),
     "slow_factor": (0.5, touching, {"contact_reaction": "slow"}),
@@ -223,16 +248,36 @@ def test_the_configuration_that_ships_holds_the_defaults() -> None:
     assert read == ControllerParameters()
 
 
+@pytest.mark.parametrize("item", fields(ControllerParameters), ids=lambda item: item.name)
+def test_the_configuration_that_ships_names_every_parameter(item: Any) -> None:
+    path = Path(__file__).resolve().parent.parent / "config" / "passivity_controller.yaml"
+    assert item.name in UNUSED or f" {item.name}:" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("item", fields(ControllerParameters), ids=lambda item: item.name)
+def test_every_number_has_finite_bounds(item: Any) -> None:
+    if isinstance(item.default, (bool, str)) or item.name == "adapted_links":
+        return
+    lower, upper = max(item.metadata["lower"], item.metadata["above"]), item.metadata["upper"]
+    assert np.isfinite([lower, upper]).all()
+    for far in (1e308, -1e308):
+        value: Any = far if not isinstance(item.default, tuple) else (far,)
+        if isinstance(item.default, int):
+            value = int(far)
+        with pytest.raises(ParameterError, match=item.name):
+            ControllerParameters(**{item.name: value})
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_every_parameter_changes_what_is_sent(name: str) -> None:
     value, scenario, common = CASES[name]
-    base = replace(ControllerParameters(), **common)
+    base = replace(ControllerParameters(), **{**SCRIPTED, **common})
     assert sent(name, scenario, base) != sent(name, scenario, replace(base, **{name: value}))
 
 
 @pytest.mark.parametrize("name", sorted(UNUSED))
 def test_what_falls_with_speed_is_not_compensated(name: str) -> None:
-    base = replace(ControllerParameters(), **{**FRICTION, "friction_model": "stribeck"})
+    base = replace(ControllerParameters(), **{**SCRIPTED, **FRICTION, "friction_model": "stribeck"})
     assert sent(name, tracking, base) == sent(name, tracking, replace(base, **{name: (0.7,)}))
 
 
@@ -241,6 +286,9 @@ def sent(name: str, scenario: Callable[[Script], None], parameters: ControllerPa
     if name == "angle_wraparound":
         endless = np.full(model.nv, np.inf)
         model = replace(model, lower_limit=-endless, upper_limit=endless)
-    script = Script(started(model, parameters))
+    controller = PassivityController(model, parameters)
+    controller.contact(False, 0.0)
+    controller.start(0.0, HOME, STILL)
+    script = Script(controller)
     scenario(script)
     return script.sent

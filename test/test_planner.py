@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from control_loop import HOME, STILL, Loop, started
+from control_loop import HOME, SCRIPTED, STILL, Loop, started
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rbd_control.control import ControllerParameters, DesiredState, TrajectoryPoint
-from rbd_control.control.planner import Planner
+from rbd_control.control import ControllerParameters, DesiredState, TrajectoryPoint, planner
+from rbd_control.control.arm_limits import ArmLimits
+from rbd_control.control.planner import PlanningState, TrajectoryRequest
+from rbd_control.control.samples import SampleJudge
 from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.trajectory import Trajectory
 from rbd_control.dynamics import Model, inverse_dynamics
@@ -40,30 +42,37 @@ def model() -> Model:
     return Model.from_urdf(arm7_urdf())
 
 
-def planner(model: Model, **parameters: Any) -> Planner:
-    made, p = Planner(model), ControllerParameters(**parameters)
-    made.set_parameters(p, SoftLimits(model, p))
-    return made
-
-
 def plan(
-    made: Planner,
     model: Model,
     *points: TrajectoryPoint,
     names: tuple[str, ...] = (),
     start: DesiredState = REST,
-    stamp: float = 0.0,
+    **parameters: Any,
 ) -> Trajectory:
-    return made.plan(names or model.joint_names, points, start=start, delay=0.0, stamp=stamp)
+    """The motion from ``start`` through the points, by these parameters."""
+    p = ControllerParameters(**parameters)
+    state = PlanningState(
+        parameters=p,
+        limits=ArmLimits.of(model, p),
+        soft=SoftLimits(model, p).now(),
+        base=Trajectory.stop(model.joint_names, start.q_d, start.v_d, 1.0),
+        splice=0.0,
+        start=start,
+        lead=0.0,
+        stamp=0.0,
+        turned=None,
+        stream=None,
+    )
+    request = TrajectoryRequest(names or model.joint_names, points, None, 0.0)
+    return planner.plan(model, SampleJudge(model).continuous.tolist(), request, state).trajectory
 
 
 def test_joints_left_out_stay_where_they_are(model: Model) -> None:
     names = ("joint_4", "joint_2")
     points = [TrajectoryPoint((-1.0, 0.6), (), (), 0.5), TrajectoryPoint((-0.9, 0.7), (), (), 1.0)]
     with pytest.raises(TrajectoryError, match="joint 'joint_1' is missing"):
-        plan(planner(model), model, *points, names=names)
-    partial = planner(model, allow_partial_joints_goal=True)
-    trajectory = plan(partial, model, *points, names=names)
+        plan(model, *points, names=names)
+    trajectory = plan(model, *points, names=names, allow_partial_joints_goal=True)
     expected = HOME.copy()
     expected[[3, 1]] = -0.9, 0.7
     assert np.array_equal(trajectory.final, expected)
@@ -74,7 +83,7 @@ def test_joints_left_out_stay_where_they_are(model: Model) -> None:
         assert not state.v_d[others].any()
     moving = DesiredState(HOME, np.full(7, 0.2), STILL)
     with pytest.raises(TrajectoryError, match="'joint_1' is missing but still moves with 0.2"):
-        plan(partial, model, *points, names=names, start=moving)
+        plan(model, *points, names=names, start=moving, allow_partial_joints_goal=True)
 
 
 def test_continuous_joints_take_the_short_way_when_asked(model: Model) -> None:
@@ -82,13 +91,13 @@ def test_continuous_joints_take_the_short_way_when_asked(model: Model) -> None:
     free = replace(model, lower_limit=-endless, upper_limit=endless)
     turn = 2.0 * np.pi * np.array([1, 0, -2, 0, 3, 0, 0])
     points = [TrajectoryPoint(HOME + turn + 0.1 * k, (), (), float(k)) for k in (1, 2)]
-    trajectory = plan(planner(free, angle_wraparound=True), free, *points)
+    trajectory = plan(free, *points, angle_wraparound=True)
     assert np.allclose(trajectory.final, HOME + 0.2)
     with pytest.raises(TrajectoryError, match="speed"):
-        plan(planner(free), free, *points)
+        plan(free, *points)
     # A joint with limits is never shifted.
     with pytest.raises(TrajectoryError, match="outside its limits"):
-        plan(planner(model, angle_wraparound=True), model, *points)
+        plan(model, *points, angle_wraparound=True)
 
 
 @pytest.mark.parametrize("speed", [0.0, 0.5])
@@ -96,8 +105,7 @@ def test_stretching_keeps_limits_and_little_more(model: Model, speed: float) -> 
     """From rest and from a moving arm; the tightest limit is used to a percent."""
     start = DesiredState(HOME, np.full(7, speed), STILL)
     points = [TrajectoryPoint(HOME + d, (), (), t) for d, t in ((0.5, 0.1), (-0.4, 0.25))]
-    made = planner(model, stretch_to_limits=True, torque_share=(0.6,))
-    trajectory = plan(made, model, *points, start=start)
+    trajectory = plan(model, *points, start=start, stretch_to_limits=True, torque_share=(0.6,))
     q, v, a = (x.reshape(-1, 7) for x in trajectory.probe(200))
     effort = np.abs(inverse_dynamics(model, q, v, a)) / (0.6 * model.effort_limit)
     used = max((np.abs(v) / model.velocity_limit).max(), effort.max())
@@ -106,14 +114,13 @@ def test_stretching_keeps_limits_and_little_more(model: Model, speed: float) -> 
     first, last = trajectory.knots[1:]
     assert last / first == pytest.approx(2.5)  # evenly
     with pytest.raises(TrajectoryError, match="speed"):
-        plan(planner(model), model, *points, start=start)
+        plan(model, *points, start=start)
 
 
 def test_a_posture_too_heavy_is_not_stretched_for_ever(model: Model) -> None:
     point = TrajectoryPoint((0.0, 1.5, 0.0, 0.0, 0.0, 0.0, 0.0), (), (), 1.0)
-    made = planner(model, stretch_to_limits=True, torque_share=(0.25,))
     with pytest.raises(TrajectoryError, match=r"joint 'joint_2'.*the weight alone takes"):
-        plan(made, model, point)
+        plan(model, point, stretch_to_limits=True, torque_share=(0.25,))
 
 
 @pytest.mark.parametrize("rate", [10.0, 30.0, 100.0])
@@ -201,7 +208,7 @@ def test_whatever_a_message_holds_it_is_followed_or_refused(
     if endless:
         far = np.full(7, np.inf)
         model = replace(model, lower_limit=-far, upper_limit=far)
-    controller = started(model, ControllerParameters(**rules))
+    controller = started(model, ControllerParameters(**rules, **SCRIPTED))
     cut = [p._replace(**{f: getattr(p, f)[:joints] for f in p._fields[:3]}) for p in points]
     names = model.joint_names[:joints]
     controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME, time_from_start=0.2)])

@@ -90,8 +90,12 @@ def assert_same_bodies(model: Model, twin: PinocchioTwin) -> None:
         np.testing.assert_allclose(arrays.rotation[row], placement.rotation, atol=MERGING)
         np.testing.assert_allclose(arrays.translation[row], placement.translation, atol=MERGING)
         v = pin.joints[other].idx_v
-        assert model.effort_limit[row] == pin.effortLimit[v]
-        assert model.velocity_limit[row] == pin.velocityLimit[v]
+        # Zero means that a limit was not filled in; Pinocchio keeps it.
+        for ours, theirs in (
+            (model.effort_limit[row], pin.effortLimit[v]),
+            (model.velocity_limit[row], pin.velocityLimit[v]),
+        ):
+            assert ours == (theirs if theirs > 0.0 else math.inf)
         if pin.joints[other].nq == 1:
             assert model.lower_limit[row] == pin.lowerPositionLimit[pin.joints[other].idx_q]
             assert model.upper_limit[row] == pin.upperPositionLimit[pin.joints[other].idx_q]
@@ -217,6 +221,23 @@ def test_order_types_limits_and_summary(tmp_path: Path) -> None:
         assert repr(Model.from_urdf(source)) == repr(model)
 
 
+@pytest.mark.parametrize("kind", ["revolute", "continuous", "prismatic"])
+@pytest.mark.parametrize(
+    "limit",
+    [
+        '<limit lower="-1" upper="1"/>',
+        '<limit lower="-1" upper="1" velocity="0" effort="0.0"/>',
+        '<limit lower="-1" upper="1" velocity="0"/>',
+        '<limit lower="-1" upper="1" effort="0"/>',
+    ],
+)
+def test_a_limit_of_zero_or_without_value_was_not_filled_in(kind: str, limit: str) -> None:
+    model = Model.from_urdf(elbow(more=limit, kind=kind))
+    row = model.joint_index("elbow")
+    assert model.velocity_limit[row] == math.inf
+    assert model.effort_limit[row] == math.inf
+
+
 def test_file_in_its_declared_encoding(tmp_path: Path) -> None:
     path = tmp_path / "arm.urdf"
     text = arm().replace('"1.0"?', '"1.0" encoding="iso-8859-1"?').replace("shoulder", "épaule")
@@ -340,8 +361,6 @@ def elbow(more: str = LIMIT, kind: str = "revolute", **kw: Any) -> str:
         (elbow(kind="ball"), ("joint 'elbow'", "'ball'", "revolute")),
         # 35
         (elbow(more=""), ("joint 'elbow'", "needs <limit>")),
-        (elbow(more='<limit velocity="1"/>'), ("joint 'elbow'", "lacks 'effort'")),
-        (elbow(more='<limit effort="1"/>'), ("joint 'elbow'", "lacks 'velocity'")),
         (
             elbow(more='<limit lower="1" effort="1" velocity="1"/>'),
             ("joint 'elbow'", "lower limit 1.0 is above upper limit 0.0"),

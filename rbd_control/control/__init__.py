@@ -9,9 +9,11 @@ from rbd_control.control.energy_parameters import EnergyParameters
 from rbd_control.control.energy_tank import EnergyTank
 from rbd_control.control.estimates import Estimates, FrictionEstimate, LinkEstimate
 from rbd_control.control.passivity_controller import PassivityController
+from rbd_control.control.planner import PlannedTrajectory
 from rbd_control.control.slotine_li import SlotineLiController
 from rbd_control.control.soft_limits import SoftLimits
-from rbd_control.control.trajectory import DesiredState, Trajectory, TrajectoryPoint
+from rbd_control.control.trajectory import DesiredState, Trajectory
+from rbd_control.control.waypoints import TrajectoryArrays, TrajectoryPoint
 
 __all__ = [
     "AdaptationParameters",
@@ -27,8 +29,10 @@ __all__ = [
     "FrictionEstimate",
     "LinkEstimate",
     "PassivityController",
+    "PlannedTrajectory",
     "SlotineLiController",
     "SoftLimits",
     "Trajectory",
+    "TrajectoryArrays",
     "TrajectoryPoint",
 ]

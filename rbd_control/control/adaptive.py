@@ -20,9 +20,11 @@ the estimate it would make a link of 0.2 kg learn a hundred times as slowly as o
 
 Physical consistency. A body exists if and only if P, and so W, is positive definite. After each
 step W goes back to the nearest matrix with eigenvalues between half the least of the described
-body and a bound that no expected payload reaches. That set is convex and holds the truth, and
-nearest is meant in the same metric, so a projection never adds to V; it also bounds the estimates
-when the arm leans against a wall and takes it for a weight.
+body and a bound that no expected payload reaches. It goes on to the nearest that weighs at most
+``payload_mass`` more than the described body, and whose second moment about the link's origin is
+at most ``payload_mass payload_reach²`` larger. These sets are convex and hold the truth, and
+nearest is meant in the same metric, so a projection never adds to V. They are hard bounds: after
+every step the estimates keep them, whatever the arm leans against or the sensors say.
 
 Dead zone. Friction left over and noise are torques up to some d that no pi explains, and would be
 learned all the same: estimates drift. The arm learns only while ``sᵀ K_D s > sum of d_i |s_i|``,
@@ -39,7 +41,7 @@ Manipulators*, IROS 2018.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,9 +96,9 @@ class AdaptiveSlotineLiController:
         n = model.nv
         self._nominal = model
         self._adaptation = adaptation
+        self._Lambda = parameters.for_joints("bandwidth", n)
         self._links = _links(model, adaptation)
         self._gains = Gains(
-            parameters.for_joints("bandwidth", n),
             parameters.for_joints("damping", n),
             adaptation.for_joints("adaptation_dead_zone", n),
             parameters.damping_rate,
@@ -115,13 +117,12 @@ class AdaptiveSlotineLiController:
     def reset(self) -> None:
         """Forget what was learned: the description's inertias and the parameters' friction."""
         arrays = self._nominal.arrays
-        self._packed = self._nominal.packed.copy()
-        own = views(self._packed, constants_of(arrays))
+        self.packed = self._nominal.packed.copy()
+        own = views(self.packed, constants_of(arrays))
         self._arrays = arrays._replace(
             mass=own.mass, first_moment=own.first_moment, second_moment=own.second_moment
         )
         self._bodies = _bodies(self._nominal, self._links, self._adaptation)
-        self._start = self._bodies.W.copy()
         self._smooth = np.zeros(self._nominal.nv)
         self._friction.coulomb[:], self._friction.viscous[:] = self._given_friction
 
@@ -145,35 +146,72 @@ class AdaptiveSlotineLiController:
             InputError: for arguments of the wrong shape, not finite or so large that the torque is
                 not; nothing has been learned then.
         """
-        n = self._nominal.nv
-        state = []
-        for name, x in (("q", q), ("v", v), ("q_d", q_d), ("v_d", v_d), ("a_d", a_d)):
-            x = np.ascontiguousarray(x, dtype=np.float64)
-            if x.shape != (n,):
-                raise InputError(f"{name} has shape {x.shape} but the model has nv = {n}")
-            state.append(x)
+        q, v, q_d, v_d, a_d = self._shaped(q=q, v=v, q_d=q_d, v_d=v_d, a_d=a_d)
+        v_r, a_r = v_d - self._Lambda * (q - q_d), a_d - self._Lambda * (v - v_d)
+        tau = self._step(q, v, v_r, a_r, dt)
+        return self._refuse(q=q, v=v, q_d=q_d, v_d=v_d, a_d=a_d) if tau is None else tau
+
+    def reference_torque(
+        self, q: Array, v: Array, v_r: Array, a_r: Array, dt: float = 0.0
+    ) -> Array:
+        """Return the joint torque for a reference motion; then learn from the error.
+
+        Args:
+            q, v: measured positions [rad or m] and velocities [rad/s or m/s], (nv,) each.
+            v_r: (nv,) reference velocity [rad/s or m/s].
+            a_r: (nv,) its rate [rad/s² or m/s²].
+            dt: time since the last call that is learned from [s]; 0 changes no estimate.
+
+        Returns:
+            (nv,) [N·m or N], not limited.
+
+        Raises:
+            InputError: as :meth:`torque`.
+        """
+        q, v, v_r, a_r = self._shaped(q=q, v=v, v_r=v_r, a_r=a_r)
+        tau = self._step(q, v, v_r, a_r, dt)
+        return self._refuse(q=q, v=v, v_r=v_r, a_r=a_r) if tau is None else tau
+
+    def _step(self, q: Array, v: Array, v_r: Array, a_r: Array, dt: float) -> Array | None:
+        """Return the torque and learn; None, and nothing learned, when it is not finite."""
         if not 0.0 <= dt < np.inf:
             raise InputError(f"dt is {dt} s; it must be finite and not negative")
-        tau = np.empty(n)
+        tau = np.empty(self._nominal.nv)
         learned = adaptive_step(
-            self._packed,
+            self.packed,
             self._gains,
             self._bodies,
             self._friction,
             self._smooth,
-            *state,
+            q,
+            v,
+            v_r,
+            a_r,
             min(float(dt), LONGEST_STEP),
             tau,
         )
         if learned < 0:
-            for name, x in zip(("q", "v", "q_d", "v_d", "a_d"), state, strict=True):
-                checked_array(name, x, (n,))
-            raise InputError(f"the torque at q = {q}, v = {v} is not finite")
+            return None
         self._learning = learned > 0
         if self._other_friction is not None:
-            v_r = state[3] - self._gains.Lambda * (state[0] - state[2])
             tau += self._other_friction.torque(v_r)
         return tau
+
+    def _refuse(self, **arguments: Array) -> NoReturn:
+        for name, x in arguments.items():
+            checked_array(name, x, x.shape)
+        raise InputError(f"the torque at q = {arguments['q']}, v = {arguments['v']} is not finite")
+
+    def _shaped(self, **arguments: Array) -> list[Array]:
+        """Return (nv,) arguments as arrays of one kind."""
+        n = self._nominal.nv
+        arrays = []
+        for name, value in arguments.items():
+            x = np.ascontiguousarray(value, dtype=np.float64)
+            if x.shape != (n,):
+                raise InputError(f"{name} has shape {x.shape} but the model has nv = {n}")
+            arrays.append(x)
+        return arrays
 
     @property
     def learning(self) -> bool:
@@ -184,7 +222,7 @@ class AdaptiveSlotineLiController:
     def learned_energy(self) -> float:
         """``½ |W_hat - W_start|² / learning_rate`` [J], friction likewise: how far the estimates
         have come since the last reset. The distance to the truth itself cannot be known."""
-        bodies = np.square(self._bodies.W - self._start).sum()
+        bodies = np.square(self._bodies.W - self._bodies.start).sum()
         f = self._friction
         now, units = (f.coulomb, f.viscous), (f.coulomb_unit, f.viscous_unit)
         friction = 0.0
@@ -279,7 +317,8 @@ class AdaptiveSlotineLiController:
         W = inverse @ (0.5 * (P + P.T)) @ inverse.T
         low, *_, high = np.linalg.eigvalsh(W)
         slack = ROUNDING * LARGEST
-        if not self._bodies.least[k] - slack <= low <= high <= LARGEST + slack:
+        heavy = (self._bodies.cap[k] * W).sum(axis=(1, 2)) > self._bodies.most[k] * (1.0 + ROUNDING)
+        if heavy.any() or not self._bodies.least[k] - slack <= low <= high <= LARGEST + slack:
             raise InputError(
                 f"{estimate.link} cannot have mass {estimate.mass:g} kg with its centre at "
                 f"{estimate.com.tolist()} m: no such body, or beyond payload_mass and "
@@ -319,6 +358,7 @@ def _bodies(model: Model, links: tuple[str, ...], adaptation: AdaptationParamete
     # Of a solid ball; 2/5 m r² is its inertia.
     ball = pseudo_inertia(mass, np.zeros(3), 0.4 * mass * reach**2 * np.eye(3))
     S, W = np.empty((2, len(links), 4, 4))
+    cap, most = np.empty((len(links), 2, 4, 4)), np.empty((len(links), 2))
     for k, (link, row) in enumerate(zip(links, rows, strict=True)):
         arrays, placement = model.arrays, model.link_placement[link]
         P = np.empty((4, 4))
@@ -329,9 +369,15 @@ def _bodies(model: Model, links: tuple[str, ...], adaptation: AdaptationParamete
         inverse = np.linalg.inv(S[k])
         W[k] = inverse @ P @ inverse.T
         W[k] = 0.5 * (W[k] + W[k].T)
+        # Linear in P, and so in W: the mass, and the second moment about the link's origin.
+        origin = np.vstack((-np.eye(3), placement[:3, 3]))
+        weights = np.diag([0.0, 0.0, 0.0, 1.0]), origin @ origin.T
+        for c, (A, room) in enumerate(zip(weights, (mass, mass * reach**2), strict=True)):
+            cap[k, c] = S[k].T @ A @ S[k]
+            most[k, c] = (A * P).sum() + room
     # A described body may be a point or a rod, on the border of what exists.
     least = np.maximum(0.5 * np.linalg.eigvalsh(W)[:, 0], 1e-9)
-    return Bodies(rows, S, W, least)
+    return Bodies(rows, S, W, least, W.copy(), cap, most)
 
 
 def _joint_friction(friction: Any, n: int, adapt: bool) -> JointFriction:

@@ -27,8 +27,11 @@ from rbd_control.dynamics.spatial import (
 from rbd_control.dynamics.sweep import new_sweep
 
 LARGEST = 10.0
-"""Largest eigenvalue of an estimate in its own scale: the body itself has at most 1, a payload of
-the expected mass within the expected reach adds at most 6."""
+"""Largest eigenvalue of an estimate in its own scale.
+
+The body itself has at most 1; a payload of the expected mass within the expected reach adds at
+most 6.
+"""
 
 LARGEST_FRICTION = 4.0
 """Largest estimate of a friction coefficient, in multiples of the value given."""
@@ -37,11 +40,13 @@ LARGEST_FRICTION = 4.0
 SMOOTHING = 0.05
 """Time over which s is averaged for the dead zone [s]."""
 
+ROUNDS = 3
+"""Number of times that an estimate is projected onto its bounds in turn."""
+
 
 class Gains(NamedTuple):
     """Constants of the law, (n,) each but for the rates."""
 
-    Lambda: np.ndarray
     damping: np.ndarray
     dead_zone: np.ndarray
     damping_rate: float
@@ -56,6 +61,9 @@ class Bodies(NamedTuple):
     S: np.ndarray  # (k, 4, 4) Cholesky factor of the metric
     W: np.ndarray  # (k, 4, 4), changed by every step that learns
     least: np.ndarray  # (k,) bound on the eigenvalues of W from below
+    start: np.ndarray  # (k, 4, 4) W of the described body, which is within all bounds
+    cap: np.ndarray  # (k, c, 4, 4) symmetric; the sum of cap * W is at most
+    most: np.ndarray  # (k, c)
 
 
 class JointFriction(NamedTuple):
@@ -70,17 +78,17 @@ class JointFriction(NamedTuple):
 
 
 @compiled
-def adaptive_step(packed, gains, bodies, friction, smooth, q, v, q_d, v_d, a_d, dt, tau):
+def adaptive_step(packed, gains, bodies, friction, smooth, q, v, v_r, reference_rate, dt, tau):
     """Write the torque, then learn over ``dt``: 1, 0 in the dead zone and for dt = 0.
 
-    -1 says that the torque, and so some argument, is not finite; then nothing has been learned.
+    ``v_r`` is the reference velocity, ``reference_rate`` its rate. -1 says that the torque, and so
+    some argument, is not finite; then nothing has been learned.
     """
     model, n = unpacked(packed), q.shape[0]
-    v_r, a_r, s = np.empty(n), np.empty(n), np.empty(n)
+    a_r, s = np.empty(n), np.empty(n)
     for i in range(n):
-        v_r[i] = v_d[i] - gains.Lambda[i] * (q[i] - q_d[i])
         s[i] = v[i] - v_r[i]
-        a_r[i] = a_d[i] - gains.Lambda[i] * (v[i] - v_d[i]) - gains.damping_rate * s[i]
+        a_r[i] = reference_rate[i] - gains.damping_rate * s[i]
     rows = model.parent.shape[0]
     sweep = new_sweep(rows)
     slotine_li_sweep(model, q, v, v_r, a_r, sweep, new_forces(rows), tau)
@@ -107,7 +115,7 @@ def adaptive_step(packed, gains, bodies, friction, smooth, q, v, q_d, v_d, a_d, 
     step = -gains.learning_rate * dt
     for k in range(bodies.row.shape[0]):
         row = bodies.row[k]
-        if _move(bodies.S[k], bodies.W[k], bodies.least[k], coefficients[row], step):
+        if _move(bodies, k, coefficients[row], step):
             write_body(model, row, bodies.S[k], bodies.W[k])
     step = -gains.friction_learning_rate * dt
     for i in range(n):
@@ -177,8 +185,9 @@ def _coefficients(model, v_r, a_r, s, smooth, sweep, coefficients):
 
 
 @inlined
-def _move(S, W, least, y, step):
-    """One step of W against the gradient y, back into its bounds; False if it is not finite."""
+def _move(bodies, index, y, step):
+    """Take one step of W against the gradient y, back into its bounds; False if not finite."""
+    S, W = bodies.S[index], bodies.W[index]
     # tr(L dP) = yᵀ d pi with I = tr(Sigma) 1 - Sigma.
     L = np.empty((4, 4))
     L[0, 0], L[1, 1], L[2, 2] = y[7] + y[9], y[4] + y[9], y[4] + y[7]
@@ -203,8 +212,53 @@ def _move(S, W, least, y, step):
     for i in range(4):
         for j in range(4):
             W[i, j] += change[i, j]
-    clip_eigenvalues(W, least, LARGEST)
+    for _ in range(ROUNDS):
+        if project(bodies, index):
+            break
+    shrink(bodies, index)
     return True
+
+
+@inlined
+def project(bodies, index):
+    """Go to the nearest W within each bound in turn; True if the caps were kept at once.
+
+    Each bound is a convex set that holds the truth, so none of these steps leads away from it.
+    """
+    W, kept = bodies.W[index], True
+    for c in range(bodies.cap.shape[1]):
+        cap = bodies.cap[index, c]
+        excess, square = -bodies.most[index, c], 0.0
+        for i in range(4):
+            for j in range(4):
+                excess += cap[i, j] * W[i, j]
+                square += cap[i, j] * cap[i, j]
+        if excess > 0.0:
+            kept = False
+            for i in range(4):
+                for j in range(4):
+                    W[i, j] -= excess / square * cap[i, j]
+    clip_eigenvalues(W, bodies.least[index], LARGEST)
+    return kept
+
+
+@inlined
+def shrink(bodies, index):
+    """Move W towards the described body until it keeps every cap, and all other bounds with it."""
+    W, start = bodies.W[index], bodies.start[index]
+    share = 1.0
+    for c in range(bodies.cap.shape[1]):
+        cap, room, change = bodies.cap[index, c], bodies.most[index, c], 0.0
+        for i in range(4):
+            for j in range(4):
+                room -= cap[i, j] * start[i, j]
+                change += cap[i, j] * (W[i, j] - start[i, j])
+        if change > room:
+            share = min(share, room / change)
+    if share < 1.0:
+        for i in range(4):
+            for j in range(4):
+                W[i, j] = start[i, j] + share * (W[i, j] - start[i, j])
 
 
 @inlined

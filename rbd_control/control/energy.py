@@ -1,16 +1,29 @@
 """The energy that the proof of passivity is about, measured while the arm runs.
 
-With ``e = q - q_d``, ``s = e_dot + Lambda e``, ``K_D = D + damping_rate M`` (D = diag(damping)) and
+With ``e = q - q_d``, ``s = v - v_r``, ``K_D = D + damping_rate M`` (D = diag(damping)) and
 ``K = 2 Lambda D``, the law of :mod:`~rbd_control.control.slotine_li` has the storage::
 
     V = ½ sᵀ M s + ½ eᵀ K e
     V_dot = sᵀ (tau_ext + d) + sᵀ (tau - tau_law)
             - (e_dotᵀ D e_dot + eᵀ Lambda D Lambda e + damping_rate sᵀ M s)
 
-for ``sᵀ D s = e_dotᵀ D e_dot + eᵀ Lambda D Lambda e + d/dt ½ eᵀ K e``. Here d is what model and
-friction are wrong by, tau the torque that acts and tau_law what the law asks for at this instant.
-The second power is what the *loop* injects: computing takes time, a command stands for a period,
-commands are cut to limits. It needs neither accelerations nor the truth about contacts and masses.
+for ``s = e_dot + Lambda e``, and so ``sᵀ D s = e_dotᵀ D e_dot + eᵀ Lambda D Lambda e + d/dt ½ eᵀ K
+e``. Here d is what model and friction are wrong by, tau the torque that acts and tau_law what the
+law asks for at this instant. The second power is what the *loop* injects: computing takes time, a
+command stands for a period, commands are cut to limits. It needs neither accelerations nor the
+truth about contacts and masses.
+
+Bounded references. Where speed or position limits bound v_r, s is not ``e_dot + Lambda e``, and
+``½ eᵀ K e`` would grow as the arm is pushed away with less work than that. The elastic energy of a
+joint is therefore at most what its damping has taken in::
+
+    E_i = min(½ K_i e_i², E_i before + work of D_i s_i²)
+    dissipated_i = work of D_i s_i² - change of E_i >= 0
+
+Any E_i >= 0 that rises by no more than the work of ``D_i s_i²`` leaves V a storage: what it holds
+was taken from the motion along s. While references are not bounded, E_i is ``½ K_i e_i²``, as the
+identity above shows. Beyond soft limits V also holds the energy of their springs, and ``v_rᵀ
+tau_spring >= 0`` is dissipated, see :mod:`~rbd_control.control.soft_limits`.
 
 Sampled control. Over a period the command of its beginning acts, while the law's torque moves on to
 that of the end. With a straight line between, which is wrong by O(dt²), the loop injects at most::
@@ -40,7 +53,9 @@ from numpy.typing import NDArray
 
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.energy_parameters import EnergyParameters
-from rbd_control.control.energy_step import LastSample, LawGains, balance_step
+from rbd_control.control.energy_step import LastSample, balance_step
+from rbd_control.control.soft_limits import SoftLimits
+from rbd_control.control.torque_step import law_gains, no_bounds
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
 
@@ -74,6 +89,7 @@ class EnergyMonitor:
         model: an arm with a fixed base.
         parameters: of the law, whose gains are used.
         energy: when the loop counts as not passive.
+        soft: soft position limits, whose springs store energy; none by default.
 
     Raises:
         InputError: for a floating base.
@@ -81,19 +97,20 @@ class EnergyMonitor:
     """
 
     def __init__(
-        self, model: Model, parameters: ControllerParameters, energy: EnergyParameters
+        self,
+        model: Model,
+        parameters: ControllerParameters,
+        energy: EnergyParameters,
+        soft: SoftLimits | None = None,
     ) -> None:
         if model.nq != model.nv:
             raise InputError(f"{model.name}: a floating base cannot be controlled by joint torques")
         self.model = model
         self._energy = energy
-        self._gains = LawGains(
-            parameters.for_joints("bandwidth", model.nv),
-            parameters.for_joints("damping", model.nv),
-            parameters.damping_rate,
-        )
         n = model.nv
-        self._last = LastSample(np.zeros(n), np.zeros(n), np.zeros(1), np.zeros(1))
+        self._gains = law_gains(parameters, n)
+        self._bounds = no_bounds(n) if soft is None else soft.bounds()
+        self._last = LastSample(*(np.zeros(n) for _ in range(4)), *(np.zeros(1) for _ in range(2)))
         self.reset()
 
     def reset(self) -> None:
@@ -102,7 +119,15 @@ class EnergyMonitor:
         self._injected, self._dissipated = 0.0, 0.0
 
     def update(
-        self, q: Array, v: Array, q_d: Array, v_d: Array, law: Array, acting: Array, dt: float
+        self,
+        q: Array,
+        v: Array,
+        q_d: Array,
+        v_d: Array,
+        law: Array,
+        acting: Array,
+        dt: float,
+        v_r: Array | None = None,
     ) -> EnergyBalance:
         """Take one sample in.
 
@@ -115,26 +140,40 @@ class EnergyMonitor:
             acting: torque of the motors since the last sample, (nv,): measured, or else the
                 command that was sent then, in which case the delay on its way is not seen.
             dt: time since the last sample [s]; ignored for the first one.
+            v_r: reference velocity of the law, (nv,); without it ``v_d - Lambda e``, not bounded.
 
         Raises:
             InputError: for arguments of the wrong shape or not finite; the monitor is then as it
                 was.
         """
         n = self.model.nv
+        names = ("q", "v", "q_d", "v_d", "law", "acting", "v_r")
+        given = (q, v, q_d, v_d, law, acting, v_d if v_r is None else v_r)
         arrays = []
-        for name, x in (
-            ("q", q), ("v", v), ("q_d", q_d), ("v_d", v_d), ("law", law), ("acting", acting)
-        ):  # fmt: skip
+        for name, x in zip(names, given, strict=True):
             x = np.ascontiguousarray(x, dtype=np.float64)
             if x.shape != (n,):
                 raise InputError(f"{name} has shape {x.shape} but the model has nv = {n}")
             arrays.append(x)
+        q, v, q_d, v_d, law, acting, v_r_used = arrays
+        if v_r is None:
+            v_r_used = v_d - self._gains.Lambda * (q - q_d)
         if self._started and not 0.0 < dt < np.inf:
             raise InputError(f"dt is {dt} s; it must be positive and finite")
         before = float(self._last.storage[0])
         period = dt if self._started else 0.0
         storage, dissipated, injected, bound = balance_step(
-            self.model.packed, self._gains, self._last, *arrays, period
+            self.model.packed,
+            self._gains,
+            self._bounds,
+            self._last,
+            q,
+            v,
+            q_d,
+            v_r_used,
+            law,
+            acting,
+            period,
         )
         if isnan(storage):
             raise InputError(f"an argument is not finite: q = {q}, v = {v}, law = {law}")

@@ -16,38 +16,42 @@ from rbd_control.dynamics.spatial import copy
 from rbd_control.dynamics.sweep import new_sweep
 
 
-class LawGains(NamedTuple):
-    """Lambda, the diagonal part of K_D, (n,) each, and the part proportional to M."""
-
-    Lambda: np.ndarray
-    damping: np.ndarray
-    damping_rate: float
-
-
 class LastSample(NamedTuple):
     """What the monitor keeps of a sample, changed by every call."""
 
     s: np.ndarray  # (n,)
     law: np.ndarray  # (n,) the law's torque
+    elastic: np.ndarray  # (n,) energy stored by each joint's damping [J]
+    damped: np.ndarray  # (n,) power of each joint's damping [W]
     storage: np.ndarray  # (1,) V [J]
-    power: np.ndarray  # (1,) dissipated [W]
+    power: np.ndarray  # (1,) dissipated without the joints' damping [W]
 
 
 @compiled
-def balance_step(packed, gains, last, q, v, q_d, v_d, law, acting, dt):
+def balance_step(packed, gains, bounds, last, q, v, q_d, v_r, law, acting, dt):
     """``(V, dissipated, injected, bound)`` of the period that ends here; keeps this sample.
 
     Not finite if an argument is; then nothing is kept. With dt = 0 the energies are zero.
     """
     model, n = unpacked(packed), q.shape[0]
-    s = np.empty(n)
-    elastic, power = 0.0, 0.0
+    s, elastic, damped = np.empty(n), np.empty(n), np.empty(n)
+    stored, power, dissipated = 0.0, 0.0, 0.0
     for i in range(n):
-        e, e_dot = q[i] - q_d[i], v[i] - v_d[i]
-        s[i] = e_dot + gains.Lambda[i] * e
-        K = 2.0 * gains.Lambda[i] * gains.damping[i]
-        elastic += 0.5 * K * e * e
-        power += gains.damping[i] * e_dot * e_dot + 0.5 * K * gains.Lambda[i] * e * e
+        e = q[i] - q_d[i]
+        s[i] = v[i] - v_r[i]
+        damped[i] = gains.damping[i] * s[i] * s[i]
+        elastic[i] = gains.Lambda[i] * gains.damping[i] * e * e
+        if dt > 0.0:
+            # No more is stored than the damping has taken.
+            work = 0.5 * dt * (damped[i] + last.damped[i])
+            elastic[i] = min(elastic[i], last.elastic[i] + work)
+            dissipated += work - (elastic[i] - last.elastic[i])
+        stored += elastic[i]
+        depth = max(bounds.lower[i] - q[i], 0.0) - max(q[i] - bounds.upper[i], 0.0)
+        if depth != 0.0:
+            spring = bounds.stiffness[i] * depth
+            stored += 0.5 * spring * depth
+            power += v_r[i] * spring
     p, unused, g = np.empty(n), np.empty(n), np.empty(n)
     momentum_sweep(model, q, s, new_sweep(model.parent.shape[0]), p, unused, g)
     injected, bound, weighted = 0.0, 0.0, 0.0
@@ -56,14 +60,16 @@ def balance_step(packed, gains, last, q, v, q_d, v_d, law, acting, dt):
         change = law[i] - last.law[i]
         injected += last.s[i] * (acting[i] - last.law[i]) + s[i] * (acting[i] - law[i])
         bound += max(abs(last.s[i]), abs(s[i])) * abs(change)
-    storage = 0.5 * weighted + elastic
+    storage = 0.5 * weighted + stored
     power += gains.damping_rate * weighted
-    dissipated = 0.5 * dt * (power + last.power[0])
+    dissipated += 0.5 * dt * (power + last.power[0])
     injected *= 0.5 * dt
     bound *= 0.5 * dt
-    if np.isfinite(storage + power + injected + bound):
+    if np.isfinite(storage + power + dissipated + injected + bound):
         copy(s, last.s)
         copy(law, last.law)
+        copy(elastic, last.elastic)
+        copy(damped, last.damped)
         last.storage[0] = storage
         last.power[0] = power
         return storage, dissipated, injected, bound

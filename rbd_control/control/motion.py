@@ -1,99 +1,145 @@
-"""The motion that the law tracks: a trajectory, how far along it is, and how fast it goes."""
+"""The desired motion of the arm: a trajectory at its own pace or slower, or a stop.
+
+The pace is a property of following a trajectory. Stops and retreats run in real time, whatever the
+pace was.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.trajectory import DesiredState, Trajectory
 
 Array = NDArray[np.float64]
 
 
+class Place(NamedTuple):
+    """A time on a trajectory; replaced as a whole, so that another thread reads no mixture."""
+
+    trajectory: Trajectory
+    time: float
+
+
 class Motion:
-    """A trajectory that is moved along, at its own pace or slower.
+    """The desired motion of one arm.
+
+    Args:
+        trajectory: the first one; it is run in real time.
 
     Attributes:
-        trajectory: what is followed.
-        time: how far along it is [s]; runs on after its end.
-        pace: time on it for each second; the desired speed is that share of the trajectory's.
-        wanted_pace: what the pace goes to, evenly.
+        wanted_pace: the pace that trajectories go at, 0 to 1; changes take ``ramp`` evenly.
+        jumps: number of times that the desired state was set anew, instead of moving on.
     """
 
     def __init__(self, trajectory: Trajectory) -> None:
-        self.begin(trajectory)
-        self.pace = self.wanted_pace = 1.0
-        self._pace_rate = 0.0
+        self.wanted_pace = 1.0
+        self.jumps = 0
+        self._place = Place(trajectory, 0.0)
+        self._next: Place | None = None
+        self._rest: DesiredState | None = None
+        self._paced = False
+        self._pace, self._pace_rate = 1.0, 0.0
 
-    def begin(self, trajectory: Trajectory) -> None:
-        """Follow another trajectory from its beginning on; the pace stays."""
-        self.trajectory, self.time = trajectory, 0.0
+    @property
+    def place(self) -> Place:
+        """The present trajectory and the time on it [s], which runs on after its end."""
+        return self._place
 
-    def stop_at(self, trajectory: Trajectory) -> None:
-        """Follow a trajectory from its beginning on, at its own pace at once."""
-        self.begin(trajectory)
-        self.pace, self._pace_rate = 1.0, 0.0
+    @property
+    def trajectory(self) -> Trajectory:
+        """The present trajectory."""
+        return self._place.trajectory
+
+    @property
+    def pace(self) -> float:
+        """Time on the trajectory for each second."""
+        return self._pace
 
     @property
     def overtime(self) -> float:
         """Time since the end of the trajectory [s]; negative before."""
-        return self.time - self.trajectory.duration
+        return self._place.time - self._place.trajectory.duration
+
+    @property
+    def moving(self) -> bool:
+        """Whether the end of the trajectory has not been reached, or another one is waiting."""
+        return self.overtime < 0.0 or self._next is not None
+
+    @property
+    def waiting(self) -> Place | None:
+        """A trajectory that is going to be followed, and the time on the present one when."""
+        return self._next
+
+    def stop(self, names: tuple[str, ...], q: Array, v: Array, time: float) -> None:
+        """Come to rest at ``q`` from there with velocity ``v``, within ``time`` [s], real time."""
+        self._run(Trajectory.stop(names, q, v, time))
+        self.jumps += 1
+
+    def run(self, trajectory: Trajectory) -> None:
+        """Move along a trajectory that begins with the present state, in real time."""
+        self._run(trajectory)
+
+    def follow(self, trajectory: Trajectory, at: float | None = None) -> None:
+        """Follow a trajectory at the wanted pace.
+
+        Args:
+            trajectory: begins with the state of the present one at the time ``at``.
+            at: time on the present trajectory [s]; None for now.
+        """
+        if at is not None and at > self._place.time:
+            self._next = Place(trajectory, at)
+            return
+        self._begin(trajectory, 0.0)
+
+    def drop_waiting(self) -> None:
+        """Give up a trajectory that waits to be followed."""
+        self._next = None
 
     def advance(self, dt: float, ramp: float) -> None:
         """Move on by ``dt`` [s]; the pace changes by one in the time ``ramp`` [s]."""
-        change = self.wanted_pace - self.pace
-        if change == 0.0 or dt == 0.0:
-            self._pace_rate = 0.0
-            self.time += self.pace * dt
-            return
-        step = min(max(change, -dt / ramp), dt / ramp)
-        self.time += (self.pace + 0.5 * step) * dt
-        self.pace = self.wanted_pace if step == change else self.pace + step
-        self._pace_rate = step / dt
+        trajectory, time = self._place
+        step = 0.0
+        if self._paced and dt > 0.0:
+            change = self.wanted_pace - self._pace
+            step = min(max(change, -dt / ramp), dt / ramp)
+            time += (self._pace + 0.5 * step) * dt
+            self._pace = self.wanted_pace if step == change else self._pace + step
+        else:
+            time += dt
+        self._pace_rate = step / dt if step else 0.0
+        self._place = Place(trajectory, time)
+        if self._next is not None and time >= self._next.time:
+            self._begin(self._next.trajectory, time - self._next.time)
 
     def state(self) -> DesiredState:
-        """Where the trajectory is now, at its own pace: what another one must begin with."""
-        return self.trajectory.sample(self.time)
+        """Return the present state of the trajectory at its own pace, to begin another one with."""
+        return self._place.trajectory.sample(self._place.time)
 
     def desired(self) -> DesiredState:
-        """Where the arm should be now."""
-        state = self.trajectory.sample(self.time)
-        if self.pace == 1.0 and self._pace_rate == 0.0:
+        """Return where the arm should be now."""
+        if self._rest is not None:
+            return self._rest
+        trajectory, time = self._place
+        state = trajectory.sample(time)
+        if time >= trajectory.duration:
+            self._rest = state
+        if not self._paced or (self._pace == 1.0 and self._pace_rate == 0.0):
             return state
         # q_d(theta(t)): v = q' theta_dot, a = q'' theta_dot² + q' theta_ddot
         q, v, a = state
-        return DesiredState(q, self.pace * v, self.pace**2 * a + self._pace_rate * v)
+        return DesiredState(q, self._pace * v, self._pace**2 * a + self._pace_rate * v)
 
+    def _run(self, trajectory: Trajectory) -> None:
+        self._place = Place(trajectory, 0.0)
+        self._rest, self._paced, self._next = None, False, None
+        self._pace, self._pace_rate = 1.0, 0.0
 
-class Tolerances:
-    """Tells whether a trajectory is kept to, and its goal reached.
-
-    Raises:
-        ParameterError: for a per-joint parameter of the wrong length.
-    """
-
-    def __init__(self, joint_names: tuple[str, ...], parameters: ControllerParameters) -> None:
-        self._names = joint_names
-        path = parameters.for_joints("path_tolerance", len(joint_names))
-        self._path = np.where(path > 0.0, path, np.inf) if path.any() else None
-        self._goal = parameters.for_joints("goal_tolerance", len(joint_names))
-        self._stopped = parameters.stopped_velocity_tolerance
-
-    def strayed(self, q: Array, q_d: Array) -> str:
-        """Which joint is too far from its path, or an empty text."""
-        if self._path is None:
-            return ""
-        share = np.abs(q - q_d) / self._path
-        j = int(share.argmax())
-        if share[j] <= 1.0:
-            return ""
-        return (
-            f"{self._names[j]} is {abs(q[j] - q_d[j]):.4g} from its path; "
-            f"its tolerance is {self._path[j]:g}"
-        )
-
-    def reached(self, q: Array, v: Array, goal: Array) -> bool:
-        """Whether every joint is near its goal and as good as still."""
-        near = (np.abs(q - goal) <= self._goal).all()
-        return bool(near and np.abs(v).max() <= self._stopped)
+    def _begin(self, trajectory: Trajectory, time: float) -> None:
+        # From rest any pace can be taken at once; a motion in real time is left at its own.
+        if not self._paced and self.overtime >= 0.0:
+            self._pace = self.wanted_pace
+        self._place = Place(trajectory, time)
+        self._rest, self._paced, self._next = None, True, None

@@ -1,46 +1,56 @@
-"""The brain of the controller node: samples in, torque out, faults. It knows nothing of ROS.
+"""The controller of one arm without ROS: joint states in, torque out, faults.
 
-What the arm is to do meanwhile is kept by :class:`~rbd_control.control.modes.Modes`.
-
-The safe torque. While joint states are good (the fault was a jump, or the law itself) it is
-``g - safe_damping M v``: the arm keeps its weight, loses its speed and yields to a hand, so neither
-it nor a person below it is hurt. Without good joint states (silence, no velocity, rubbish) the
-torque is zero. Then nothing is known of v, so any other torque may push a moving arm on, into
-whoever stands beside it; zero is also what a consumer gets when this process ends, and the one
-command that arms answer with their brakes or their own gravity compensation. An arm that has
-neither will sink: give it brakes. A fault is latched until :meth:`PassivityController.resume`.
+:class:`PassivityController` composes the parts; docs/control.md has the layout. What follows a
+fault is explained in :mod:`~rbd_control.control.safe_torque`, what the arm does between faults in
+:mod:`~rbd_control.control.modes`. A fault is latched until :meth:`PassivityController.resume`.
 """
 
 from __future__ import annotations
 
-from math import inf, isfinite
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.command import Command
+from rbd_control.control.arm_limits import ArmLimits
+from rbd_control.control.command import Command, Mode
 from rbd_control.control.controller_parameters import ControllerParameters
+from rbd_control.control.detector_verdict import DetectorVerdict
 from rbd_control.control.energy import EnergyBalance
+from rbd_control.control.goal import Tolerances
 from rbd_control.control.modes import Modes
-from rbd_control.control.plausibility import Plausibility, Repeats
+from rbd_control.control.motion import Motion
+from rbd_control.control.overspeed import Overspeed
+from rbd_control.control.planner import PlannedTrajectory
+from rbd_control.control.planning import Planning
+from rbd_control.control.safe_torque import SafeTorque
+from rbd_control.control.samples import SampleJudge
+from rbd_control.control.slotine_li import LawTorque
 from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.torque_limits import TorqueLimits
+from rbd_control.control.torque_output import TorqueOutput, require_finite
 from rbd_control.control.tracking_law import TrackingLaw
-from rbd_control.dynamics import Model, gravity_torque, slotine_li_torque
+from rbd_control.control.trajectory import DesiredState, Trajectory
+from rbd_control.control.waypoints import Points
+from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
 
 Array = NDArray[np.float64]
 
-
 SHORTEST = 1e-6
-"""Period that the tank is told of between samples of one stamp [s]."""
+"""Period that the tank is given for samples of one stamp [s]."""
 
 
-class PassivityController(Modes):
+class PassivityController:
     """Slotine-Li control of one arm with the care a real one needs.
 
-    Calls must not overlap. Times: ``stamp`` is the time of a joint state, ``now`` that of a steady
-    clock; neither is read here.
+    Calls must not overlap, but for :meth:`plan_trajectory`, which may run in another thread.
+    Times: ``stamp`` is the time of a joint state, ``now`` that of a steady clock; neither is read
+    here.
+
+    Args:
+        model: an arm with a fixed base.
+        parameters: all that can be set.
 
     Raises:
         InputError: for a model with a floating base.
@@ -48,18 +58,29 @@ class PassivityController(Modes):
     """
 
     def __init__(self, model: Model, parameters: ControllerParameters | None = None) -> None:
-        self._law: TrackingLaw = None  # type: ignore[assignment]  # made by set_parameters
-        super().__init__(model, parameters or ControllerParameters())
-        self._now = -inf
-        self._rejected = 0
-        self._torque = np.zeros(model.nv)
-        """Sent last; :attr:`_acting` is with what the arm adds, :attr:`_acted` that before."""
-        self._acting = self._acted = np.zeros(model.nv)
+        if model.nq != model.nv:
+            raise InputError(f"{model.name}: a floating base cannot be controlled by joint torques")
+        self.model = model
+        zero = np.zeros(model.nv)
+        self._samples = SampleJudge(model)
+        self._verdict = DetectorVerdict()
+        self._motion = Motion(Trajectory.stop(model.joint_names, zero, zero, 1.0))
+        self._modes = Modes(model, self._samples, self._motion, self._verdict)
+        self._planning = Planning(model, self._samples, self._motion, self._modes)
+        self._overspeed = Overspeed()
+        self._output = TorqueOutput(model)
+        self._desired = DesiredState.at_rest(zero)
         self._is_limited = False
-        self._period = 0.0
-        """Time between the last two good samples [s]; 0 when there is no last one."""
-        self._nothing = np.zeros(model.nv)
-        self._clock_went_back = False
+        self._tracked = False
+        """Whether the law was in charge of the last sample."""
+        self._jumps = -1
+        """Count of jumps of the motion that the energy monitor knows."""
+        self._restarting = False
+        self._soft: SoftLimits
+        self._law: TrackingLaw
+        self._set_parameters(parameters or ControllerParameters(), None)
+
+    # --- Settings and state ----------------------------------------------------------------------
 
     def set_parameters(self, parameters: ControllerParameters) -> None:
         """Use other parameters from the next sample on; on an error the old ones stay.
@@ -67,16 +88,36 @@ class PassivityController(Modes):
         Raises:
             ParameterError: for a per-joint parameter of the wrong length.
         """
-        limits = TorqueLimits(self.model, parameters)
-        soft = SoftLimits(self.model, parameters, self._parked)
-        law = TrackingLaw(self.model, parameters, soft, self._law)
-        super().set_parameters(parameters)
-        self._law = law
-        self._plausibility = Plausibility(self.model, parameters)
-        self._repeats = Repeats(parameters)
-        self._limits = limits
-        self._compensated = parameters.gravity_compensated
-        self._tank_is_on = parameters.tank_capacity > 0.0
+        self._set_parameters(parameters, self._law)
+
+    def _set_parameters(self, parameters: ControllerParameters, before: TrackingLaw | None) -> None:
+        model = self.model
+        limits = ArmLimits.of(model, parameters)
+        soft = SoftLimits(model, parameters)
+        if before is not None and self._samples.good:
+            soft.open_to(self._samples.q, self._soft)
+        tolerances = Tolerances(model.joint_names, parameters)
+        torque_limits = TorqueLimits(model, parameters, soft)
+        safe = SafeTorque(limits, parameters)
+        law = TrackingLaw(model, parameters, soft, before)
+        # Nothing is refused from here on.
+        self._output.set_parameters(limits, parameters)
+        self._samples.set_parameters(limits, parameters)
+        self._modes.set_parameters(parameters, soft, tolerances)
+        self._planning.set_parameters(limits, soft, parameters)
+        self._parameters, self._limits, self._soft = parameters, limits, soft
+        self._tolerances, self._torque_limits = tolerances, torque_limits
+        self._safe, self._law = safe, law
+
+    @property
+    def parameters(self) -> ControllerParameters:
+        """The present parameters."""
+        return self._parameters
+
+    @property
+    def mode(self) -> Mode:
+        """The present mode."""
+        return self._modes.mode
 
     @property
     def law(self) -> TrackingLaw:
@@ -85,116 +126,152 @@ class PassivityController(Modes):
 
     @property
     def frozen(self) -> str:
-        """That joint states repeat while torque is sent, with the time; empty while they do not."""
-        time = self._repeats.time
-        if not time or not self._torque.any():
+        """A warning while joint states at rest repeat and torque is sent; empty otherwise."""
+        time = self._samples.repetition.time_at_rest
+        if not time or not self._output.sent.any():
             return ""
         return f"joint states have repeated for {time:.3g} s while torque is sent"
+
+    def detector_warning(self, now: float) -> str:
+        """Return a warning while a verdict is missing that is needed; empty otherwise.
+
+        Args:
+            now: time on the steady clock [s].
+        """
+        reaction, missing = self._parameters.contact_reaction, self._verdict.missing(now)
+        if missing and reaction != "none":
+            return f"{missing}: no {reaction} on contact"
+        return missing if self._parameters.require_detector else ""
+
+    # --- Orders ----------------------------------------------------------------------------------
 
     def start(self, stamp: float, q: Array, v: Array | None, now: float | None = None) -> None:
         """Begin to hold the arm where it is.
 
         Raises:
-            InputError: without a plausible position and velocity. Velocity is never assumed zero.
+            InputError: without a plausible position and velocity, for velocity is never assumed
+                zero; without effort limits; and without a verdict where a detector is required.
         """
-        self._seen = self._clock_went_back = False
-        refusal = self._plausibility.refusal(stamp, q, v, None)
-        if refusal or v is None:
+        now = stamp if now is None else now
+        self._modes.end()
+        self._limits.require_effort()
+        self._require_verdict("start", now)
+        self._samples.reset()
+        refusal = self._samples.take(stamp, q, v, now)
+        if refusal:
             raise InputError(f"cannot start: {refusal}")
-        self._accept(stamp, q, v, now)
-        self._parked = self._q
-        self.set_parameters(self._parameters)
-        self._started = True
+        self._start_here()
+        self._verdict.forget_force()
+        self._restarting = False
+        self._modes.start()
         self._zero()
         self._law.tank.reset()
-        self._goal, self._contact, self._force = "none", False, None
-        self._motion.wanted_pace = 1.0
-        self._hold_here()
 
-    # --- Samples ---------------------------------------------------------------------------------
+    def plan_trajectory(
+        self,
+        names: Sequence[str],
+        points: Points,
+        now: float = 0.0,
+        stamp: float = 0.0,
+        lead: float | None = None,
+    ) -> PlannedTrajectory:
+        """Plan a trajectory without following it; nothing changes.
 
-    def update(self, stamp: float, q: Array, v: Array | None, now: float | None = None) -> Command:
-        """Take one joint state and answer with the torque for it.
-
-        Args:
-            stamp: time of the sample [s]; ``now`` that of its arrival on the steady clock that
-                :meth:`silence` uses, the stamp by default.
-            q, v: measured, (nv,) each [rad or m, rad/s or m/s]; ``v`` None when it is missing.
-        """
-        last = (self._stamp, self._q) if self._seen else None
-        refusal = self._plausibility.refusal(stamp, q, v, last)
-        if refusal or v is None:
-            return self._reject(refusal)
-        # See clock_went_back().
-        dt = 0.0 if self._clock_went_back else max(stamp - self._stamp, 0.0)
-        self._period = dt if self._seen else 0.0
-        # A process that was stopped finds samples without a gap in its queue, but has sent nothing.
-        wait = (stamp if now is None else now) - self._now
-        gap = max(dt, wait)
-        late = (self._seen or self._clock_went_back) and gap > self._parameters.timeout
-        self._accept(stamp, q, v, now)
-        if not self._started:
-            return self._command(np.zeros(self.model.nv))
-        if late and self._mode != "safe":
-            heard = wait <= self._parameters.timeout
-            self._fault(f"{'stamps jumped by' if heard else 'no joint states for'} {gap:.3g} s")
-        if self._clock_went_back:
-            self._clock_went_back = False
-            self._start_again()
-        try:
-            self._advance(dt)
-            torque = self._law_torque()
-            if not isfinite(torque.dot(torque)):  # or the cuts would make a number of it
-                raise FloatingPointError("its torque is not finite")
-            cut = self._limits.cut(torque, self._q)
-            let = limited = cut
-            if self._tank_is_on:
-                let = self._law.tank.limit(self._q, self._v, cut, max(dt, SHORTEST))
-                limited = self._limits.cut(let, self._q)
-            # What the arm adds by itself is no part of the command.
-            weight = self._weight()
-            slow = self._limits.slow(limited, self._acting, min(dt, self._parameters.timeout))
-            if self._tank_is_on and slow is not let:
-                self._law.tank.sent(let, slow)
-            sent = slow - weight
-            if not isfinite(sent.dot(sent)):
-                raise FloatingPointError("the limited torque is not finite")
-        except Exception as error:  # whatever the model raises, the arm gets a torque
-            self._fault(f"the law failed: {error}")
-            return self._zero()
-        self._torque, self._acted, self._acting = sent, self._acting, slow
-        self._is_limited = slow is not torque
-        return self._command(sent, cut is not torque, slow is not limited)
-
-    def balance(self, effort: Array | None = None) -> EnergyBalance | None:
-        """The energies of the period before the last sample; None where the law was not in charge,
-        and for efforts that are not finite.
-
-        To be called once after each :meth:`update`, best when the torque has been sent.
-
-        It looks out for repeating joint states, too, see :attr:`frozen`.
+        This may run in another thread than all else. The motion is planned from the desired state
+        that the arm will have ``lead`` from now; :meth:`accept` must be called by then, unless the
+        arm is at rest.
 
         Args:
-            effort: measured torque of the motors, (nv,) [N·m or N]; without it, and for an arm
-                that carries itself, the torque sent is taken: delays on its way are not seen.
+            names, points: see :meth:`Waypoints.of`.
+            now, stamp: the present and the trajectory's own start [s], of one clock; a ``stamp``
+                of zero is now, as in joint_trajectory_controller.
+            lead: time for planning [s]; by default 20 ms and 20 µs for each point.
+
+        Raises:
+            TrajectoryError: saying which point and why, or in which mode the arm must stay.
         """
-        if self._seen:
-            self._repeats.update(self._stamp, self._v, self._q, effort)
-        if self._mode not in ("hold", "follow") or not self._seen or self._period <= 0.0:
-            self._jumped = True
-            return None
-        if self._jumped:
-            self._law.jump()
-            self._jumped = False
-        # Arms that carry themselves measure torque with their weight (Franka) or without it (UR).
-        acting = self._acted if effort is None or self._compensated else effort
-        try:
-            return self._law.balance(
-                self._stamp, self._q, self._v, self._desired, acting, self._period
-            )
-        except InputError:  # an effort that is no number, or gives none
-            self._jumped = True
-            return None
+        return self._planning.prepare(names, points, stamp - now if stamp else None, lead)
+
+    def accept(self, planned: PlannedTrajectory) -> None:
+        """Follow a planned trajectory, without a jump; this takes microseconds.
+
+        Parameters and motion must still be those it was planned from. A plan of up to 50 points
+        that does not fit any more is made anew at once.
+
+        Raises:
+            TrajectoryError: when the arm must stay in its mode, or the plan made anew is refused.
+            StalePlanError: for a larger plan that does not fit any more; plan it again.
+        """
+        self._planning.accept(planned)
+
+    def set_trajectory(
+        self, names: Sequence[str], points: Points, now: float = 0.0, stamp: float = 0.0
+    ) -> None:
+        """Plan a trajectory and follow it from now on; a bad one leaves all as it is.
+
+        Args:
+            names, points, now, stamp: see :meth:`plan_trajectory`.
+
+        Raises:
+            TrajectoryError: saying which point and why, or in which mode the arm must stay.
+        """
+        self.accept(self.plan_trajectory(names, points, now, stamp, lead=0.0))
+
+    def cancel(self) -> None:
+        """Give up the trajectory or a retreat, see :meth:`Modes.cancel`."""
+        self._modes.cancel()
+
+    def hold(self, reason: str = "held by request") -> None:
+        """Stop and stay, see :meth:`Modes.hold`."""
+        self._modes.hold(reason)
+
+    def float_(self, reason: str = "floating by request") -> None:
+        """Compensate gravity only, see :meth:`Modes.float_`."""
+        self._modes.float_(reason)
+
+    def retract(self, reason: str = "retracting by request") -> None:
+        """Stop and move off along the contact force, see :meth:`Modes.retract`."""
+        self._modes.retract(reason)
+
+    def slow(self, reason: str = "slowed by request") -> None:
+        """Go on slowly, see :meth:`Modes.slow`."""
+        self._modes.slow(reason)
+
+    def fault(self, reason: str) -> None:
+        """Be safe until :meth:`resume`, for a reason that is not in the joint states."""
+        self._modes.fault(reason)
+
+    def resume(self, now: float | None = None) -> str:
+        """Go on after a hold, a float, a contact or a fault, see :meth:`Modes.resume`.
+
+        Args:
+            now: time on the steady clock [s]; that of the last joint state by default.
+
+        Raises:
+            InputError: as :meth:`Modes.resume`, and without a verdict where a detector is required.
+        """
+        self._require_verdict("resume", self._samples.now if now is None else now)
+        if self._modes.mode == "safe" and self._samples.good:
+            self._start_here()
+        return self._modes.resume()
+
+    def contact(self, flag: bool, now: float | None = None) -> None:
+        """Take a verdict of the contact detector; a contact that begins starts the reaction.
+
+        A verdict ends after ``VERDICT_TIMEOUT`` of silence: the next contact begins anew. Verdicts
+        count before the start, too.
+
+        Args:
+            flag: whether there is contact.
+            now: time on the steady clock [s]; that of the last joint state by default.
+        """
+        if self._verdict.hear(bool(flag), self._samples.now if now is None else now):
+            self._modes.react()
+
+    def touched(self, link: str, force: Array) -> None:
+        """Take an estimate of the force on a link, (3,) in world axes [N]; nonsense is ignored."""
+        if link in self.model.link_body:
+            self._verdict.feel(link, force, self._samples.stamp)
 
     def clock_went_back(self) -> None:
         """Start again with the next joint state, whose stamp may be any: hold the arm there.
@@ -203,59 +280,164 @@ class PassivityController(Modes):
         have jumped. Float, safe and a hold that waits for :meth:`resume` stay what they are.
         Without this call a stamp that goes back stops the trajectory for one sample.
         """
-        self._clock_went_back, self._seen = True, False
+        self._restarting = True
+        self._samples.lose()
+        self._samples.repetition.reset()
         self._law.tank.skip()
-        self._repeats.reset()
+
+    # --- Samples ---------------------------------------------------------------------------------
+
+    def update(
+        self,
+        stamp: float,
+        q: Array,
+        v: Array | None,
+        now: float | None = None,
+        effort: Array | None = None,
+    ) -> Command:
+        """Take one joint state and answer with the torque for it; nothing is raised.
+
+        Args:
+            stamp: time of the sample [s].
+            q, v: measured, (nv,) each [rad or m, rad/s or m/s]; ``v`` None when it is missing.
+            now: time of its arrival on the steady clock that :meth:`silence` uses [s]; the stamp
+                by default.
+            effort: measured torque, (nv,) [N·m or N], by which joint states that repeat are told
+                from those of an arm at rest; None when it is missing.
+        """
+        self._tracked = False
+        try:
+            return self._step(stamp, q, v, stamp if now is None else now, effort)
+        except Exception as error:  # whatever fails, the arm gets a torque
+            self._modes.fault(f"the controller failed: {type(error).__name__}: {error}")
+            return self._command(self._output.halt())
 
     def silence(self, now: float) -> Command | None:
-        """For a watchdog on the steady clock: None while joint states come, else what to send."""
-        if not self._started or now - self._now <= self._parameters.timeout:
+        """Return None while joint states come, else what to send; for a watchdog.
+
+        Args:
+            now: time on the steady clock [s].
+        """
+        if not self._modes.started:
             return None
-        self._seen = False
-        if self._mode != "safe":
-            self._fault(f"no joint states for {now - self._now:.3g} s")
+        self._watch_detector(now)
+        if not self._samples.silent(now):
+            return None
+        self._samples.lose()
+        self._modes.fault(f"no joint states for {now - self._samples.now:.3g} s")
         return self._zero()
 
-    # --- Inside ----------------------------------------------------------------------------------
+    def balance(self, effort: Array | None = None) -> EnergyBalance | None:
+        """Return the energies of the period before the last sample.
 
-    def _accept(self, stamp: float, q: Array, v: Array, now: float | None) -> None:
-        self._stamp, self._now = stamp, stamp if now is None else now
-        self._q, self._v = np.array(q, dtype=float), np.array(v, dtype=float)
-        self._seen, self._rejected = True, 0
+        To be called once after each :meth:`update`, best when the torque has been sent.
 
-    def _reject(self, refusal: str) -> Command:
-        """The last torque stands for a few samples; then the fault, and zero."""
-        self._rejected += 1
-        self._period = 0.0
-        if self._rejected < self._parameters.bad_samples:
-            return self._command(self._torque.copy(), refusal=refusal)
-        self._seen = False
-        if self._started and self._mode != "safe":
-            self._fault(refusal)
+        Args:
+            effort: measured torque of the motors, (nv,) [N·m or N]; without it, and for an arm
+                that carries itself, the torque sent is taken: delays on its way are not seen.
+
+        Returns:
+            None where the law was not in charge, and for efforts that are not finite.
+        """
+        samples, law = self._samples, self._law
+        if not self._tracked or samples.dt <= 0.0:
+            self._jumps = -1
+            return None
+        if self._jumps != self._motion.jumps:
+            self._jumps = self._motion.jumps
+            law.jump()
+        # Arms that carry themselves measure torque with their weight (Franka) or without it (UR).
+        compensated = self._parameters.gravity_compensated
+        acting = self._output.acted if effort is None or compensated else effort
+        try:
+            return law.balance(
+                samples.stamp, samples.q, samples.v, self._desired, acting, samples.dt
+            )
+        except InputError:  # an effort that is no number, or gives none
+            self._jumps = -1
+            return None
+
+    # --- One step --------------------------------------------------------------------------------
+
+    def _step(
+        self, stamp: float, q: Array, v: Array | None, now: float, effort: Array | None
+    ) -> Command:
+        """Carry one joint state through the parts, in the order of the block diagram."""
+        samples, modes = self._samples, self._modes
+        follows = samples.good
+        refusal = samples.take(stamp, q, v, now, effort)
+        if refusal:
+            return self._refuse(refusal)
+        if not modes.started:
+            return self._zero()
+        self._watch(follows)
+        self._desired = modes.advance(samples.dt)
+        self._watch_tracking()
+        if modes.mode == "safe":
+            return self._brake()
+        wanted = self._wanted()
+        require_finite(wanted.torque, "torque of the law")  # or the cuts would make a number of it
+        frozen = samples.repetition.push(wanted.torque, self._motion.jumps)
+        if frozen:
+            samples.lose()
+            modes.fault(frozen)
+            return self._brake()
+        return self._drive(wanted)
+
+    def _wanted(self) -> LawTorque:
+        """Return the torque of the law, not limited."""
+        samples, law = self._samples, self._law
+        if not self._modes.tracks:
+            return law.floating(samples.q, samples.v)
+        # Neither what touches the arm nor what the limits take is to be learned.
+        learns = not (self._is_limited or self._verdict.contact(samples.now))
+        return law.torque(samples.q, samples.v, self._desired, samples.dt if learns else 0.0)
+
+    def _drive(self, wanted: LawTorque) -> Command:
+        """Send what the law wants, within limits of torque, energy and rate."""
+        samples, law, limits, output = self._samples, self._law, self._torque_limits, self._output
+        q, v, period = samples.q, samples.v, samples.longest_period
+        cut = limits.cut(wanted.torque, law.packed, q, v, wanted.s, period, wanted.share)
+        let = limited = cut
+        if self._parameters.tank_capacity > 0.0:
+            let = law.tank.limit(q, v, cut, max(samples.dt, SHORTEST))
+            limited = limits.cut(let, law.packed, q, v, v, period)
+        slow = output.slow(limited, min(samples.dt, self._parameters.timeout))
+        sent = output.send(slow, q)
+        if self._parameters.tank_capacity > 0.0 and slow is not let:
+            law.tank.sent(let, slow)
+        self._is_limited = slow is not wanted.torque
+        self._tracked = self._modes.tracks
+        return self._command(sent, cut is not wanted.torque, slow is not limited)
+
+    def _brake(self) -> Command:
+        """Send the safe torque."""
+        samples = self._samples
+        if self._safe.is_zero or not samples.good:
+            return self._zero()
+        self._law.tank.skip()
+        sent, motors = self._safe.torque(
+            self._law.packed,
+            samples.q,
+            samples.v,
+            self._output.acting,
+            min(samples.dt, self._parameters.timeout),
+            samples.longest_period,
+        )
+        return self._command(self._output.send_both(sent, motors))
+
+    def _refuse(self, refusal: str) -> Command:
+        """Let the last torque stand for a few unusable samples; then the fault, and zero."""
+        if self._modes.mode != "safe":
+            if not self._samples.lost:
+                return self._command(self._output.sent.copy(), refusal=refusal)
+            self._modes.fault(refusal)
         return self._zero()
-
-    def _law_torque(self) -> Array:
-        if self._mode in ("hold", "follow"):
-            # Neither what touches the arm nor what the limits take is to be learned.
-            learn = 0.0 if self._contact or self._is_limited else self._period
-            return self._law.torque(self._q, self._v, self._desired, learn)
-        if self._mode == "float":
-            return self._law.floating_torque(self._q, self._v)
-        zero = np.zeros(self.model.nv)
-        if self._parameters.safe_torque == "zero":
-            return zero
-        slowing = -self._parameters.safe_damping * self._v
-        return slotine_li_torque(self._law.model, self._q, zero, zero, slowing)
 
     def _zero(self) -> Command:
-        self._torque = np.zeros(self.model.nv)
-        self._acting = self._acted = self._weight()
+        """Send exactly zero."""
         self._law.tank.skip()
-        return self._command(self._torque.copy())
-
-    def _weight(self) -> Array:
-        """What the arm adds to the command by itself."""
-        return gravity_torque(self.model, self._q) if self._compensated else self._nothing
+        return self._command(self._output.zero(self._samples.q))
 
     def _command(
         self,
@@ -264,16 +446,66 @@ class PassivityController(Modes):
         rate_limited: bool = False,
         refusal: str = "",
     ) -> Command:
-        q_d, v_d, _ = self._desired
-        if self._mode not in ("hold", "follow"):
-            q_d, v_d = self._q, self._v
+        samples, modes = self._samples, self._modes
+        q_d, v_d = samples.q, samples.v
+        if modes.tracks:
+            q_d, v_d, _ = self._desired
         return Command(
             torque,
-            q_d,
+            samples.reported(q_d),
             v_d,
-            self._mode,
+            modes.mode,
             saturated,
             rate_limited,
-            self._goal,
-            refusal or self._reason,
+            modes.goal,
+            refusal or modes.reason,
         )
+
+    # --- Watches ---------------------------------------------------------------------------------
+
+    def _watch(self, follows: bool) -> None:
+        """Look for faults that a good sample shows, and start again after a jump of the clock.
+
+        Args:
+            follows: whether the sample before was good.
+        """
+        samples, modes = self._samples, self._modes
+        # A process that was stopped finds samples without a gap in its queue, but has sent nothing.
+        gap = max(samples.dt, samples.wait)
+        if gap > self._parameters.timeout and (follows or self._restarting):
+            heard = samples.wait <= self._parameters.timeout
+            modes.fault(f"{'stamps jumped by' if heard else 'no joint states for'} {gap:.3g} s")
+        if self._restarting:
+            self._restarting = False
+            self._start_here()
+            modes.start_again()
+        self._soft.close_behind(samples.q)
+        fast = self._overspeed.fault(samples.stamp, samples.v, self._limits)
+        if fast:
+            modes.fault(fast)
+        self._watch_detector(samples.now)
+
+    def _watch_tracking(self) -> None:
+        """Look for an arm that does not go where the law tells it to."""
+        if self._modes.tracks:
+            lost = self._tolerances.lost(self._samples.q, self._desired.q_d)
+            if lost:
+                self._modes.fault(lost)
+
+    def _watch_detector(self, now: float) -> None:
+        """Hold the arm when verdicts have stopped that are required."""
+        modes = self._modes
+        if not self._parameters.require_detector or self._verdict.fresh(now):
+            return
+        if modes.mode == "follow" or (modes.mode == "hold" and not modes.latched):
+            modes.hold(self._verdict.missing(now))
+
+    def _start_here(self) -> None:
+        """Let an arm beyond its soft limits stay there; forget what has other coordinates."""
+        self._soft.open_to(self._samples.q)
+        self._planning.forget_stream()
+
+    def _require_verdict(self, what: str, now: float) -> None:
+        missing = self._verdict.missing(now)
+        if self._parameters.require_detector and missing:
+            raise InputError(f"cannot {what}: require_detector is true, and {missing}")

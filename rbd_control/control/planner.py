@@ -1,81 +1,124 @@
-"""From the points of a message to a motion, by the rules that the parameters choose."""
+"""From the points of a message to a motion, by the rules that the parameters choose.
+
+A plan is a pure function of the request and of a snapshot of the controller, so that it may be
+made in another thread while the arm moves on. What it was made from goes with it: before the
+motion is followed, the controller compares that with what is then.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.controller_parameters import ControllerParameters
-from rbd_control.control.soft_limits import SoftLimits
-from rbd_control.control.stream import Stream
+from rbd_control.control.soft_limits import PositionLimits
+from rbd_control.control.stream import StreamPoint, past_point
 from rbd_control.control.time_scaling import stretched
-from rbd_control.control.trajectory import DesiredState, Trajectory, TrajectoryPoint
+from rbd_control.control.trajectory import DesiredState, Trajectory
+from rbd_control.control.waypoints import Points, Waypoints
 from rbd_control.dynamics import Model
-from rbd_control.dynamics.model import REVOLUTE
+
+Array = NDArray[np.float64]
 
 
-class Planner:
-    """Makes the trajectories of one arm; :meth:`set_parameters` comes first.
+@dataclass(frozen=True, eq=False)
+class TrajectoryRequest:
+    """A trajectory as it was asked for.
 
-    It remembers the last single point, to know a stream of them.
+    Attributes:
+        names, points: see :meth:`Waypoints.of`.
+        starts_in: when the points' time begins [s from ``asked``]; None for at once.
+        asked: when the request came, on the controller's steady clock [s].
     """
 
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        revolute = model.arrays.joint_type[: model.nv] == REVOLUTE
-        self._turning: list[int] = np.flatnonzero(revolute & np.isinf(model.lower_limit)).tolist()
-        self._stream = Stream()
+    names: Sequence[str]
+    points: Points
+    starts_in: float | None
+    asked: float
 
-    def set_parameters(self, parameters: ControllerParameters, soft: SoftLimits) -> None:
-        """Use these from now on.
 
-        Raises:
-            ParameterError: for a per-joint parameter of the wrong length.
-        """
-        share = parameters.for_joints("torque_share", self._model.nv)
-        self._largest = share * self._model.effort_limit
-        self._parameters, self._soft = parameters, soft
+@dataclass(frozen=True, eq=False)
+class PlanningState:
+    """A snapshot of the controller: everything that a plan depends on.
 
-    def plan(
-        self,
-        names: Sequence[str],
-        points: Sequence[TrajectoryPoint],
-        *,
-        start: DesiredState,
-        delay: float,
-        stamp: float,
-    ) -> Trajectory:
-        """The motion through the points, or past the point of a stream.
+    Attributes:
+        parameters, limits, soft: rules and limits.
+        base: the motion that the new one follows on.
+        splice: the time on ``base`` at which it does [s].
+        start: the desired state there.
+        lead: time from the snapshot to the splice [s].
+        stamp: time of the last joint state [s].
+        turned: what unwrapping added to the reported positions [rad]; None for nothing.
+        stream: the last single point, if there is one.
+    """
 
-        Args:
-            names, points, start, delay: see :meth:`Trajectory.from_points`.
-            stamp: time of the last joint state [s].
+    parameters: ControllerParameters
+    limits: ArmLimits
+    soft: PositionLimits
+    base: Trajectory
+    splice: float
+    start: DesiredState
+    lead: float
+    stamp: float
+    turned: Array | None
+    stream: StreamPoint | None
 
-        Raises:
-            TrajectoryError: saying which point and why.
-        """
-        p, soft, model = self._parameters, self._soft, self._model
 
-        def build(slower: float, limits: SoftLimits | None = None) -> Trajectory:
-            return Trajectory.from_points(
-                model.joint_names,
-                names,
-                points,
-                start=start,
-                limits=limits,
-                delay=delay,
-                partial=p.allow_partial_joints_goal,
-                turning=self._turning if p.angle_wraparound else (),
-                slower=slower,
-            )
+@dataclass(frozen=True, eq=False)
+class PlannedTrajectory:
+    """A motion, and what it was planned from and for."""
 
-        if len(points) == 1 and points[0].time_from_start + delay <= p.stream_horizon:
-            past = self._stream.follow(build(1.0), start, stamp, p.stream_horizon, soft)
-            if past is not None:
-                return past
-        if not p.stretch_to_limits:
-            return build(1.0, soft)
-        trajectory = stretched(build, model, self._largest)
-        trajectory.check(soft, start)
-        return trajectory
+    request: TrajectoryRequest
+    state: PlanningState
+    trajectory: Trajectory
+    stream: StreamPoint | None
+    """The single point it leads to, by which the next one knows a stream."""
+
+
+def plan(
+    model: Model, continuous: Sequence[int], request: TrajectoryRequest, state: PlanningState
+) -> PlannedTrajectory:
+    """Return the motion through the points of a request, or past the point of a stream.
+
+    Args:
+        model: the arm.
+        continuous: indices of its continuous joints.
+        request: what is asked for.
+        state: what it begins with.
+
+    Raises:
+        TrajectoryError: saying which point and why.
+    """
+    p = state.parameters
+    waypoints = Waypoints.of(
+        model.joint_names, request.names, request.points, p.allow_partial_joints_goal
+    )
+    delay = 0.0 if request.starts_in is None else request.starts_in - state.lead
+
+    def build(slower: float, limits: PositionLimits | None = None) -> Trajectory:
+        return Trajectory.through(
+            waypoints,
+            start=state.start,
+            limits=limits,
+            delay=delay,
+            turning=continuous if p.angle_wraparound else (),
+            slower=slower,
+            turned=state.turned,
+        )
+
+    last = arrived = state.stream
+    if len(waypoints.times) == 1 and waypoints.times[0] + delay <= p.stream_horizon:
+        point = build(1.0)
+        arrived = StreamPoint(point.final, state.stamp)
+        if last is not None and 0.0 <= state.stamp - last.stamp <= 2.0 * p.stream_horizon:
+            past = past_point(point, state.start, last, state.stamp, p.stream_horizon, state.soft)
+            return PlannedTrajectory(request, state, past, arrived)
+    if not p.stretch_to_limits:
+        return PlannedTrajectory(request, state, build(1.0, state.soft), arrived)
+    trajectory = stretched(build, model, state.limits)
+    trajectory.check(state.soft, state.start)
+    return PlannedTrajectory(request, state, trajectory, arrived)

@@ -7,41 +7,43 @@ from math import hypot
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.soft_limits import SoftLimits
-from rbd_control.control.trajectory import DesiredState, Trajectory, TrajectoryPoint
+from rbd_control.control.trajectory import DesiredState, JointLimits, Trajectory
+from rbd_control.control.waypoints import TrajectoryPoint
 from rbd_control.dynamics import Model, frame_jacobian
 
 Array = NDArray[np.float64]
 
 LARGEST_TURN = 0.5
-"""No joint moves by more than this to retreat [rad or m]."""
+"""Largest motion of a joint in one retreat [rad or m]."""
 
 _DAMPING = 0.05
+"""Damping of the least-squares inverse of the Jacobian [m]."""
+
 _PEAK = 1.875
 """Peak speed of a quintic from rest to rest, in mean speeds."""
 
 
 def retreat(
     model: Model,
-    limits: SoftLimits,
+    limits: JointLimits,
     start: DesiredState,
     link: str,
     force: Array,
     distance: float,
     time: float,
 ) -> Trajectory:
-    """A motion that takes ``link`` along ``force`` by about ``distance``, then stays.
+    """Return a motion that takes ``link`` along ``force`` by about ``distance``, then stays.
 
-    The joints move by the damped least-squares inverse of the link's Jacobian, within the soft
-    limits and by no more than :data:`LARGEST_TURN`; a link that cannot move that way moves as far
-    as it can.
+    The joints move by the damped least-squares inverse of the link's Jacobian, within the limits
+    and by no more than :data:`LARGEST_TURN`; a link that cannot move that way moves as far as it
+    can.
 
     Args:
         model: the arm.
-        limits: soft limits to keep.
+        limits: position and speed limits to keep.
         start: the desired state now.
         link: the touched link.
-        force: (3,) what pushes it, in world axes [N]; neither zero nor infinite.
+        force: (3,) force on it, in world axes [N]; neither zero nor infinite.
         distance: [m].
         time: least duration [s]; longer where the speed limits need it.
 
@@ -56,7 +58,7 @@ def retreat(
     change *= min(1.0, LARGEST_TURN / max(np.abs(change).max(), 1e-9))
     low, high = np.minimum(limits.lower_limit, q), np.maximum(limits.upper_limit, q)
     change = np.clip(q + change, low, high) - q
-    duration = max(time, float((_PEAK * np.abs(change) / model.velocity_limit).max()))
+    duration = max(time, float((_PEAK * np.abs(change) / limits.velocity_limit).max()))
     zero = [0.0] * model.nv
     point = TrajectoryPoint((q + change).tolist(), zero, zero, duration)
     return Trajectory.from_points(model.joint_names, model.joint_names, [point], start=start)

@@ -25,6 +25,7 @@ Source: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 6(3)
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -33,9 +34,10 @@ from numpy.typing import NDArray
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.kernels import reference
 from rbd_control.control.soft_limits import SoftLimits
-from rbd_control.dynamics import Model, slotine_li_torque
+from rbd_control.control.torque_step import float_step, law_gains, law_step, no_bounds
+from rbd_control.dynamics import Model
+from rbd_control.dynamics.arguments import checked_array
 from rbd_control.errors import InputError
-from rbd_control.friction import NoFriction
 
 Array = NDArray[np.float64]
 
@@ -49,6 +51,19 @@ class Reference(NamedTuple):
     """Reference acceleration [rad/s² or m/s²]."""
     s: Array
     """v - v_r [rad/s or m/s]."""
+
+
+class LawTorque(NamedTuple):
+    """Torque of a law, not limited, and what limits and energies need to know of it."""
+
+    torque: Array
+    """(nv,) [N·m or N]."""
+    v_r: Array
+    """(nv,) reference velocity [rad/s or m/s]."""
+    s: Array
+    """(nv,) v - v_r; the torque contains the damping ``-share K_D s``."""
+    share: float = 1.0
+    """Share of K_D that damps."""
 
 
 class SlotineLiController:
@@ -70,34 +85,28 @@ class SlotineLiController:
         if model.nq != model.nv:
             raise InputError(f"{model.name}: a floating base cannot be controlled by joint torques")
         self.model = model
-        self._limits = limits
         n = model.nv
-        self._Lambda = parameters.for_joints("bandwidth", n)
-        self._damping = parameters.for_joints("damping", n)
-        self._damping_rate = parameters.damping_rate
+        self._gains = law_gains(parameters, n)
         friction = parameters.friction(n).monotone()
-        self._friction = None if isinstance(friction, NoFriction) else friction
-        none = np.full(n, np.inf)
-        self._bounds = (
-            (-none, none, none, 1.0)
-            if limits is None
-            else (limits.lower_limit, limits.upper_limit, limits.speed, limits.approach)
-        )
+        self._friction_kind, self._friction = friction.kind, friction.coefficients(n)
+        self._bounds = no_bounds(n) if limits is None else limits.bounds()
+        self._margin: Array = np.zeros(n) if limits is None else limits.margin
 
     def reference(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> Reference:
-        """v_r, its rate and s; arguments as of :meth:`torque`.
+        """Return v_r, its rate and s; arguments as of :meth:`torque`.
 
         Raises:
             InputError: for arguments of the wrong shape.
         """
-        shape = (self.model.nv,)
-        for x in (q, v, q_d, v_d, a_d):
-            if x.shape != shape:
-                self._refuse(q=q, v=v, q_d=q_d, v_d=v_d, a_d=a_d)
-        return Reference(*reference(q, v, q_d, v_d, a_d, self._Lambda, *self._bounds))
+        self._check_shapes(q=q, v=v, q_d=q_d, v_d=v_d, a_d=a_d)
+        return self.refer(q, v, q_d, v_d, a_d)
+
+    def refer(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> Reference:
+        """Return v_r, its rate and s; arguments as of :meth:`torque`, not checked."""
+        return Reference(*reference(q, v, q_d, v_d, a_d, self._gains.Lambda, self._bounds))
 
     def torque(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> Array:
-        """The joint torque that tracks ``q_d(t)``.
+        """Return the joint torque that tracks ``q_d(t)``.
 
         Position errors are taken as they are: a continuous joint that is one turn away from its
         desired position is brought back by a turn.
@@ -112,30 +121,45 @@ class SlotineLiController:
         Raises:
             InputError: for arguments of the wrong shape or not finite.
         """
-        v_r, a_r, s = self.reference(q, v, q_d, v_d, a_d)
-        a_r -= self._damping_rate * s
-        tau = slotine_li_torque(self.model, q, v, v_r, a_r)
-        tau -= self._damping * s
-        if self._limits is not None:
-            tau += self._limits.torque(q)
-        if self._friction is not None:
-            tau += self._friction.torque(v_r)
-        return tau
+        self._check_shapes(q=q, v=v, q_d=q_d, v_d=v_d, a_d=a_d)
+        # Kernels are compiled for one kind of array.
+        state = [np.array(x, dtype=np.float64) for x in (q, v, q_d, v_d, a_d)]
+        torque = self.step(*state).torque
+        if not isfinite(torque.dot(torque)):
+            for name, x in zip(("q", "v", "q_d", "v_d", "a_d"), state, strict=True):
+                checked_array(name, x, (self.model.nv,))
+        return torque
 
-    def floating_torque(self, model: Model, q: Array, v: Array) -> Array:
-        """The weight of ``model``, (nv,) [N·m or N]; near soft limits the arm is damped, and kept
-        off them.
+    def step(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> LawTorque:
+        """Return the torque with its reference; arguments as of :meth:`torque`, not checked."""
+        v_r, s, torque = law_step(
+            self.model.packed,
+            self._gains,
+            self._bounds,
+            self._friction_kind,
+            self._friction,
+            q,
+            v,
+            q_d,
+            v_d,
+            a_d,
+        )
+        return LawTorque(torque, v_r, s)
 
-        This is the law with ``v_r = 0`` and a gain that rises from nothing to ``damping_rate M``
-        as the arm comes near a limit.
+    def floating(self, packed: Array, q: Array, v: Array) -> LawTorque:
+        """Return the weight of the arm; near soft limits it is damped, and kept off them.
+
+        This is the law with ``v_r = 0`` and a gain that rises from nothing to K_D as the arm comes
+        near a limit.
+
+        Args:
+            packed: the model whose weight is meant, as kernels take it.
+            q, v: measured positions and velocities, (nv,) each, not checked.
         """
-        zero = np.zeros_like(v)
-        if self._limits is None:
-            return slotine_li_torque(model, q, zero, zero, zero)
-        slowing = (-self._damping_rate * self._limits.closeness(q)) * v
-        return slotine_li_torque(model, q, zero, zero, slowing) + self._limits.torque(q)
+        torque, share = float_step(packed, self._gains, self._bounds, self._margin, q, v)
+        return LawTorque(torque, np.zeros_like(v), v, share)
 
-    def _refuse(self, **arguments: Array) -> None:
+    def _check_shapes(self, **arguments: Array) -> None:
         n = self.model.nv
         for name, x in arguments.items():
             if np.shape(x) != (n,):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.trajectory import Trajectory
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.errors import TrajectoryError
@@ -14,13 +15,17 @@ from rbd_control.errors import TrajectoryError
 Array = NDArray[np.float64]
 
 _STATES = 600
-"""The torque of about so many states of a trajectory is looked at: the control loop waits."""
+"""Number of states of a trajectory, roughly, at which its torque is computed."""
+
+_INTERVALS = 48
+"""Largest number of intervals of a segment at whose ends speed and torque are computed."""
 
 _ROUNDS = 10
+"""Number of factors on time that are tried."""
 
 
-def stretched(build: Callable[[float], Trajectory], model: Model, largest: Array) -> Trajectory:
-    """The trajectory ``build(slower)`` with the least ``slower >= 1`` that keeps the limits.
+def stretched(build: Callable[[float], Trajectory], model: Model, limits: ArmLimits) -> Trajectory:
+    """Return the trajectory ``build(slower)`` with the least ``slower >= 1`` that keeps the limits.
 
     Times that are ``slower`` as long divide speeds by it and what a torque has beyond the weight
     by its square. That gives ``slower`` at once for a trajectory that starts at rest; from a
@@ -29,7 +34,7 @@ def stretched(build: Callable[[float], Trajectory], model: Model, largest: Array
     Args:
         build: makes the trajectory with all its times multiplied; checks nothing of the limits.
         model: the arm.
-        largest: (nv,) torque that may be used [N·m or N].
+        limits: speed and torque that may be used.
 
     Raises:
         TrajectoryError: when the arm cannot stand somewhere on the way, however slow; when no
@@ -38,7 +43,7 @@ def stretched(build: Callable[[float], Trajectory], model: Model, largest: Array
     slower = 1.0
     for _ in range(_ROUNDS):
         trajectory = build(slower)
-        excess = _excess(trajectory, model, largest)
+        excess = _excess(trajectory, model, limits)
         if excess <= 1.0:
             return trajectory
         slower *= 1.001 * excess
@@ -47,17 +52,17 @@ def stretched(build: Callable[[float], Trajectory], model: Model, largest: Array
     )
 
 
-def _excess(trajectory: Trajectory, model: Model, largest: Array) -> float:
-    """The factor on time that this trajectory still needs; 1 or less when it keeps the limits."""
+def _excess(trajectory: Trajectory, model: Model, limits: ArmLimits) -> float:
+    """Return the factor on time that is still needed; 1 or less when the limits are kept."""
     segments = len(trajectory.knots) - 1
-    intervals = min(max(_STATES // segments, 1), 48)
+    intervals = min(max(_STATES // segments, 1), _INTERVALS)
     q, v, a = (x.reshape(-1, model.nv) for x in trajectory.probe(intervals))
-    v0 = np.maximum(model.velocity_limit, np.abs(v[0]))  # the speed it starts with is as it is
+    v0 = np.maximum(limits.velocity, np.abs(v[0]))  # the speed it starts with is as it is
     speed = float((np.abs(v) / v0).max())
     # Points by the hundred lie close together: what some of them need, all do.
     some = slice(None, None, max(len(q) // _STATES, 1))
     q, v, a = q[some], v[some], a[some]
-    weight = gravity_torque(model, q)
+    weight, largest = gravity_torque(model, q), limits.torque
     over = np.abs(weight) > largest
     if over.any():
         i, j = (int(x) for x in np.argwhere(over)[0])

@@ -1,8 +1,21 @@
-"""Torques cut to what the arm may get, without turning their direction.
+"""Torques cut to what the motors may be asked for.
 
-Cutting each joint for itself would turn the direction of the torque, and through the mass matrix
-a joint that is cut throws its neighbours about: an arm that brakes with its shoulder at the limit
-spins its wrist. What is too much is made smaller as a whole instead.
+A torque that is over a limit is built up anew, in the order of importance:
+
+1. The weight of the arm, joint by joint.
+2. The damping ``-K_D s``, as much of it as fits with its direction kept, for through the mass
+   matrix a joint that is cut throws its neighbours about: an arm that brakes with its shoulder at
+   the limit spins its wrist. Where that leaves damping out, each joint brakes for itself with what
+   room it has, by ``-D_i s_i`` with a positive diagonal D. Both parts dissipate: with the share
+   ``x`` of ``K_D s`` that fits, ``sᵀ tau_damping <= -x sᵀ K_D s``. So a joint without room keeps no
+   other joint from being damped.
+3. The rest, as a whole.
+
+D is ``diag(damping) + damping_rate diag(M)``, made smaller so that it stays stable as it is
+computed once a period only, see :func:`~rbd_control.control.torque_step.joint_damper`.
+
+A joint that is beyond its soft limit gets no torque that leads further out, but what slows it down
+on its way in.
 """
 
 from __future__ import annotations
@@ -10,18 +23,27 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.controller_parameters import ControllerParameters
-from rbd_control.control.kernels import cut, exceeds, slowed
-from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.control.kernels import needs_cut
+from rbd_control.control.soft_limits import SoftLimits
+from rbd_control.control.torque_step import cut_step, law_gains
+from rbd_control.control.trajectory import POSITION_SLACK
+from rbd_control.dynamics import Model
 
 Array = NDArray[np.float64]
 
 
 class TorqueLimits:
-    """Limits on torque and its rate of change, from the model and the parameters.
+    """Limits on torque, from the model and the parameters.
 
-    Both are of what the motors bear. For an arm that adds its own weight (parameter
+    They are limits of what the motors bear. For an arm that adds its own weight (parameter
     ``gravity_compensated``) that is the torque sent and the weight.
+
+    Args:
+        model: the arm.
+        parameters: gains, and shares of the effort limits.
+        soft: soft position limits; none by default.
 
     Attributes:
         largest: (nv,) torque that may be asked of the motors [N·m or N].
@@ -30,22 +52,50 @@ class TorqueLimits:
         ParameterError: for a per-joint parameter of the wrong length.
     """
 
-    def __init__(self, model: Model, parameters: ControllerParameters) -> None:
-        self._model = model
-        self.largest: Array = parameters.for_joints("torque_share", model.nv) * model.effort_limit
-        self._rate = parameters.for_joints("torque_rate", model.nv)
+    def __init__(
+        self, model: Model, parameters: ControllerParameters, soft: SoftLimits | None = None
+    ) -> None:
+        n = model.nv
+        self.largest: Array = ArmLimits.of(model, parameters).torque
+        self._gains = law_gains(parameters, n)
+        none = np.full(n, np.inf)
+        # Trajectories may pass a soft limit by this much.
+        self._lower = -none if soft is None else soft.lowest - POSITION_SLACK
+        self._upper = none if soft is None else soft.highest + POSITION_SLACK
 
-    def cut(self, torque: Array, q: Array) -> Array:
-        """The torque itself, or the arm's weight and as much of the rest as all joints can bear.
+    def cut(
+        self,
+        torque: Array,
+        packed: Array,
+        q: Array,
+        v: Array,
+        s: Array,
+        period: float,
+        share: float = 1.0,
+    ) -> Array:
+        """Return the torque itself where it keeps the limits, else what is left of it.
 
-        The weight alone is cut joint by joint where even that is too much.
+        Args:
+            torque: (nv,) torque of the motors [N·m or N].
+            packed: the model whose weight and damping the torque has, as kernels take it.
+            q, v: measured positions and velocities, (nv,) each.
+            s: (nv,) velocity error that the torque damps, by ``-share K_D s``.
+            period: longest time for which the torque stands [s].
+            share: share of K_D.
         """
-        if not exceeds(torque, self.largest):
+        if not needs_cut(torque, self.largest, q, self._lower, self._upper):
             return torque
-        less: Array = cut(torque, gravity_torque(self._model, q), self.largest)
+        less: Array = cut_step(
+            packed,
+            self._gains,
+            share,
+            q,
+            v,
+            s,
+            torque,
+            self.largest,
+            self._lower,
+            self._upper,
+            period,
+        )
         return less
-
-    def slow(self, torque: Array, last: Array, dt: float) -> Array:
-        """The torque itself, or as far from ``last`` towards it as all joints can go in ``dt``."""
-        slower, short = slowed(torque, last, self._rate, dt, self.largest)
-        return slower if short else torque

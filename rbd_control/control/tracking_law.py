@@ -12,7 +12,7 @@ from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.energy import EnergyBalance, EnergyMonitor
 from rbd_control.control.energy_tank import EnergyTank
 from rbd_control.control.estimates import Estimates
-from rbd_control.control.slotine_li import SlotineLiController
+from rbd_control.control.slotine_li import LawTorque, SlotineLiController
 from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.trajectory import DesiredState
 from rbd_control.dynamics import Model
@@ -21,7 +21,7 @@ from rbd_control.errors import InputError
 Array = NDArray[np.float64]
 
 LEARNED_PERIOD = 0.5
-"""How often what was learned is taken over by all that is not the law itself [s]."""
+"""Period at which tank and monitor take over what the adaptive law has learned [s]."""
 
 
 class TrackingLaw:
@@ -31,8 +31,7 @@ class TrackingLaw:
         model: the arm as described.
         parameters: gains, friction, what is learned, energies.
         soft: soft position limits.
-        before: the law that this one takes the place of; what it learned is kept, and the level
-            of its tank.
+        before: the law that this one replaces; what it learned is kept, and the level of its tank.
 
     Attributes:
         adaptive: the adaptive law, if it is chosen.
@@ -54,9 +53,8 @@ class TrackingLaw:
         self._learned = False
         """Whether something was learned that _model does not have yet."""
         self._fixed = SlotineLiController(model, parameters, soft)
-        self._Lambda = parameters.for_joints("bandwidth", model.nv)
         self._soft = soft
-        self._monitor = EnergyMonitor(model, parameters, parameters)
+        self._monitor = EnergyMonitor(model, parameters, parameters, soft)
         self.tank = EnergyTank(model, parameters, parameters)
         if before is not None:
             self.tank.take_over(before.tank)
@@ -66,7 +64,7 @@ class TrackingLaw:
             self.adaptive = AdaptiveSlotineLiController(model, parameters, parameters)
             if before is not None and before.adaptive is not None:
                 self._keep(before.adaptive)
-        self._law: Array | None = None
+        self._last: LawTorque | None = None
 
     def _keep(self, before: AdaptiveSlotineLiController) -> None:
         assert self.adaptive is not None
@@ -94,41 +92,52 @@ class TrackingLaw:
             self._use_estimates()
         return self._model
 
+    @property
+    def packed(self) -> Array:
+        """The same as kernels take it, with all that was learned so far."""
+        return self._model.packed if self.adaptive is None else self.adaptive.packed
+
     def _use_estimates(self) -> None:
         assert self.adaptive is not None
         self._model = self._monitor.model = self.tank.model = self.adaptive.model
         self._learned = False
 
-    def torque(self, q: Array, v: Array, desired: DesiredState, learn: float) -> Array:
-        """The torque that tracks ``desired``; the adaptive law learns from ``learn`` [s]."""
+    def torque(self, q: Array, v: Array, desired: DesiredState, learn: float) -> LawTorque:
+        """Return the torque that tracks ``desired``; the adaptive law learns from ``learn`` [s]."""
         if self.adaptive is None:
-            self._law = self._fixed.torque(q, v, *desired)
+            self._last = self._fixed.step(q, v, *desired)
         else:
-            v_r, a_r, s = self._fixed.reference(q, v, *desired)
-            # A desired motion through q itself with the same v_r and a_r.
-            tau = self.adaptive.torque(q, v, q, v_r, a_r + self._Lambda * s, learn)
-            self._law = tau + self._soft.torque(q)
+            v_r, a_r, s = self._fixed.refer(q, v, *desired)
+            tau = self.adaptive.reference_torque(q, v, v_r, a_r, learn)
+            tau += self._soft.torque(q)
+            self._last = LawTorque(tau, v_r, s)
             self._learned |= self.adaptive.learning
-        return self._law
+        return self._last
+
+    def floating(self, q: Array, v: Array) -> LawTorque:
+        """Return gravity compensation off the soft limits, see :class:`SlotineLiController`."""
+        return self._fixed.floating(self.packed, q, v)
 
     def floating_torque(self, q: Array, v: Array) -> Array:
-        """Gravity compensation off the soft limits, see :class:`SlotineLiController`."""
-        return self._fixed.floating_torque(self.model, q, v)
+        """Return the torque of :meth:`floating` alone, (nv,) [N·m or N]."""
+        return self.floating(q, v).torque
 
     def balance(
         self, stamp: float, q: Array, v: Array, desired: DesiredState, acting: Array, dt: float
     ) -> EnergyBalance:
-        """The energies of the period before this sample; see :class:`EnergyMonitor`.
+        """Return the energies of the period before this sample; see :class:`EnergyMonitor`.
 
         To be called after :meth:`torque` for the same sample. ``acting`` is the torque of the
         motors since the last one.
         """
-        assert self._law is not None
+        assert self._last is not None
         if self.adaptive is not None and not 0.0 <= stamp - self._taken_over < LEARNED_PERIOD:
             self._taken_over = stamp
             self._use_estimates()
-        v_r = self._fixed.reference(q, v, *desired).v_r
-        return self._monitor.update(q, v, q, v_r, self._law, acting, dt)
+        last = self._last
+        return self._monitor.update(
+            q, v, desired.q_d, desired.v_d, last.torque, acting, dt, v_r=last.v_r
+        )
 
     def jump(self) -> None:
         """What is desired jumps, or another law was in charge: no balance over that."""

@@ -93,9 +93,9 @@ class Model:
     upper_limit: Array
     """(nv,) highest position [rad or m], inf where there is none."""
     velocity_limit: Array
-    """(nv,) greatest speed [rad/s or m/s], inf where there is none."""
+    """(nv,) greatest speed [rad/s or m/s]; inf where the description has none, or zero."""
     effort_limit: Array
-    """(nv,) greatest torque or force [N·m or N], inf where there is none."""
+    """(nv,) greatest torque or force [N·m or N]; inf where the description has none, or zero."""
     gravity: Array
     """(3,) acceleration of gravity, world axes [m/s²]."""
     arrays: ModelArrays

@@ -244,25 +244,25 @@ def _axis(element: Element, who: str) -> Array:
 
 
 def _limits(element: Element, kind: str, who: str) -> tuple[float, float, float, float]:
-    """Lower, upper, velocity and effort limit; infinite where the kind of joint has none."""
+    """Return the lower, upper, velocity and effort limit of a joint.
+
+    A limit that the kind of joint does not have is infinite. So is a velocity or effort limit that
+    is missing or zero, which means that it was not filled in.
+    """
     if kind not in MOVABLE:
         return -math.inf, math.inf, math.inf, math.inf
     limit = element.find("limit")
     if limit is None:
         if kind != "continuous":
-            raise ModelError(f"{who}: a {kind} joint needs <limit> with effort and velocity")
+            raise ModelError(f"{who}: a {kind} joint needs <limit> with lower and upper")
         limit = Element("limit")
     bounds = []
     for key in ("velocity", "effort"):
-        if key in limit.attrib:
-            bound = _number(limit, key, f"{who}: limit {key}", infinite=True)
-        elif kind == "continuous":
-            bound = math.inf
-        else:
-            raise ModelError(f"{who}: <limit> of a {kind} joint lacks {key!r}")
+        bound = _number(limit, key, f"{who}: limit {key}", default="0", infinite=True)
         if bound < 0.0:
             raise ModelError(f"{who}: limit {key} is {bound}; it must not be negative")
-        bounds.append(bound)
+        # Exporters write 0 for a value that nobody filled in: no joint could move within it.
+        bounds.append(bound if bound > 0.0 else math.inf)
     if kind == "continuous":
         return -math.inf, math.inf, bounds[0], bounds[1]
     lower = _number(limit, "lower", f"{who}: limit lower", default="0", infinite=True)

@@ -206,7 +206,9 @@ def drive_gains(
     notes = []
     for k in np.flatnonzero(~known):
         i = int(k)
-        like = known & np.isclose(model.effort_limit, model.effort_limit[i])
+        # Joints without an effort limit in the description need not have the same motor.
+        limit = model.effort_limit
+        like = known & np.isfinite(limit) & np.isclose(limit, limit[i])
         joint = model.joint_names[i - model.nv]
         if not like.any():
             raise RecordingError(

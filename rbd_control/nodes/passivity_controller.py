@@ -197,7 +197,9 @@ class PassivityControllerNode(ManagedNode):
         return PassivityController(self.robot.model, self.robot.in_model_order(parameters))
 
     def _on_sample(self, sample: JointSample, stamp: Stamp) -> None:
-        command = self._controller.update(sample.stamp, sample.q, sample.v, time.monotonic())
+        command = self._controller.update(
+            sample.stamp, sample.q, sample.v, time.monotonic(), sample.tau
+        )
         self._send(command.torque)
         if sample.v is not None:
             self._writer.publish(
@@ -272,7 +274,7 @@ class PassivityControllerNode(ManagedNode):
     def _on_contact(self, message: Bool) -> None:
         self._verdict = time.monotonic()
         if self.is_active:
-            self._controller.contact(message.data)
+            self._controller.contact(message.data, self._verdict)
 
     def _on_wrench(self, message: WrenchStamped) -> None:
         if self.is_active:

@@ -1,0 +1,97 @@
+"""Limits on torque and speed of one arm, from its description and the parameters.
+
+A limit of zero or below counts as not filled in, wherever it comes from. The parameters
+``effort_limit`` and ``velocity_limit`` replace a description's limit joint by joint.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.control.controller_parameters import ControllerParameters
+from rbd_control.dynamics import Model
+from rbd_control.dynamics.model import PRISMATIC
+from rbd_control.errors import InputError
+
+Array = NDArray[np.float64]
+
+ASSUMED_SPEED = 10.0
+"""Speed limit assumed for plausibility where a revolute joint has none [rad/s].
+
+The fastest wrist axes of industrial arms reach about this speed.
+"""
+
+ASSUMED_LINEAR_SPEED = 2.0
+"""Speed limit assumed for plausibility where a prismatic joint has none [m/s]."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArmLimits:
+    """Limits of one arm, each (nv,); infinite where there is none.
+
+    Attributes:
+        joint_names: names of the joints.
+        effort: largest torque of the motors [N·m or N].
+        torque: largest torque that the controller uses, ``torque_share * effort`` [N·m or N].
+        velocity: speed limit of planned motions [rad/s or m/s].
+        assumed_velocity: the same, with an assumed limit where there is none; always finite.
+        plausible_speed: speed above which a sample is implausible [rad/s or m/s]; finite.
+        overspeed: measured speed that is a fault [rad/s or m/s]; finite.
+    """
+
+    joint_names: tuple[str, ...]
+    effort: Array
+    torque: Array
+    velocity: Array
+    assumed_velocity: Array
+    plausible_speed: Array
+    overspeed: Array
+
+    @classmethod
+    def of(cls, model: Model, parameters: ControllerParameters) -> ArmLimits:
+        """Return the limits of an arm.
+
+        Raises:
+            ParameterError: for a per-joint parameter of the wrong length.
+        """
+        n = model.nv
+        effort = _replaced(model.effort_limit, parameters.for_joints("effort_limit", n))
+        velocity = _replaced(model.velocity_limit, parameters.for_joints("velocity_limit", n))
+        linear = model.arrays.joint_type[:n] == PRISMATIC
+        usual = np.where(linear, ASSUMED_LINEAR_SPEED, ASSUMED_SPEED)
+        assumed = np.where(np.isfinite(velocity), velocity, usual)
+        return cls(
+            joint_names=model.joint_names,
+            effort=effort,
+            torque=parameters.for_joints("torque_share", n) * effort,
+            velocity=velocity,
+            assumed_velocity=assumed,
+            plausible_speed=parameters.speed_factor * assumed,
+            overspeed=parameters.overspeed_factor * assumed,
+        )
+
+    def require_effort(self) -> None:
+        """Refuse an arm with a joint whose torque has no limit.
+
+        Raises:
+            InputError: naming the joints and the parameter that would help.
+        """
+        unknown = [
+            name
+            for name, limit in zip(self.joint_names, self.effort, strict=False)
+            if not np.isfinite(limit)
+        ]
+        if unknown:
+            raise InputError(
+                f"no effort limit for {', '.join(unknown)}: the robot description has none, or "
+                f"zero; set parameter effort_limit"
+            )
+
+
+def _replaced(described: Array, given: Array) -> Array:
+    """Return the given limits where they are positive, else the described ones, else infinity."""
+    limit = np.where(given > 0.0, given, described)
+    return np.where(limit > 0.0, limit, np.inf)

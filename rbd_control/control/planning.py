@@ -1,0 +1,118 @@
+"""Trajectories on their way into the motion: prepared from a snapshot, then accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rbd_control.control.arm_limits import ArmLimits
+from rbd_control.control.controller_parameters import ControllerParameters
+from rbd_control.control.modes import Modes
+from rbd_control.control.motion import Motion
+from rbd_control.control.planner import PlannedTrajectory, PlanningState, TrajectoryRequest, plan
+from rbd_control.control.samples import SampleJudge
+from rbd_control.control.soft_limits import SoftLimits
+from rbd_control.control.stream import StreamPoint
+from rbd_control.control.waypoints import Points, check_size
+from rbd_control.dynamics import Model
+from rbd_control.errors import StalePlanError
+
+SMALL_PLAN = 50
+"""Number of points up to which a stale plan is made anew at once, in less than 1 ms."""
+
+LEAD = 0.02
+"""Least time from a plan that is made beside the control loop to the begin of its motion [s]."""
+
+LEAD_PER_POINT = 2e-5
+"""Time that each point adds to LEAD [s]."""
+
+
+class Planning:
+    """Prepares trajectories and hands them to the modes.
+
+    :meth:`prepare` may run in another thread than all else: it reads the controller and changes
+    nothing. :meth:`accept` takes microseconds.
+
+    Args:
+        model: the arm.
+        samples, motion, modes: the parts it reads, and the one that follows a trajectory.
+    """
+
+    def __init__(self, model: Model, samples: SampleJudge, motion: Motion, modes: Modes) -> None:
+        self._model = model
+        self._samples, self._motion, self._modes = samples, motion, modes
+        self._continuous: Sequence[int] = samples.continuous.tolist()
+        self._stream: StreamPoint | None = None
+
+    def set_parameters(
+        self, limits: ArmLimits, soft: SoftLimits, parameters: ControllerParameters
+    ) -> None:
+        """Use other rules and limits from the next plan on."""
+        self._limits, self._soft, self._parameters = limits, soft, parameters
+
+    def forget_stream(self) -> None:
+        """Take the next single point for a goal, as positions may have been unwrapped anew."""
+        self._stream = None
+
+    def prepare(
+        self, names: Sequence[str], points: Points, starts_in: float | None, lead: float | None
+    ) -> PlannedTrajectory:
+        """Plan a trajectory from the state that the motion will have ``lead`` from now.
+
+        Args:
+            names, points: see :meth:`Waypoints.of`.
+            starts_in: when the points' time begins [s from now]; None for at once.
+            lead: [s]; None for ``LEAD`` and ``LEAD_PER_POINT`` for each point.
+
+        Raises:
+            TrajectoryError: saying which point and why, or in which mode the arm must stay.
+        """
+        check_size(self._model.joint_names, names, points)
+        self._modes.require_free()
+        if lead is None:
+            lead = LEAD + LEAD_PER_POINT * len(points)
+        place, samples = self._motion.place, self._samples
+        splice = place.time + self._motion.pace * lead
+        state = PlanningState(
+            parameters=self._parameters,
+            limits=self._limits,
+            soft=self._soft.now(),
+            base=place.trajectory,
+            splice=splice,
+            start=place.trajectory.sample(splice),
+            lead=lead,
+            stamp=samples.stamp,
+            turned=samples.turned,
+            stream=self._stream,
+        )
+        request = TrajectoryRequest(names, points, starts_in, samples.now)
+        return plan(self._model, self._continuous, request, state)
+
+    def accept(self, planned: PlannedTrajectory) -> None:
+        """Follow a plan that still fits from its splice on; make a small one anew that does not.
+
+        Raises:
+            TrajectoryError: when the arm must stay in its mode, or the plan made anew is refused.
+            StalePlanError: for a large plan that does not fit any more.
+        """
+        self._modes.require_free()
+        if not self._fits(planned):
+            request = planned.request
+            if len(request.points) > SMALL_PLAN:
+                raise StalePlanError(
+                    "the motion that the trajectory was planned from has ended or gone on: plan "
+                    "it again"
+                )
+            starts_in = request.starts_in
+            if starts_in is not None:
+                starts_in -= self._samples.now - request.asked
+            planned = self.prepare(request.names, request.points, starts_in, 0.0)
+        self._modes.follow(planned.trajectory, planned.state.splice)
+        self._stream = planned.stream
+
+    def _fits(self, planned: PlannedTrajectory) -> bool:
+        """Return whether a plan follows on from the present motion."""
+        state, place = planned.state, self._motion.place
+        if state.parameters is not self._parameters or state.base is not place.trajectory:
+            return False
+        # From rest a motion may begin later than it was planned to.
+        return place.time <= state.splice or state.splice >= place.trajectory.duration

@@ -1,0 +1,161 @@
+"""The joint states of one arm: which of them are believed, and the last good one."""
+
+from __future__ import annotations
+
+from math import inf, pi
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.control.arm_limits import ArmLimits
+from rbd_control.control.controller_parameters import ControllerParameters
+from rbd_control.control.kernels import unwrap
+from rbd_control.control.plausibility import Plausibility
+from rbd_control.control.repetition import Repetition
+from rbd_control.dynamics import Model
+from rbd_control.dynamics.model import REVOLUTE
+
+Array = NDArray[np.float64]
+
+TURN = 2.0 * pi
+"""One turn of a continuous joint [rad]."""
+
+_FORGETTING = 0.05
+"""Weight of a new, shorter period in the running largest period."""
+
+
+class SampleJudge:
+    """Judges joint states and keeps the last good one.
+
+    Positions of continuous joints are unwrapped here: each is taken the shortest way from the one
+    before. All other parts of the controller see the unwrapped positions only. The unwrapping
+    starts anew with the first sample after a loss of joint states.
+
+    Args:
+        model: the arm.
+
+    Attributes:
+        q, v: positions, unwrapped, and velocities of the last good sample, (nv,) each.
+        stamp: its time [s]; ``now`` that of its arrival on a steady clock.
+        dt: time between it and the good sample before [s]; 0 for the first after a loss.
+        wait: the same on the steady clock [s].
+        good: whether it is fresh; false before the first sample and after a loss.
+        lost: whether the samples refused since then are a fault.
+        turned: (nv,) what unwrapping added to the reported positions [rad]; None for nothing.
+        longest_period: running largest period of the samples [s].
+    """
+
+    def __init__(self, model: Model) -> None:
+        n = model.nv
+        self._n = n
+        revolute = model.arrays.joint_type[:n] == REVOLUTE
+        endless = np.isinf(model.lower_limit) & np.isinf(model.upper_limit)
+        self.continuous: NDArray[np.int64] = np.flatnonzero(revolute & endless)
+        self.stamp = self.now = -inf
+        self.q: Array = np.zeros(n)
+        self.v: Array = np.zeros(n)
+        self.dt = self.wait = 0.0
+        self.good = self.lost = False
+        self.turned: Array | None = None
+        self._rejected = 0
+        self._repetition: Repetition | None = None
+
+    def set_parameters(self, limits: ArmLimits, parameters: ControllerParameters) -> None:
+        """Use other limits from the next sample on."""
+        self._parameters = parameters
+        self._plausibility = Plausibility(limits, parameters.jump_tolerance)
+        if self._repetition is None:
+            self._repetition = Repetition(limits.joint_names, limits.effort, parameters)
+            self.longest_period = parameters.timeout
+        else:
+            self._repetition.set_parameters(limits.joint_names, limits.effort, parameters)
+
+    @property
+    def repetition(self) -> Repetition:
+        """The watch over samples that repeat."""
+        assert self._repetition is not None
+        return self._repetition
+
+    def reset(self) -> None:
+        """Forget all samples: the next one has none before it."""
+        self.lose()
+        self._rejected = 0
+        self.longest_period = self._parameters.timeout
+        self.repetition.reset()
+
+    def lose(self) -> None:
+        """Take the joint states for lost until the next good sample."""
+        self.good = False
+
+    def take(self, stamp: float, q: Any, v: Any, now: float, effort: Any = None) -> str:
+        """Judge one sample and, if it is good, keep it.
+
+        Args:
+            stamp: its time [s].
+            q, v: reported positions and velocities, (nv,) each; ``v`` None when it is missing.
+            now: time of its arrival on a steady clock [s].
+            effort: measured torque, (nv,), or None.
+
+        Returns:
+            Why the sample cannot be used, or an empty text.
+        """
+        try:
+            position, velocity, measured = self._arrays(q, v, effort)
+        except (TypeError, ValueError, OverflowError) as error:
+            return self._reject(str(error), now)
+        before, elapsed = position, 0.0
+        turned = None
+        if self.good:
+            before, elapsed = self.q, stamp - self.stamp
+            if self.continuous.size:
+                turned = unwrap(position, before, self.continuous)
+        refusal = self._plausibility.refusal(stamp, position, velocity, before, max(elapsed, 0.0))
+        if refusal:
+            return self._reject(refusal, now)
+        frozen = self.repetition.take(stamp, position, velocity, measured)
+        if frozen:
+            self.good, self.lost = False, True
+            return frozen
+        self.dt = max(elapsed, 0.0)
+        self.wait = now - self.now
+        if self.good:
+            period = min(self.dt, self._parameters.timeout)
+            self.longest_period += max(
+                period - self.longest_period, _FORGETTING * (period - self.longest_period)
+            )
+        self.stamp, self.now, self.q, self.v = stamp, now, position, velocity
+        self.turned = turned if turned is not None and turned.any() else None
+        self.good, self.lost, self._rejected = True, False, 0
+        return ""
+
+    def reported(self, q: Array) -> Array:
+        """Return positions as the encoders report them, without the turns of the unwrapping."""
+        return q if self.turned is None else q - self.turned
+
+    def silent(self, now: float) -> bool:
+        """Return whether no good sample has come for longer than ``timeout``."""
+        return now - self.now > self._parameters.timeout
+
+    def _arrays(self, q: Any, v: Any, effort: Any) -> tuple[Array, Array, Array | None]:
+        """Copy the fields of a sample: kernels are compiled for one kind of array."""
+        if v is None:
+            raise ValueError("joint states carry no velocity")
+        position = np.array(q, dtype=np.float64)
+        velocity = np.array(v, dtype=np.float64)
+        shape = (self._n,)
+        if position.shape != shape or velocity.shape != shape:
+            raise ValueError(
+                f"joint states of shape {position.shape} and {velocity.shape}; the arm has "
+                f"{self._n} joints"
+            )
+        measured = None if effort is None else np.array(effort, dtype=np.float64)
+        if measured is not None and measured.shape != shape:
+            measured = None
+        return position, velocity, measured
+
+    def _reject(self, refusal: str, now: float) -> str:
+        self._rejected += 1
+        if self._rejected >= self._parameters.bad_samples or self.silent(now):
+            self.good, self.lost = False, True
+        return refusal

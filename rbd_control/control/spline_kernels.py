@@ -1,0 +1,133 @@
+"""The compiled parts of planning: splines through points, and their limits.
+
+None holds Python's lock, so that a long trajectory is planned beside the control loop.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rbd_control.dynamics.compiled import compiled
+
+
+@compiled
+def polynomials(coefficients, i, u):
+    """Return row ``i`` of polynomials (m, 6, n) of degree five at ``u``, and two derivatives."""
+    n = coefficients.shape[2]
+    q, v, a = np.empty(n), np.empty(n), np.empty(n)
+    for j in range(n):
+        value = rate = half = 0.0
+        for k in range(5, -1, -1):
+            half = half * u + rate
+            rate = rate * u + value
+            value = value * u + coefficients[i, k, j]
+        q[j], v[j], a[j] = value, rate, 2.0 * half
+    return q, v, a
+
+
+@compiled
+def fill_velocities(knots, q, v):
+    """Replace rows of NaN in ``v`` (m, n), run by run between rows that have a velocity.
+
+    They are the velocities of the cubic spline through the positions ``q`` (m, n) at the times
+    ``knots`` (m,) with the given velocities at both ends of the run.
+    """
+    m, n = q.shape
+    diagonal = np.empty(m)
+    first = 0
+    while first < m - 1:
+        last = first + 1
+        while np.isnan(v[last, 0]):
+            last += 1
+        if last > first + 1:
+            # h1 v0 + 2 (h0 + h1) v1 + h0 v2 = 3 (h1 mean0 + h0 mean1), forward elimination
+            for i in range(first + 1, last):
+                h0, h1 = knots[i] - knots[i - 1], knots[i + 1] - knots[i]
+                factor = 0.0
+                diagonal[i] = 2.0 * (h0 + h1)
+                if i > first + 1:
+                    factor = h1 / diagonal[i - 1]
+                    diagonal[i] -= factor * (knots[i - 1] - knots[i - 2])
+                for j in range(n):
+                    mean0, mean1 = (q[i, j] - q[i - 1, j]) / h0, (q[i + 1, j] - q[i, j]) / h1
+                    right = 3.0 * (h1 * mean0 + h0 * mean1)
+                    if i == first + 1:
+                        right -= h1 * v[first, j]
+                    else:
+                        right -= factor * v[i - 1, j]
+                    if i == last - 1:
+                        right -= h0 * v[last, j]
+                    v[i, j] = right
+            for i in range(last - 1, first, -1):
+                h0 = knots[i] - knots[i - 1]
+                for j in range(n):
+                    if i < last - 1:
+                        v[i, j] -= h0 * v[i + 1, j]
+                    v[i, j] /= diagonal[i]
+        first = last
+
+
+@compiled
+def hermite(h, q, v, a):
+    """Return coefficients (m, 6, n) through m + 1 states, for segments of length ``h`` (m,).
+
+    They are quintic where both ends carry accelerations, cubic where one of them is a row of NaN.
+    """
+    m, n = h.shape[0], q.shape[1]
+    c = np.zeros((m, 6, n))
+    for i in range(m):
+        hi = h[i]
+        quintic = not np.isnan(a[i, 0] + a[i + 1, 0])
+        for j in range(n):
+            c[i, 0, j], c[i, 1, j] = q[i, j], v[i, j]
+            if not quintic:
+                mean = (q[i + 1, j] - q[i, j]) / hi
+                c[i, 2, j] = (3.0 * mean - 2.0 * v[i, j] - v[i + 1, j]) / hi
+                c[i, 3, j] = (v[i, j] + v[i + 1, j] - 2.0 * mean) / hi**2
+                continue
+            # What position, velocity and acceleration still lack at the end of the segment.
+            x = q[i + 1, j] - q[i, j] - v[i, j] * hi - 0.5 * a[i, j] * hi**2
+            y = v[i + 1, j] - v[i, j] - a[i, j] * hi
+            z = a[i + 1, j] - a[i, j]
+            c[i, 2, j] = 0.5 * a[i, j]
+            c[i, 3, j] = (10.0 * x - 4.0 * y * hi + 0.5 * z * hi**2) / hi**3
+            c[i, 4, j] = (-15.0 * x + 7.0 * y * hi - z * hi**2) / hi**4
+            c[i, 5, j] = (6.0 * x - 3.0 * y * hi + 0.5 * z * hi**2) / hi**5
+    return c
+
+
+@compiled
+def first_over(coefficients, lengths, lowest, highest, fastest, probes):
+    """Return where polynomials (m, 6, n) first leave their limits: segment, joint, what, how far.
+
+    What is 0 for nowhere, 1 for speed, 2 for position and 3 for a number that is not finite. Each
+    is looked at ``probes`` times, but for those that cannot leave: a sum of absolute values bounds
+    them.
+    """
+    for i in range(coefficients.shape[0]):
+        h = lengths[i]
+        for j in range(coefficients.shape[2]):
+            speed = way = 0.0
+            for k in range(5, 0, -1):
+                speed = speed * h + k * abs(coefficients[i, k, j])
+                way = (way + abs(coefficients[i, k, j])) * h
+            start = coefficients[i, 0, j]
+            if not np.isfinite(speed + way + start):
+                return i, j, 3, start
+            if speed <= fastest[j] and lowest[j] <= start - way and start + way <= highest[j]:
+                continue
+            speed, low, high = 0.0, start, start
+            for p in range(probes + 1):
+                u = h * p / probes
+                value = rate = 0.0
+                for k in range(5, -1, -1):
+                    rate = rate * u + value
+                    value = value * u + coefficients[i, k, j]
+                speed, low, high = max(speed, abs(rate)), min(low, value), max(high, value)
+            if speed > fastest[j]:
+                return i, j, 1, speed
+            if low < lowest[j]:
+                return i, j, 2, low
+            if high > highest[j]:
+                return i, j, 2, high
+    return 0, 0, 0, 0.0

@@ -1,0 +1,218 @@
+"""The compiled parts of one control step that need the arm's dynamics.
+
+:mod:`~rbd_control.control.slotine_li`, :mod:`~rbd_control.control.torque_limits` and
+:mod:`~rbd_control.control.safe_torque` say what is computed and why.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rbd_control.control.controller_parameters import ControllerParameters
+from rbd_control.control.kernels import reference_motion
+from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.constants import unpacked
+from rbd_control.dynamics.coriolis import mass_matrix_sweep
+from rbd_control.dynamics.momentum import gravity_sweep
+from rbd_control.dynamics.newton_euler import new_forces, slotine_li_sweep
+from rbd_control.dynamics.small_systems import factor_cholesky, solve_factored
+from rbd_control.dynamics.sweep import new_sweep
+from rbd_control.friction import joint_friction
+
+LARGEST_STEP = 0.5
+"""Largest share of a velocity that joint-wise damping may take in one period.
+
+A damper ``v+ = v - x v`` is stable for x < 2. At 0.5 it bears a delay of two more periods.
+"""
+
+
+class LawGains(NamedTuple):
+    """Gains of the law, (n,) each but for the rate."""
+
+    Lambda: np.ndarray
+    damping: np.ndarray
+    damping_rate: float
+
+
+class ReferenceBounds(NamedTuple):
+    """Bounds of the reference velocity, and springs at the soft limits, (n,) each."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    fastest: np.ndarray
+    stiffness: np.ndarray
+    approach: float
+
+
+def law_gains(parameters: ControllerParameters, n: int) -> LawGains:
+    """Return the gains of the law for ``n`` joints.
+
+    Raises:
+        ParameterError: for a per-joint parameter of the wrong length.
+    """
+    return LawGains(
+        parameters.for_joints("bandwidth", n),
+        parameters.for_joints("damping", n),
+        parameters.damping_rate,
+    )
+
+
+def no_bounds(n: int) -> ReferenceBounds:
+    """Return bounds that ``n`` joints never reach, without springs."""
+    endless = np.full(n, np.inf)
+    return ReferenceBounds(-endless, endless, endless, np.zeros(n), 1.0)
+
+
+@compiled
+def law_step(packed, gains, bounds, kind, friction, q, v, q_d, v_d, a_d):
+    """Return v_r, s and the torque of the law; the torque is not finite if an argument is not."""
+    model, n = unpacked(packed), q.shape[0]
+    v_r, a_r, s, tau = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    reference_motion(q, v, q_d, v_d, a_d, gains.Lambda, bounds, v_r, a_r, s)
+    for i in range(n):
+        a_r[i] -= gains.damping_rate * s[i]
+    rows = model.parent.shape[0]
+    slotine_li_sweep(model, q, v, v_r, a_r, new_sweep(rows), new_forces(rows), tau)
+    for i in range(n):
+        depth = max(bounds.lower[i] - q[i], 0.0) - max(q[i] - bounds.upper[i], 0.0)
+        tau[i] += joint_friction(kind, friction, i, v_r[i]) - gains.damping[i] * s[i]
+        if depth != 0.0:
+            tau[i] += bounds.stiffness[i] * depth
+    return v_r, s, tau
+
+
+@compiled
+def float_step(packed, gains, bounds, margin, q, v):
+    """Return the weight with damping and springs near soft limits, and the share of K_D.
+
+    The share is 0 a margin or more before every soft limit, 1 at one.
+    """
+    model, n = unpacked(packed), q.shape[0]
+    share = 0.0
+    for i in range(n):
+        if margin[i] > 0.0:
+            distance = min(q[i] - bounds.lower[i], bounds.upper[i] - q[i])
+            share = max(share, min(1.0 - distance / margin[i], 1.0))
+    zero, slowing, tau = np.zeros(n), np.empty(n), np.empty(n)
+    for i in range(n):
+        slowing[i] = -gains.damping_rate * share * v[i]
+    rows = model.parent.shape[0]
+    slotine_li_sweep(model, q, v, zero, slowing, new_sweep(rows), new_forces(rows), tau)
+    for i in range(n):
+        depth = max(bounds.lower[i] - q[i], 0.0) - max(q[i] - bounds.upper[i], 0.0)
+        tau[i] -= share * gains.damping[i] * v[i]
+        if depth != 0.0:
+            tau[i] += bounds.stiffness[i] * depth
+    return tau, share
+
+
+@inlined
+def joint_damper(M, rate, damping, period, L, column, D):
+    """Write the gains D of a joint-wise damper: ``damping + rate M_ii``, or less.
+
+    All are scaled alike so that a damper that is computed once in each ``period`` takes at most
+    LARGEST_STEP of any velocity: ``period * lambda_max(M^-1 D) <= period * |D^½ M^-1 D^½|``, with
+    the Frobenius norm, which is at most ``trace(M^-1 D)``. Without a positive definite M there is
+    no damper. ``L`` (n, n), ``column`` (n,) are workspace.
+    """
+    n = M.shape[0]
+    for i in range(n):
+        D[i] = damping[i] + rate * M[i, i]
+        for j in range(n):
+            L[i, j] = M[i, j]
+    factor_cholesky(L)
+    square = 0.0
+    for i in range(n):
+        for j in range(n):
+            column[j] = 1.0 if i == j else 0.0
+        solve_factored(L, column)
+        for j in range(n):
+            square += D[i] * D[j] * column[j] * column[j]
+    scale = 0.0
+    if square == 0.0:
+        scale = 1.0
+    elif square > 0.0 and np.isfinite(square):
+        scale = min(1.0, LARGEST_STEP / (period * np.sqrt(square)))
+    for i in range(n):
+        D[i] *= scale
+
+
+@compiled
+def safe_step(packed, q, v, last, largest, rate, slew, period):
+    """Return the weight that the motors can bear and the braking torque beside it.
+
+    ``last`` is the torque of the motors before, ``slew`` what a brake may grow by now. The brake
+    of each joint lies between zero and ``-D v``: it never pushes a joint along its motion, and it
+    never turns one round.
+    """
+    model, n = unpacked(packed), q.shape[0]
+    sweep = new_sweep(model.parent.shape[0])
+    weight, brake = np.empty(n), np.empty(n)
+    gravity_sweep(model, q, sweep, weight)
+    M, L, column, D = np.empty((n, n)), np.empty((n, n)), np.empty(n), np.empty(n)
+    mass_matrix_sweep(model, q, sweep, M)
+    joint_damper(M, rate, np.zeros(n), period, L, column, D)
+    for i in range(n):
+        weight[i] = min(max(weight[i], -largest[i]), largest[i])
+        wanted = -D[i] * v[i]
+        wanted = min(max(wanted, -largest[i] - weight[i]), largest[i] - weight[i])
+        acting = min(max(last[i] - weight[i], min(wanted, 0.0)), max(wanted, 0.0))
+        brake[i] = acting + min(max(wanted - acting, -slew[i]), slew[i])
+    return weight, brake
+
+
+@inlined
+def _most(x, room_up, room_down):
+    """Return the largest share, up to 1, of each entry of ``x`` for which all have room."""
+    share = 1.0
+    for i in range(x.shape[0]):
+        room = room_up[i] if x[i] > 0.0 else room_down[i]
+        if abs(x[i]) > room:
+            share = min(share, room / abs(x[i]))
+    return share
+
+
+@compiled
+def cut_step(packed, gains, share, q, v, s, torque, largest, lower, upper, period):
+    """Return the torque cut to the limits: weight first, then damping, then the rest.
+
+    The damping of the torque is ``-share K_D s``. Beyond ``lower`` or ``upper`` nothing but a brake
+    leads further out.
+    """
+    model, n = unpacked(packed), q.shape[0]
+    sweep = new_sweep(model.parent.shape[0])
+    g, M, L = np.empty(n), np.empty((n, n)), np.empty((n, n))
+    column, D = np.empty(n), np.empty(n)
+    gravity_sweep(model, q, sweep, g)
+    mass_matrix_sweep(model, q, sweep, M)
+    joint_damper(M, share * gains.damping_rate, share * gains.damping, period, L, column, D)
+    out, damping, rest = np.empty(n), np.empty(n), np.empty(n)
+    up, down = np.empty(n), np.empty(n)
+    for i in range(n):
+        drag = gains.damping[i] * s[i]
+        for j in range(n):
+            drag += gains.damping_rate * M[i, j] * s[j]
+        damping[i] = -share * drag
+        rest[i] = torque[i] - g[i] - damping[i]
+        out[i] = min(max(g[i], -largest[i]), largest[i])
+        up[i], down[i] = largest[i] - out[i], largest[i] + out[i]
+    kept = _most(damping, up, down)
+    for i in range(n):
+        # What is missing of the damping is made up for joint by joint, as far as each can.
+        brake = kept * damping[i] - (1.0 - kept) * D[i] * s[i]
+        brake = min(max(brake, -down[i]), up[i])
+        out[i] += brake
+        up[i] -= brake
+        down[i] += brake
+    kept = _most(rest, up, down)
+    for i in range(n):
+        out[i] = min(max(out[i] + kept * rest[i], -largest[i]), largest[i])
+        # An arm beyond its limits is not pushed further out, only slowed on its way in.
+        weight = min(max(g[i], -largest[i]), largest[i])
+        if q[i] > upper[i]:
+            out[i] = min(out[i], max(weight, min(weight - D[i] * v[i], largest[i])))
+        elif q[i] < lower[i]:
+            out[i] = max(out[i], min(weight, max(weight - D[i] * v[i], -largest[i])))
+    return out

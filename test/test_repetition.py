@@ -1,0 +1,224 @@
+"""Joint states that repeat to the last digit: frozen, or an arm at rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from control_loop import HOME, NO_RATE, STILL, Loop, started
+
+from rbd_control.control import (
+    Command,
+    ControllerParameters,
+    PassivityController,
+    Trajectory,
+    TrajectoryPoint,
+)
+from rbd_control.dynamics import Model
+from rbd_control.errors import InputError
+from rbd_control.simulation import arm7_urdf
+
+SHIPPED = ControllerParameters()
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model.from_urdf(arm7_urdf())
+
+
+class FrozenLoop(Loop):
+    """A controller that goes on seeing the last joint state, with new stamps."""
+
+    def freeze(self, time: float, effort: bool, each: Callable[[Command], None]) -> Command:
+        sample = self.arm.reading()
+        assert sample is not None
+        for k in range(1, round(time * 1000) + 1):
+            command = self.controller.update(
+                sample.stamp + 0.001 * k,
+                sample.q,
+                sample.v,
+                effort=sample.tau if effort else None,
+            )
+            self.arm.step(command.torque)
+            each(command)
+        return command
+
+
+@pytest.mark.parametrize("effort", [True, False])
+def test_an_arm_in_motion_does_not_run_away(model: Model, effort: bool) -> None:
+    """[51] From the first repeated sample to zero torque in less than 20 ms; 14 rad/s once."""
+    loop = FrozenLoop(model)
+    loop.follow(HOME + 0.5, 1.0)
+    loop.run(0.5)
+    before, modes, speeds = np.abs(loop.arm.v).max(), [], []
+
+    def look(command: Command) -> None:
+        modes.append(command.mode)
+        speeds.append(np.abs(loop.arm.v).max())
+
+    command = loop.freeze(1.0, effort, look)
+    assert command.mode == "safe"
+    assert "repeated to the last digit" in command.reason
+    assert modes.index("safe") < 20
+    # Zero torque lets the arm fall; the runaway is over by then.
+    assert max(speeds[:20]) < 2.0 * before
+    assert not command.torque.any()
+    with pytest.raises(InputError, match="no good joint states"):
+        loop.controller.resume()
+
+
+@pytest.mark.parametrize(
+    ("joints", "effort", "fastest"),
+    [
+        (range(7), True, 0.3),
+        (range(7), False, 0.8),
+        ((6,), True, 1.0),
+        # A wrist is light: what dry friction may take of its motor makes it fast.
+        ((6,), False, 5.5),
+    ],
+)
+@pytest.mark.parametrize("seconds", [0.6, 3.0])
+def test_an_arm_at_rest_does_not_run_away(
+    model: Model, joints: range, effort: bool, fastest: float, seconds: float
+) -> None:
+    """Frozen before it begins to move: the motion that does not come is a fault."""
+    loop = FrozenLoop(model)
+    loop.run(0.2)
+    loop.arm._v[:] = 0.0
+    loop.arm._sensors._v[:] = 0.0
+    loop.arm._reading = loop.arm._sensors.read(loop.arm.time, loop.arm.q, STILL, loop.arm.torque)
+    goal = HOME.copy()
+    goal[list(joints)] += 0.3
+    loop.follow(goal, seconds)
+    speeds = []
+
+    def look(command: Command) -> None:
+        if command.mode == "follow":
+            speeds.append(np.abs(loop.arm.v).max())
+
+    command = loop.freeze(1.0, effort, look)
+    assert command.mode == "safe"
+    assert "repeated to the last digit" in command.reason
+    assert max(speeds) < fastest
+
+
+@pytest.mark.parametrize(
+    ("rate", "hardware"), [(1000.0, 1000.0), (1000.0, 250.0), (1000.0, 100.0), (200.0, 100.0)]
+)
+@pytest.mark.parametrize("effort", [True, False])
+def test_hardware_that_updates_more_slowly_is_not_frozen(
+    model: Model, rate: float, hardware: float, effort: bool
+) -> None:
+    """With the jitter of a publisher that is not in step with it."""
+    controller = PassivityController(model)
+    random = np.random.default_rng(0)
+    controller.start(0.0, HOME, STILL)
+    every, q, v = rate / hardware, HOME, STILL
+    due = 0.0
+    for k in range(1, round(2.0 * rate)):
+        if k >= due:
+            due += every + random.uniform(-0.5, 0.5) * (every > 1.0)
+            v = np.full(7, 0.02) + random.uniform(-0.01, 0.01, 7)
+            q = HOME + 0.001 * random.uniform(-1.0, 1.0, 7)
+            tau = random.uniform(-1.0, 1.0, 7)
+        command = controller.update(k / rate, q, v, effort=tau if effort else None)
+        assert (command.mode, command.reason) == ("hold", "")
+
+
+@pytest.mark.parametrize("effort", [True, False])
+def test_friction_may_keep_an_arm_at_rest(model: Model, effort: bool) -> None:
+    """No fault below the share of the effort limit; a fifth of it where efforts repeat, too."""
+    parameters = replace(SHIPPED, damping_rate=0.0, damping=(40.0,), bandwidth=(1.0,))
+    share = 0.05 * (0.2 if effort else 1.0)
+    for part, mode in ((0.9, "follow"), (1.1, "safe")):
+        # Without the mass matrix in it the torque is bandwidth * damping * error.
+        error = part * share * model.effort_limit[0] / 40.0
+        controller = started(model, parameters)
+        controller.update(0.001, HOME, STILL)
+        controller.set_trajectory(
+            model.joint_names,
+            [TrajectoryPoint(HOME + [error, 0, 0, 0, 0, 0, 0], time_from_start=20.0)],
+        )
+        for k in range(1, 2050):
+            command = controller.update(
+                0.01 * k, HOME, STILL, effort=np.ones(7) if effort else None
+            )
+        assert command.mode == mode
+
+
+def test_a_change_of_mode_is_no_push(model: Model) -> None:
+    """The torque jumps, and an arm that friction holds still stands."""
+    controller = started(model, replace(SHIPPED, safe_torque="zero"))
+    stamp = 0.0
+
+    def see(times: int) -> Command:
+        nonlocal stamp
+        for _ in range(times):
+            stamp += 0.001
+            command = controller.update(stamp, HOME, STILL, effort=np.ones(7))
+        return command
+
+    assert see(100).mode == "hold"
+    controller.fault("test")
+    assert see(100).mode == "safe"
+    controller.resume()
+    assert see(100).mode == "hold"
+    controller.float_()
+    assert see(100).mode == "float"
+    controller.resume()
+    controller._modes._motion.run(Trajectory.stop(model.joint_names, HOME + 0.03, STILL, 0.001))
+    for k in range(20):  # it comes to be stuck there
+        stamp += 0.001
+        controller.update(stamp, HOME, STILL, effort=np.full(7, float(k)))
+    pressed = see(100)
+    assert pressed.mode == "hold"
+    controller.hold()
+    released = see(100)
+    assert released.mode == "hold"
+    assert np.abs(pressed.torque - released.torque).max() > 0.1 * model.effort_limit.max()
+
+
+def test_frozen_data_stay_so_until_a_number_changes(model: Model) -> None:
+    controller = started(model, replace(NO_RATE, repeated_time=0.015))
+    for k in range(1, 100):
+        command = controller.update(0.001 * k, HOME, STILL + 0.1)
+    assert command.mode == "safe"
+    assert not command.torque.any()
+    with pytest.raises(InputError, match="no good joint states"):
+        controller.resume()
+    v = STILL + 0.1
+    v[3] = np.nextafter(v[3], 1.0)
+    assert controller.update(0.1, HOME, v).torque.any()
+    assert controller.resume() == "holding here"
+
+
+@pytest.mark.parametrize("rate", [1000.0, 200.0, 30.0])
+def test_three_samples_at_least(model: Model, rate: float) -> None:
+    """At any rate: two equal samples show nothing."""
+    controller = PassivityController(model)
+    controller.start(0.0, HOME, STILL)
+    v = STILL + 0.1
+    modes = [controller.update(k / rate, HOME, v).mode for k in range(1, 40)]
+    first = modes.index("safe")
+    assert first >= 2
+    assert first <= max(2, round(0.015 * rate))
+
+
+def test_a_rest_that_repeats_is_told_of(model: Model) -> None:
+    """[13] After 5 s while torque is sent; measured efforts that change are a sign of life."""
+    controller = started(model)
+
+    def see(time: float, effort: float) -> str:
+        controller.update(time, HOME, STILL, effort=np.full(7, effort))
+        return controller.frozen
+
+    times = np.arange(0.01, 5.05, 0.01)
+    assert not any(see(t, effort=t) for t in times)
+    said = [see(5.05 + t, effort=1.0) for t in times]
+    assert said[-1] == "joint states have repeated for 5.03 s while torque is sent"
+    assert not any(said[: round(5.0 / 0.01) - 1])
+    assert controller.mode == "hold"
+    controller.silence(99.0)
+    assert not controller.frozen  # no torque

@@ -1,0 +1,192 @@
+"""Torque limits: weight, then damping joint by joint, then the rest; and the missing limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from control_loop import HOME, NO_RATE, STILL, Loop, started
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from robots import random_tree_urdf
+
+from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint
+from rbd_control.control.arm_limits import ASSUMED_LINEAR_SPEED, ASSUMED_SPEED, ArmLimits
+from rbd_control.control.torque_limits import TorqueLimits
+from rbd_control.dynamics import Model, gravity_torque, mass_matrix
+from rbd_control.errors import InputError
+from rbd_control.simulation import arm7_urdf
+
+PARAMETERS = ControllerParameters(damping_rate=30.0, damping=(2.0,))
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model.from_urdf(arm7_urdf())
+
+
+def cut(
+    model: Model, parameters: ControllerParameters, q: np.ndarray, s: np.ndarray, rest: np.ndarray
+) -> np.ndarray:
+    """The cut torque less the weight, for the law's damping of s and some rest."""
+    K_D = np.diag(parameters.for_joints("damping", model.nv))
+    K_D = K_D + parameters.damping_rate * mass_matrix(model, q)
+    weight = gravity_torque(model, q)
+    limits = TorqueLimits(model, parameters)
+    torque = weight - K_D @ s + rest
+    less = limits.cut(torque, model.packed, q, s, s, 0.001)
+    assert (np.abs(less) <= limits.largest * (1.0 + 1e-12)).all()
+    return less - np.clip(weight, -limits.largest, limits.largest)
+
+
+@settings(max_examples=300, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), speed=st.floats(0.01, 30.0), share=st.floats(0.05, 1.0))
+def test_what_is_left_of_the_damping_dissipates(
+    model: Model, seed: int, speed: float, share: float
+) -> None:
+    """[54] As a whole, at least as the share that fits; the rest never takes its room."""
+    random = np.random.default_rng(seed)
+    q, s = HOME + random.uniform(-1.0, 1.0, 7), speed * random.uniform(-1.0, 1.0, 7)
+    parameters = replace(PARAMETERS, torque_share=(share,))
+    damping = cut(model, parameters, q, s, np.zeros(7))
+    # Torques of 1e2 times speeds of up to 30, rounded.
+    assert s @ damping <= 1e-9
+    with_rest = cut(model, parameters, q, s, 1e3 * random.normal(size=7))
+    moved = with_rest - damping
+    held = np.isclose(moved, 0.0, atol=1e-9)
+    # The rest is added in its direction, as far as all joints have room for it.
+    assert held.all() or not held.any()
+
+
+def test_a_joint_at_its_limit_leaves_the_others_damped(model: Model) -> None:
+    """[54] Joint 2 bears all it can with the weight alone; joint 1, 3 and 5 are braked."""
+    weight = gravity_torque(model, HOME)
+    largest = np.array(model.effort_limit)
+    largest[1] = abs(weight[1])
+    parameters = replace(PARAMETERS, effort_limit=tuple(largest))
+    s = np.array([1.0, np.sign(weight[1]) * -1.0, -1.0, 0.0, 2.0, 0.0, 0.0])
+    left = cut(model, parameters, HOME, s, np.zeros(7))
+    assert left[1] == pytest.approx(0.0, abs=1e-9)  # a brake would point along the weight
+    for joint in (0, 2, 4):
+        assert left[joint] * s[joint] < -0.05
+    # As much as the joints have inertia, up to what is stable at 1 kHz.
+    assert -left[0] * s[0] > 5.0 * mass_matrix(model, HOME)[0, 0]
+
+
+@pytest.mark.parametrize("mode", ["hold", "float", "safe"])
+def test_an_arm_with_one_weak_joint_stays_damped(model: Model, mode: str) -> None:
+    """In every mode; it was undamped in all joints once."""
+    weight = gravity_torque(model, HOME)
+    largest = np.array(model.effort_limit)
+    largest[1] = 0.9 * abs(weight[1])
+    controller = started(model, replace(NO_RATE, effort_limit=tuple(largest), safe_damping=10.0))
+    for k in range(1, 200):
+        controller.update(0.001 * k, HOME, STILL)
+    if mode == "float":
+        controller.float_()
+    elif mode == "safe":
+        controller.fault("test")
+    v = np.array([1.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0])
+    command = controller.update(0.2, HOME, v)
+    assert command.mode == mode
+    beyond = command.torque - weight
+    assert np.abs(command.torque[1]) == pytest.approx(largest[1])
+    for joint in (0, 4):
+        assert beyond[joint] * v[joint] < -0.05 or mode == "float"
+
+
+def test_a_saturated_arm_is_braked(model: Model) -> None:
+    """All joints far too fast for the limits: it comes to rest, and no joint is thrown about."""
+    loop = Loop(model, torque_share=(0.4,), tracking_limit=(0.0,), overspeed_factor=1000.0)
+    loop.run(0.1)
+    loop.arm._v = np.array([1.5, 0.5, -1.5, 1.0, 1.0, -1.0, 1.0])
+    speeds = []
+    loop.run(1.5, lambda command: speeds.append(np.abs(loop.arm.v)))
+    assert np.max(speeds, axis=0).max() < 4.0
+    assert np.abs(loop.arm.v).max() < 0.05
+
+
+# --- Limits that are missing ---------------------------------------------------------------------
+
+
+def without(model: Model, what: str, joints: list[int], value: float) -> Model:
+    limits = np.array(getattr(model, what))
+    limits[joints] = value
+    return replace(model, **{what: limits})
+
+
+@pytest.mark.parametrize("value", [0.0, np.inf])
+def test_no_start_without_an_effort_limit(model: Model, value: float) -> None:
+    """[35] The joints are named, and the parameter that helps."""
+    arm = without(model, "effort_limit", [1, 4], value)
+    controller = PassivityController(arm)
+    message = "no effort limit for joint_2, joint_5: .* set parameter effort_limit"
+    with pytest.raises(InputError, match=message):
+        controller.start(0.0, HOME, STILL)
+    assert controller.update(0.001, HOME, STILL).mode == "safe"
+    given = tuple(100.0 if i in (1, 4) else 0.0 for i in range(7))
+    controller.set_parameters(ControllerParameters(effort_limit=given))
+    controller.start(0.0, HOME, STILL)
+    for k in range(1, 100):
+        command = controller.update(0.001 * k, HOME, np.sin(np.arange(7) + k))
+        limits = np.array(model.effort_limit)
+        limits[[1, 4]] = 100.0
+        assert (np.abs(command.torque) <= limits).all()
+
+
+@pytest.mark.parametrize("value", [0.0, np.inf])
+def test_without_a_speed_limit_there_is_none_to_planning(model: Model, value: float) -> None:
+    arm = without(model, "velocity_limit", [0], value)
+    loop = Loop(arm)
+    loop.follow(HOME + [1.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], 0.6)
+    fastest = []
+    command = loop.run(1.5, lambda command: fastest.append(command.v_d[0]))
+    assert command.goal == "reached"
+    assert max(fastest) > model.velocity_limit[0] + 1.0
+    bounded = Loop(arm, velocity_limit=(1.0,))
+    with pytest.raises(ValueError, match="its limit is 1"):
+        bounded.follow(HOME + [1.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], 0.6)
+
+
+def test_a_stream_without_speed_limits_does_not_hang(model: Model) -> None:
+    for value in (0.0, np.inf):
+        controller = started(without(model, "velocity_limit", list(range(7)), value))
+        for k in range(1, 20):
+            controller.set_trajectory(
+                model.joint_names, [TrajectoryPoint(HOME + 0.01 * k, time_from_start=0.1)]
+            )
+            command = controller.update(0.01 * k, HOME, STILL)
+            assert command.mode == "follow"
+            assert np.isfinite(command.q_d).all()
+
+
+def test_plausible_speeds_are_finite_for_every_arm() -> None:
+    arm = Model.from_urdf(random_tree_urdf(3, 9, continuous=0.3))
+    endless = np.full(arm.nv, np.inf)
+    limits = ArmLimits.of(replace(arm, velocity_limit=endless), ControllerParameters())
+    linear = arm.arrays.joint_type[: arm.nv] == 1
+    assert linear.any()
+    assert (limits.assumed_velocity[linear] == ASSUMED_LINEAR_SPEED).all()
+    assert (limits.assumed_velocity[~linear] == ASSUMED_SPEED).all()
+    assert (limits.plausible_speed == 5.0 * limits.assumed_velocity).all()
+    assert np.isinf(limits.velocity).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "reach"),
+    [
+        (lambda q, v: (q + 1.0, v), "jumped by 1"),
+        (lambda q, v: (q, v + 51.0), "at a speed of 51 is implausible"),
+    ],
+)
+def test_without_a_speed_limit_rubbish_is_found(
+    model: Model, change: Callable[..., Any], reach: str
+) -> None:
+    arm = without(model, "velocity_limit", list(range(7)), 0.0)
+    controller = started(arm)
+    controller.update(0.001, HOME, STILL)
+    command = controller.update(0.002, *change(HOME, STILL))
+    assert reach in command.reason
