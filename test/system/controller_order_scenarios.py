@@ -28,6 +28,7 @@ from .controller_scenarios import (
     PARAMETERS,
     POSTURE,
     SECOND,
+    STILL,
     WAITS,
     WEIGHT,
     trajectory,
@@ -66,14 +67,25 @@ def not_passive(probe: Probe, source: Source) -> None:
     )
 
 
-def frozen(probe: Probe, source: Source) -> None:
-    """[13] The source says the same over and over, with a speed that is not zero."""
+def frozen(probe: Probe, source: Source, bring_up: BringUp) -> None:
+    """[13, 51] The source says the same over and over, with a speed that is not zero."""
+    process = bring_up.start(
+        NODE,
+        {"urdf": "arm7", "timeout": 1.0, "discovery_time": 0.0},
+        ["-r", f"{COMMANDS}:=frozen/commands", "-r", "__node:=frozen"],
+    )
+    commands = probe.listen(Float64MultiArray, "frozen/commands")
+    wait_for_torque(probe, commands, WEIGHT)
+    probe.wait_for_report("frozen", lambda r: r.values["mode"] == "hold", "is not content at rest")
     source.velocity = np.full(MODEL.nv, 1e-9)
     report = probe.wait_for_report(
-        NODE, lambda r: "joint states have repeated for" in r.message, "is content with it"
+        "frozen", lambda r: "repeated to the last digit" in r.message, "is content with it"
     )
-    assert report.level == 1
+    assert report.level == 2
+    wait_for_torque(probe, commands, np.zeros(MODEL.nv))
     source.velocity = np.zeros(MODEL.nv)
+    process.signal(signal.SIGTERM)
+    assert process.wait() == 0
 
 
 def slowed_down(probe: Probe, source: Source) -> None:
@@ -153,7 +165,7 @@ def paused_by_its_default(probe: Probe, source: Source, bring_up: BringUp) -> No
     """[16, 48] For 100 ms with the timeout that ships: safe when it wakes, and says how long."""
     process = bring_up.start(
         NODE,
-        {"urdf": "arm7"},
+        {"urdf": "arm7", **STILL},
         ["-r", f"{COMMANDS}:=paused/commands", "-r", "__node:=paused"],
     )
     commands = probe.listen(Float64MultiArray, "paused/commands")
