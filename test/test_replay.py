@@ -705,3 +705,12 @@ def test_real_panda() -> None:
     for fit in result.efforts[1:4]:
         assert fit.ratio == pytest.approx(1.0, abs=0.05)
         assert fit.correlation > 0.99
+
+
+def test_long_tables_are_cut() -> None:
+    result = replay(recorded(swing([(1.5, 2.0, 8.0)])), MODEL, PARAMETERS)
+    text = StringIO()
+    many = replace(result, events=result.events * 150)
+    print_result(many, Console(file=text, width=200))
+    assert "… and 50 more; --json FILE has all" in text.getvalue()
+    assert text.getvalue().count("arm_elbow │ lower") == 100

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TextIO
@@ -15,7 +16,10 @@ MAX_LINE = 1 << 20
 """Longest line that is read [characters]: more than ten thousand columns."""
 
 _MOST = 1 << 23
-"""Characters that are handed on at a time, at the most."""
+"""Number of characters after which no more lines are added to a block."""
+
+_STEP = 64
+"""Number of lines that are read before their lengths are looked at."""
 
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
@@ -35,28 +39,48 @@ def open_csv(path: Path) -> Iterator[TextIO]:
             yield text
 
 
-def bounded_lines(file: TextIO, before: int = 0) -> Iterator[str]:
-    """Yield the lines of a file.
-
-    Args:
-        file: the open file.
-        before: how many of its lines have been read already.
+def bounded_lines(file: TextIO) -> Iterator[str]:
+    """Yield the lines of a file, from its first line on.
 
     Raises:
         RecordingError: when a line is longer than :data:`MAX_LINE`.
     """
-    number = before
-    while line := file.readline(MAX_LINE + 1):
-        number += 1
-        if len(line) > MAX_LINE:
+    for block in line_blocks(file, 1, 0):
+        yield from block
+
+
+def line_blocks(file: TextIO, size: int, before: int) -> Iterator[list[str]]:
+    """Yield the lines of a file, at least ``size`` at a time unless they are very long.
+
+    Args:
+        file: the open file.
+        size: number of lines.
+        before: number of lines that were read already.
+
+    Raises:
+        RecordingError: when a line is longer than :data:`MAX_LINE`.
+    """
+    lines = iter(partial(file.readline, MAX_LINE + 1), "")
+    step = min(size, _STEP)
+    block: list[str] = []
+    characters = 0
+    while part := list(islice(lines, step)):
+        lengths = list(map(len, part))
+        if max(lengths) > MAX_LINE:
+            number = (
+                before
+                + len(block)
+                + 1
+                + next(k for k, length in enumerate(lengths) if length > MAX_LINE)
+            )
             raise RecordingError(
                 f"line {number} is longer than {MAX_LINE} characters; is this a CSV file?"
             )
-        yield line
-
-
-def line_blocks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
-    """Yield lines ``size`` at a time, fewer where they are very long."""
-    while first := next(lines, ""):
-        most = max(1, min(size, _MOST // max(len(first), 1)))
-        yield [first, *islice(lines, most - 1)]
+        block += part
+        characters += sum(lengths)
+        if len(block) >= size or characters >= _MOST:
+            yield block
+            before += len(block)
+            block, characters = [], 0
+    if block:
+        yield block

@@ -1,4 +1,4 @@
-"""Delay against false alarms: the same recordings with thresholds higher and lower."""
+"""Delay against false alarms: the same recordings with higher and lower thresholds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rbd_control.estimation import DetectorParameters
 from rbd_control.playback.truth import Score
 
 FACTORS = (0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0)
-"""What thresholds are multiplied by for the curve."""
+"""Factors by which thresholds are multiplied for the curve."""
 
 _THRESHOLDS = (
     "contact_threshold",
@@ -25,18 +25,23 @@ _THRESHOLDS = (
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """What comes of thresholds that are ``factor`` times those set."""
+    """Scores with all thresholds multiplied by ``factor``.
+
+    Attributes:
+        factor: the factor.
+        score: the events against the truth.
+        free_time: time with a verdict and without true contact [s].
+    """
 
     factor: float
     score: Score
     free_time: float
-    """Time with a verdict and, in truth, without contact [s]."""
 
 
 def scaled(parameters: DetectorParameters, factor: float) -> DetectorParameters:
-    """The same with all thresholds ``factor`` times as high."""
+    """Return ``parameters`` with all thresholds multiplied by ``factor``."""
     values: dict[str, Any] = {name: getattr(parameters, name) for name in _THRESHOLDS}
     for name, value in values.items():
-        together = isinstance(value, tuple)
-        values[name] = tuple(factor * x for x in value) if together else factor * value
+        several = isinstance(value, tuple)
+        values[name] = tuple(factor * x for x in value) if several else factor * value
     return replace(parameters, **values)

@@ -1,4 +1,4 @@
-"""Is the effort of a recording what it is declared to be? Measured against the model's gravity."""
+"""Check the effort of a recording against the model's gravity torque."""
 
 from __future__ import annotations
 
@@ -14,21 +14,26 @@ from rbd_control.estimation import DetectorParameters
 Array = NDArray[np.float64]
 
 LEAST_GRAVITY = 1.0
-"""A joint that gravity loads with less than this (RMS) [N·m or N] tells nothing."""
+"""RMS gravity torque below which the effort of a joint is not checked [N·m or N]."""
 
 FITTING = (0.6, 1.6)
 """Ratios of effort to gravity torque that friction, motion or a small payload explain."""
 
 _PERIOD = 0.02
+"""Time between the samples that are checked [s]."""
 
 
 @dataclass(frozen=True)
 class EffortFit:
-    """``effort = ratio * gravity torque + remainder`` of one joint, least squares.
+    """The least-squares fit ``effort = ratio * gravity torque + remainder`` of one joint.
 
-    ``correlation`` is that through the origin; ``gravity`` and ``remainder`` are RMS values
-    [N·m or N]. ``ratio`` and ``correlation`` are NaN where they tell nothing: ``gravity`` is
-    below :data:`LEAST_GRAVITY` or drowns in the remainder.
+    Attributes:
+        joint: the joint.
+        ratio: effort over gravity torque; NaN where ``gravity`` is below :data:`LEAST_GRAVITY` or
+            small beside the remainder.
+        correlation: correlation of effort and gravity torque through the origin; NaN likewise.
+        gravity: RMS gravity torque [N·m or N].
+        remainder: RMS remainder [N·m or N].
     """
 
     joint: str
@@ -39,34 +44,34 @@ class EffortFit:
 
     @property
     def complaint(self) -> str:
-        """What is wrong with the effort of this joint; empty when it fits or cannot be told.
+        """What is wrong with the effort of this joint; empty if nothing is, or it is uncertain.
 
-        Told only when what is off, ``(ratio - 1) * gravity``, is more than twice the remainder,
-        which holds friction, inertia and contact.
+        The deviation ``(ratio - 1) * gravity`` must be more than twice the remainder, which holds
+        friction, inertia and contact.
         """
         off = abs(self.ratio - 1.0) * self.gravity
         if FITTING[0] <= self.ratio <= FITTING[1] or not off > 2.0 * self.remainder:
             return ""
         if self.ratio < -0.5 and self.correlation < -0.5:
-            guess = "its sign looks reversed"
+            guess = "its sign looks reversed (set effort_gain to -1)"
         elif abs(self.correlation) < 0.5:
             guess = (
-                "it hardly follows gravity, as if gravity had been taken off, or it is no torque"
+                "it does not follow gravity; the driver may subtract gravity, or it is not a torque"
             )
         elif 0.3 < self.ratio < 3.0:
-            guess = "the model's masses, the payload or the unit do not fit"
+            guess = "masses of the model, the payload or the unit of the effort are wrong"
         else:
             guess = "it looks like motor current [A] or another unit, not torque"
         return (
-            f"effort of {self.joint} is {self.ratio:.2g} x the model's gravity torque "
+            f"the effort of {self.joint} is {self.ratio:.2g} times the model's gravity torque "
             f"(correlation {self.correlation:.2f}): {guess}"
         )
 
 
 class EffortCheck:
-    """Gathers positions and efforts, fifty a second at most, and fits each joint.
+    """Gathers positions and efforts, at most fifty per second, and fits each joint.
 
-    Efforts are made torques first, as ``parameters`` declare.
+    Efforts are converted to torques first, as ``parameters`` declare them.
     """
 
     def __init__(self, model: Model, parameters: DetectorParameters) -> None:
@@ -80,7 +85,13 @@ class EffortCheck:
         self._tt = np.zeros(model.nv)
 
     def add(self, times: Array, q: Array, tau: Array) -> None:
-        """Take positions and efforts (m, n) at ``times`` (m,) [s]."""
+        """Take samples.
+
+        Args:
+            times: times of the samples (m,) [s], increasing.
+            q: positions (m, n) [rad or m].
+            tau: efforts (m, n), as recorded.
+        """
         slot = np.floor(times / _PERIOD)
         rows = np.flatnonzero(np.diff(slot, prepend=self._last) > 0)
         if not rows.size:
@@ -94,7 +105,7 @@ class EffortCheck:
         self._tt += (torque * torque).sum(0)
 
     def fits(self) -> tuple[EffortFit, ...]:
-        """One fit for each joint; none without a single effort."""
+        """Return one fit for each joint; none if no effort was recorded."""
         if not self._n:
             return ()
         return tuple(
@@ -106,7 +117,7 @@ class EffortCheck:
 
     @staticmethod
     def _fit(joint: str, gg: float, gt: float, tt: float) -> EffortFit:
-        """From the mean squares and product of gravity torque and effort."""
+        """Return the fit of a joint from mean squares and product of gravity torque and effort."""
         gravity = sqrt(gg)
         ratio = gt / gg if gravity >= LEAST_GRAVITY else nan
         remainder = sqrt(max(tt - gt * gt / gg, 0.0)) if gg > 0.0 else sqrt(tt)

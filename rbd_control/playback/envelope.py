@@ -1,4 +1,4 @@
-"""Long series for pictures: lowest and highest value per bin of time, in bounded memory."""
+"""Long series for pictures: lowest and highest value per time bin, in bounded memory."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ Array = NDArray[np.float64]
 
 
 class Envelope:
-    """Minimum and maximum per bin of ``channels`` series that share their times.
+    """Minimum and maximum per time bin of several series that share their times.
 
     Bins begin narrow; whenever the series outgrows them, neighbours are merged and the width
-    doubles. NaN is left out of a bin; a bin that saw nothing but NaN stays NaN.
+    doubles. NaN is ignored; a bin with nothing but NaN is NaN.
+
+    Args:
+        channels: number of series.
+        bins: number of bins, even.
+        width: first width of a bin [s].
     """
 
     def __init__(self, channels: int, bins: int = 2000, width: float = 1e-3) -> None:
@@ -43,7 +48,7 @@ class Envelope:
         self._seen[bins] = True
 
     def series(self) -> tuple[Array, Array, Array]:
-        """``(times, lower, upper)`` of the bins that were filled: (k,), (k, channels) twice."""
+        """Return times (k,) [s], minima and maxima (k, channels) of the bins with samples."""
         filled = np.flatnonzero(self._seen)
         times = np.asarray((filled + 0.5) * self._width, dtype=np.float64)
         return times, self._lower[filled], self._upper[filled]

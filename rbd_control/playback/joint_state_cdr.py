@@ -1,8 +1,8 @@
 """Serialised ``sensor_msgs/JointState`` messages, decoded in blocks.
 
-Messages of one layout (the same names, the same lengths) have the same size and, but for time,
-frame, values and padding, the same bytes. So one of them, decoded by other means, tells where the
-numbers stand in all.
+Messages of one layout (the same names, the same lengths) have the same size and, except for time,
+frame, values and padding, the same bytes. One of them, decoded by other means, therefore gives the
+position of the numbers in all.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from rbd_control.wording import listed, quoted
 COLUMNS = ("recording", "begin", "end", "link", "force")
 """The columns of a file of labels, in any order; only ``begin`` and ``end`` must be there."""
 
-MAX_LABELS = 100_000
+MAX_LABELS = 10_000
 """Most labels that are read from one file."""
 
 

@@ -1,4 +1,4 @@
-"""What is read at a time: messages of several layouts, and their order."""
+"""Messages of several layouts that are read at a time, and their order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from rbd_control.joint_states import JointBlock
 class Part(NamedTuple):
     """The messages of one layout among those that were read at a time.
 
-    ``place`` (k,) is where each of them came in, from 0.
+    Attributes:
+        place: position of each of them in the order of receipt, from 0 (k,).
+        block: the messages.
     """
 
     place: NDArray[np.intp]
@@ -23,7 +25,7 @@ class Part(NamedTuple):
 
 
 def in_order(parts: Sequence[Part]) -> Iterator[JointBlock]:
-    """The messages of all parts as blocks that follow each other as they were read."""
+    """Yield the messages of all parts as blocks, in the order in which they were received."""
     if len(parts) < 2:
         yield from (part.block for part in parts)
         return

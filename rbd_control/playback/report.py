@@ -18,6 +18,9 @@ from rbd_control.playback.result import Overview, ReplayResult
 from rbd_control.playback.summary import CONFIDENCE, Summary
 from rbd_control.wording import printable
 
+_ROWS = 100
+"""Rows of a table of events or contacts that are printed."""
+
 
 def write_report(result: ReplayResult | Overview, folder: str | Path) -> None:
     """Write the result into ``folder``, which is made if it does not exist.
@@ -85,7 +88,7 @@ def _events(result: ReplayResult) -> Table:
         table.add_column(heading)
     table.add_column("peak [N·m]", justify="right")
     table.add_column("force x y z [N]", justify="right")
-    for i, event in enumerate(result.events):
+    for i, event in enumerate(result.events[:_ROWS]):
         table.add_row(
             str(i + 1),
             f"{event.onset:.3f}",
@@ -97,7 +100,13 @@ def _events(result: ReplayResult) -> Table:
             f"{event.peak_torque:.2f}",
             "not observable" if event.force is None else _vector(event.force),
         )
+    table.caption = _left_out(len(result.events))
     return table
+
+
+def _left_out(count: int) -> str | None:
+    """Return what stands below a table of which rows are left out."""
+    return f"… and {count - _ROWS} more; --json FILE has all" if count > _ROWS else None
 
 
 def _safe(text: str) -> str:
@@ -148,7 +157,7 @@ def _print_score(result: ReplayResult, console: Console) -> None:
     headings += ["force error [N]"] if summary.forces else []
     for heading in headings:
         table.add_column(escape(heading), justify="right")
-    for contact in result.score.contacts:
+    for contact in result.score.contacts[:_ROWS]:
         row = [
             f"{contact.start:.3f}",
             "lasts" if contact.end is None else f"{contact.end:.3f}",
@@ -161,6 +170,7 @@ def _print_score(result: ReplayResult, console: Console) -> None:
         if summary.forces:
             row.append("-" if contact.force_error is None else f"{contact.force_error:.1f}")
         table.add_row(*row)
+    table.caption = _left_out(len(result.score.contacts))
     if result.score.contacts:
         console.print(table)
     print_summary(summary, console)

@@ -1,4 +1,4 @@
-"""What a replay found."""
+"""The result of a replay."""
 
 from __future__ import annotations
 
@@ -19,10 +19,16 @@ from rbd_control.playback.truth import Score
 
 @dataclass(frozen=True)
 class JointResidual:
-    """The residual of one joint over the valid samples [N·m or N]; NaN when there are none.
+    """The residual of one joint over the valid samples [N·m or N]; NaN if there are none.
 
-    ``threshold`` is that at rest. ``over_fraction`` is the part of them above that of their speed,
-    contacts the truth tells of apart.
+    Attributes:
+        joint: the joint.
+        threshold: contact threshold at rest.
+        largest: largest magnitude.
+        rms: root mean square.
+        mean: mean.
+        over_fraction: share of the samples above the threshold of their speed, true contacts
+            excluded.
     """
 
     joint: str
@@ -35,15 +41,30 @@ class JointResidual:
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """What a replay found. All times [s] count from the recording's first sample.
+    """The result of a replay. All times count from the recording's first sample [s].
 
-    ``samples`` were usable, ``rate`` [1/s] is the inverse of their median distance; ``counts``
-    are those of :class:`~rbd_control.joint_states.JointStateIntake`; ``invalid`` says for how
-    long [s] the detector was without a verdict, and why. ``score`` is None without truth;
-    ``free_time`` [s] is for how long there was a verdict and, as far as is known, no contact;
-    ``curve`` holds the scores with other thresholds, where they were asked for.
-    ``warnings`` say what makes the outcome doubtful, ``notes`` what else one should know.
-    ``residual_series`` and, where recorded, ``true_torque_series`` are for the picture.
+    Attributes:
+        recording: path of the recording.
+        joints: joints of the model.
+        samples: number of usable samples.
+        duration: time from the first to the last sample [s].
+        rate: inverse of the median time between samples [1/s].
+        gaps: number of steps that are much longer than usual.
+        largest_gap: longest step [s].
+        counts: counts of :class:`~rbd_control.joint_states.JointStateIntake`.
+        valid_fraction: share of the samples with a verdict.
+        invalid: how long the detector had no verdict [s], by reason.
+        events: the contacts that were found.
+        residuals: the residual of each joint.
+        efforts: how the efforts compare with the model's gravity torques.
+        score: events against the truth; None if the truth is not known.
+        warnings: what makes the result doubtful, the worst first.
+        notes: what else one should know.
+        clock_jumps: when the clock of the joint states went back.
+        free_time: time with a verdict and, as far as is known, without contact [s].
+        curve: scores with other thresholds, if they were asked for.
+        residual_series: the residual for the picture.
+        true_torque_series: the true external torque for the picture, if it is recorded.
     """
 
     recording: str
@@ -69,7 +90,7 @@ class ReplayResult:
     true_torque_series: Envelope | None = field(repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values that ``json`` can write; what is not known is None."""
+        """Return it as plain values that ``json`` can write; unknown values are None."""
         return {
             "recording": self.recording,
             "samples": self.samples,
@@ -94,7 +115,7 @@ class ReplayResult:
 
     @property
     def summary(self) -> Summary | None:
-        """The score in numbers; None without truth."""
+        """The score in numbers; None if the truth is not known."""
         return Overview((self,)).summary
 
     def _truth(self) -> dict[str, Any] | None:
@@ -104,19 +125,19 @@ class ReplayResult:
 
 @dataclass(frozen=True)
 class Overview:
-    """Several recordings taken together, those without truth left out of the scores."""
+    """Several recordings together; those without truth are left out of the scores."""
 
     results: tuple[ReplayResult, ...]
 
     @property
     def summary(self) -> Summary | None:
-        """The scores of all in numbers; None where no recording has truth."""
+        """The scores of all recordings in numbers; None if no recording has truth."""
         scored = [(r.score, r.free_time) for r in self.results if r.score is not None]
         return _together(scored) if scored else None
 
     @property
     def curve(self) -> list[tuple[float, Summary]]:
-        """For each factor the scores of all with thresholds multiplied by it."""
+        """For each factor, the scores of all recordings with thresholds multiplied by it."""
         points: dict[float, list[tuple[Score, float]]] = {}
         for result in self.results:
             for point in result.curve:
@@ -124,14 +145,14 @@ class Overview:
         return [(factor, _together(scored)) for factor, scored in sorted(points.items())]
 
     def truth(self) -> dict[str, Any] | None:
-        """:attr:`summary` and :attr:`curve` as plain values."""
+        """Return :attr:`summary` and :attr:`curve` as plain values; None without truth."""
         if self.summary is None:
             return None
         curve = [{"factor": factor, **point.to_json()} for factor, point in self.curve]
         return {"summary": self.summary.to_json(), "curve": curve or None}
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values: every recording, and all of them in ``summary``."""
+        """Return plain values: every recording, and all of them together in ``summary``."""
         samples = sum(r.samples for r in self.results)
         valid = sum(r.valid_fraction * r.samples for r in self.results)
         truth = self.truth()

@@ -1,4 +1,4 @@
-"""Scores in numbers: delay, misses, false alarms an hour, links and forces."""
+"""Scores in numbers: delay, misses, false alarms per hour, links and forces."""
 
 from __future__ import annotations
 
@@ -12,19 +12,28 @@ import numpy as np
 from rbd_control.playback.truth import Score, TrueContact
 
 CONFIDENCE = 0.95
-"""Of the interval given with a rate of false alarms."""
+"""Confidence of the interval that is given with a rate of false alarms."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Scores of one recording or several, taken together.
+    """Scores of one recording, or of several together; NaN where there is nothing to judge.
 
-    ``contacts`` of the truth, of which ``misses`` were not found, and ``repeated_events``;
-    ``delay_median`` and ``delay_p95`` [s] after which half and 95 % of the contacts were found,
-    infinite when fewer were; ``onset_error_median`` [s] of its magnitude;
-    ``link_named`` and ``link_among_named`` are the parts of the ``links`` judged, and
-    ``force_error_median`` [N] is over the ``forces`` judged. ``false_alarms`` came within
-    ``free_time`` [s] of valid verdicts without contact. NaN where there is nothing to judge.
+    Attributes:
+        contacts: number of true contacts.
+        misses: number of true contacts that were not found.
+        repeated_events: number of events after the first in the same contact.
+        delay_median: delay after which half of the contacts were found [s]; infinite if fewer
+            were found.
+        delay_p95: delay after which 95 % of the contacts were found [s]; infinite likewise.
+        onset_error_median: median magnitude of the onset error [s].
+        links: number of contacts whose link is judged.
+        link_named: share of them whose event names the true link.
+        link_among_named: share of them whose event names the true link, alone or with others.
+        forces: number of contacts whose force is judged.
+        force_error_median: median error of their force [N].
+        false_alarms: number of events without contact.
+        free_time: time with a valid verdict and without contact [s].
     """
 
     contacts: int
@@ -43,15 +52,14 @@ class Summary:
 
     @property
     def false_alarms_per_hour(self) -> float:
-        """NaN without free time."""
+        """Rate of false alarms [1/h]; NaN without free time."""
         return self.false_alarms * 3600.0 / self.free_time if self.free_time > 0.0 else nan
 
     @property
     def false_alarms_interval(self) -> tuple[float, float]:
-        """The rates [1/h] between which the true one lies, with :data:`CONFIDENCE`.
+        """Interval of :data:`CONFIDENCE` for the true rate of false alarms [1/h].
 
-        Exact for false alarms that come independently of each other (Poisson): those rates under
-        which as many, or as few, as were seen are not too unlikely (Garwood 1936).
+        It is exact for false alarms that are independent of each other (Poisson; Garwood 1936).
         """
         from scipy.special import gammaincinv
 
@@ -63,7 +71,7 @@ class Summary:
         return float(fewest) * 3600.0 / self.free_time, float(most) * 3600.0 / self.free_time
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values that ``json`` can write; what is not known is None."""
+        """Return it as plain values that ``json`` can write; unknown values are None."""
         low, high = self.false_alarms_interval
         values = {
             **vars(self),
@@ -75,7 +83,12 @@ class Summary:
 
 
 def summarise(scores: Sequence[Score], free_time: float) -> Summary:
-    """All scores as one; ``free_time`` [s] is that of their recordings together."""
+    """Return all scores as one.
+
+    Args:
+        scores: the score of each recording.
+        free_time: time without contact in all recordings together [s].
+    """
     contacts = [contact for each in scores for contact in each.contacts]
     misses = sum(each.misses for each in scores)
     delays = np.append(_known(contacts, "delay"), [inf] * misses)
@@ -104,7 +117,7 @@ def _known(contacts: Iterable[TrueContact], what: str) -> np.ndarray:
 
 
 def _within(part: float, delays: np.ndarray) -> float:
-    """The delay within which this part of the contacts was found."""
+    """Return the delay within which a share of the contacts was found."""
     return _of(lambda values: np.quantile(values, part, method="inverted_cdf"), delays)
 
 

@@ -89,11 +89,10 @@ class Table:
     def _blocks(self, size: int) -> Iterator[Array]:
         """Yield the rows of numbers, (k, width), missing cells as NaN."""
         with open_csv(self.path) as file:
-            lines = bounded_lines(file)
-            header = csv.reader(lines)
+            header = csv.reader(bounded_lines(file))
             next(header)
             before = header.line_num
-            for block in line_blocks(lines, size):
+            for block in line_blocks(file, size, before):
                 if any(map(str.strip, block)):
                     rows = self._numbers(block, before)
                     self._refuse_times(rows, before)

@@ -1,6 +1,6 @@
-"""The truth about contact, and how well the events found agree with it.
+"""True contacts, and how well the events that were found agree with them.
 
-What counts as found, missed or false is said in docs/replay.md, section Scores.
+docs/replay.md, section Scores, defines what counts as found, missed or false.
 """
 
 from __future__ import annotations
@@ -15,21 +15,26 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 MERGE_GAP = 0.05
-"""Contacts less than this apart [s] are one: a stiff contact bounces."""
+"""Contacts less than this apart are one, because a stiff contact bounces [s]."""
 
 GRACE = 0.1
-"""An event may be detected this long after its contact ended [s]: the residual is a low-pass."""
+"""Longest time after the end of a contact at which its event may be detected [s].
+
+The residual is low-pass filtered."""
 
 JUDGED = 0.05
-"""A contact that begins this close to the end of the recording [s] may go unseen unpunished."""
+"""A contact that begins this close to the end of the recording is not counted as missed [s]."""
 
 
 class Label(NamedTuple):
-    """One contact of the truth.
+    """One true contact.
 
-    ``start`` and ``end`` [s], ``end`` None when it lasts to the end of the recording; ``link`` the
-    touched one, empty when it is not known; ``force`` [N] what was exerted on it: its magnitude
-    (1,), or x, y, z in world axes (3,); None when it is not known.
+    Attributes:
+        start: its beginning [s].
+        end: its end [s]; None if it lasts to the end of the recording.
+        link: the link that was touched; empty if it is not known.
+        force: force on the link [N], its magnitude (1,) or x, y, z in world axes (3,); None if it
+            is not known.
     """
 
     start: float
@@ -39,7 +44,7 @@ class Label(NamedTuple):
 
 
 class Event(Protocol):
-    """What scoring needs of an event; times [s] on the clock of the contacts."""
+    """What scoring needs of an event; times are on the clock of the contacts [s]."""
 
     @property
     def onset(self) -> float: ...
@@ -58,9 +63,11 @@ class Event(Protocol):
 def contact_intervals(
     flags: Iterable[tuple[float, bool]], gap: float = MERGE_GAP
 ) -> list[tuple[float, float | None]]:
-    """``(start, end)`` [s] of each contact in a flag told on change; ``end`` None: still on.
+    """Return ``(start, end)`` [s] of each contact in a flag; ``end`` is None if it is still on.
 
-    Contacts less than ``gap`` apart are joined.
+    Args:
+        flags: time [s] and value of the flag, in order of time, at least whenever it changes.
+        gap: contacts less than this apart are joined [s].
     """
     intervals: list[tuple[float, float | None]] = []
     for time, on in flags:
@@ -78,15 +85,18 @@ def contact_intervals(
 
 @dataclass(frozen=True)
 class TrueContact:
-    """One contact of the truth and the event that found it.
+    """One true contact and the event that found it.
 
-    ``start`` and ``end`` [s], ``end`` None when it lasts to the end of the recording; ``event``
-    the index of the event that found it, None when it was missed. ``delay`` is the time from
-    ``start`` to the rise of the flag [s], ``onset_error`` the estimated less the true start [s];
-    None when it was missed or began while the flag was still up for the contact before.
-    ``link_named`` and ``link_among_named`` say whether the event named the true link, alone or
-    with others, and ``force_error`` [N] is how far its force is off; None when the truth or the
-    event does not tell.
+    Attributes:
+        start: its beginning [s].
+        end: its end [s]; None if it lasts to the end of the recording.
+        event: index of the event that found it, from 0; None if it was missed.
+        delay: time from ``start`` to the rise of the flag [s]; None if it was missed or began
+            while the flag was still up for the contact before.
+        onset_error: estimated minus true beginning [s]; None likewise.
+        link_named: whether the event names the true link; None if the link is not known.
+        link_among_named: whether the event names the true link, alone or with others.
+        force_error: error of the force [N]; None if the truth or the event has no force.
     """
 
     start: float
@@ -103,8 +113,11 @@ class TrueContact:
 class Score:
     """Events against the truth.
 
-    ``misses`` counts contacts without an event, ``false_events`` the events outside every
-    contact, ``repeated_events`` those after the first in the same contact.
+    Attributes:
+        contacts: the true contacts, each with the event that found it.
+        misses: number of contacts without an event.
+        false_events: number of events outside of every contact.
+        repeated_events: number of events after the first in the same contact.
     """
 
     contacts: tuple[TrueContact, ...]
@@ -113,7 +126,7 @@ class Score:
     repeated_events: int
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return it as plain values."""
         return {
             "contacts": [dict(vars(contact)) for contact in self.contacts],
             "misses": self.misses,
@@ -125,11 +138,16 @@ class Score:
 def score(
     contacts: Sequence[tuple[float, float | None] | Label], events: Sequence[Event], end: float
 ) -> Score:
-    """Match events to true contacts; all times [s] on one clock that stops at ``end``.
+    """Match events to true contacts.
 
-    An event belongs to a contact when it was detected between its start and :data:`GRACE` after
-    its end, and to the later one of two. A contact without an event of its own is found all the
-    same by an event of another contact that lasts beyond its start.
+    An event belongs to a contact if it was detected between the contact's start and :data:`GRACE`
+    after its end, and to the later of two such contacts. A contact without an event of its own
+    also counts as found if an event of another contact lasts beyond its start.
+
+    Args:
+        contacts: the true contacts, in order of time.
+        events: the events, in order of detection.
+        end: end of the recording, on the clock of both [s].
     """
     labels = [Label(*contact) for contact in contacts]
     own: dict[int, list[int]] = {}
@@ -162,7 +180,7 @@ def _lasts_beyond(event: Event, time: float) -> bool:
 
 
 def _compare(label: Label, k: int, event: Event) -> TrueContact:
-    """A contact beside its own event, the k-th."""
+    """Return a contact with its own event, the k-th."""
     named = among = error = None
     if label.link:
         named = event.link == label.link

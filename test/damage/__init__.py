@@ -28,7 +28,10 @@ from damage import bags, sound, tables, texts
 from rbd_control.cli.main import main
 
 SLOWEST = 5.0
-"""Longest time that a case may take [s]."""
+"""Longest time on a processor that a case may take [s]."""
+
+DEADLINE = 60.0
+"""Time after which a case hangs, on a machine that may be busy [s]."""
 
 MOST_MEMORY = 500.0
 """Greatest growth of the process that a case may cause [MB]."""
@@ -118,11 +121,11 @@ class Makers:
 def run(case: Case) -> Outcome:
     """Run the command line in this process."""
     out, err = io.StringIO(), io.StringIO()
-    before, begin = _peak(), time.perf_counter()
+    before, begin = _peak(), time.process_time()
     code: int | None = None
     raised = ""
     try:
-        with _deadline(4.0 * SLOWEST), redirect_stdout(out), redirect_stderr(err):
+        with _deadline(DEADLINE), redirect_stdout(out), redirect_stderr(err):
             code = main(case.arguments)
     except BaseException as error:
         raised = f"{type(error).__name__}: {str(error)[:200]}"
@@ -132,7 +135,7 @@ def run(case: Case) -> Outcome:
         code,
         out.getvalue(),
         err.getvalue(),
-        time.perf_counter() - begin,
+        time.process_time() - begin,
         _peak() - before,
         raised,
     )
