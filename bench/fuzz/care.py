@@ -31,6 +31,9 @@ RECOVERY = 60.0
 LATER = 0.1
 """Anything heard this long after the last fuzzed input is the nodes' own [s]."""
 
+NOT_FINITE = "its joint states are not finite"
+"""Trouble of the simulated arm that waiting does not cure."""
+
 CONFIGURE, CLEAN_UP, ACTIVATE, DEACTIVATE = 1, 2, 3, 4
 """Lifecycle transitions."""
 
@@ -184,7 +187,7 @@ class Care:
         deadline = time.monotonic() + seconds
         while True:
             troubles = self._inactive() or self._idle(begin)
-            if not troubles or time.monotonic() > deadline:
+            if not troubles or time.monotonic() > deadline or NOT_FINITE in troubles.values():
                 return troubles
             self._wire.spin(0.05)
 
@@ -215,7 +218,7 @@ class Care:
         if self._monitor.state_at < begin + LATER:
             return {LOOP_ARM: "no joint states"}
         if not self._monitor.state_is_finite:
-            return {LOOP_ARM: "its joint states are not finite"}
+            return {LOOP_ARM: NOT_FINITE}
         answer = self._wire.call(Trigger, f"/{CONTROLLER}/resume", Trigger.Request(), ANSWER)
         if answer is None or not answer.success:
             why = "does not answer" if answer is None else answer.message

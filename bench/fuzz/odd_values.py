@@ -26,7 +26,7 @@ TEXTS = (
 )  # fmt: skip
 """Texts that break formats, terminals or assumptions on length."""
 
-LONG_TEXT = 100_000
+LONG_TEXT = 20_000
 """Length of the longest text [characters]."""
 
 

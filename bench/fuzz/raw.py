@@ -21,8 +21,12 @@ COUNTS = (0xFFFFFFFF, 0x7FFFFFFF, 0x80000000, 0x10000000, 0x00FFFFFF, 1_000_000,
 FIXED_SIZE = ("std_msgs/msg/Bool", "rosgraph_msgs/msg/Clock")
 """Types of constant size: the middleware refuses to publish more bytes than they have."""
 
-BIG = 200_000
-"""Length of the longest random payload [bytes]."""
+BIG, HUGE = 5_000, 500_000
+"""Lengths of long random payloads, and of a few that are longer still [bytes].
+
+The middleware keeps buffers of the largest size it has seen for every place of a queue, which must
+not pass for a leak.
+"""
 
 
 def damaged(random: Random, sound: bytes) -> bytes:
@@ -52,7 +56,8 @@ def damaged(random: Random, sound: bytes) -> bytes:
     if choice == "tiny":
         return random.choice((b"\0", b"\0\1", b"\0\1\0\0", b"\0\1\0\0\0", random.randbytes(8)))
     if choice == "big":
-        return random.choice(ENCAPSULATIONS) + random.randbytes(random.randrange(BIG))
+        most = HUGE if random.random() < 0.02 else BIG
+        return random.choice(ENCAPSULATIONS) + random.randbytes(random.randrange(most))
     return random.choice(ENCAPSULATIONS) + random.randbytes(random.randrange(256))
 
 
