@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from stateful.history import FLOAT, FOLLOW, HOLD, SAFE, Stretch
 
 from rbd_control.dynamics import gravity_torque, mass_matrix
+from stateful.history import FLOAT, FOLLOW, HOLD, SAFE, Stretch
 
 Array = NDArray[np.float64]
 Promise = Callable[[Stretch], None]
