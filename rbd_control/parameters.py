@@ -43,13 +43,15 @@ def parameter(
     per_joint: bool = False,
     joint_matrix: bool = False,
     live: bool = True,
+    start_only: bool = False,
 ) -> Any:
     """Declare one field of a :class:`Parameters` dataclass.
 
     ``lower`` and ``upper`` are inclusive bounds, ``above`` an exclusive lower bound, ``choices``
     the admitted texts. A ``per_joint`` parameter is a tuple that holds one number for all joints
     or one for each, a ``joint_matrix`` one holds a square matrix row by row, or nothing; ``live``
-    says whether it may change while the node is active.
+    says whether it may change while the node is active. A ``start_only`` one, such as the name of
+    a file that is written, has the value given when the process started and never another.
     """
     return field(
         default=default,
@@ -63,6 +65,7 @@ def parameter(
             "per_joint": per_joint,
             "joint_matrix": joint_matrix,
             "live": live,
+            "start_only": start_only,
         },
     )
 
