@@ -1,12 +1,29 @@
-"""The exceptions of the package: one root, one class per kind of offender.
+"""The exceptions of the package: one root class, one class per kind of offender.
 
-Each derives from ``ValueError`` as well, so that callers who know nothing of this package can
-catch what they expect to catch.
+Each class also derives from ``ValueError``, so that callers who do not know this package can catch
+the exception they expect.
 """
+
+from __future__ import annotations
 
 
 class RbdControlError(Exception):
-    """Root of every exception the package raises on purpose."""
+    """Root of every exception that the package raises on purpose.
+
+    Attributes:
+        path: the input file at fault; empty when no file is at fault or the file is not known yet.
+            ``str(error)`` begins with it.
+    """
+
+    path: str = ""
+
+    @property
+    def message(self) -> str:
+        """The problem and its remedy, without the path."""
+        return super().__str__()
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
 
 
 class ModelError(RbdControlError, ValueError):

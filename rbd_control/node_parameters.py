@@ -68,12 +68,18 @@ class PayloadParameters(Parameters):
     payload_mass: float = parameter(0.0, "mass of the payload", unit="kg", lower=0.0, upper=1e4)
     payload_link: str = parameter("", "link that carries it; empty: that of the last joint")
     payload_com: tuple[float, ...] = parameter(
-        (0.0, 0.0, 0.0), "its centre of mass in the frame of that link: x y z", unit="m"
+        (0.0, 0.0, 0.0),
+        "its centre of mass in the frame of that link: x y z",
+        unit="m",
+        lower=-10.0,
+        upper=10.0,
     )
     payload_inertia: tuple[float, ...] = parameter(
         (0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
         "its rotational inertia about that centre in the axes of that link: xx yy zz xy xz yz",
         unit="kg·m²",
+        lower=-1e4,
+        upper=1e4,
     )
 
     def __post_init__(self) -> None:

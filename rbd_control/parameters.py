@@ -15,17 +15,23 @@ A parameter file has the form ROS 2 uses::
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import Field, dataclass, field, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
-import yaml
 
 from rbd_control.errors import ParameterError
+from rbd_control.input_files import about
+from rbd_control.wording import listed, quoted
+from rbd_control.yaml_input import read_yaml
 
 P = TypeVar("P", bound="Parameters")
+
+MOST_VALUES = 10_000
+"""Largest number of values of one parameter: a matrix of a hundred joints."""
 
 
 def parameter(
@@ -40,14 +46,24 @@ def parameter(
     per_joint: bool = False,
     joint_matrix: bool = False,
     live: bool = True,
+    start_only: bool = False,
 ) -> Any:
     """Declare one field of a :class:`Parameters` dataclass.
 
     ``lower`` and ``upper`` are inclusive bounds, ``above`` an exclusive lower bound, ``choices``
     the admitted texts. A ``per_joint`` parameter is a tuple that holds one number for all joints
     or one for each, a ``joint_matrix`` one holds a square matrix row by row, or nothing; ``live``
-    says whether it may change while the node is active.
+    says whether it may change while the node is active. A ``start_only`` one, such as the name of
+    a file that is written, has the value given when the process started and never another.
+
+    Raises:
+        TypeError: for a number, or several, without finite bounds: some value that nobody thought
+            of would end the node.
     """
+    is_numeric = per_joint or joint_matrix or _is_numeric(default, unit)
+    is_bounded = math.isfinite(max(lower, above)) and math.isfinite(upper)
+    if is_numeric and not is_bounded:
+        raise TypeError(f"{description!r} has no finite bounds: give lower (or above) and upper")
     return field(
         default=default,
         metadata={
@@ -60,8 +76,16 @@ def parameter(
             "per_joint": per_joint,
             "joint_matrix": joint_matrix,
             "live": live,
+            "start_only": start_only,
         },
     )
+
+
+def _is_numeric(default: Any, unit: str) -> bool:
+    """Return whether a parameter holds numbers; of lists, those that have a unit do."""
+    if isinstance(default, tuple):
+        return bool(unit)
+    return isinstance(default, (int, float)) and not isinstance(default, bool)
 
 
 @dataclass(frozen=True)
@@ -78,12 +102,12 @@ class Parameters:
 
     @classmethod
     def from_mapping(cls: type[P], values: Mapping[str, Any]) -> P:
-        """Build from ``{name: value}``; an unknown name is an error that lists the known ones."""
+        """Build from ``{name: value}``; an unknown name is refused with the nearest ones."""
         known = {item.name for item in fields(cls)}
         unknown = sorted(set(values) - known)
         if unknown:
             raise ParameterError(
-                f"no parameter {unknown[0]!r}; parameters are {', '.join(sorted(known))}"
+                f"no parameter {quoted(unknown[0])}; {_alternatives(unknown[0], known)}"
             )
         return cls(**values)
 
@@ -130,37 +154,46 @@ class Parameters:
 
 
 def read_parameter_file(path: str | Path, node: str) -> dict[str, Any]:
-    """The ``{name: value}`` that a ROS 2 parameter file gives the node called ``node``.
+    """Read the ``{name: value}`` that a ROS 2 parameter file gives the node called ``node``.
 
     Sections apply as in ROS 2: ``/**`` to every node, then ``node`` or ``/node``.
 
     Raises:
-        ParameterError: when the file is missing, is not YAML or has no section for the node.
+        ParameterError: naming the file, when it is missing, is not YAML or has no section for the
+            node.
     """
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ParameterError(f"cannot read the parameter file {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ParameterError(f"{path} is not YAML: {error}") from error
-    if not isinstance(content, dict):
-        raise ParameterError(f"{path} holds no parameter sections")
-    values: dict[str, Any] = {}
-    matched = False
-    for section in ("/**", node, f"/{node}"):
-        if section not in content:
-            continue
-        matched = True
-        body = content[section]
-        inner = body.get("ros__parameters") if isinstance(body, dict) else None
-        if not isinstance(inner, dict):
-            raise ParameterError(f"{path}: section {section!r} has no 'ros__parameters'")
-        values.update(inner)
-    if not matched:
-        raise ParameterError(
-            f"{path} has no section for {node!r}; sections are {', '.join(map(str, content))}"
-        )
-    return values
+    with about(path):
+        content = read_yaml(path, ParameterError)
+        if not isinstance(content, dict):
+            raise ParameterError(f"holds {quoted(content)}; give a section {node!r}")
+        sections = [name for name in ("/**", node, f"/{node}") if name in content]
+        if not sections:
+            raise ParameterError(
+                f"has no section {node!r} or '/**'; its sections are {listed(map(str, content))}"
+            )
+        values: dict[str, Any] = {}
+        for section in sections:
+            values.update(_section(section, content[section]))
+        return values
+
+
+def _section(name: str, body: Any) -> dict[str, Any]:
+    """Return the parameters of one section of a parameter file."""
+    inner = body.get("ros__parameters") if isinstance(body, dict) else None
+    if not isinstance(inner, dict):
+        raise ParameterError(f"section {name!r} has no 'ros__parameters' with names and values")
+    odd = [key for key in inner if not isinstance(key, str)]
+    if odd:
+        raise ParameterError(f"section {name!r} has {quoted(odd[0])} for the name of a parameter")
+    return inner
+
+
+def _alternatives(unknown: object, known: Collection[str]) -> str:
+    """Return the known names that an unknown one may have meant."""
+    near = get_close_matches(str(unknown)[:100], known, n=3, cutoff=0.6)
+    if near:
+        return f"the nearest is {listed(near)}"
+    return f"there are {len(known)}: {listed(sorted(known))}"
 
 
 def _checked(item: Field[Any], value: Any) -> Any:
@@ -170,27 +203,31 @@ def _checked(item: Field[Any], value: Any) -> Any:
         return _checked_numbers(item.name, value, meta)
     if isinstance(item.default, bool):
         if not isinstance(value, bool):
-            raise ParameterError(f"{item.name} is {value!r}; give true or false")
+            raise ParameterError(f"{item.name} is {quoted(value)}; give true or false")
         return value
     if isinstance(item.default, str):
         choices = meta["choices"]
         if not isinstance(value, str):
-            raise ParameterError(f"{item.name} is {value!r}; give a text")
+            raise ParameterError(f"{item.name} is {quoted(value)}; give a text")
         if choices and value not in choices:
-            raise ParameterError(f"{item.name} is {value!r}; choices are {', '.join(choices)}")
+            raise ParameterError(
+                f"{item.name} is {quoted(value)}; choices are {', '.join(choices)}"
+            )
         return value
     if isinstance(item.default, tuple):
         if isinstance(value, str) or not hasattr(value, "__iter__"):
-            raise ParameterError(f"{item.name} is {value!r}; give a list")
+            raise ParameterError(f"{item.name} is {quoted(value)}; give a list")
+        if len(value) > MOST_VALUES:
+            raise ParameterError(f"{item.name} has {len(value)} values; give at most {MOST_VALUES}")
         if not all(isinstance(v, str) for v in value) and not item.metadata["unit"]:
-            raise ParameterError(f"{item.name} is {value!r}; give a list of texts")
+            raise ParameterError(f"{item.name} is {quoted(value)}; give a list of texts")
         if item.metadata["unit"]:
             return _checked_numbers(item.name, value, meta)
         return tuple(value)
     if isinstance(item.default, int):
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-            raise ParameterError(f"{item.name} is {value!r}; give a whole number")
-        _check_bounds(item.name, float(value), meta)
+            raise ParameterError(f"{item.name} is {quoted(value)}; give a whole number")
+        _check_bounds(item.name, _number(item.name, value), meta)
         return int(value)
     number = _number(item.name, value)
     _check_bounds(item.name, number, meta)
@@ -198,7 +235,15 @@ def _checked(item: Field[Any], value: Any) -> Any:
 
 
 def _checked_numbers(name: str, value: Any, meta: Mapping[str, Any]) -> tuple[float, ...]:
-    values = np.atleast_1d(np.asarray(value, dtype=object)).tolist()
+    # Never through an array: nested lists of a file would be expanded.
+    several = hasattr(value, "__iter__") and not isinstance(value, (str, bytes, Mapping))
+    values = (
+        list(np.atleast_1d(value) if isinstance(value, np.ndarray) else value)
+        if several
+        else [value]
+    )
+    if len(values) > MOST_VALUES:
+        raise ParameterError(f"{name} has {len(values)} values; give at most {MOST_VALUES}")
     if meta.get("per_joint") and not values:
         raise ParameterError(f"{name} is empty; give one value for all joints or one for each")
     numbers = tuple(_number(f"{name}[{i}]", v) for i, v in enumerate(values))
@@ -209,8 +254,11 @@ def _checked_numbers(name: str, value: Any, meta: Mapping[str, Any]) -> tuple[fl
 
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise ParameterError(f"{name} is {value!r}; give a number")
-    return float(value)
+        raise ParameterError(f"{name} is {quoted(value)}; give a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ParameterError(f"{name} is {quoted(value)}; give a finite number") from None
 
 
 def _check_bounds(name: str, value: float, meta: Mapping[str, Any]) -> None:

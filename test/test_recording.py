@@ -19,7 +19,7 @@ from rosbags.typesys import Stores, get_typestore
 from rbd_control.errors import RecordingError
 from rbd_control.joint_states import JointMessage, JointStateIntake
 from rbd_control.playback.joint_state_cdr import decode_parts
-from rbd_control.playback.mcap import plain_messages
+from rbd_control.playback.mcap import McapStorage
 from rbd_control.playback.packed import Packed
 from rbd_control.playback.parts import in_order
 from rbd_control.playback.recording import read_recording
@@ -198,8 +198,11 @@ def test_a_gripper_on_the_same_topic(tmp_path: Path, kind: str) -> None:
 FORMS = ["plain", "not in order", "chunks overlap", "storage compressed", "messages compressed"]
 
 
-@pytest.mark.parametrize("kind", STORAGE)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    # rosbag2 cannot compress the chunks of SQLite, as it has none.
+    [(k, f) for k in STORAGE for f in FORMS if (k, f) != ("db3", "storage compressed")],
+)
 def test_messages_are_those_that_rosbags_reads(tmp_path: Path, kind: str, form: str) -> None:
     """Whether a file is gone through in blocks, which plain ones are, or by rosbags."""
     messages = joint_messages(9000)
@@ -207,15 +210,12 @@ def test_messages_are_those_that_rosbags_reads(tmp_path: Path, kind: str, form: 
         messages[100], messages[101] = messages[101], messages[100]
     if form == "chunks overlap":
         messages = messages[1::2] + messages[:6000:2] + messages[8998:5999:-2]
-    if form == "storage compressed" and kind == "db3":
-        pytest.skip("there is no such thing")
     mode = {"storage compressed": "STORAGE", "messages compressed": "MESSAGE"}.get(form)
     compression = (CompressionMode[mode], CompressionFormat.ZSTD) if mode else None
     flags = [(100.0 + 0.5 * k, bool(k % 2)) for k in range(100)]
     path = write_bag(tmp_path / "bag", messages, STORAGE[kind], "/joint_states", flags, compression)
     if kind == "mcap":
-        by_chunks = plain_messages(path / "bag.mcap", "/joint_states")
-        assert (by_chunks is None) == (form == "storage compressed")
+        assert McapStorage(path / "bag.mcap").is_indexed
     with AnyReader([path]) as reader:
         wanted = [each for each in reader.connections if each.topic == "/joint_states"]
         expected = [
@@ -289,6 +289,7 @@ def test_csv_in_blocks_is_read_like_row_by_row(tmp_path: Path) -> None:
     """Blank lines, quotes, spaces and empty cells turn up in some of many blocks."""
     generator = np.random.default_rng(1)
     numbers = generator.normal(size=(10_000, 3)) * 10.0 ** generator.integers(-9, 9, (10_000, 3))
+    numbers[:, 1] = np.arange(10_000) / 3.0
     rows = [",".join(map(repr, row)) for row in numbers.tolist()]
     rows[5000] = '"1.5", 2.5 ,'
     numbers[5000] = (1.5, 2.5, nan)
@@ -314,7 +315,7 @@ REFUSED_CSV = {
         ["time,position/a,position/b,effort/a", "0,1,2,3"],
         "'b' lacks a position or effort",
     ),
-    "text for a number": (["time,position/a", "0,1", "1,fast"], "line 3.*fast"),
+    "text for a number": (["time,position/a", "0,1", "1,fast"], "line 3, column 2: 'fast' is not"),
     "a row cut short": (["time,position/a,effort/a", "0,1,2", "1,2"], "line 3 has 2 columns"),
     "no row": (["time,position/a"], "no row"),
     "nothing": ([""], "empty"),
@@ -330,13 +331,13 @@ def test_refused_csv(tmp_path: Path, lines: list[str], says: str) -> None:
 
 
 def test_missing_path(tmp_path: Path) -> None:
-    with pytest.raises(RecordingError, match="no recording .*nowhere"):
+    with pytest.raises(RecordingError, match="nowhere: there is no such recording"):
         read_recording(tmp_path / "nowhere")
 
 
 def test_missing_topic_lists_those_there_are(tmp_path: Path) -> None:
     path = write_bag(tmp_path / "bag", joint_messages(), topic="/left/joint_states")
-    with pytest.raises(RecordingError, match="/left/joint_states .*JointState.*/truth/contact"):
+    with pytest.raises(RecordingError, match="its topics are /left/joint_states"):
         read_recording(path)
     assert read_recording(path, "left/joint_states").count == 50
 
@@ -349,7 +350,7 @@ def test_wrong_type_on_the_topic(tmp_path: Path) -> None:
 
 def test_topic_without_messages(tmp_path: Path) -> None:
     path = write_bag(tmp_path / "bag", [], flags=[(100.0, True)])
-    with pytest.raises(RecordingError, match="no message on /joint_states"):
+    with pytest.raises(RecordingError, match="no message on '/joint_states'"):
         read_recording(path)
 
 
@@ -384,7 +385,7 @@ def test_damaged_file(tmp_path: Path, kind: str, damage: str) -> None:
 @pytest.mark.parametrize("name", ["notes.txt", "log.bag"])
 def test_another_kind_of_file(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("hello")
-    with pytest.raises(RecordingError, match="is no recording; give a rosbag2 folder"):
+    with pytest.raises(RecordingError, match="is not a recording; give a rosbag2 folder"):
         read_recording(tmp_path / name)
 
 

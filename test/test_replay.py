@@ -274,7 +274,7 @@ def test_dropped_messages_are_counted() -> None:
 
 def test_nothing_usable_says_why() -> None:
     messages = [m._replace(velocity=[0.0]) for m in swing()]
-    with pytest.raises(RecordingError, match="none of the 800 messages .*800 x lengths"):
+    with pytest.raises(RecordingError, match="none of its 800 messages .*800 x lengths"):
         replay(recorded(messages), MODEL, PARAMETERS)
 
 
@@ -286,14 +286,16 @@ def test_progress_counts_messages() -> None:
 
 
 def test_defaults_are_said_to_be_defaults() -> None:
-    assert "the defaults" in " ".join(replay(recorded(swing()), MODEL, DetectorParameters()).notes)
-    assert replay(recorded(swing()), MODEL, PARAMETERS).notes == ()
+    thresholds, friction = replay(recorded(swing()), MODEL, DetectorParameters()).notes
+    assert "thresholds are the default for any robot (10 N·m or N)" in thresholds
+    assert "no joint friction is set" in friction
+    assert replay(recorded(swing()), MODEL, PARAMETERS).notes == (friction,)
 
 
 def test_another_prefix_is_matched_and_said() -> None:
     renamed = [m._replace(name=("r2_shoulder", "r2_elbow")) for m in swing([(1.5, 2.0, 8.0)])]
     result = replay(recorded(renamed), MODEL, PARAMETERS)
-    assert "r2_shoulder in the recording is arm_shoulder of the model" in result.notes[0]
+    assert "r2_shoulder in the recording is taken for arm_shoulder" in result.notes[0]
     (event,) = result.events
     assert event.joint == "arm_elbow"
 
@@ -307,7 +309,7 @@ def test_joint_matching() -> None:
         match_joints(model, ("p_1", "x"))
     with pytest.raises(RecordingError, match="no joint p_1, p_2"):
         match_joints(model, ("left_1", "left_2", "right_1", "right_2"))
-    with pytest.raises(RecordingError, match="3 names given for the model's 2"):
+    with pytest.raises(RecordingError, match="3 names are given for the model's 2"):
         match_joints(model, ("a", "b", "c"), ["a", "b", "c"])
 
 
@@ -415,12 +417,12 @@ LABELS = "recording, begin, end, link, force\n"
 REFUSED_LABELS = {
     "another column": ("start,end\n1,2\n", "columns are start, end"),
     "nothing": ("", "columns are none"),
-    "text": (LABELS + "a,1,soon,,\n", "line 2: could not convert string to float: 'soon'"),
+    "text": (LABELS + "a,1,soon,,\n", "line 2: end is 'soon', not a number"),
     "another recording": (LABELS + "c,1,2,,\n", "line 2: 'c' is none of the recordings .*a.csv"),
-    "which one": ("begin,end\n1,2\n", "line 2: it does not say of which recording"),
-    "ends before": (LABELS + "a,2,1,,\n", "line 2: end 1 s does not lie after begin 2 s"),
+    "which one": ("begin,end\n1,2\n", "line 2: it does not name its recording"),
+    "ends before": (LABELS + "a,2,1,,\n", "line 2: end 1 s is not after begin 2 s"),
     "force of two": (LABELS + "a,1,2,,1 2\n", "line 2: force has 2 numbers"),
-    "not finite": (LABELS + "a,1,nan,,\n", "line 2: a number in it is not finite"),
+    "not finite": (LABELS + "a,1,nan,,\n", "line 2: end is 'nan', not a finite number"),
     "cut short": (LABELS + "a,1\n", "line 2: it has another number of columns"),
 }
 
@@ -469,8 +471,8 @@ def test_command_with_several_recordings(
     pictures = {path.name for path in report.glob("*.png")}
     assert pictures == {"curve.png", "residual_1_pushed.png", "residual_2_free.png"}
     out = capsys.readouterr().out
-    assert "link right 100%" in out
-    assert "thresholds scaled" in out
+    assert "link right in 100%" in out
+    assert "scores with scaled thresholds" in out
     assert main([*arguments, "--curve"]) == 2
     assert "--labels" in capsys.readouterr().err
 
@@ -581,12 +583,12 @@ def test_command_holds_a_joint(
 
 
 BAD = {
-    "no recording": (["nowhere", "--urdf", "{urdf}"], "no recording nowhere"),
+    "no recording": (["nowhere", "--urdf", "{urdf}"], "nowhere: there is no such recording"),
     "no urdf": (["{log}", "--urdf", "nowhere.urdf"], "nowhere.urdf"),
     "no config": (["{log}", "--urdf", "{urdf}", "--config", "nowhere.yaml"], "nowhere.yaml"),
     "a config that is none": (["{log}", "--urdf", "{urdf}", "--config", "{log}"], "log.csv"),
     "unwritable": (["{log}", "--urdf", "{urdf}", "--json", "{log}/x.json"], "log.csv"),
-    "a urdf as recording": (["{urdf}", "--urdf", "{urdf}"], "no recording; give"),
+    "a urdf as recording": (["{urdf}", "--urdf", "{urdf}"], "is not a recording; give"),
 }
 
 

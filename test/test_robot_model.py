@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rbd_control.cli.replay import _configured
+from rbd_control.cli.replay import configured
 from rbd_control.dynamics import Model, gravity_torque, mass_matrix
 from rbd_control.errors import InputError, ParameterError
 from rbd_control.node_parameters import PayloadParameters
@@ -54,6 +54,6 @@ def test_replay_takes_the_payload_of_the_node(tmp_path: Path) -> None:
     file.write_text(
         "contact_detector:\n  ros__parameters:\n    payload_mass: 1.5\n", encoding="utf-8"
     )
-    model, _ = _configured("arm7", file, {})
+    model, _ = configured("arm7", file, {})
     expected = MODEL.with_payload("link_7", 1.5, (0.0, 0.0, 0.0), np.zeros((3, 3)))
     np.testing.assert_array_equal(gravity_torque(model, POSTURE), gravity_torque(expected, POSTURE))

@@ -284,10 +284,10 @@ def elbow(more: str = LIMIT, kind: str = "revolute", **kw: Any) -> str:
         # 28
         ("", ("empty",)),
         (" \n", ("empty",)),
-        ("no/such/arm.urdf", ("'no/such/arm.urdf'", "neither URDF text", "nor an existing file")),
+        ("no/such/arm.urdf", ("no/such/arm.urdf: there is no such file", "URDF, or its text")),
         ("a: b\n" * 1000, ("neither URDF text",)),
-        (Path("no/such/arm.urdf"), ("cannot read", "no/such/arm.urdf", "No such file")),
-        (Path("/"), ("cannot read '/'", "directory")),
+        (Path("no/such/arm.urdf"), ("no/such/arm.urdf: there is no such file",)),
+        (Path("/"), ("/: cannot be read", "directory")),
         (b"<robot/>", ("not as bytes",)),
         ("<robot><link>", ("not XML", "line 1")),
         ("<mujoco/>", ("<mujoco>", "<robot>")),

@@ -1,8 +1,11 @@
-"""``rbd-control calibrate``: what the detector needs to know, from contact-free recordings."""
+"""``rbd-control calibrate``: the detector's parameters from contact-free recordings."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -17,17 +20,23 @@ from rbd_control.errors import RecordingError
 from rbd_control.estimation import Calibration, Motion, calibrate
 from rbd_control.estimation.calibration import START
 from rbd_control.inertial_corrections import CORRECTIONS, ROTOR
-from rbd_control.joint_states import JointStateIntake
+from rbd_control.input_files import about
+from rbd_control.joint_states import DROPS, JointStateIntake, SampleBlock
+from rbd_control.output_files import prepare_output, write_whole
+from rbd_control.playback.clock import ReplayClock
+from rbd_control.playback.doubts import counted
 from rbd_control.playback.joint_matching import match_joints
 from rbd_control.playback.picture import draw_calibration
 from rbd_control.playback.recording import read_recording
 from rbd_control.robot_model import urdf_source
+from rbd_control.wording import printable
 
 _OF_THE_MODEL = (
     "effort_gain",
     *CORRECTIONS,
 )
-"""Written only where they say something."""
+"""Parameters that are written only if they differ from their neutral value."""
+
 _FROM_DATA = (
     "observer_damping",
     "observer_gain",
@@ -48,17 +57,27 @@ _FROM_DATA = (
 )
 
 
+_FEWEST = 3
+"""Fewest samples of a motion that is used."""
+
+
 def run_calibrate(arguments: argparse.Namespace) -> int:
-    """Read, calibrate, print and write; 0.
+    """Read, calibrate, print and write; return 0.
 
     Raises:
-        RbdControlError: for bad input, in one sentence.
-        OSError: when the outcome cannot be written.
+        RbdControlError: for bad input; the message names the file.
+        OSError: when a result cannot be written.
     """
+    prepare_output(arguments.out)
+    if arguments.report:
+        prepare_output(arguments.report / "calibration.png")
     model = Model.from_urdf(urdf_source(arguments.urdf), locked=dict(arguments.lock))
     _refuse_repetition(arguments.recordings)
+    console = console_for_output()
     motions = [
-        _motion(path, model, arguments.topic, arguments.joints) for path in arguments.recordings
+        motion
+        for path in arguments.recordings
+        for motion in _motions(path, model, arguments.topic, arguments.joints, console)
     ]
     start = replace(
         START,
@@ -67,75 +86,137 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         effort_gain=tuple(arguments.effort_gain or (1.0,)),
         observer_gain=(arguments.gain or 50.0,),
     )
-    calibration = calibrate(
-        motions,
-        model,
-        start,
-        false_alarms_per_hour=arguments.false_alarms,
-        keep_gain=arguments.gain is not None,
-    )
-    _print(calibration, console_for_output())
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(_yaml(calibration, motions, model), encoding="utf-8")
-    print(f"parameters in {arguments.out}")
+    with about(_named(arguments.recordings)):
+        calibration = calibrate(
+            motions,
+            model,
+            start,
+            false_alarms_per_hour=arguments.false_alarms,
+            keep_gain=arguments.gain is not None,
+        )
+    _print(calibration, console)
+    write_whole(arguments.out, _yaml(calibration, arguments.recordings, model).encode())
+    console.print(f"parameters in {arguments.out}", markup=False)
     if arguments.report:
-        arguments.report.mkdir(parents=True, exist_ok=True)
         draw_calibration(calibration, arguments.report / "calibration.png")
-        print(f"picture in {arguments.report / 'calibration.png'}")
+        console.print(f"picture in {arguments.report / 'calibration.png'}", markup=False)
     return 0
 
 
 def _refuse_repetition(paths: list[Path]) -> None:
-    """Twice the same is no more motion, and its prediction from itself proves nothing."""
-    seen: set[Path] = set()
+    """Refuse a recording that is given twice: predicting it from itself would prove nothing."""
+    seen: set[str] = set()
     for path in paths:
-        if path.resolve() in seen:
-            raise RecordingError(f"{path} is given twice")
-        seen.add(path.resolve())
+        target = os.path.realpath(path)  # Path.resolve() fails where links form a loop
+        with about(path):
+            if target in seen:
+                raise RecordingError("is given twice; give each recording once")
+        seen.add(target)
 
 
-def _motion(path: Path, model: Model, topic: str, joints: list[str] | None) -> Motion:
+def _named(paths: list[Path]) -> str:
+    """Return the recordings as an error names them."""
+    return str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+
+
+def _motions(
+    path: Path, model: Model, topic: str, joints: list[str] | None, console: Console
+) -> Iterator[Motion]:
+    """Yield the motion that a recording holds; several where its clock went back."""
     recording = read_recording(path, topic)
-    names, notes = match_joints(model.joint_names, recording.joint_names, joints)
+    with about(path):
+        names, notes = match_joints(model.joint_names, recording.joint_names, joints)
+        intake = JointStateIntake(names, follow_jumps=True)
+        clock = ReplayClock()
+        parts: list[list[SampleBlock]] = [[]]
+        for timed in recording.timed_blocks(intake):
+            if clock.goes_back(timed):
+                parts.append([])
+            clock.times(timed, intake.period)
+            if timed.samples.v is not None and timed.samples.tau is not None:
+                parts[-1].append(timed.samples)
+        motions = [
+            _motion(path.name, blocks)
+            for blocks in parts
+            if sum(block.stamp.size for block in blocks) >= _FEWEST
+        ]
+        unused = _unused(intake)
+        if not motions:
+            raise RecordingError(
+                f"has no samples with both velocity and effort, which calibration needs: of "
+                f"{recording.count} messages {unused or 'too few are usable'}"
+            )
+    if unused:
+        notes.append(f"of {recording.count} messages {unused}")
+    if clock.jumps:
+        first, times = clock.jumps[0], len(clock.jumps)
+        often = f"{times} times, first" if times > 1 else "once,"
+        notes.append(
+            f"the clock went back {often} by {first.back:.3g} s at {first.time:.3f} s; the motion "
+            "is cut there"
+        )
     for note in notes:
-        print(f"note: {path.name}: {note}")
-    blocks = [
-        (block.stamp, block.q, block.v, block.tau)
-        for block in recording.sample_blocks(JointStateIntake(names))
-        if block.v is not None and block.tau is not None
+        console.print(f"note: {path.name}: {note}", markup=False)
+    yield from motions
+
+
+def _unused(intake: JointStateIntake) -> str:
+    """Return how many messages cannot be used and why; empty if all can be."""
+    missing = [
+        f"{intake.counts[f'{what} missing']} lack {what}"
+        for what in ("velocity", "effort")
+        if intake.counts[f"{what} missing"]
     ]
-    if sum(len(block[0]) for block in blocks) < 2:
-        raise RecordingError(f"{path} has no samples with both velocity and effort")
-    t, q, v, tau = (np.concatenate(column) for column in zip(*blocks, strict=True))
-    return Motion(path.name, t - t[0], q, v, tau)
+    # Messages of a gripper that shares the topic are no loss.
+    dropped = {r: intake.counts[r] for r in DROPS if r != "missing joint" and intake.counts[r]}
+    return ", ".join([*missing, *([f"dropped: {counted(dropped)}"] if dropped else [])])
+
+
+def _motion(name: str, blocks: list[SampleBlock]) -> Motion:
+    """Return successive blocks of samples as one motion, its times from zero."""
+    t, q, v, tau = (
+        np.concatenate([getattr(block, what) for block in blocks])
+        for what in ("stamp", "q", "v", "tau")
+    )
+    return Motion(name, t - t[0], q, v, tau)
 
 
 def _print(calibration: Calibration, console: Console) -> None:
+    """Print what was identified, the thresholds, and what is doubtful."""
     parameters = calibration.parameters
+    console.print(_model_table(calibration))
+    console.print(_friction_table(calibration))
+    console.print(_detection_table(calibration))
     n = len(calibration.joints)
-    friction = [
-        parameters.for_joints(f"friction_{name}", n)
-        for name in ("coulomb", "viscous", "offset", "stribeck", "velocity_scale")
-    ]
-    table = Table(
-        title="RMS residual [N·m or N], friction, corrections of the model", title_justify="left"
+    if parameters.effort_kind == "current":
+        gains = ", ".join(f"{g:.4g}" for g in parameters.for_joints("effort_gain", n))
+        console.print(f"torque per unit of effort: {gains}")
+    rotor = parameters.for_joints(CORRECTIONS[ROTOR], n)
+    if rotor.any():
+        rotors = ", ".join(f"{J:.3g}" for J in rotor)
+        console.print(f"inertia of motor and gear [kg·m² or kg]: {rotors}", markup=False)
+    for note in calibration.notes:
+        console.print(f"warning: {note}", markup=False)
+    console.print(
+        "URDF: RMS residual of the model as described, without friction; fitted: with what was "
+        "identified; elsewhere: error without noise in parts of the motion that were not fitted; "
+        "mass and centre: what is added to the URDF\n"
+        f"{calibration.duration:.0f} s of motion were used. The thresholds imply "
+        f"{calibration.false_alarms_per_hour:g} false alarms per hour in motions like these."
     )
-    for heading in (
-        "joint",
-        "URDF",
-        "fitted",
-        "elsewhere",
-        "coulomb",
-        "viscous",
-        "offset",
-        "Stribeck",
-        "scale",
+
+
+def _model_table(calibration: Calibration) -> Table:
+    """Return residuals and corrections of the model, one row per joint."""
+    parameters, n = calibration.parameters, len(calibration.joints)
+    table = _table(
+        "RMS residual and corrections of the model (prismatic joints: N)",
+        "URDF [N·m]",
+        "fitted [N·m]",
+        "elsewhere [N·m]",
         "mass [kg]",
-        "centre [mm]",
-    ):
-        table.add_column(
-            heading, justify="left" if heading == "joint" else "right", no_wrap=heading == "joint"
-        )
+        "centre of mass [mm]",
+    )
     corrections = np.column_stack([parameters.for_joints(name, n) for name in CORRECTIONS])
     for i, joint in enumerate(calibration.joints):
         mass, shift = corrections[i, 0], 1e3 * float(np.linalg.norm(corrections[i, 1:ROTOR]))
@@ -145,20 +226,42 @@ def _print(calibration: Calibration, console: Console) -> None:
                 f"{number:.3f}"
                 for number in (joint.rms_before, joint.rms_after, joint.prediction_error)
             ),
-            *(f"{values[i]:.3f}" for values in friction),
             *((f"{mass:+.2f}", f"{shift:.0f}") if corrections[:, :ROTOR].any() else ("-", "-")),
         )
-    console.print(table)
-    table = Table(title="detection", title_justify="left")
-    for heading in (
-        "joint",
+    return table
+
+
+def _friction_table(calibration: Calibration) -> Table:
+    """Return the friction, one row per joint."""
+    parameters, n = calibration.parameters, len(calibration.joints)
+    table = _table(
+        "friction (prismatic joints: N and m)",
+        "Coulomb [N·m]",
+        "viscous [N·m·s/rad]",
+        "offset [N·m]",
+        "Stribeck [N·m]",
+        "velocity scale [rad/s]",
+    )
+    friction = [
+        parameters.for_joints(f"friction_{name}", n)
+        for name in ("coulomb", "viscous", "offset", "stribeck", "velocity_scale")
+    ]
+    for i, joint in enumerate(calibration.joints):
+        table.add_row(escape(joint.joint), *(f"{values[i]:.3f}" for values in friction))
+    return table
+
+
+def _detection_table(calibration: Calibration) -> Table:
+    """Return observer gains and thresholds, one row per joint."""
+    parameters, n = calibration.parameters, len(calibration.joints)
+    table = _table(
+        "observer and thresholds (prismatic joints: N and m)",
         "gain [1/s]",
-        "largest residual",
-        "threshold at rest",
-        "and per rad/s or m/s",
-        "collision",
-    ):
-        table.add_column(heading, justify="left" if heading == "joint" else "right")
+        "largest residual [N·m]",
+        "contact at rest [N·m]",
+        "and per speed [N·m·s/rad]",
+        "collision [N·m]",
+    )
     gain, slope, collision = (
         parameters.for_joints(name, n)
         for name in ("observer_gain", "threshold_speed", "collision_threshold")
@@ -172,36 +275,32 @@ def _print(calibration: Calibration, console: Console) -> None:
             f"{slope[i]:.3f}",
             f"{collision[i]:.2f}",
         )
-    console.print(table)
-    if parameters.effort_kind == "current":
-        gains = ", ".join(f"{g:.4g}" for g in parameters.for_joints("effort_gain", n))
-        console.print(f"torque per unit of effort: {gains}")
-    if corrections[:, ROTOR].any():
-        rotors = ", ".join(f"{J:.3g}" for J in corrections[:, ROTOR])
-        console.print(f"inertia of motor and gear [kg·m² or kg]: {rotors}", markup=False)
-    for note in calibration.notes:
-        console.print(f"note: {note}", markup=False)
-    console.print(
-        "URDF: residual with the model as described, without friction; fitted: with what was "
-        "identified; elsewhere: error, without noise, in parts of the motion that were not fitted; "
-        "mass and centre: how far off the URDF is\n"
-        f"from {calibration.duration:.0f} s of motion; thresholds for a false-alarm rate of "
-        f"{calibration.false_alarms_per_hour:g} an hour, in motions like these"
-    )
+    return table
 
 
-def _yaml(calibration: Calibration, motions: list[Motion], model: Model) -> str:
+def _table(title: str, *headings: str) -> Table:
+    """Return an empty table with one row per joint."""
+    table = Table(title=escape(title), title_justify="left")
+    table.add_column("joint", no_wrap=True)
+    for heading in headings:
+        table.add_column(escape(heading), justify="right")
+    return table
+
+
+def _yaml(calibration: Calibration, recordings: list[Path], model: Model) -> str:
+    """Return the parameter file."""
     parameters = calibration.parameters
     units = {item.name: item.metadata["unit"] for item in fields(parameters)}
     lines = [
         f"# Made by rbd-control calibrate from {calibration.duration:.0f} s of motion without",
-        f"# contact: {', '.join(motion.name for motion in motions)}.",
-        "# The thresholds imply a false-alarm rate of "
-        f"{calibration.false_alarms_per_hour:g} an hour in motions like these.",
+        f"# contact: {', '.join(printable(path.name) for path in recordings)}.",
+        "# The thresholds imply "
+        f"{calibration.false_alarms_per_hour:g} false alarms per hour in motions like these.",
+        *(f"# Warning: {printable(note)}" for note in calibration.notes),
         "",
         "contact_detector:",
         "  ros__parameters:",
-        f"    joints: [{', '.join(model.joint_names)}]",
+        f"    joints: [{', '.join(map(_name, model.joint_names))}]",
         f"    effort_kind: {parameters.effort_kind}",
         f"    observer: {parameters.observer}",
     ]
@@ -220,6 +319,16 @@ def _yaml(calibration: Calibration, motions: list[Motion], model: Model) -> str:
             text = value if isinstance(value, str) else _digits(value)
         lines.append(f"    {name}: {text}" + (f"  # [{units[name]}]" if units[name] else ""))
     return "\n".join(lines) + "\n"
+
+
+def _name(joint: str) -> str:
+    """Return a joint's name as YAML; one of other characters than usual in quotes."""
+    usual = joint.replace("_", "").isalnum() and joint.isascii() and not joint.isdigit()
+    return joint if usual and joint.lower() not in _NOT_TEXT else json.dumps(joint)
+
+
+_NOT_TEXT = ("y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "nan")
+"""Words that YAML does not read as text."""
 
 
 def _list(values: tuple[float, ...]) -> str:

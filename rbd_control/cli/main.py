@@ -1,6 +1,6 @@
 """The command ``rbd-control``: its sub-commands and their arguments.
 
-Exit codes: 0 it ran, 2 the input was bad (one line on stderr says how), 130 interrupted.
+Exit codes are those of :mod:`rbd_control.cli.guard`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rbd_control import __version__
+from rbd_control.cli.guard import INTERRUPTED, guarded
 from rbd_control.errors import RbdControlError
 from rbd_control.prompt_end import PromptEnd
-from rbd_control.standard_streams import ensure_standard_streams, release_standard_streams, say
+from rbd_control.standard_streams import ensure_standard_streams, release_standard_streams
 
-BAD_INPUT = 2
-INTERRUPTED = 130
+_EXIT_CODES = (
+    "exit codes: 0 done, 1 done but without a result to rely on, 2 an input is wrong or an output "
+    "cannot be written, 3 a fault of the program, 130 interrupted"
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one sub-command; return its exit code.
+    """Run one sub-command and return its exit code.
 
     SIGINT and SIGTERM end the process where it is: an exception that unwinds the compiler may be
     swallowed there, or crash it. Commands that have something to put in order handle both
@@ -38,20 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Python's last collections would walk through all that numba made, for half a second.
     atexit.register(gc.freeze)
     with PromptEnd(INTERRUPTED):
-        code = _run(arguments)
+        code = guarded(lambda: int(arguments.run(arguments)), debug=arguments.debug)
     release_standard_streams()
-    return code
-
-
-def _run(arguments: argparse.Namespace) -> int:
-    try:
-        code: int = arguments.run(arguments)
-    except RbdControlError as error:
-        return _refuse(str(error))
-    except OSError as error:
-        return _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except KeyboardInterrupt:
-        return INTERRUPTED
     return code
 
 
@@ -59,86 +50,102 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rbd-control",
         description="Contact detection without force sensors and passive control of robot arms.",
+        epilog=_EXIT_CODES,
     )
     parser.add_argument("--version", action="version", version=f"rbd-control {__version__}")
+    _add_debug(parser, default=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(commands)
     _add_replay(commands)
     _add_calibrate(commands)
     _add_monitor(commands)
     _add_warmup(commands)
+    for command in commands.choices.values():
+        _add_debug(command, default=argparse.SUPPRESS)
     return parser
+
+
+def _add_debug(parser: argparse.ArgumentParser, default: object) -> None:
+    parser.add_argument(
+        "--debug",
+        action="store_true",
+        default=default,
+        help="print the traceback of an error as well",
+    )
 
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     demo = commands.add_parser(
         "demo",
-        help="simulated arm, controller and detector over ROS 2",
-        description="Arm, controller and detector as ROS 2 nodes: a trajectory, pushes and a "
-        "collision, each contact scored against the truth.",
+        help="run a simulated arm, its controller and the detector over ROS 2",
+        description="Run a simulated arm, its controller and the contact detector as ROS 2 nodes: "
+        "a trajectory, pushes and a collision. Each contact is scored against the truth.",
     )
     demo.add_argument(
-        "--duration", type=_seconds, metavar="S", help="length of the motion [s] (20)"
+        "--duration", type=_seconds, metavar="S", help="length of the motion [s] (default: 20)"
     )
     demo.add_argument("--report", type=Path, metavar="DIR", help="folder for the picture")
-    demo.add_argument("--json", type=Path, metavar="FILE", help="write the outcome as JSON")
+    demo.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
     demo.set_defaults(run=_run_demo)
 
 
 def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     replay = commands.add_parser(
         "replay",
-        help="recordings through the contact detector",
-        description="Joint states of recordings through the detector that the node runs, scored "
-        "where the true contacts are known.",
+        help="run recordings through the contact detector",
+        description="Run the joint states of recordings through the detector that the node runs, "
+        "and print the contacts it finds. Where the true contacts are known, the detector is "
+        "scored against them.",
+        epilog="exit code 1 if the detector has no verdict at any time in one of the recordings",
     )
     replay.add_argument(
         "recordings",
         type=Path,
         nargs="+",
         metavar="RECORDING",
-        help="rosbag2 folder, .db3, .mcap or .csv",
+        help="rosbag2 folder, or file .db3, .mcap or .csv",
     )
     _add_robot(replay)
     replay.add_argument(
         "--config",
         type=Path,
         metavar="YAML",
-        help="parameter file of the node, section contact_detector",
+        help="parameter file of the detector node (section contact_detector); without it, "
+        "thresholds are defaults and friction is not modelled",
     )
     replay.add_argument(
         "--labels",
         type=Path,
         metavar="CSV",
         help="true contacts to score against, instead of those in the recording; columns "
-        "recording, begin, end, link, force",
+        "recording, begin [s], end [s], link, force [N]",
     )
     replay.add_argument(
         "--curve",
         action="store_true",
-        help="score with higher and lower thresholds too: delay against false alarms",
+        help="also score with higher and lower thresholds: delay against false alarms",
     )
     replay.add_argument(
         "--report", type=Path, metavar="DIR", help="folder for report.json and the pictures"
     )
-    replay.add_argument("--json", type=Path, metavar="FILE", help="write the outcome as JSON")
+    replay.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
     replay.set_defaults(run=_run_replay)
 
 
 def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     calibrate = commands.add_parser(
         "calibrate",
-        help="friction, model corrections, gains and thresholds from contact-free recordings",
-        description="Friction, corrections of masses, observer gains and thresholds of the "
-        "contact detector from recordings without contact, with the false-alarm rate they imply, "
-        "as a parameter file of the node.",
+        help="identify friction, model corrections, gains and thresholds from contact-free motion",
+        description="Identify joint friction and corrections of the masses, and choose observer "
+        "gains and thresholds of the contact detector, from recordings without contact. The "
+        "result is a parameter file of the node, with the false-alarm rate it implies.",
     )
     calibrate.add_argument(
         "recordings",
         type=Path,
         nargs="+",
         metavar="RECORDING",
-        help="rosbag2 folder, .db3, .mcap or .csv; 20 s in all at the least",
+        help="rosbag2 folder, or file .db3, .mcap or .csv; at least 20 s in total",
     )
     _add_robot(calibrate)
     calibrate.add_argument(
@@ -149,29 +156,34 @@ def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         type=_positive,
         default=1.0,
         metavar="N",
-        help="wanted false alarms an hour over all joints (1)",
+        help="acceptable false alarms per hour, over all joints (default: 1)",
     )
     calibrate.add_argument(
         "--effort",
         choices=("torque", "current", "torque_without_gravity"),
         default="torque",
-        help="what the recorded effort is: joint torque, motor current (the gains of the drives "
-        "are identified), or torque that the driver has taken gravity off (torque)",
+        help="what the recorded effort is: joint torque, motor current (the torque per unit of "
+        "each drive is identified), or torque from which the driver has subtracted gravity "
+        "(default: torque)",
     )
     calibrate.add_argument(
         "--effort-gain",
         type=lambda text: [_finite(part) for part in text.split(",")],
         metavar="G,...",
-        help="torque per unit of effort, one number or one for each joint; signs count",
+        help="torque per unit of effort, one number for all joints or one per joint; the sign "
+        "counts",
     )
     calibrate.add_argument(
         "--observer",
         choices=("momentum", "second_order"),
         default="second_order",
-        help="kind of observer (second_order)",
+        help="kind of observer (default: second_order)",
     )
     calibrate.add_argument(
-        "--gain", type=_positive, metavar="K", help="observer gain [1/s], else chosen per joint"
+        "--gain",
+        type=_positive,
+        metavar="K",
+        help="observer gain [1/s] (default: chosen for each joint)",
     )
     calibrate.add_argument("--report", type=Path, metavar="DIR", help="folder for calibration.png")
     calibrate.set_defaults(run=_run_calibrate)
@@ -180,39 +192,45 @@ def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 def _add_monitor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     monitor = commands.add_parser(
         "monitor",
-        help="live residuals and contacts of a running detector",
-        description="Shows what a running contact detector says: residuals against thresholds, "
-        "the verdict, link and force, events. Where the output is no terminal it prints events as "
-        "they come, and one picture at the end.",
+        help="show residuals and contacts of a running detector",
+        description="Show what a running contact detector publishes: residuals beside their "
+        "thresholds, the verdict, link and force, and events. If the output is not a terminal, "
+        "events are printed as they come, and one table at the end.",
+        epilog="exit code 1 if nothing was received from the detector",
     )
     monitor.add_argument(
         "--detector",
         default="contact_detector",
         metavar="NODE",
-        help="name of the detector's node, with its namespace (contact_detector)",
+        help="name of the detector's node, with its namespace (default: contact_detector)",
     )
-    monitor.add_argument("--duration", type=_seconds, metavar="S", help="end after so long [s]")
-    monitor.add_argument("--once", action="store_true", help="print one picture and end")
+    monitor.add_argument("--duration", type=_seconds, metavar="S", help="end after this time [s]")
+    monitor.add_argument("--once", action="store_true", help="print one table and end")
     monitor.set_defaults(run=_run_monitor)
 
 
 def _add_warmup(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     warmup = commands.add_parser(
         "warmup",
-        help="compile ahead, so that no later start has to",
-        description="Compiles, once for each installation, what the nodes, replay, calibrate and "
-        "demo use, and says where it is kept.",
+        help="compile ahead of the first start",
+        description="Compile everything that the nodes, replay, calibrate and demo use, once for "
+        "each installation, and print where the compiled code is kept.",
     )
     warmup.set_defaults(run=_run_warmup)
 
 
 def _add_robot(command: argparse.ArgumentParser) -> None:
-    """What tells which robot moved, and where in the recording."""
+    """Add the arguments that tell which robot moved, and where in the recording."""
     command.add_argument(
-        "--urdf", required=True, metavar="FILE", help="the robot; 'arm7' for the one shipped"
+        "--urdf",
+        required=True,
+        metavar="FILE",
+        help="URDF of the robot, or 'arm7' for the arm that ships with the package",
     )
     command.add_argument(
-        "--topic", default="/joint_states", help="joint states in the recording (/joint_states)"
+        "--topic",
+        default="/joint_states",
+        help="topic of the joint states in the recording (default: /joint_states)",
     )
     command.add_argument(
         "--lock",
@@ -220,14 +238,19 @@ def _add_robot(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="JOINT=POSITION",
-        help="hold a joint that the recording does not move; may be repeated",
+        help="hold a joint that the recording does not hold, at a position [rad or m]; may be "
+        "repeated",
     )
     command.add_argument(
-        "--joints",
+        "--recorded-joints",
+        dest="joints",
         type=lambda text: text.split(","),
         metavar="A,B,...",
-        help="the recording's names of the model's joints, in the model's order",
+        help="names of the model's joints in the recording, in the order of the model; needed "
+        "only if they differ by more than a prefix",
     )
+    # The old name, which means something else as a parameter of the nodes.
+    command.add_argument("--joints", type=lambda text: text.split(","), help=argparse.SUPPRESS)
 
 
 def _run_calibrate(arguments: argparse.Namespace) -> int:
@@ -265,7 +288,7 @@ def _run_demo(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _ros_needed(what: str) -> Iterator[None]:
-    """Says what to do when an import in it fails for want of ROS."""
+    """Turn an import that fails for lack of ROS into an error that says what to install."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -275,11 +298,6 @@ def _ros_needed(what: str) -> Iterator[None]:
             f"{what} needs ROS 2, and {error.name} is not installed: "
             "source a ROS 2 installation, or pip install 'rbd_control[ros]'"
         ) from error
-
-
-def _refuse(message: str) -> int:
-    say(f"rbd-control: {' '.join(message.split())}")
-    return BAD_INPUT
 
 
 def _seconds(text: str) -> float:
@@ -309,7 +327,7 @@ def _finite(text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is no finite number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a finite number")
     return value
 
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
 
+from rbd_control.cli.guard import NO_RESULT, complain
 from rbd_control.dynamics import Model
-from rbd_control.errors import InputError, RecordingError
-from rbd_control.estimation import DetectorParameters
+from rbd_control.errors import ParameterError, RecordingError
+from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.input_files import about
 from rbd_control.node_parameters import NODE_PARAMETERS, PayloadParameters
+from rbd_control.output_files import prepare_output
 from rbd_control.parameters import read_parameter_file
 from rbd_control.playback.curve import FACTORS
 from rbd_control.playback.labels import read_labels
-from rbd_control.playback.recording import read_recording
+from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.report import (
     print_curve,
@@ -27,8 +31,10 @@ from rbd_control.playback.report import (
     write_json,
     write_report,
 )
-from rbd_control.playback.result import Overview
+from rbd_control.playback.result import Overview, ReplayResult
+from rbd_control.playback.truth import Label
 from rbd_control.robot_model import RobotModel, urdf_source, with_payload
+from rbd_control.wording import quoted
 
 _NODE = "contact_detector"
 _NOT_THE_LAW = (*NODE_PARAMETERS, "use_sim_time")
@@ -37,22 +43,98 @@ _WIDTH = 120
 
 
 def run_replay(arguments: argparse.Namespace) -> int:
-    """Read, replay, print and write; 0.
+    """Read, replay, print and write.
+
+    Returns:
+        0, or 1 when the detector has no verdict at any time in one of the recordings.
 
     Raises:
-        RbdControlError: for bad input, in one sentence.
-        OSError: when the outcome cannot be written.
+        RbdControlError: for bad input; the message names the file.
+        OSError: when a result cannot be written.
     """
+    if arguments.json:
+        prepare_output(arguments.json)
+    if arguments.report:
+        prepare_output(arguments.report / "report.json")
     recordings = [read_recording(path, arguments.topic) for path in arguments.recordings]
     labels = arguments.labels and read_labels(arguments.labels, arguments.recordings)
     if arguments.curve and not labels and all(r.true_contacts is None for r in recordings):
         raise RecordingError(
-            "a curve of delay against false alarms needs the truth, which no recording tells; "
-            "give --labels"
+            "--curve needs the true contacts, which no recording tells of; give --labels"
         )
-    model, parameters = _configured(arguments.urdf, arguments.config, dict(arguments.lock))
+    model, parameters = configured(arguments.urdf, arguments.config, dict(arguments.lock))
     console = console_for_output()
-    results = []
+    overview = Overview(
+        tuple(_replay_each(recordings, labels, model, parameters, arguments, console))
+    )
+    several = len(recordings) > 1
+    if several:
+        print_overview(overview, console)
+    print_curve(overview, console)
+    outcome = overview if several else overview.results[0]
+    if arguments.json:
+        write_json(outcome, arguments.json)
+        console.print(f"JSON in {arguments.json}", markup=False)
+    if arguments.report:
+        write_report(outcome, arguments.report)
+        console.print(f"report in {arguments.report}", markup=False)
+    return _refuse_silence(overview.results)
+
+
+def console_for_output() -> Console:
+    """Return a console on stdout, wide enough for tables if it is not a terminal."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_WIDTH)
+
+
+def configured(
+    urdf: str, config: Path | None, locked: Mapping[str, float]
+) -> tuple[Model, DetectorParameters]:
+    """Return the model and the detector's parameters as the node makes them of the same files.
+
+    Raises:
+        RbdControlError: naming the file at fault.
+    """
+    source = urdf_source(urdf)
+    if config is None:
+        return Model.from_urdf(source, locked=locked), DetectorParameters()
+    values = read_parameter_file(config, _NODE)
+    with about(config):
+        joints = _joints(values)
+        payload = PayloadParameters.from_mapping(
+            {name: values[name] for name in _PAYLOAD if name in values}
+        )
+        parameters = DetectorParameters.from_mapping(
+            {
+                name: value
+                for name, value in values.items()
+                if name not in (*_NOT_THE_LAW, *_PAYLOAD)
+            }
+        )
+        robot = RobotModel.load(source, joints, locked)
+        model = with_payload(robot.model, payload)
+        parameters = robot.in_model_order(parameters)
+        ContactDetector(model, parameters)  # refuses parameters that do not fit the model
+    return model, parameters
+
+
+def _joints(values: Mapping[str, Any]) -> Sequence[str]:
+    """Return the joints that a parameter file names; none if it leaves them to the model."""
+    joints = values.get("joints", ())
+    if not isinstance(joints, (list, tuple)) or not all(isinstance(name, str) for name in joints):
+        raise ParameterError(f"joints is {quoted(joints)}; give a list of names")
+    return joints
+
+
+def _replay_each(
+    recordings: Sequence[Recording],
+    labels: Sequence[Sequence[Label]] | None,
+    model: Model,
+    parameters: DetectorParameters,
+    arguments: argparse.Namespace,
+    console: Console,
+) -> Iterator[ReplayResult]:
+    """Replay one recording after the other and print what was found in each."""
     for k, recording in enumerate(recordings):
         with _progress(recording.count) as progress:
             result = replay(
@@ -67,53 +149,25 @@ def run_replay(arguments: argparse.Namespace) -> int:
         print_result(result, console)
         if len(recordings) > 1:
             console.print()
-        results.append(result)
-    overview = Overview(tuple(results))
-    if len(results) > 1:
-        print_overview(overview, console)
-    print_curve(overview, console)
-    outcome = overview if len(results) > 1 else results[0]
-    if arguments.json:
-        write_json(outcome, arguments.json)
-    if arguments.report:
-        write_report(outcome, arguments.report)
-        console.print(f"report in {arguments.report}", markup=False)
-    return 0
+        yield result
 
 
-def console_for_output() -> Console:
-    """A console on stdout, wide enough for tables when it is no terminal."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_WIDTH)
-
-
-def _configured(
-    urdf: str, config: Path | None, locked: dict[str, float]
-) -> tuple[Model, DetectorParameters]:
-    """The model and the detector's parameters, as the node would make them of the same file."""
-    source = urdf_source(urdf)
-    if config is None:
-        return Model.from_urdf(source, locked=locked), DetectorParameters()
-    values = read_parameter_file(config, _NODE)
-    payload = {name: values.pop(name) for name in _PAYLOAD if name in values}
-    parameters = DetectorParameters.from_mapping(
-        {name: value for name, value in values.items() if name not in _NOT_THE_LAW}
-    )
-    joints = values.get("joints", ())
-    if isinstance(joints, str):
-        raise InputError(f"joints in {config} is {joints!r}; give a list")
-    robot = RobotModel.load(source, joints, locked)
-    model = with_payload(robot.model, PayloadParameters.from_mapping(payload))
-    return model, robot.in_model_order(parameters)
+def _refuse_silence(results: Sequence[ReplayResult]) -> int:
+    """Return the exit code, and say which recordings have no verdict at any time."""
+    silent = [result for result in results if not result.valid_fraction]
+    for result in silent:
+        why = ", ".join(f"{reason} {time:.2f} s" for reason, time in result.invalid.items())
+        complain(f"the detector has no verdict at any time ({why})", result.recording)
+    return NO_RESULT if silent else 0
 
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[int], None] | None]:
-    """A progress bar on stderr, if somebody is there to see it."""
+    """Show a progress bar on stderr, if it is a terminal."""
     console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    with Progress(console=console, transient=True) as bar:
+    with Progress(console=console, transient=True) if console.is_terminal else nullcontext() as bar:
+        if bar is None:
+            yield None
+            return
         task = bar.add_task("replay", total=total)
         yield lambda done: bar.update(task, completed=done)

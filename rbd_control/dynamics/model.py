@@ -22,7 +22,7 @@ from rbd_control.dynamics.constants import constants_of, packed
 from rbd_control.dynamics.inertia import pseudo_inertia, violation
 from rbd_control.dynamics.rotors import Rotor, with_rotors
 from rbd_control.dynamics.tree import Body, merged_tree
-from rbd_control.dynamics.urdf import parse_urdf
+from rbd_control.dynamics.urdf import naming, parse_urdf
 from rbd_control.errors import InputError
 
 Array = NDArray[np.float64]
@@ -126,8 +126,9 @@ class Model:
             ModelError: when the description is at fault; the message names the link or joint.
             InputError: when ``locked`` or ``gravity`` is; the message gives the choices.
         """
-        robot = parse_urdf(source)
-        tree = merged_tree(robot, locked, floating_base=floating_base)
+        with naming(source):
+            robot = parse_urdf(source)
+            tree = merged_tree(robot, locked, floating_base=floating_base)
         bodies = tree.bodies
         root_rows = 6 if floating_base else 0
         g = checked_array("gravity", gravity, (3,))

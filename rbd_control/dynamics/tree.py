@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rbd_control.dynamics.inertia import cross_matrix, pseudo_inertia, spatial_inertia, violation
 from rbd_control.dynamics.urdf import MOVABLE, Joint, Link, Robot
 from rbd_control.errors import InputError, ModelError
+from rbd_control.wording import listed, quoted
 
 Array = NDArray[np.float64]
 
@@ -84,7 +85,7 @@ def merged_tree(robot: Robot, locked: Mapping[str, float], *, floating_base: boo
         _attach(tree, links[joint.child], parent, placement, heads=moves)
         pending.extend(outward[joint.child][::-1])
     if not tree.bodies:
-        raise ModelError(f"robot {robot.name!r} has no movable joint that is not locked")
+        raise ModelError(f"robot {quoted(robot.name)} has no movable joint that is not locked")
     _refuse_singular(tree.bodies)
     return tree
 
@@ -104,14 +105,16 @@ def _checked_positions(robot: Robot, locked: Mapping[str, float]) -> dict[str, f
     for name, position in locked.items():
         if name not in movable:
             raise InputError(
-                f"locked: no movable joint {name!r}; movable joints are {', '.join(movable)}"
+                f"locked: no movable joint {quoted(name)}; movable joints are {listed(movable)}"
             )
         try:
             positions[name] = float(position)
         except (TypeError, ValueError):
             positions[name] = math.nan
         if not math.isfinite(positions[name]):
-            raise InputError(f"locked: position of joint {name!r} is {position!r}; give a number")
+            raise InputError(
+                f"locked: position of joint {quoted(name)} is {quoted(position)}; give a number"
+            )
     return positions
 
 
@@ -119,13 +122,14 @@ def _refuse_unsupported(robot: Robot, positions: Mapping[str, float]) -> None:
     for joint in robot.joints:
         if joint.kind in ("floating", "planar"):
             raise ModelError(
-                f"joint {joint.name!r} is {joint.kind}; joints may be {', '.join(MOVABLE)} or "
-                f"fixed. A root that moves freely is floating_base=True, not a joint"
+                f"joint {quoted(joint.name)} is {joint.kind}; joints may be "
+                f"{', '.join(MOVABLE)} or fixed. A root that moves freely is "
+                f"floating_base=True, not a joint"
             )
         if joint.mimics and joint.kind in MOVABLE and joint.name not in positions:
             raise ModelError(
-                f"joint {joint.name!r} mimics {joint.mimics!r}; mimic joints are not supported. "
-                f"Lock it: locked={{{joint.name!r}: 0.0}}"
+                f"joint {quoted(joint.name)} mimics {quoted(joint.mimics)}; mimic joints are not "
+                f"supported. Lock it: locked={{{quoted(joint.name)}: 0.0}}"
             )
 
 
@@ -138,13 +142,13 @@ def _root(robot: Robot) -> str:
         for role, link in (("parent", joint.parent), ("child", joint.child)):
             if link not in known:
                 raise ModelError(
-                    f"joint {joint.name!r}: no link {link!r}, its {role}; links are "
-                    f"{', '.join(names)}"
+                    f"joint {quoted(joint.name)}: no link {quoted(link)}, its {role}; links are "
+                    f"{listed(names)}"
                 )
         if joint.child in parents:
             raise ModelError(
-                f"link {joint.child!r} is the child of two joints, "
-                f"{parents[joint.child].name!r} and {joint.name!r}; a URDF is a tree without loops"
+                f"link {quoted(joint.child)} is the child of two joints, "
+                f"{quoted(parents[joint.child].name)} and {quoted(joint.name)}; a URDF is a tree"
             )
         parents[joint.child] = joint
     # Every link has at most one parent, so what does not lead to a root leads into a loop.
@@ -155,7 +159,7 @@ def _root(robot: Robot) -> str:
         while name in parents and name not in safe:
             if name in on_path:
                 loop = [*path[path.index(name) :], name]
-                raise ModelError(f"links form a loop: {' <- '.join(loop)}")
+                raise ModelError(f"links form a loop: {listed(loop, separator=' <- ')}")
             path.append(name)
             on_path.add(name)
             name = parents[name].parent
@@ -163,7 +167,7 @@ def _root(robot: Robot) -> str:
     roots = [name for name in names if name not in parents]
     if len(roots) > 1:
         raise ModelError(
-            f"{len(roots)} links hang from nothing: {', '.join(map(repr, roots))}; "
+            f"{len(roots)} links hang from nothing: {listed(map(quoted, roots))}; "
             f"a robot has one root"
         )
     return roots[0]
@@ -193,7 +197,7 @@ def _attach(tree: Tree, link: Link, body: int, placement: Array, *, heads: bool)
         return
     wrong = violation(link.inertia, definite=heads and link.mass > 0.0)
     if wrong:
-        raise ModelError(f"link {link.name!r}: {wrong}")
+        raise ModelError(f"link {quoted(link.name)}: {wrong}")
     pseudo = pseudo_inertia(link.mass, link.com, link.inertia)
     tree.bodies[body].pseudo += placement @ pseudo @ placement.T
 
@@ -218,9 +222,9 @@ def _refuse_singular(bodies: list[Body]) -> None:
         block = slice(0, 3) if s[:3].any() else slice(3, 6)
         if not own > 1e-12 * np.trace(composite[i][block, block]):
             raise ModelError(
-                f"joint {body.joint!r}: link {body.link!r} and what it carries have no inertia "
-                f"that this joint alone moves, so the mass matrix is singular; give the link a "
-                f"mass and an inertia, or make the joint fixed or lock it"
+                f"joint {quoted(body.joint)}: link {quoted(body.link)} and what it carries have no "
+                f"inertia about it, so the mass matrix is singular; give the link a mass and an "
+                f"inertia, or lock the joint"
             )
         if body.parent < 0:
             continue

@@ -11,7 +11,8 @@ import io
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element, ParseError
 
@@ -21,14 +22,28 @@ from defusedxml.ElementTree import iterparse
 from numpy.typing import NDArray
 
 from rbd_control.errors import ModelError
+from rbd_control.input_files import about, read_bounded, reason
+from rbd_control.wording import quoted
 
 Array = NDArray[np.float64]
 
 MAX_BYTES = 10_000_000
+"""Largest description that is read [bytes]."""
+
 MAX_DEPTH = 64
+"""Deepest nesting of elements that is read."""
+
+MAX_ELEMENTS = 200_000
+"""Most elements that are read; they take some hundred times the memory of their text."""
+
 MAX_JOINTS = 1000
+"""Most joints that are read."""
+
 MAX_NUMBER = 1e9
-"""Larger than anything a robot is made of, small enough that no product overflows."""
+"""Largest number that is accepted: above any robot's, and no product of it overflows."""
+
+_PATH_LENGTH = 4096
+"""A text longer than this cannot be a path [characters]."""
 
 MOVABLE = ("revolute", "continuous", "prismatic")
 _KINDS = (*MOVABLE, "fixed", "floating", "planar")
@@ -71,19 +86,35 @@ class Robot:
     joints: tuple[Joint, ...]
 
 
+@contextmanager
+def naming(source: str | os.PathLike[str]) -> Iterator[None]:
+    """Name the file in errors raised inside, if ``source`` is a path and not URDF text."""
+    if _is_text(source) or not isinstance(source, (str, os.PathLike)):
+        yield
+        return
+    with about(source):
+        yield
+
+
 def parse_urdf(source: str | os.PathLike[str]) -> Robot:
-    """The robot that ``source`` describes: URDF text (it begins with "<"), or a path.
+    """Return the robot that ``source`` describes: URDF text (it begins with "<"), or a path.
 
     Entities, document types and external references are refused, and so are more than
-    ``MAX_BYTES``, elements nested deeper than ``MAX_DEPTH`` and more than ``MAX_JOINTS`` joints.
+    ``MAX_BYTES``, more than ``MAX_ELEMENTS`` elements, elements nested deeper than ``MAX_DEPTH``
+    and more than ``MAX_JOINTS`` joints.
 
     Raises:
-        ModelError: naming the link, the joint or the path at fault.
+        ModelError: naming the link or the joint at fault, and the file if ``source`` is a path.
     """
-    root = _parse_xml(_open(source))
-    _refuse_xacro(root)
-    if root.tag != "robot":
-        raise ModelError(f"the root element is <{root.tag}>; that of a URDF is <robot>")
+    with naming(source):
+        root = _parse_xml(_open(source))
+        _refuse_xacro(root)
+        if root.tag != "robot":
+            raise ModelError(f"the root element is <{root.tag[:40]}>; that of a URDF is <robot>")
+        return _robot(root)
+
+
+def _robot(root: Element) -> Robot:
     # Only direct children: transmissions and plugins have <joint> elements of their own.
     joint_elements = root.findall("joint")
     if len(joint_elements) > MAX_JOINTS:
@@ -92,10 +123,18 @@ def parse_urdf(source: str | os.PathLike[str]) -> Robot:
     joints = tuple(_joint(element) for element in joint_elements)
     name = root.get("name", "robot")
     if not links:
-        raise ModelError(f"robot {name!r} has no links")
+        raise ModelError(f"robot {quoted(name)} has no links")
     _refuse_duplicates("link", (link.name for link in links))
     _refuse_duplicates("joint", (joint.name for joint in joints))
     return Robot(name, links, joints)
+
+
+def _is_text(source: object) -> bool:
+    """Return whether ``source`` is URDF text or an empty text, rather than a path."""
+    if not isinstance(source, str):
+        return False
+    text = source.lstrip("\ufeff").lstrip()
+    return not text or text.startswith("<") or len(source) > _PATH_LENGTH or "\n" in source
 
 
 def _open(source: str | os.PathLike[str]) -> io.StringIO | io.BytesIO:
@@ -103,42 +142,33 @@ def _open(source: str | os.PathLike[str]) -> io.StringIO | io.BytesIO:
         raise ModelError(
             f"give the robot description as text or as a path, not as {type(source).__name__}"
         )
-    if isinstance(source, str):
-        text = source.lstrip("\ufeff").strip()
-        if not text:
-            raise ModelError("the robot description is empty")
-        if text.startswith("<"):
-            _refuse_size(len(text), "the robot description")
-            return io.StringIO(text)
-    return io.BytesIO(_read(source))
+    if not _is_text(source):
+        return io.BytesIO(_read(source))
+    text = str(source).lstrip("\ufeff").strip()
+    if not text:
+        raise ModelError("the robot description is empty")
+    if not text.startswith("<"):
+        raise ModelError(
+            f"{quoted(text)} is neither URDF text, which begins with '<', nor the path of a file"
+        )
+    if len(text) > MAX_BYTES:
+        raise ModelError(
+            f"the robot description is larger than {MAX_BYTES / 1e6:g} MB, the most that is read"
+        )
+    return io.StringIO(text)
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:
-    name = str(os.fspath(path))
-    name = repr(name if len(name) <= 200 else f"{name[:60]}...")
-    if isinstance(path, str) and not os.path.exists(path):
-        raise ModelError(
-            f"{name} is neither URDF text, which begins with '<', nor an existing file"
-        )
-    try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ModelError(f"cannot read {name}: {reason}") from error
-    _refuse_size(len(content), name)
+    if not os.path.lexists(path):
+        raise ModelError("there is no such file; give the path of a URDF, or its text")
+    content = read_bounded(path, MAX_BYTES, ModelError)
     if not content.strip():
-        raise ModelError(f"{name} is empty")
+        raise ModelError("the robot description is empty")
     return content
 
 
-def _refuse_size(size: int, what: str) -> None:
-    if size > MAX_BYTES:
-        raise ModelError(f"{what} is larger than {MAX_BYTES / 1e6:g} MB, the most that is read")
-
-
 def _parse_xml(source: io.StringIO | io.BytesIO) -> Element:
-    depth = 0
+    depth = count = 0
     root: Element | None = None
     try:
         for event, element in iterparse(source, events=("start", "end"), forbid_dtd=True):
@@ -147,24 +177,28 @@ def _parse_xml(source: io.StringIO | io.BytesIO) -> Element:
                 continue
             root = element if root is None else root
             depth += 1
+            count += 1
             if depth > MAX_DEPTH:
-                raise ModelError(f"<{element.tag}> is nested deeper than {MAX_DEPTH} elements")
+                raise ModelError(f"<{element.tag[:40]}> is nested deeper than {MAX_DEPTH} elements")
+            if count > MAX_ELEMENTS:
+                raise ModelError(f"has more than {MAX_ELEMENTS} elements, the most that is read")
+    except ModelError:
+        raise
     except ParseError as error:
         if "unbound prefix" in str(error):
             raise ModelError(
-                f"an element has a prefix nobody declared ({error}); is this an xacro file that "
-                f"nobody expanded? Run xacro first"
+                f"an element has a prefix that is not declared ({error}); if this is a xacro "
+                f"file, expand it with xacro first"
             ) from error
-        raise ModelError(f"the robot description is not XML: {error}") from error
+        raise ModelError(f"the robot description is not XML: {reason(error)}") from error
     except DefusedXmlException as error:
         raise ModelError(
-            f"the robot description has a document type or entities, which are refused: {error}"
+            f"the robot description has a document type or entities, which are refused: "
+            f"{reason(error)}"
         ) from error
     except (ValueError, LookupError) as error:
-        # An encoding that is unknown or does not fit the bytes.
-        if isinstance(error, ModelError):
-            raise
-        raise ModelError(f"the robot description cannot be decoded: {error}") from error
+        # The declared encoding is unknown or does not fit the bytes.
+        raise ModelError(f"the robot description cannot be decoded: {reason(error)}") from error
     assert root is not None  # text without an element is a ParseError
     return root
 
@@ -172,26 +206,26 @@ def _parse_xml(source: io.StringIO | io.BytesIO) -> Element:
 def _refuse_xacro(root: Element) -> None:
     for element in root.iter():
         if "/xacro}" in element.tag or element.tag.startswith("xacro:"):
-            what = f"<xacro:{element.tag.split('}')[-1]}>"
+            what = f"<xacro:{element.tag.split('}')[-1].removeprefix('xacro:')}>"
         else:
             values = (value for value in element.attrib.values() if "${" in value)
             what = next(values, "")
         if what:
             raise ModelError(
-                f"the robot description is an xacro file that nobody expanded: it has {what}; "
-                f"run xacro first"
+                f"the robot description is a xacro file that is not expanded: it has "
+                f"{quoted(what)}; expand it with xacro first"
             )
 
 
 def _refuse_duplicates(what: str, names: Iterable[str]) -> None:
     for name, count in Counter(names).items():
         if count > 1:
-            raise ModelError(f"{what} {name!r} is described {count} times")
+            raise ModelError(f"{what} {quoted(name)} is described {count} times")
 
 
 def _link(element: Element) -> Link:
     name = _attribute(element, "name", "a <link>")
-    who = f"link {name!r}"
+    who = f"link {quoted(name)}"
     inertial = element.find("inertial")
     if inertial is None:
         return Link(name, 0.0, np.zeros(3), np.zeros((3, 3)))
@@ -211,10 +245,10 @@ def _link(element: Element) -> Link:
 
 def _joint(element: Element) -> Joint:
     name = _attribute(element, "name", "a <joint>")
-    who = f"joint {name!r}"
+    who = f"joint {quoted(name)}"
     kind = _attribute(element, "type", who)
     if kind not in _KINDS:
-        raise ModelError(f"{who}: type is {kind!r}; types are {', '.join(_KINDS)}")
+        raise ModelError(f"{who}: type is {quoted(kind)}; types are {', '.join(_KINDS)}")
     mimic = element.find("mimic")
     lower, upper, velocity, effort = _limits(element, kind, who)
     return Joint(
@@ -316,7 +350,7 @@ def _vector(element: Element, key: str, who: str, *, default: str | None = None)
     text = _attribute(element, key, who, default)
     words = text.split()
     if len(words) != 3:
-        raise ModelError(f"{who} is {text!r}; give three numbers")
+        raise ModelError(f"{who} is {quoted(text)}; give three numbers")
     return np.array([_as_number(word, text, who) for word in words])
 
 
@@ -327,5 +361,5 @@ def _as_number(word: str, text: str, who: str, *, infinite: bool = False) -> flo
         value = math.nan
     if math.isnan(value) or (abs(value) > MAX_NUMBER and not infinite):
         wanted = "a number" if infinite else f"numbers of at most {MAX_NUMBER:g}"
-        raise ModelError(f"{who} is {text!r}; give {wanted}")
+        raise ModelError(f"{who} is {quoted(text)}; give {wanted}")
     return value

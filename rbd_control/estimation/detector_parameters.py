@@ -44,6 +44,8 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         (1.0,),
         "Torque per unit of effort; its sign is that of the drive",
         unit="N·m or N per unit of effort",
+        lower=-1e4,
+        upper=1e4,
         per_joint=True,
     )
     observer: str = parameter(
@@ -67,7 +69,8 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         (0.1,),
         "Standard deviation of one sample of the torque (kalman)",
         unit=_TORQUE,
-        above=0.0,
+        lower=1e-6,
+        upper=1e4,
         per_joint=True,
     )
     momentum_noise: tuple[float, ...] = parameter(
@@ -75,28 +78,32 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         "Standard deviation of one sample of the momentum: of the velocity, times the inertia the "
         "joint moves (kalman)",
         unit="N·m·s or N·s",
-        above=0.0,
+        lower=1e-9,
+        upper=1e4,
         per_joint=True,
     )
     torque_drift: tuple[float, ...] = parameter(
         (5.0,),
         "How fast the external torque wanders; more makes a faster observer (kalman)",
         unit="N·m/√s or N/√s",
-        above=0.0,
+        lower=1e-6,
+        upper=1e6,
         per_joint=True,
     )
     contact_threshold: tuple[float, ...] = parameter(
         (10.0,),
         "Residual above which a joint reports contact",
         unit=_TORQUE,
-        above=0.0,
+        lower=1e-6,
+        upper=1e5,
         per_joint=True,
     )
     collision_threshold: tuple[float, ...] = parameter(
         (40.0,),
         "Residual above which a contact is a collision",
         unit=_TORQUE,
-        above=0.0,
+        lower=2e-6,
+        upper=1e6,
         per_joint=True,
     )
     contact_force_threshold: float = parameter(
@@ -104,12 +111,14 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         "Force at force_link above which there is contact; 0: force is not judged",
         unit="N",
         lower=0.0,
+        upper=1e5,
     )
     collision_force_threshold: float = parameter(
         0.0,
         "Force at force_link above which a contact is a collision; 0: force is not judged",
         unit="N",
         lower=0.0,
+        upper=1e6,
     )
     force_link: str = parameter(
         "", "Link at whose origin the force thresholds take the force to act; empty: the last one"
@@ -119,6 +128,7 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         "How much both thresholds of a joint grow with its speed",
         unit="N·m·s/rad or N·s/m",
         lower=0.0,
+        upper=1e5,
         per_joint=True,
     )
     threshold_acceleration: tuple[float, ...] = parameter(
@@ -126,6 +136,7 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         "How much both thresholds of a joint grow with its acceleration",
         unit="N·m·s²/rad or N·s²/m",
         lower=0.0,
+        upper=1e5,
         per_joint=True,
     )
     moving_ratio: tuple[float, ...] = parameter(
@@ -140,6 +151,7 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         "Speed below which a joint stands or reverses, and contact_threshold holds whole",
         unit="rad/s or m/s",
         lower=0.0,
+        upper=100.0,
         per_joint=True,
     )
     residual_covariance: tuple[float, ...] = parameter(
@@ -147,19 +159,23 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         "Covariance of the residuals without contact, row by row; empty: joints are judged one by "
         "one only",
         unit="(N·m)² or N²",
+        lower=-1e8,
+        upper=1e8,
         joint_matrix=True,
     )
     statistic_threshold: float = parameter(
         8.0,
         "Length of the residual, in standard deviations of residual_covariance, above which there "
         "is contact",
-        above=0.0,
+        lower=1e-3,
+        upper=1e6,
     )
     statistic_speed: float = parameter(
         0.0,
         "How much statistic_threshold grows with the speed of the fastest joint",
         unit="s/rad or s/m",
         lower=0.0,
+        upper=1e6,
     )
     release_ratio: float = parameter(
         0.7,
@@ -228,7 +244,8 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         20.0,
         "Largest standard deviation of an estimated force; above it the force is not observable",
         unit="N",
-        above=0.0,
+        lower=1e-6,
+        upper=1e6,
     )
 
     def __post_init__(self) -> None:

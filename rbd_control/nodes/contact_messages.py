@@ -19,12 +19,15 @@ from rbd_control.errors import InputError
 from rbd_control.estimation import ContactEvent
 from rbd_control.nodes.joint_state_wire import TailTemplate
 from rbd_control.nodes.messages import Stamp, Writer, to_seconds
-from rbd_control.nodes.printable import printable
+from rbd_control.wording import shortened
 
 Array = NDArray[np.float64]
 
 THRESHOLD = "threshold "
 """Prefix of the names of thresholds in the diagnostics; the joint and the unit follow."""
+
+LONGEST = 200
+"""Length above which a name in a message is cut [characters]."""
 
 MOST_VALUES = 200
 """Number of values of a status that are looked at; an event has fifteen."""
@@ -113,11 +116,13 @@ def _event(values: Mapping[str, str]) -> ContactEvent:
         onset_uncertainty=float(values.get("stamp_uncertainty", "nan")),
         detected=_finite(values["detected"]),
         release=onset + _finite(values["duration"]) if phase == "release" else None,
-        joint=printable(values["joint"]),
-        link=printable(values["link"]),
+        joint=shortened(values["joint"], LONGEST),
+        link=shortened(values["link"], LONGEST),
         peak_torque=_finite(values["peak_torque"]),
         force=_vector(values["force"]),
-        candidates=tuple(map(printable, values.get("candidates", "").split()[:MOST_VALUES])),
+        candidates=tuple(
+            shortened(link, LONGEST) for link in values.get("candidates", "").split()[:MOST_VALUES]
+        ),
         confidence=float(values.get("confidence") or "nan"),
         point=_vector(values.get("point", "")),
     )

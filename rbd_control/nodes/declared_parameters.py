@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, Generic, TypeVar
 
-from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rcl_interfaces.msg import ParameterDescriptor, ParameterType, SetParametersResult
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from rbd_control.errors import ParameterError
+from rbd_control.nodes.guard import shortened
 from rbd_control.parameters import Parameters
 
 P = TypeVar("P", bound=Parameters)
@@ -59,6 +60,7 @@ class DeclaredParameters(Generic[P]):
             description=_description(item.metadata),
             additional_constraints=_constraints(item.metadata),
             dynamic_typing=True,
+            read_only=item.metadata["start_only"],
         )
         value = node.declare_parameter(name, default, descriptor).value
         return item.default if value is None else value
@@ -74,15 +76,14 @@ class DeclaredParameters(Generic[P]):
     def _merged(self, changes: Sequence[Parameter]) -> P:
         values = {name: getattr(self.current, name) for name in self._fields}
         for change in changes:
-            if change.name not in values:
-                continue
-            item = self._fields[change.name]
-            values[change.name] = item.default if change.value is None else change.value
+            if change.name in values:
+                values[change.name] = change.value
         return self._kind.from_mapping(values)
 
     def _on_set(self, changes: Sequence[Parameter]) -> SetParametersResult:
-        # An exception here would end the node and leave the caller without an answer.
+        # An exception here would leave the caller without an answer.
         try:
+            _refuse_deletion(changes)
             new = self._merged(changes)
             fixed = [
                 name
@@ -93,7 +94,7 @@ class DeclaredParameters(Generic[P]):
                 raise ParameterError(f"{fixed[0]} cannot change unless the node is unconfigured")
             self._check(new)
         except Exception as error:
-            return SetParametersResult(successful=False, reason=str(error))
+            return SetParametersResult(successful=False, reason=shortened(str(error)))
         return SetParametersResult(successful=True)
 
     def _after_set(self, changes: Sequence[Parameter]) -> None:
@@ -101,6 +102,42 @@ class DeclaredParameters(Generic[P]):
         if new != self.current:
             self.current = new
             self._changed(new)
+
+
+def _refuse_deletion(changes: Sequence[Parameter]) -> None:
+    """Raise a :class:`ParameterError` when a parameter is to be deleted.
+
+    rclpy deletes a parameter that is set to no value. Its value would fall back to the default
+    without a word, and it could not be set again.
+    """
+    for change in changes:
+        if change.type_ == Parameter.Type.NOT_SET:
+            raise ParameterError(f"{change.name} cannot be deleted; set it to another value")
+
+
+def refusing_unknown_types(callback: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return the callback of SetParameters or SetParametersAtomically with a check of the types.
+
+    rclpy raises for a type that it does not know, after it may have set the parameters before it.
+    """
+
+    def answer(request: Any, response: Any) -> Any:
+        known = range(ParameterType.PARAMETER_STRING_ARRAY + 1)
+        unknown = [item for item in request.parameters if item.value.type not in known]
+        if not unknown:
+            return callback(request, response)
+        first = unknown[0]
+        refusal = SetParametersResult(
+            successful=False,
+            reason=f"{first.name!r} has the unknown type {first.value.type}; nothing was set",
+        )
+        if hasattr(response, "results"):
+            response.results = [refusal] * len(request.parameters)
+        else:
+            response.result = refusal
+        return response
+
+    return answer
 
 
 def _description(meta: Any) -> str:
@@ -119,6 +156,8 @@ def _constraints(meta: Any) -> str:
         parts.append(f"at most {meta['upper']:g}")
     if meta["per_joint"]:
         parts.append("one value for all joints or one for each")
-    if not meta["live"]:
+    if meta["start_only"]:
+        parts.append("fixed when the process starts")
+    elif not meta["live"]:
         parts.append("fixed while the node is configured")
     return "; ".join(parts)

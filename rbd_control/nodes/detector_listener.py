@@ -11,9 +11,9 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
 from rbd_control.estimation import ContactEvent
-from rbd_control.nodes.contact_messages import THRESHOLD, events_in
-from rbd_control.nodes.printable import printable
+from rbd_control.nodes.contact_messages import LONGEST, THRESHOLD, events_in
 from rbd_control.playback.live_view import LiveState
+from rbd_control.wording import shortened
 
 MOST_JOINTS = 1000
 """Number of joints above which a message is none of a detector."""
@@ -45,7 +45,7 @@ class DetectorListener:
 
     def on_residual(self, message: JointState, now: float) -> None:
         """Take the residuals of all joints."""
-        names = tuple(printable(name) for name in message.name[:MOST_JOINTS])
+        names = tuple(shortened(name, LONGEST) for name in message.name[:MOST_JOINTS])
         if not (0 < len(names) == len(set(names)) == len(message.name) == len(message.effort)):
             self.state.ignored += 1
             return
@@ -65,7 +65,7 @@ class DetectorListener:
         if not _are_plausible(force):
             self.state.ignored += 1
             return
-        self.state.link, self.state.force = printable(message.header.frame_id), force
+        self.state.link, self.state.force = shortened(message.header.frame_id, LONGEST), force
 
     def on_events(self, message: DiagnosticArray) -> None:
         """Take onsets and releases."""
@@ -80,7 +80,7 @@ class DetectorListener:
         """Take condition and thresholds; the topic belongs to all nodes, and nothing is counted."""
         for status in message.status:
             if f"/{status.name.lstrip('/')}" == self.state.detector:
-                self.state.condition = printable(status.message)
+                self.state.condition = shortened(status.message, LONGEST)
                 self._take_thresholds(status)
 
     def _take_thresholds(self, status: DiagnosticStatus) -> None:
@@ -93,7 +93,7 @@ class DetectorListener:
                 except ValueError:
                     value = math.nan
                 if 0.0 < value < math.inf:
-                    thresholds[printable(joint)] = value
+                    thresholds[shortened(joint, LONGEST)] = value
         if thresholds:
             self._thresholds = thresholds
 

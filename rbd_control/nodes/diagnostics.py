@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
-from rbd_control.nodes.printable import printable
+from rbd_control.wording import shortened
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 
 LONGEST = 2000
 """Length above which a message or value of a report is cut [characters]."""
+
+MOST_DURATIONS = 1000
+"""Number of durations that are kept for the median; sorting more would delay a torque."""
 
 
 class Status:
@@ -26,7 +30,7 @@ class Status:
 
     def raise_to(self, level: bytes, message: str) -> None:
         """Report something to heed; milder things said before are no longer in the message."""
-        message = printable(message, LONGEST)
+        message = shortened(message, LONGEST)
         if level > self.level:
             self.level, self.messages = level, [message]
         elif level == self.level:
@@ -35,7 +39,7 @@ class Status:
     def add(self, key: str, value: object) -> None:
         """Add one value."""
         text = f"{value:.6g}" if isinstance(value, float) else str(value)
-        self.values.append(KeyValue(key=printable(key), value=printable(text, LONGEST)))
+        self.values.append(KeyValue(key=shortened(key, LONGEST), value=shortened(text, LONGEST)))
 
 
 class Diagnostics:
@@ -73,19 +77,26 @@ class Diagnostics:
 
 
 class Durations:
-    """Durations gathered since they were last reported: how long a node takes, say."""
+    """Durations gathered since they were last reported: how long a callback takes, say.
+
+    The maximum is that of all; the median is that of the last :data:`MOST_DURATIONS`.
+    """
 
     def __init__(self) -> None:
-        self._values: list[float] = []
+        self._values: deque[float] = deque(maxlen=MOST_DURATIONS)
+        self._maximum = 0.0
 
     def add(self, seconds: float) -> None:
         """Gather one duration [s]."""
         self._values.append(seconds)
+        if seconds > self._maximum:
+            self._maximum = seconds
 
     def report(self, status: Status, what: str) -> None:
         """Add median and maximum [ms] to a status and start anew."""
         values = sorted(self._values)
-        self._values.clear()
         if values:
             status.add(f"{what} median [ms]", 1e3 * values[len(values) // 2])
-            status.add(f"{what} maximum [ms]", 1e3 * values[-1])
+            status.add(f"{what} maximum [ms]", 1e3 * max(self._maximum, values[-1]))
+        self._values.clear()
+        self._maximum = 0.0

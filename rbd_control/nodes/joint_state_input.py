@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from rclpy.clock import ROSClock
 from rclpy.event_handler import SubscriptionEventCallbacks
@@ -13,6 +13,7 @@ from rclpy.qos import QoSCompatibility, QoSProfile, ReliabilityPolicy, qos_check
 from sensor_msgs.msg import JointState
 
 from rbd_control.joint_states import DROPS, JointSample, JointStateIntake
+from rbd_control.nodes.arrivals import Arrivals
 from rbd_control.nodes.diagnostics import ERROR, WARN, Durations, Status
 from rbd_control.nodes.joint_state_wire import JointStateReader
 from rbd_control.nodes.managed_node import ManagedNode
@@ -20,11 +21,29 @@ from rbd_control.nodes.messages import Stamp, to_stamp
 from rbd_control.rehearsal import rehearse_intake
 
 WATCH_PERIOD = 0.02
-"""How often it is looked for silence [s]."""
+"""Period of the watchdog that looks for silence [s]."""
+
+LARGEST_JOINT_STATE = 65_536
+"""Size above which a joint state is dropped before it is read [bytes]; 100 joints take 5,000."""
+
+MOST_JUDGED = 16
+"""Maximum number of waiting joint states that are judged when only the newest is acted on."""
+
+MOST_IN_TURN = 32
+"""Maximum number of waiting joint states that are acted on before timers have their turn."""
+
+
+class _Judged(NamedTuple):
+    """A usable joint state."""
+
+    sample: JointSample
+    stamp: Stamp
+    now: float
+    """Time of the judgement on the clock of the stamps [s]."""
 
 
 class JointStateInput:
-    """Calls ``on_sample(sample, stamp)`` for each usable message while the node is active.
+    """Calls ``on_sample(sample, stamp)`` for usable joint states while the node is active.
 
     Args:
         node: the node; its parameters give the quality of service.
@@ -34,6 +53,8 @@ class JointStateInput:
         on_sample: takes the sample and its stamp as a message.
         on_silence: called over and over while the node is active and joint states are silent.
         on_jump: called before the first sample after the clock has gone back.
+        newest_only: of the joint states that wait, act on the newest usable one and skip the
+            others, as torque for them would come too late. Otherwise all are acted on in order.
 
     Attributes:
         latest: the last sample, whether the node was active or not; None before the first.
@@ -48,9 +69,12 @@ class JointStateInput:
         on_sample: Callable[[JointSample, Stamp], None],
         on_silence: Callable[[], None] = lambda: None,
         on_jump: Callable[[], None] | None = None,
+        *,
+        newest_only: bool = False,
     ) -> None:
         self._node, self._timeout = node, timeout
         self._on_sample, self._on_silence, self._on_jump = on_sample, on_silence, on_jump
+        self._newest_only = newest_only
         rehearse_intake()
         self._intake = JointStateIntake(joint_names, follow_jumps=on_jump is not None)
         self._jumps = 0
@@ -67,17 +91,22 @@ class JointStateInput:
         reliability = (
             ReliabilityPolicy.BEST_EFFORT if parameters.best_effort else ReliabilityPolicy.RELIABLE
         )
-        self._lost = 0
+        self._lost = self._skipped = 0
         self._reader = JointStateReader()
-        self._qos = QoSProfile(depth=parameters.queue_depth, reliability=reliability)
+        # In a queue of one nothing would tell that a message was overwritten, see Arrivals.
+        depth = max(parameters.queue_depth, 2)
+        self._qos = QoSProfile(depth=depth, reliability=reliability)
         self._subscription = node.create_subscription(
             JointState,
             "joint_states",
             self._receive,
             self._qos,
             raw=True,
-            event_callbacks=SubscriptionEventCallbacks(message_lost=self._on_lost),
+            event_callbacks=SubscriptionEventCallbacks(
+                message_lost=lambda status: node.guard.run("message_lost", self._on_lost, status)
+            ),
         )
+        self._arrivals = Arrivals(self._subscription)
         self._watchdog = node.create_timer(WATCH_PERIOD, self._watch, clock=node.steady)
         node.diagnostics.append(self._report)
 
@@ -91,30 +120,57 @@ class JointStateInput:
     def is_silent(self) -> bool:
         return time.monotonic() - self._heard > self._timeout()
 
-    def _receive(self, raw: bytes) -> None:
+    def poll(self) -> None:
+        """Read what waits in the queue, as after a callback that took long."""
+        self._receive(None)
+
+    def _receive(self, first: bytes | None) -> None:
         begin = time.monotonic()
+        if not self._newest_only:
+            for raw in self._arrivals.take(first, MOST_IN_TURN):
+                # One by one, as the others would be lost with one that fails.
+                self._node.guard.run("joint states", self._act, self._judge(raw), begin)
+            return
+        waiting = self._arrivals.take(first)
+        usable = [judged for raw in waiting[-MOST_JUDGED:] if (judged := self._judge(raw))]
+        self._skipped += max(len(waiting) - MOST_JUDGED, 0) + max(len(usable) - 1, 0)
+        if usable:
+            self._act(usable[-1], begin)
+
+    def _judge(self, raw: bytes) -> _Judged | None:
+        """Read a serialized message; None when it cannot be used, which is counted."""
         # rclpy's clock takes ten times as long to tell the same.
         now = self._clock.now().nanoseconds * 1e-9 if self._simulated else time.time()
-        message = self._reader.read(raw)
+        try:
+            if len(raw) > LARGEST_JOINT_STATE:
+                raise ValueError(f"{len(raw)} bytes; at most {LARGEST_JOINT_STATE} are read")
+            message = self._reader.read(raw)
+        except Exception as error:
+            self._node.guard.dropped(self._subscription.topic_name, error)
+            return None
         stamp = message.sec + 1e-9 * message.nanosec
         sample = self._intake.accept(
             stamp, now, message.name, message.position, message.velocity, message.effort
         )
         if sample is None:
+            return None
+        replaced = stamp != sample.stamp
+        exact = _stamp(sample.stamp) if replaced else Stamp(message.sec, message.nanosec)
+        return _Judged(sample, exact, now)
+
+    def _act(self, judged: _Judged | None, begin: float) -> None:
+        """Hand a sample on; ``begin`` is the time of its receipt on the steady clock [s]."""
+        if judged is None:
             return
-        self.latest = sample
+        self.latest = judged.sample
         self._heard = begin
         if self._node.is_active:
             if self._on_jump and self._intake.jumps != self._jumps:
                 self._jumps = self._intake.jumps
                 self._node.get_logger().warning("the clock has gone back; starting again")
                 self._on_jump()
-            replaced = stamp != sample.stamp
-            self._on_sample(
-                sample,
-                _stamp(sample.stamp) if replaced else Stamp(message.sec, message.nanosec),
-            )
-            self._age.add(now - sample.stamp)
+            self._on_sample(judged.sample, judged.stamp)
+            self._age.add(judged.now - judged.sample.stamp)
             self._latency.add(time.monotonic() - begin)
 
     def _on_lost(self, status: Any) -> None:
@@ -145,11 +201,25 @@ class JointStateInput:
             # What is missing matters to some only, and they say so.
             if new and what in (*DROPS, "stamp replaced"):
                 status.raise_to(WARN, f"joint states: {what} ({new} in the last second)")
-        self._counted = dict(intake.counts)
-        # By the middleware's own count; what a full queue overwrites it does not count.
-        status.add("lost on the way", self._lost)
+            self._counted[what] = count
+        self._report_missed(status)
         self._age.report(status, "stamp to receipt")
         self._latency.report(status, "receipt to publication")
+
+    def _report_missed(self, status: Status) -> None:
+        """Say how many joint states were published and not acted on, and why."""
+        # By the middleware's own count, which leaves out what a full queue overwrites.
+        status.add("lost on the way", self._lost)
+        overwritten = max(self._arrivals.missed - self._lost, 0)
+        for key, count in (
+            ("overwritten in the queue (estimated)", overwritten),
+            ("skipped for a newer one", self._skipped),
+        ):
+            status.add(key, count)
+            new = count - self._counted.get(key, 0)
+            self._counted[key] = count
+            if new > 0 and key != "skipped for a newer one":
+                status.raise_to(WARN, f"joint states: {key} ({new} in the last second)")
 
     def _report_publishers(self, status: Status, level: bytes) -> None:
         """Who publishes; ``level`` is that of silence, of which this may be the cause."""

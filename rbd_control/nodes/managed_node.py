@@ -1,4 +1,4 @@
-"""What the four nodes share: lifecycle, parameters, robot description, start and end."""
+"""The base of all nodes: lifecycle, parameters, robot description, guarded callbacks."""
 
 from __future__ import annotations
 
@@ -6,24 +6,33 @@ import gc
 from collections.abc import Callable
 from typing import Any, ClassVar, cast
 
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.service import Service
+from rclpy.subscription import Subscription
+from rclpy.timer import Timer
 from std_msgs.msg import String
 
 from rbd_control.errors import ModelError, RbdControlError
 from rbd_control.node_parameters import NodeParameters
-from rbd_control.nodes.declared_parameters import DeclaredParameters
+from rbd_control.nodes.declared_parameters import DeclaredParameters, refusing_unknown_types
 from rbd_control.nodes.diagnostics import WARN, Diagnostics, Status
+from rbd_control.nodes.guard import LARGEST_MESSAGE, CallbackGuard, describe
 from rbd_control.nodes.priority import take_priority
 from rbd_control.robot_model import RobotModel, description_text
 
 LATCHED = QoSProfile(
     depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
 )
-"""The last message is kept for those who come later."""
+"""Quality of service of a topic whose last message is kept for late subscribers."""
 
 _SUCCESS, _FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
+
+
+class NotReadyError(RbdControlError):
+    """The node cannot be activated yet; one that starts by itself goes on waiting."""
 
 
 class ManagedNode(LifecycleNode):
@@ -34,14 +43,17 @@ class ManagedNode(LifecycleNode):
     package in the first two: the transition then fails with one line in the log. When the node
     starts by itself such a failure ends it, with :attr:`exit_code` 1.
 
+    Every callback of the node runs through :attr:`guard`, those that rclpy itself creates too.
+
     Attributes:
         parameters: the current parameter object.
-        is_active: whether the node is in the lifecycle state active.
+        guard: catches what callbacks raise, see :class:`CallbackGuard`.
+        is_starting: whether the node is to configure and activate by itself and has not yet.
         exit_code: set when the node wants the process to end.
-        in_transition: whether a transition is being carried out.
-        stopping: set when a signal has asked for the end; the node is not activated any more, and
-            does not report what fails.
-        before_activation: called before the node is activated for the first time.
+        is_configuring: whether the node compiles and publishes nothing.
+        stopping: set by the first signal; from then on the node is not active any more and starts
+            no transition but that to its end.
+        before_activation: called before the node is activated.
         steady: the steady clock, for watchdogs.
 
     Raises:
@@ -54,9 +66,15 @@ class ManagedNode(LifecycleNode):
     """Whether an arm depends on what the node sends, so that it must end in order once active."""
 
     def __init__(self, name: str) -> None:
+        # Before the base class creates its services and the subscription to /clock.
+        self.guard = CallbackGuard(
+            lambda text: self.get_logger().error(text),
+            lambda what, reason: self.on_failure(what, reason),
+        )
         super().__init__(name)
-        self.is_active = False
-        self.in_transition = False
+        self._guard_services()
+        self._is_active = False
+        self.is_configuring = False
         self.stopping = False
         self.before_activation: Callable[[], None] = lambda: None
         self.exit_code: int | None = None
@@ -71,20 +89,25 @@ class ManagedNode(LifecycleNode):
             self.parameters_type,
             is_fixed=lambda: self._configured,
             check=lambda new: self.check_parameters(new) if self._configured else None,
-            changed=lambda new: self.parameters_changed() if self._configured else None,
+            changed=self._on_parameters_changed,
         )
         if self.needs_model:
             self.create_subscription(String, "robot_description", self._on_description, LATCHED)
-        self.diagnostics: list[Callable[[Status], None]] = [self._report_state]
+        self.diagnostics: list[Callable[[Status], None]] = [self._report_state, self.guard.report]
         Diagnostics(self, self.diagnostics)
-        self._is_starting = bool(self.parameters.autostart)
-        if self._is_starting:
+        self.is_starting = bool(self.parameters.autostart)
+        if self.is_starting:
             self._starter = self.create_timer(0.05, self._start, clock=self.steady)
 
     @property
     def parameters(self) -> Any:
         """The current parameter object, of class ``parameters_type``."""
         return self._declared.current
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the node is in the lifecycle state active and no signal has asked it to end."""
+        return self._is_active and not self.stopping
 
     # Hooks -----------------------------------------------------------------------------------
 
@@ -101,7 +124,7 @@ class ManagedNode(LifecycleNode):
         """Destroy what :meth:`configure` made."""
 
     def waiting_for(self) -> str:
-        """What keeps the configured node from being activated; empty when nothing does."""
+        """Return what keeps the configured node from being activated; empty when nothing does."""
         return ""
 
     def check_parameters(self, new: Any) -> None:
@@ -110,12 +133,74 @@ class ManagedNode(LifecycleNode):
     def parameters_changed(self) -> None:
         """Take over the current parameter object; the node is configured."""
 
+    def on_failure(self, name: str, reason: str) -> None:
+        """React to an exception in the callback ``name`` that no message explains.
+
+        It has been counted and logged. ``reason`` says it in words.
+        """
+
     def on_compiling(self, kernel: str) -> None:
         """Log why the start takes long; ``rbd-control warmup`` compiles ahead of time."""
         self.get_logger().info(
             f"compiling {kernel} and what else is not stored yet, which takes up to a minute",
             once=True,
         )
+
+    # Guarded callbacks -----------------------------------------------------------------------
+
+    def create_subscription(
+        self,
+        msg_type: Any,
+        topic: str,
+        callback: Callable[[Any], None],
+        qos_profile: QoSProfile | int,
+        *,
+        raw: bool = False,
+        largest: int = LARGEST_MESSAGE,
+        **options: Any,
+    ) -> Subscription:
+        """Create a subscription whose messages are deserialized, and handled, by the guard.
+
+        Args:
+            msg_type, topic, callback, qos_profile, options: as in rclpy; the callback takes the
+                message alone.
+            raw: pass the serialized message on.
+            largest: size above which a message is dropped [bytes].
+        """
+        name = self.resolve_topic_name(topic)
+        guarded = (
+            self.guard.raw_subscription(name, callback)
+            if raw
+            else self.guard.subscription(name, msg_type, callback, largest)
+        )
+        return super().create_subscription(
+            msg_type, topic, guarded, qos_profile, raw=True, **options
+        )
+
+    def create_timer(
+        self, timer_period_sec: float, callback: Callable[[], None], *args: Any, **options: Any
+    ) -> Timer:
+        """Create a timer whose callback is guarded; arguments as in rclpy."""
+        return super().create_timer(timer_period_sec, self.guard.timer(callback), *args, **options)
+
+    def create_service(
+        self, srv_type: Any, srv_name: str, callback: Callable[[Any, Any], Any], **options: Any
+    ) -> Service:
+        """Create a service whose callback is guarded; arguments as in rclpy."""
+        guarded = self.guard.service(srv_name, callback)
+        return super().create_service(srv_type, srv_name, guarded, **options)
+
+    def _guard_services(self) -> None:
+        """Guard the services that rclpy creates without :meth:`create_service`, too."""
+        for service in self.services:
+            if service.srv_type in (SetParameters, SetParametersAtomically):
+                service.callback = refusing_unknown_types(service.callback)
+            elif getattr(service.callback, "__module__", "") != CallbackGuard.__module__:
+                service.callback = self.guard.service(service.srv_name, service.callback)
+
+    def _on_parameters_changed(self, new: Any) -> None:
+        if self._configured:
+            self.guard.run("parameters_changed", self.parameters_changed)
 
     # Lifecycle -------------------------------------------------------------------------------
 
@@ -139,26 +224,40 @@ class ManagedNode(LifecycleNode):
         """Leave the active state, so that nothing is left running downstream."""
         return self._transition("shut down", self._deactivate)
 
+    def end(self) -> None:
+        """Deactivate the node for good; it sends nothing afterwards.
+
+        To be called before the process ends, in whatever state the node is. It raises nothing.
+        """
+        self.stopping = True
+        self.guard.run("deactivate", self._deactivate)
+        if self._state() in ("unconfigured", "inactive", "active"):
+            self.guard.run("shutdown", self.trigger_shutdown)
+
     def _transition(self, what: str, step: Callable[[], None]) -> TransitionCallbackReturn:
         # rclpy swallows what a transition raises: whoever is to see it must be told here.
         self._failure = None
-        self.in_transition = True
         try:
             step()
-        except KeyboardInterrupt as error:
-            self._failure, self.exit_code = error, 0
         except Exception as error:
             self._failure = error
-            kind = "" if isinstance(error, RbdControlError) else f"{type(error).__name__}: "
             if self.stopping:
+                # Nobody waits for it.
                 self.exit_code = 0
             else:
-                self.get_logger().error(f"cannot {what}: {kind}{error}")
-        finally:
-            self.in_transition = False
+                known = isinstance(error, RbdControlError)
+                self.get_logger().error(f"cannot {what}: {error if known else describe(error)}")
         return _FAILURE if self._failure else _SUCCESS
 
     def _configure(self) -> None:
+        self._refuse_when_stopping()
+        self.is_configuring = True
+        try:
+            self._find_model_and_configure()
+        finally:
+            self.is_configuring = False
+
+    def _find_model_and_configure(self) -> None:
         parameters = self.parameters
         if self.needs_model:
             text = description_text(parameters) or self._described
@@ -180,19 +279,23 @@ class ManagedNode(LifecycleNode):
                 self.get_logger().warning(f"no thread_priority: {refused}")
 
     def _activate(self) -> None:
+        self._refuse_when_stopping()
         missing = self.waiting_for()
         if missing:
-            raise RbdControlError(f"waiting for {missing}")
+            raise NotReadyError(f"waiting for {missing}")
         # From here on a signal must find the node in a state that it can be led out of.
         self.before_activation()
-        if self.stopping:
-            raise RbdControlError("a signal asked the process to end")
+        self._refuse_when_stopping()
         self.activate()
-        self.is_active = True
+        self._is_active = True
+
+    def _refuse_when_stopping(self) -> None:
+        if self.stopping:
+            raise NotReadyError("the node is stopping")
 
     def _deactivate(self) -> None:
-        if self.is_active:
-            self.is_active = False
+        if self._is_active:
+            self._is_active = False
             self.deactivate()
 
     def _cleanup(self) -> None:
@@ -202,9 +305,9 @@ class ManagedNode(LifecycleNode):
     # Start -----------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        """One try at configuring and activating; goes on until the node was active once."""
+        """Try to configure and activate; called again until the node was active once."""
         # A timer that was destroyed may still fire once.
-        if not self._is_starting or self.stopping:
+        if not self.is_starting or self.stopping:
             return
         if not self._configured:
             if self.needs_model and not self._described and not self._has_description():
@@ -217,9 +320,11 @@ class ManagedNode(LifecycleNode):
                 self._wait(missing)
                 return
             self.trigger_activate()
+            if isinstance(self._failure, NotReadyError):
+                return
         if self._failure and self.exit_code is None:
             self.exit_code = 1
-        self._waiting, self._is_starting = "", False
+        self._waiting, self.is_starting = "", False
         self.destroy_timer(self._starter)
 
     def _has_description(self) -> bool:
@@ -242,8 +347,11 @@ class ManagedNode(LifecycleNode):
             )
         self._described = message.data
 
+    def _state(self) -> str:
+        return cast("str", self._state_machine.current_state[1])
+
     def _report_state(self, status: Status) -> None:
-        state = cast("str", self._state_machine.current_state[1])
+        state = self._state()
         status.add("state", state)
         if not self.is_active:
             status.raise_to(

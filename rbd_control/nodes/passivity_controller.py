@@ -6,56 +6,48 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-from geometry_msgs.msg import WrenchStamped
-from rclpy.duration import Duration
-from rclpy.publisher import Publisher
+from numpy.typing import NDArray
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.qos import QoSProfile
+from rclpy.task import Future
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Bool, Float64MultiArray, MultiArrayDimension
 from std_srvs.srv import Trigger
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+from trajectory_msgs.msg import JointTrajectory
 
-from rbd_control.control import (
-    Command,
-    ControllerParameters,
-    Estimates,
-    PassivityController,
-    TrajectoryPoint,
-)
-from rbd_control.control.energy import EnergyBalance
+from rbd_control.control import Command, ControllerParameters, PassivityController
 from rbd_control.errors import InputError, RbdControlError, TrajectoryError
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import ReceivingParameters
+from rbd_control.nodes.claim import Claim
+from rbd_control.nodes.detector_input import VERDICT_TIMEOUT, DetectorInput
 from rbd_control.nodes.diagnostics import ERROR, WARN, Status
+from rbd_control.nodes.energy_output import EnergyOutput
+from rbd_control.nodes.estimates_file import EstimatesWriter, read_estimates
 from rbd_control.nodes.joint_state_input import JointStateInput
-from rbd_control.nodes.managed_node import ManagedNode
-from rbd_control.nodes.messages import (
-    EVERY_SAMPLE,
-    JointStateWriter,
-    Stamp,
-    TorqueWriter,
-    to_seconds,
-)
+from rbd_control.nodes.managed_node import ManagedNode, NotReadyError
+from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, Stamp
+from rbd_control.nodes.planning_thread import PlanningThread
 from rbd_control.nodes.run import run
+from rbd_control.nodes.torque_output import TorqueOutput
+from rbd_control.nodes.torque_watchdog import TorqueWatchdog
+from rbd_control.nodes.trajectory_wire import TrajectoryMessage, check_size, read_trajectory
 from rbd_control.parameters import parameter
 from rbd_control.rehearsal import rehearse_controller
+
+Array = NDArray[np.float64]
 
 COMMANDS = "effort_controller/commands"
 
 WATCH_PERIOD = 0.01
-"""How often it is looked for silence; the safe torque is repeated as often [s]."""
+"""Period of the watchdog and of repeated safe-torque commands [s]."""
 
 RIVALS_PERIOD = 0.1
-"""How often it is looked for others who send torque [s]."""
+"""Period at which the node looks for other publishers of torque [s]."""
 
-VERDICT_TIMEOUT = 0.5
-"""A detector that has told of contact before and is silent for longer is missed [s]."""
-
-ENERGIES = ("storage", "dissipated", "injected", "supplied", "bound", "tank")
-"""What ``~/energy`` holds, in this order [J]."""
+CLAIM_POLL = 0.01
+"""Period at which an activation that waits for discovery looks again [s]."""
 
 
 @dataclass(frozen=True)
@@ -64,16 +56,26 @@ class PassivityControllerParameters(ReceivingParameters, ControllerParameters):
 
     queue_depth: int = parameter(
         50,
-        "joint states kept while the node is busy; of older ones the torque would come too late",
+        "joint states that may wait in the queue while the node is busy; torque is computed for "
+        "the newest one, the others are skipped and counted",
         lower=1,
         upper=100_000,
         live=False,
+    )
+    discovery_time: float = parameter(
+        1.0,
+        "time for which no other publisher of torque may be discovered before the node activates; "
+        "ROS may need a second to find one",
+        unit="s",
+        lower=0.0,
+        upper=60.0,
     )
     estimates: str = parameter(
         "",
         "file that ~/save_estimates writes what was learned to, and that is read when the node is "
         "configured, if it is there",
         live=False,
+        start_only=True,
     )
 
 
@@ -87,45 +89,32 @@ class PassivityControllerNode(ManagedNode):
         super().__init__("passivity_controller")
         self._errors = self.create_publisher(JointState, "~/tracking_error", EVERY_SAMPLE)
         self.create_subscription(
-            JointTrajectory, "~/joint_trajectory", self._on_trajectory, QoSProfile(depth=10)
+            JointTrajectory,
+            "~/joint_trajectory",
+            self._on_trajectory,
+            QoSProfile(depth=10),
+            raw=True,
         )
-        self.create_subscription(
-            Bool, "contact_detector/contact", self._on_contact, QoSProfile(depth=10)
+        self._detector = DetectorInput(
+            self, self._on_contact, self._on_force, lambda: self.parameters.contact_reaction
         )
-        self.create_subscription(
-            WrenchStamped, "contact_detector/external_wrench", self._on_wrench, QoSProfile(depth=10)
-        )
-        self._energies = self.create_publisher(Float64MultiArray, "~/energy", EVERY_SAMPLE)
-        for what, order in (
-            ("hold", lambda: self._controller.hold()),
-            ("float", lambda: self._controller.float_()),
-            ("retract", lambda: self._controller.retract()),
-            ("slow", lambda: self._controller.slow()),
-            ("cancel", lambda: self._controller.cancel()),
-            ("resume", self._resume),
-            ("save_estimates", self._save_estimates),
-        ):
-            self.create_service(Trigger, f"~/{what}", self._service(what, order))
+        self._energy = EnergyOutput(self)
+        self._create_services()
         self.create_timer(WATCH_PERIOD, self._watch, clock=self.steady)
         self.create_timer(RIVALS_PERIOD, self._look_for_rivals, clock=self.steady)
         self._topic = self.resolve_topic_name(COMMANDS)
-        self._commands: Publisher[Float64MultiArray] | None = None
-        self._energy_message = Float64MultiArray()
-        self._energy_message.layout.dim = [
-            MultiArrayDimension(
-                label=", ".join(f"{name} [J]" for name in ENERGIES),
-                size=len(ENERGIES),
-                stride=len(ENERGIES),
-            )
-        ]
-        self._energy_readers = 0
-        self._energy: EnergyBalance | None = None
-        self._not_passive = 0
-        self._verdict: float | None = None
+        self._claim = Claim(self, f"{self._topic}/claim", lambda: self.parameters.discovery_time)
+        self._claim.make()
+        self._output: TorqueOutput | None = None
+        self._planning: PlanningThread[TrajectoryMessage] | None = None
+        self._watchdog = TorqueWatchdog(lambda: self.parameters.timeout, self._send_zero)
+        self._estimates = EstimatesWriter(self.parameters.estimates)
         self._last: Command | None = None
         self._refused = 0
         self._saturated = 0
         self.diagnostics.append(self._report)
+
+    # Lifecycle -------------------------------------------------------------------------------
 
     def configure(self) -> None:
         """Make the controller and compile what it needs."""
@@ -140,6 +129,7 @@ class PassivityControllerNode(ManagedNode):
             lambda: self.parameters.timeout,
             self._on_sample,
             on_jump=self._controller.clock_went_back,
+            newest_only=True,
         )
 
     def cleanup(self) -> None:
@@ -147,44 +137,78 @@ class PassivityControllerNode(ManagedNode):
         self._input.destroy()
 
     def waiting_for(self) -> str:
-        """A fresh sample with velocity, which is never assumed to be zero."""
+        """Return what is missing: a fresh sample with velocity, a detector, an arm that is free."""
         sample = self._input.latest
         if sample is None or self._input.is_silent:
             return f"joint states on {self.resolve_topic_name('joint_states')}"
         if sample.v is None:
             return "velocity: the joint states carry none"
+        if (
+            getattr(self.parameters, "require_detector", False)
+            and self._detector.silence > VERDICT_TIMEOUT
+        ):
+            return f"a contact detector: {self._detector.missing}"
         rivals = self._rivals()
-        return f"whoever sends torque to {self._topic} ({rivals}) to end" if rivals else ""
+        if rivals:
+            return f"whoever sends torque to {self._topic} ({rivals}) to end"
+        # An activation by hand waits for it in place, see activate().
+        left = self._claim.time_left() if self.is_starting else 0.0
+        return f"{left:.1f} s without another controller of {self._topic}" if left else ""
 
     def activate(self) -> None:
         """Hold the arm where it is."""
-        sample = self._input.latest
-        assert sample is not None
-        # Not before: a node that only waits must not look like one that sends.
-        self._commands = self.create_publisher(Float64MultiArray, COMMANDS, EVERY_SAMPLE)
-        self._torques = TorqueWriter(self._commands, self.robot.model.nv)
-        self._wait_for_reader(self._commands)
+        self._wait_for_discovery()
+        output = TorqueOutput(self, COMMANDS, self.robot.model.nv)
+        output.open()
         try:
+            # What came while it waited is in the queue, or was more than fits.
+            self._input.poll()
+            sample = self._input.latest
+            assert sample is not None
+            self._refuse_when_stopping()
             self._controller.start(sample.stamp, sample.q, sample.v, time.monotonic())
-        except InputError:
-            self._give_commands_back()
+        except BaseException:
+            output.abandon()
             raise
-        # What came while it waited is in the queue, or was more than fits.
         self._controller.clock_went_back()
-        self._last = None
+        self._claim.withdraw()
+        self._output, self._last = output, None
+        self._planning = PlanningThread(self._plan, self._refuse_trajectory)
+        self._watchdog.start()
+        self._detector.watch()
 
     def deactivate(self) -> None:
-        """Send zero torque, and see it off: whoever receives it keeps the last command for ever."""
-        if self._commands is not None:
-            self._send(np.zeros(self.robot.model.nv))
-            self._commands.wait_for_all_acked(Duration(seconds=1.0))
-            self._give_commands_back()
+        """Send zero torque, wait for its acknowledgement, and end the threads."""
+        try:
+            if self._output is not None:
+                self._output.close()
+        finally:
+            self._output = None
+            self._watchdog.stop()
+            if self._planning is not None:
+                self._planning.end()
+                self._planning = None
 
-    def _give_commands_back(self) -> None:
-        """An idle publisher would pass for another controller."""
-        assert self._commands is not None
-        self.destroy_publisher(self._commands)
-        self._commands = None
+    def on_failure(self, name: str, reason: str) -> None:
+        """Go to the safe torque: after a defect of the software nothing else is certain."""
+        if self.is_active:
+            self._controller.fault(reason)
+
+    def _wait_for_discovery(self) -> None:
+        """Block until the claim has been alone for ``discovery_time``.
+
+        After a start by itself it has been; an activation by hand may have to wait.
+        """
+        deadline = time.monotonic() + 3.0 * self.parameters.discovery_time + 1.0
+        while self._claim.time_left() > 0.0:
+            self._refuse_when_stopping()
+            if self._rivals() or time.monotonic() > deadline:
+                raise NotReadyError(f"waiting for another controller of {self._topic} to end")
+            time.sleep(CLAIM_POLL)
+        if self._rivals():
+            raise NotReadyError(f"waiting for whoever sends torque to {self._topic} to end")
+
+    # Parameters ------------------------------------------------------------------------------
 
     def check_parameters(self, new: PassivityControllerParameters) -> None:
         """Refuse per-joint values of the wrong number."""
@@ -197,68 +221,68 @@ class PassivityControllerNode(ManagedNode):
     def _make_controller(self, parameters: PassivityControllerParameters) -> PassivityController:
         return PassivityController(self.robot.model, self.robot.in_model_order(parameters))
 
+    def _load_estimates(self) -> None:
+        path, law = self.parameters.estimates, self._controller.law
+        if not path or law.adaptive is None:
+            return
+        estimates = read_estimates(path)
+        if estimates is not None:
+            law.set_estimates(estimates)
+            self.get_logger().info(f"estimates of {path}: payload {law.adaptive.payload:.3g} kg")
+
+    # Joint states ----------------------------------------------------------------------------
+
     def _on_sample(self, sample: JointSample, stamp: Stamp) -> None:
+        try:
+            self._control(sample, stamp)
+        except BaseException:
+            self._send_zero()
+            raise
+
+    def _control(self, sample: JointSample, stamp: Stamp) -> None:
+        self._watchdog.beat()
+        self._accept_plan()
         command = self._controller.update(
             sample.stamp, sample.q, sample.v, time.monotonic(), sample.tau
         )
+        if self._was_late():
+            return
         self._send(command.torque)
         if sample.v is not None:
             self._writer.publish(
                 stamp, sample.q - command.q_d, sample.v - command.v_d, command.torque
             )
         self._note(command)
-        self._account(sample)
-
-    def _account(self, sample: JointSample) -> None:
-        """Follow the energies, once the torque is on its way."""
-        energy = self._energy = self._controller.balance(sample.tau)
-        if energy is None:
-            return
-        self._not_passive += not energy.passive
-        if self._energy_readers:
-            values = [getattr(energy, name) for name in ENERGIES[:-1]]
-            values.append(self._controller.law.tank.level)
-            self._energy_message.data = [float(x) for x in values]
-            self._energies.publish(self._energy_message)
+        # Once the torque is on its way.
+        self._energy.add(self._controller.balance(sample.tau), self._controller.law.tank.level)
 
     def _watch(self) -> None:
-        if self.is_active:
+        self._watchdog.beat()
+        if not self.is_active or self._was_late():
+            return
+        try:
             command = self._controller.silence(time.monotonic())
-            if command is not None:
-                self._send(command.torque)
-                self._note(command)
+        except BaseException:
+            self._send_zero()
+            raise
+        if command is not None:
+            self._send(command.torque)
+            self._note(command)
 
-    def _rivals(self) -> int:
-        """How many others send torque to the arm."""
-        return int(self.count_publishers(self._topic)) - (self._commands is not None)
+    def _was_late(self) -> bool:
+        """Be safe when the watchdog has sent zero meanwhile: the torque at hand is too old."""
+        late = self._watchdog.take_late()
+        if late:
+            self._controller.fault(f"the node did not respond for {late:.3g} s")
+        return late > 0.0
 
-    def _look_for_rivals(self) -> None:
-        if self.is_active:
-            rivals = self._rivals()
-            if rivals > 0:
-                self._controller.fault(f"{rivals} more publishers on {self._topic}")
-            self._energy_readers = self._energies.get_subscription_count()
-            self._writer.look_for_readers()
+    def _send(self, torque: Array) -> None:
+        if self._output is not None:
+            self._output.send(torque[self.robot.order])
 
-    def _resume(self) -> str:
-        rivals = self._rivals()
-        if rivals > 0:
-            raise InputError(f"cannot resume: {rivals} more publishers on {self._topic}")
-        return self._controller.resume()
-
-    def _wait_for_reader(self, publisher: Publisher[Float64MultiArray]) -> None:
-        """Until the arm, if it is there, has found the new publisher; its first torque counts."""
-        deadline = time.monotonic() + 0.5
-        while (
-            self.count_subscribers(self._topic)
-            and not publisher.get_subscription_count()
-            and time.monotonic() < deadline
-        ):
-            time.sleep(0.005)
-
-    def _send(self, torque: np.ndarray) -> None:
-        assert self._commands is not None
-        self._torques.publish(torque[self.robot.order])
+    def _send_zero(self) -> None:
+        if self._output is not None:
+            self._output.send_zero()
 
     def _note(self, command: Command) -> None:
         """Log a change of mode once, and count."""
@@ -267,60 +291,106 @@ class PassivityControllerNode(ManagedNode):
         if last is not None and last.mode == command.mode:
             return
         if command.mode == "safe":
+            self._discard_plans("fault")
             self.get_logger().error(f"safe torque: {command.reason}; ~/resume when it is cured")
         else:
             why = f": {command.reason}" if command.reason else ""
             self.get_logger().info(f"{command.mode}{why}")
 
-    def _on_contact(self, message: Bool) -> None:
-        self._verdict = time.monotonic()
-        if self.is_active:
-            self._controller.contact(message.data, self._verdict)
+    # Other publishers of torque --------------------------------------------------------------
 
-    def _on_wrench(self, message: WrenchStamped) -> None:
-        if self.is_active:
-            force = message.wrench.force
-            self._controller.touched(message.header.frame_id, np.array([force.x, force.y, force.z]))
+    def _rivals(self) -> int:
+        """Return how many others send torque to the arm."""
+        own = self._output is not None
+        return int(self.count_publishers(self._topic)) - own
 
-    def _load_estimates(self) -> None:
-        path, law = self.parameters.estimates, self._controller.law
-        if path and law.adaptive is not None and Path(path).exists():
-            law.set_estimates(Estimates.load(path))
-            self.get_logger().info(f"estimates of {path}: payload {law.adaptive.payload:.3g} kg")
+    def _look_for_rivals(self) -> None:
+        if not self.is_active:
+            self._claim.give_way()
+            return
+        rivals = self._rivals()
+        if rivals > 0:
+            self._controller.fault(f"{rivals} more publishers on {self._topic}")
+        self._detector.watch()
+        self._energy.look_for_readers()
+        self._writer.look_for_readers()
 
-    def _save_estimates(self) -> str:
-        path, adaptive = self.parameters.estimates, self._controller.law.adaptive
-        if adaptive is None:
-            raise InputError("nothing is learned: parameter adaptive is false")
-        if not path:
-            raise InputError("parameter estimates names no file to write to")
+    # Trajectories ----------------------------------------------------------------------------
+
+    def _on_trajectory(self, raw: bytes) -> None:
         try:
-            adaptive.estimates.save(path)
-        except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror}") from error
-        return f"written to {path}"
-
-    def _on_trajectory(self, message: JointTrajectory) -> None:
-        try:
-            if not self.is_active:
+            if not self.is_active or self._planning is None:
                 raise TrajectoryError("the controller is not active")
-            self._controller.set_trajectory(
-                message.joint_names,
-                [_point(point) for point in message.points],
-                self.get_clock().now().nanoseconds * 1e-9,
-                to_seconds(message.header.stamp),
-            )
+            check_size(raw, self.robot.model.nv)
         except TrajectoryError as error:
-            self._refused += 1
-            self.get_logger().error(f"trajectory refused: {error}")
+            self._refuse_trajectory(str(error))
+        else:
+            self._planning.submit(raw)
+
+    def _plan(self, raw: bytes) -> TrajectoryMessage:
+        return read_trajectory(raw)
+
+    def _accept_plan(self) -> None:
+        planned = None if self._planning is None else self._planning.take()
+        if planned is None:
+            return
+        try:
+            now = self.get_clock().now().nanoseconds * 1e-9
+            self._controller.set_trajectory(planned.names, planned.points, now, planned.stamp)
+        except TrajectoryError as error:
+            self._refuse_trajectory(str(error))
+
+    def _refuse_trajectory(self, reason: str) -> None:
+        self._refused += 1
+        self.get_logger().error(f"trajectory refused: {reason}")
+
+    def _discard_plans(self, why: str) -> None:
+        """Forget trajectories that were sent before a stop and would start after it."""
+        if self._planning is not None and self._planning.discard():
+            self.get_logger().info(f"the trajectory that was being planned is discarded: {why}")
+
+    # Contact ---------------------------------------------------------------------------------
+
+    def _on_contact(self, flag: bool) -> None:
+        if not self.is_active:
+            return
+        if flag and self.parameters.contact_reaction in ("hold", "float", "retract"):
+            self._discard_plans("contact")
+        self._controller.contact(flag, time.monotonic())
+
+    def _on_force(self, link: str, force: Array) -> None:
+        if self.is_active:
+            self._controller.touched(link, force)
+
+    # Services --------------------------------------------------------------------------------
+
+    def _create_services(self) -> None:
+        for what, order, stops in (
+            ("hold", lambda: self._controller.hold(), True),
+            ("float", lambda: self._controller.float_(), True),
+            ("retract", lambda: self._controller.retract(), True),
+            ("cancel", lambda: self._controller.cancel(), True),
+            ("slow", lambda: self._controller.slow(), False),
+            ("resume", self._resume, False),
+        ):
+            self.create_service(Trigger, f"~/{what}", self._service(what, order, stops))
+        # In a group of its own: the other callbacks go on while a file is written.
+        self.create_service(
+            Trigger,
+            "~/save_estimates",
+            self._save_estimates,
+            callback_group=MutuallyExclusiveCallbackGroup(),
+        )
 
     def _service(
-        self, what: str, order: Callable[[], str | None]
+        self, what: str, order: Callable[[], str | None], stops: bool
     ) -> Callable[[Trigger.Request, Trigger.Response], Trigger.Response]:
         def answer(request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
             if not self.is_active:
                 response.message = "the controller is not active"
                 return response
+            if stops:
+                self._discard_plans(what)
             try:
                 response.message = order() or f"in {self._controller.mode}"
                 response.success = True
@@ -330,6 +400,35 @@ class PassivityControllerNode(ManagedNode):
             return response
 
         return answer
+
+    def _resume(self) -> str:
+        rivals = self._rivals()
+        if rivals > 0:
+            raise InputError(f"cannot resume: {rivals} more publishers on {self._topic}")
+        return self._controller.resume()
+
+    async def _save_estimates(
+        self, request: Trigger.Request, response: Trigger.Response
+    ) -> Trigger.Response:
+        """Answer once the file is written; samples are answered meanwhile."""
+        try:
+            if not self.is_active:
+                raise InputError("the controller is not active")
+            adaptive = self._controller.law.adaptive
+            if adaptive is None:
+                raise InputError("nothing is learned: parameter adaptive is false")
+            written: Future = Future(executor=self.executor)
+            self._estimates.write(
+                adaptive.estimates,
+                lambda message, success: written.set_result((message, success)),
+            )
+            response.message, response.success = await written
+        except InputError as error:
+            response.message = str(error)
+        self.get_logger().info(f"save_estimates: {response.message}")
+        return response
+
+    # Diagnostics -----------------------------------------------------------------------------
 
     def _report(self, status: Status) -> None:
         command = self._last
@@ -342,49 +441,13 @@ class PassivityControllerNode(ManagedNode):
                 status.raise_to(WARN, command.reason)
             if self._controller.frozen:
                 status.raise_to(WARN, self._controller.frozen)
-            self._report_verdict(status)
+            self._energy.report(status, self._controller)
+        self._detector.report(status)
         status.add("saturated samples", self._saturated)
-        self._report_energy(status)
         status.add("trajectories refused", self._refused)
         rivals = self._rivals()
         if rivals > 0:
             status.raise_to(ERROR, f"{rivals} more publishers on {self._topic}")
-
-    def _report_verdict(self, status: Status) -> None:
-        reaction = self.parameters.contact_reaction
-        if self._verdict is None or reaction == "none":
-            return
-        silent = time.monotonic() - self._verdict
-        if silent > VERDICT_TIMEOUT:
-            status.raise_to(
-                WARN, f"no verdict about contact for {silent:.1f} s: no {reaction} on contact"
-            )
-
-    def _report_energy(self, status: Status) -> None:
-        if not self.is_active:
-            return
-        law = self._controller.law
-        if self._energy is not None:
-            status.add("storage [J]", self._energy.storage)
-        status.add("samples not passive", self._not_passive)
-        if self._not_passive:
-            self._not_passive = 0
-            status.raise_to(
-                WARN, "the loop injects more energy than K_D takes out: delay or saturation"
-            )
-        if self.parameters.tank_capacity:
-            status.add("tank [J]", law.tank.level)
-        if law.adaptive is not None:
-            status.add("payload learned [kg]", law.adaptive.payload)
-            for estimate in law.adaptive.estimates.links:
-                status.add(f"{estimate.link} mass [kg]", estimate.mass)
-
-
-def _point(point: JointTrajectoryPoint) -> TrajectoryPoint:
-    due = point.time_from_start
-    return TrajectoryPoint(
-        point.positions, point.velocities, point.accelerations, due.sec + 1e-9 * due.nanosec
-    )
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -4,78 +4,126 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from heapq import merge
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from rosbags.highlevel import AnyReader
-from rosbags.interfaces import Connection
 from rosbags.typesys import Stores, get_typestore
 
 from rbd_control.errors import RecordingError
+from rbd_control.input_files import about, reading
 from rbd_control.joint_states import JointMessage
-from rbd_control.playback.db3 import rows
+from rbd_control.playback.compression import ZSTD_MAGIC, expand, expand_file
+from rbd_control.playback.db3 import Db3Storage
 from rbd_control.playback.joint_state_cdr import decode_parts
-from rbd_control.playback.mcap import plain_messages
-from rbd_control.playback.packed import Packed, at_least
+from rbd_control.playback.mcap import McapStorage
+from rbd_control.playback.packed import MAX_MESSAGE, Packed, blocks
 from rbd_control.playback.parts import Part
+from rbd_control.playback.storage import (
+    COMPRESSED,
+    STORAGE_SUFFIXES,
+    Storage,
+    Topic,
+    storage_files,
+)
+from rbd_control.wording import listed, quoted, shortened
+
+__all__ = ["BOOL", "JOINT_STATE", "STORAGE_SUFFIXES", "Bag"]
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 BOOL = "std_msgs/msg/Bool"
-STORAGE_SUFFIXES = (".mcap", ".db3")
+
+_ENCODING = "cdr"
+_BOOL_PLACE = 4
+"""Byte at which the value of a serialised std_msgs/Bool stands."""
+
+_REPAIR = {
+    ".mcap": "it may be damaged or cut short, 'mcap recover' may repair it",
+    ".db3": "it may be damaged or cut short, 'sqlite3 FILE .recover' may repair it",
+}
 
 
 class Bag:
     """The topics of a rosbag2 recording. Every iteration opens the files anew and streams them.
 
+    Attributes:
+        path: the folder or file it was made of.
+        topics: what it holds, by name, over all its storage files.
+
     Raises:
-        RecordingError: from the constructor and from every iteration, when the files are missing
-            or damaged.
+        RecordingError: from the constructor and from every iteration, naming the file that is
+            missing or damaged.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._files = _storage(path)
-        with self._open() as reader:
-            self.topics = {
-                topic: (info.msgtype or "several types", info.msgcount)
-                for topic, info in reader.topics.items()
-            }
-            self._types = reader.typestore
-            compressed = any(getattr(each, "compression_mode", None) for each in reader.readers)
-        if path.is_dir() and not compressed:
-            # metadata.yaml says no more, and takes longer to read than seconds of recording.
-            inside = [item for item in path.iterdir() if item.suffix in STORAGE_SUFFIXES]
-            self._files = inside if len(inside) == 1 else self._files
-        self._compressed = compressed
+        self._expanded: TemporaryDirectory[str] | None = None
+        self._storages = [(file, self._open(file)) for file in storage_files(path)]
+        # The types read here are the same in every release of ROS 2; a recording may hold
+        # definitions of its own, or none.
+        self._types = get_typestore(Stores.LATEST)
+        self.topics: dict[str, Topic] = {}
+        for _, storage in self._storages:
+            for name, topic in storage.topics.items():
+                known = self.topics.get(name, topic._replace(messages=0))
+                self.topics[name] = Topic(
+                    topic.msgtype if topic.msgtype == known.msgtype else "several types",
+                    topic.encoding if topic.encoding == known.encoding else "several formats",
+                    topic.messages + known.messages,
+                )
 
     def require(self, topic: str, msgtype: str) -> int:
-        """The number of messages on ``topic``.
+        """Return the number of messages on ``topic``.
 
         Raises:
             RecordingError: when there is no such topic (the message lists those there are), it
-                is not of type ``msgtype``, or it holds nothing.
+                is not of type ``msgtype``, or it holds nothing that can be read.
         """
-        if topic not in self.topics:
-            there = ", ".join(f"{name} ({kind})" for name, (kind, _) in self.topics.items())
-            raise RecordingError(
-                f"{self.path} has no topic {topic}; topics are {there or 'none at all'}"
-            )
-        kind, count = self.topics[topic]
-        if kind != msgtype:
-            raise RecordingError(f"{topic} in {self.path} carries {kind}, not {msgtype}")
-        if not count:
-            raise RecordingError(f"{self.path} holds no message on {topic}")
-        return count
+        with about(self.path):
+            if topic not in self.topics:
+                there = [f"{name} ({each.msgtype})" for name, each in self.topics.items()]
+                raise RecordingError(
+                    f"has no topic {quoted(topic)}, its topics are {listed(there)}; "
+                    "--topic names another"
+                )
+            found = self.topics[topic]
+            if found.msgtype != msgtype:
+                raise RecordingError(
+                    f"topic {quoted(topic)} carries {shortened(found.msgtype, 60)}, not {msgtype}"
+                )
+            if found.encoding != _ENCODING:
+                raise RecordingError(
+                    f"topic {quoted(topic)} is serialised as {quoted(found.encoding)}; only "
+                    f"'{_ENCODING}' is read: convert the recording with 'ros2 bag convert'"
+                )
+            if not found.messages:
+                raise RecordingError(f"holds no message on {quoted(topic)}")
+            return found.messages
 
     def joint_parts(self, topic: str, size: int) -> Iterator[list[Part]]:
-        """The joint states of ``topic`` in order of receipt, some ``size`` at a time."""
-        with self._complaining():
-            for packed in at_least(size, self._packed(topic, size)):
+        """Yield the joint states of ``topic`` in order of receipt, some ``size`` at a time."""
+        with self._reading(self.path):
+            for packed in blocks(size, self._packed(topic, size)):
                 yield decode_parts(packed, self._decode)
 
+    def flags(self, topic: str) -> Iterator[tuple[float, bool]]:
+        """Yield time of receipt [s] and value of each std_msgs/Bool of ``topic``."""
+        with self._reading(self.path):
+            for packed in self._packed(topic, 1024):
+                for time, raw in packed.messages():
+                    yield 1e-9 * time, bool(raw[_BOOL_PLACE])
+
     def _decode(self, receipt: float, raw: bytes) -> JointMessage:
-        message: Any = self._types.deserialize_cdr(raw, JOINT_STATE)
+        try:
+            message: Any = self._types.deserialize_cdr(raw, JOINT_STATE)
+        except Exception as error:
+            # The generated code of the type store raises whatever the bytes lead it to.
+            raise RecordingError(
+                f"the joint state received at {receipt:.3f} s is damaged "
+                f"({shortened(str(error), 60)})"
+            ) from error
         stamp = message.header.stamp
         return JointMessage(
             stamp.sec + 1e-9 * stamp.nanosec,
@@ -87,70 +135,50 @@ class Bag:
         )
 
     def _packed(self, topic: str, size: int) -> Iterator[Packed]:
-        """The messages on ``topic``, by the quickest way that their storage allows."""
-        file = self._files[0]
-        if len(self._files) == 1 and file.is_file() and not self._compressed:
-            if file.suffix == ".db3":
-                yield from rows(file, topic, size)
-                return
-            plain = plain_messages(file, topic)
-            if plain is not None:
-                yield from plain
-                return
-        with self._open() as reader:
-            messages = self._messages(reader, topic)
-            while chunk := list(islice(messages, size)):
-                _, times, raws = zip(*chunk, strict=True)
-                yield Packed.of(times, raws)
-
-    def flags(self, topic: str) -> Iterator[tuple[float, bool]]:
-        """Time of receipt [s] and value of each std_msgs/Bool of ``topic``."""
-        with self._open() as reader:
-            for _, time, raw in self._messages(reader, topic):
-                message: Any = reader.deserialize(raw, BOOL)
-                yield 1e-9 * time, bool(message.data)
-
-    @staticmethod
-    def _messages(reader: AnyReader, topic: str) -> Iterator[tuple[Connection, int, bytes]]:
-        return reader.messages([c for c in reader.connections if c.topic == topic])
-
-    @contextmanager
-    def _open(self) -> Iterator[AnyReader]:
-        # Bags recorded before ROS 2 Iron hold no type definitions; the types read here have been
-        # the same in every release.
-        with (
-            self._complaining(),
-            AnyReader(self._files, default_typestore=get_typestore(Stores.LATEST)) as reader,
-        ):
-            yield reader
-
-    @contextmanager
-    def _complaining(self) -> Iterator[None]:
-        try:
-            yield
-        except RecordingError:
-            raise
-        # Damaged bytes come out of the reader as errors of sqlite, struct, yaml, zstd and more.
-        except Exception as error:
-            reason = (str(error).splitlines() or [""])[0].rstrip(".") or type(error).__name__
-            raise RecordingError(
-                f"{self.path} cannot be read as a rosbag2 recording, it may be damaged or cut "
-                f"short: {reason}"
-            ) from error
-
-
-def _storage(path: Path) -> list[Path]:
-    """What to open: the folder, the file, or the files of a folder without metadata.yaml."""
-    if not path.is_dir():
-        if not path.stat().st_size:
-            raise RecordingError(f"{path} is empty")
-        return [path]
-    if (path / "metadata.yaml").exists():
-        return [path]
-    files = sorted(item for item in path.iterdir() if item.suffix in STORAGE_SUFFIXES)
-    if not files:
-        raise RecordingError(
-            f"{path} is no rosbag2 recording: it holds neither metadata.yaml nor a file "
-            f"{' or '.join(STORAGE_SUFFIXES)}"
+        """Yield the messages on ``topic``, those of several storage files merged by time."""
+        sources = [
+            self._packed_in(file, storage, topic, size)
+            for file, storage in self._storages
+            if topic in storage.topics
+        ]
+        if len(sources) == 1:
+            yield from sources[0]
+            return
+        streams = (
+            (message for packed in source for message in packed.messages()) for source in sources
         )
-    return files
+        merged = merge(*streams, key=lambda message: message[0])
+        while found := list(islice(merged, size)):
+            times, raws = zip(*found, strict=True)
+            yield Packed.of(times, raws)
+
+    def _packed_in(self, file: Path, storage: Storage, topic: str, size: int) -> Iterator[Packed]:
+        """Yield the messages on ``topic`` in one storage file."""
+        with self._reading(file):
+            for packed in storage.packed(topic, size):
+                yield _expanded(packed)
+
+    def _open(self, file: Path) -> Storage:
+        """Return a storage file; one that is compressed as a whole is expanded first."""
+        with self._reading(file):
+            source = file
+            if file.name.endswith(COMPRESSED):
+                self._expanded = self._expanded or TemporaryDirectory(prefix="rbd_control_")
+                source = Path(self._expanded.name, file.name.removesuffix(COMPRESSED))
+                expand_file(file, source)
+            return McapStorage(source) if source.suffix == ".mcap" else Db3Storage(source)
+
+    @contextmanager
+    def _reading(self, file: Path) -> Iterator[None]:
+        """Name ``file`` in whatever goes wrong while it is read."""
+        remedy = _REPAIR.get(Path(file.name.removesuffix(COMPRESSED)).suffix, "it may be damaged")
+        with reading(file, RecordingError, "cannot be read as a rosbag2 recording", remedy):
+            yield
+
+
+def _expanded(packed: Packed) -> Packed:
+    """Return messages decompressed, if rosbag2 has compressed each of them."""
+    if not packed.data.size or packed.data[: len(ZSTD_MAGIC)].tobytes() != ZSTD_MAGIC:
+        return packed
+    times, raws = zip(*packed.messages(), strict=True)
+    return Packed.of(times, [expand(raw, "zstd", MAX_MESSAGE) for raw in raws])

@@ -1,30 +1,81 @@
-"""Messages of a ``.db3`` file in blocks of rows.
-
-rosbags reads these as well, but goes through the whole file each time it opens one, to count.
-"""
+"""Storage files of rosbag2 in SQLite (``.db3``), read in blocks of rows."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
-from rbd_control.playback.packed import Packed
+from rbd_control.playback.packed import MAX_MESSAGE, Packed
+from rbd_control.playback.storage import Topic
+from rbd_control.wording import quoted
 
-_TOPICS = "SELECT id FROM topics WHERE name = ? AND serialization_format = 'cdr'"
-_MESSAGES = "SELECT timestamp, data FROM messages WHERE topic_id IN ({}) ORDER BY timestamp"
+_TABLES = ("topics", "messages")
+_FIND_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN (?, ?)"
+_TOPICS = "SELECT id, name, type, serialization_format FROM topics"
+_COUNTS = "SELECT topic_id, count(*) FROM messages GROUP BY topic_id"
+_MESSAGES = (
+    f"SELECT timestamp, CASE WHEN length(data) <= {MAX_MESSAGE} THEN data END "
+    "FROM messages WHERE topic_id IN ({}) ORDER BY timestamp"
+)
 
 
-def rows(path: Path, topic: str, size: int) -> Iterator[Packed]:
-    """The messages on ``topic`` in order of time, ``size`` at a time.
+class Db3Storage:
+    """The topics and messages of a ``.db3`` file.
 
     Raises:
-        sqlite3.Error: when the file is damaged.
+        sqlite3.Error: from the constructor and from every iteration, when the file is damaged.
+        ValueError: likewise, when its tables hold something else than rosbag2 writes.
     """
-    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True)) as database:
-        topics = [number for (number,) in database.execute(_TOPICS, (topic,))]
-        cursor = database.execute(_MESSAGES.format(", ".join("?" * len(topics))), topics)
-        while found := cursor.fetchmany(size):
-            times, raws = zip(*found, strict=True)
-            yield Packed.of(times, raws)
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._ids: dict[str, list[int]] = {}
+        self.topics: dict[str, Topic] = {}
+        with closing(self._connect()) as database:
+            tables = {name for (name,) in database.execute(_FIND_TABLES, _TABLES)}
+            missing = [name for name in _TABLES if name not in tables]
+            if missing:
+                raise ValueError(f"it has no table '{missing[0]}'")
+            rows = database.execute(_TOPICS).fetchall()
+            counts = dict(database.execute(_COUNTS))
+        for number, *texts in rows:
+            self._add(number, texts, counts.get(number, 0))
+
+    def packed(self, topic: str, size: int) -> Iterator[Packed]:
+        """Yield the messages on ``topic`` in order of receipt, ``size`` at a time."""
+        ids = self._ids[topic]
+        with closing(self._connect()) as database:
+            cursor = database.execute(_MESSAGES.format(", ".join("?" * len(ids))), ids)
+            while found := cursor.fetchmany(size):
+                times, raws = zip(*found, strict=True)
+                _check(topic, times, raws)
+                yield Packed.of(times, raws)
+
+    def _add(self, number: int, texts: Sequence[Any], count: int) -> None:
+        """Take a row of the table of topics; one topic can have several rows."""
+        odd = [text for text in texts if not isinstance(text, str)]
+        if odd or not isinstance(number, int):
+            raise ValueError(f"its table 'topics' holds {quoted(odd[0] if odd else number)}")
+        name, msgtype, encoding = texts
+        if name in self.topics:
+            known = self.topics[name]
+            msgtype = msgtype if msgtype == known.msgtype else "several types"
+            encoding = encoding if encoding == known.encoding else "several formats"
+            count += known.messages
+        self.topics[name] = Topic(msgtype, encoding, count)
+        self._ids.setdefault(name, []).append(number)
+
+    def _connect(self) -> sqlite3.Connection:
+        # Immutable: neither locks nor a journal, so that a read-only folder will do.
+        return sqlite3.connect(f"{self.path.resolve().as_uri()}?immutable=1", uri=True)
+
+
+def _check(topic: str, times: Sequence[Any], raws: Sequence[Any]) -> None:
+    """Refuse rows that are no messages; SQLite takes any value in any column."""
+    for time, raw in zip(times, raws, strict=True):
+        if type(time) is not int or type(raw) is not bytes:
+            what = f"time {quoted(time)}" if type(time) is not int else "data that is no message"
+            raise ValueError(f"a row of {topic} holds {what}")

@@ -24,9 +24,15 @@ class Envelope:
         self._seen = np.zeros(bins, dtype=bool)
 
     def add(self, times: Array, values: Array) -> None:
-        """Take ``values`` (m, channels) at ``times`` (m,) [s], not negative and in order."""
+        """Take ``values`` (m, channels) at ``times`` (m,) [s], not negative and in order.
+
+        Raises:
+            ValueError: when times are out of order or negative.
+        """
         if not times.size:
             return
+        if times[0] < 0.0 or np.any(np.diff(times) < 0.0):
+            raise ValueError("times of an envelope are negative or out of order")
         while times[-1] >= self._width * len(self._seen):
             self._fold()
         each = (times / self._width).astype(np.intp)

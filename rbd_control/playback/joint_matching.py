@@ -1,4 +1,4 @@
-"""Which joints of a recording are those of the model, where the two are named differently."""
+"""Match the joints of a recording with those of the model, also where their names differ."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ from collections.abc import Sequence
 from os.path import commonprefix
 
 from rbd_control.errors import RecordingError
+from rbd_control.wording import listed, shortened
 
 
 def match_joints(
     model: Sequence[str], recorded: Sequence[str], joints: Sequence[str] | None = None
 ) -> tuple[tuple[str, ...], list[str]]:
-    """The recorded names of the model's joints, in the model's order, and what to say about it.
+    """Return the recorded names of the model's joints, in the model's order, and notes on them.
 
-    ``joints`` are these names, if given. Otherwise they are the model's own; or, when the
-    recording has none of them, those that differ by nothing but one prefix (``panda_joint1``,
-    ``fer_joint1``), if there is exactly one such set.
+    Args:
+        model: the model's joints.
+        recorded: the joints of the recording.
+        joints: the recorded names of the model's joints, if they are given. Otherwise they are
+            the model's own names; or, when the recording has none of them, names that differ by
+            one prefix only (``panda_joint1``, ``fer_joint1``), if there is exactly one such set.
 
     Raises:
         RecordingError: naming the joints that the recording lacks.
@@ -23,15 +27,15 @@ def match_joints(
     if joints is not None:
         if len(joints) != len(model):
             raise RecordingError(
-                f"{len(joints)} names given for the model's {len(model)} joints "
-                f"({', '.join(model)})"
+                f"{len(joints)} names are given for the model's {len(model)} joints "
+                f"({listed(model)})"
             )
         return _present(model, tuple(joints), recorded), []
     if not set(model) & set(recorded):
         renamed = _with_other_prefix(model, recorded)
         if renamed:
             return renamed, [
-                f"joints are matched but for their prefix: {renamed[0]} in the recording is "
+                f"joint names differ by a prefix: {renamed[0]} in the recording is taken for "
                 f"{model[0]} of the model, and so on"
             ]
     return _present(model, tuple(model), recorded), []
@@ -44,12 +48,12 @@ def _present(
         (joint, name) for joint, name in zip(model, names, strict=True) if name not in recorded
     ]
     if missing:
-        remedy = f"hold joints it does not move with --lock {missing[0][0]}=POSITION"
+        remedy = f"hold joints that do not move: --lock {shortened(missing[0][0], 30)}=POSITION"
         if len(missing) == len(names):
-            remedy = "is this its URDF? --joints tells names that differ"
+            remedy = "is this its URDF? --recorded-joints maps other names"
+        lacks = listed((name for _, name in missing), 50)
         raise RecordingError(
-            f"the recording has no joint {', '.join(name for _, name in missing)}; its joints "
-            f"are {', '.join(recorded)}; {remedy}"
+            f"has no joint {lacks}; its joints are {listed(recorded, 50)}; {remedy}"
         )
     return names
 

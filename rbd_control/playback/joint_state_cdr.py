@@ -20,20 +20,29 @@ Bytes = NDArray[np.uint8]
 
 _LITTLE_ENDIAN = b"\x00\x01"
 _HEADER = 4
-"""What precedes the content, in bytes; alignment counts from its end."""
+"""What precedes the content [bytes]; alignment counts from its end."""
 
 _TRAILING = 3
-"""Padding there may be after the content, in bytes."""
+"""Padding that may follow the content [bytes]."""
+
+_LAYOUTS = 32
+"""Layouts of one size that are looked for in a block; a recorded topic has one to three."""
+
+Decode = Callable[[float, bytes], JointMessage]
+"""Make a message of its time of receipt [s] and its bytes."""
 
 
-def decode_parts(packed: Packed, decode: Callable[[float, bytes], JointMessage]) -> list[Part]:
-    """The messages as one part for each layout.
+def decode_parts(packed: Packed, decode: Decode) -> list[Part]:
+    """Return the messages as one part for each layout.
 
-    ``decode`` makes a message of its time of receipt [s] and its bytes. It is asked for the first
-    of every layout, and for each message that is not serialised as usual.
+    Args:
+        packed: the messages as recorded.
+        decode: is called for the first message of every layout, and for each message that is not
+            serialised in the usual way.
     """
-    parts = []
-    receipts, sizes = 1e-9 * packed.times, packed.sizes
+    parts: list[Part] = []
+    receipts = np.multiply(1e-9, packed.times, dtype=np.float64)
+    sizes = packed.sizes
     starts_at = np.cumsum(sizes) - sizes
     for size in np.unique(sizes).tolist():
         left = np.flatnonzero(sizes == size)
@@ -41,34 +50,49 @@ def decode_parts(packed: Packed, decode: Callable[[float, bytes], JointMessage])
             rows = packed.data.reshape(-1, size)
         else:
             rows = packed.data[starts_at[left, None] + np.arange(size)]
-        while left.size:
-            raw = rows[0].tobytes()
-            message = decode(float(receipts[left[0]]), raw)
-            layout = _layout(message, raw)
-            if layout is None:
-                parts.append(Part(left[:1], JointBlock.of(message)))
-                left, rows = left[1:], rows[1:]
-                continue
-            starts, fixed = layout
-            other = ((rows ^ rows[0]) & fixed).any(1)
-            index, same = left[~other], rows[~other] if other.any() else rows
-            values = [
-                _numbers(same, start, np.size(first), "<f8")
-                for start, first in zip(starts, message[3:], strict=True)
-            ]
-            sec, nanosec = _numbers(same, _HEADER, 1, "<i4"), _numbers(same, _HEADER + 4, 1, "<u4")
-            stamp = sec[:, 0] + 1e-9 * nanosec[:, 0]
-            block = JointBlock(stamp, receipts[index], tuple(message.name), *values)
-            parts.append(Part(index, block))
-            left, rows = left[other], rows[other]
+        parts += _decode_rows(rows, left, receipts, decode)
+    return parts
+
+
+def _decode_rows(
+    rows: Bytes, left: NDArray[np.intp], receipts: NDArray[np.float64], decode: Decode
+) -> list[Part]:
+    """Return messages of one size, as rows of bytes, as one part for each layout.
+
+    Args:
+        rows: the messages (m, size).
+        left: the place of each in the block (m,).
+        receipts: times of receipt of the whole block (k,) [s].
+        decode: as in :func:`decode_parts`.
+    """
+    parts: list[Part] = []
+    while left.size:
+        raw = rows[0].tobytes()
+        message = decode(float(receipts[left[0]]), raw)
+        layout = _layout(message, raw) if len(parts) < _LAYOUTS else None
+        if layout is None:
+            parts.append(Part(left[:1], JointBlock.of(message)))
+            left, rows = left[1:], rows[1:]
+            continue
+        starts, fixed = layout
+        other = ((rows ^ rows[0]) & fixed).any(1)
+        index, same = left[~other], rows[~other] if other.any() else rows
+        values = [
+            _numbers(same, start, np.size(first), "<f8")
+            for start, first in zip(starts, message[3:], strict=True)
+        ]
+        sec, nanosec = _numbers(same, _HEADER, 1, "<i4"), _numbers(same, _HEADER + 4, 1, "<u4")
+        stamp = sec[:, 0] + 1e-9 * nanosec[:, 0]
+        parts.append(Part(index, JointBlock(stamp, receipts[index], tuple(message.name), *values)))
+        left, rows = left[other], rows[other]
     return parts
 
 
 def _layout(message: JointMessage, raw: bytes) -> tuple[list[int], Bytes] | None:
-    """Where in ``raw`` position, velocity and effort of ``message`` start, and what is fixed.
+    """Return where position, velocity and effort start in ``raw``, and which bytes are fixed.
 
-    That is 0xFF for each byte that all messages of this layout share. None when the message is
-    not serialised in the usual way, little-endian CDR.
+    The mask of fixed bytes is 0xFF for each byte that all messages of this layout share. None when
+    the message is not serialised in the usual way, little-endian CDR.
     """
     fixed = np.zeros(len(raw), np.uint8)
     end = _HEADER
@@ -97,7 +121,7 @@ def _layout(message: JointMessage, raw: bytes) -> tuple[list[int], Bytes] | None
 
 
 def _numbers(rows: Bytes, start: int, count: int, kind: str) -> NDArray[np.float64]:
-    """``count`` numbers from byte ``start`` of each row, (k, count)."""
+    """Return ``count`` numbers from byte ``start`` of each row, (k, count)."""
     size = np.dtype(kind).itemsize
     columns = np.ascontiguousarray(rows[:, start : start + size * count])
     return columns.view(kind).astype(float).reshape(len(rows), count)

@@ -1,4 +1,4 @@
-"""Contacts that somebody has labelled, read from CSV: the truth where the recording has none."""
+"""Labelled contacts read from CSV: the truth of recordings that do not carry it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,29 @@ from pathlib import Path
 import numpy as np
 
 from rbd_control.errors import RecordingError
+from rbd_control.playback.csv_lines import bounded_lines, open_csv
 from rbd_control.playback.truth import Label
+from rbd_control.wording import listed, quoted
 
 COLUMNS = ("recording", "begin", "end", "link", "force")
-"""The columns of a file of labels, in any order; all but ``begin`` and ``end`` may be left out."""
+"""The columns of a file of labels, in any order; only ``begin`` and ``end`` must be there."""
+
+MAX_LABELS = 100_000
+"""Most labels that are read from one file."""
 
 
 def read_labels(path: str | Path, recordings: Sequence[Path]) -> list[list[Label]]:
-    """The labelled contacts of each recording, in order of time, from its first sample on.
+    """Return the labelled contacts of each recording, in order of time.
 
     Args:
-        path: a CSV file of :data:`COLUMNS`; docs/replay.md describes it.
-        recordings: those that are replayed. One that the file does not mention has no contact.
+        path: a CSV file of :data:`COLUMNS`; docs/replay.md describes it. Times [s] count from the
+            first sample of the recording.
+        recordings: the recordings that are replayed. A recording that the file does not mention
+            has no contact.
 
     Raises:
-        RecordingError: when the file cannot be read, has other columns or makes no sense; the
-            message names the line.
+        RecordingError: naming the file and the line, when the file cannot be read, has other
+            columns, or a label makes no sense.
     """
     path = Path(path)
     names: dict[str, int] = {}
@@ -33,63 +40,68 @@ def read_labels(path: str | Path, recordings: Sequence[Path]) -> list[list[Label
         for name in (str(recording), recording.name, recording.stem):
             names.setdefault(name, k)
     labels: list[list[Label]] = [[] for _ in recordings]
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = csv.DictReader(file, skipinitialspace=True)
-            _check_columns(path, rows.fieldnames or ())
-            for row in rows:
-                if None in row or None in row.values():
-                    raise _refused(path, rows.line_num, "it has another number of columns")
-                cells = {name.strip(): cell.strip() for name, cell in row.items()}
-                labels[_recording(path, rows.line_num, cells, names, len(recordings))].append(
-                    _label(path, rows.line_num, cells)
-                )
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise RecordingError(f"{path} cannot be read as CSV: {error}") from error
+    with open_csv(path) as file:
+        rows = csv.DictReader(bounded_lines(file), skipinitialspace=True)
+        _check_columns(rows.fieldnames or ())
+        for k, row in enumerate(rows):
+            if k >= MAX_LABELS:
+                raise RecordingError(f"has more than {MAX_LABELS} labels, the most that is read")
+            if None in row or None in row.values():
+                raise _refused(rows.line_num, "it has another number of columns")
+            cells = {name.strip(): cell.strip() for name, cell in row.items()}
+            labels[_recording(rows.line_num, cells, names, len(recordings))].append(
+                _label(rows.line_num, cells)
+            )
     for each in labels:
         each.sort(key=lambda label: label.start)
     return labels
 
 
-def _check_columns(path: Path, header: Sequence[str]) -> None:
+def _check_columns(header: Sequence[str]) -> None:
     found = [name.strip() for name in header]
     odd = [name for name in found if name not in COLUMNS]
     odd += [name for name in ("begin", "end") if found.count(name) != 1]
     if odd or len(set(found)) != len(found):
         raise RecordingError(
-            f"{path}: columns are {', '.join(found) or 'none'}; labels have begin, end and "
-            "perhaps recording, link and force, each once"
+            f"columns are {listed(found)}; labels have begin and end, and may have recording, "
+            "link and force, each once"
         )
 
 
-def _recording(
-    path: Path, line: int, cells: dict[str, str], names: dict[str, int], count: int
-) -> int:
+def _recording(line: int, cells: dict[str, str], names: dict[str, int], count: int) -> int:
+    """Return the index of the recording that a label belongs to."""
     name = cells.get("recording", "")
     if name in names:
         return names[name]
     if name:
-        raise _refused(path, line, f"{name!r} is none of the recordings {', '.join(names)}")
+        raise _refused(line, f"{quoted(name)} is none of the recordings {listed(names)}")
     if count != 1:
-        raise _refused(path, line, "it does not say of which recording it is")
+        raise _refused(line, "it does not name its recording")
     return 0
 
 
-def _label(path: Path, line: int, cells: dict[str, str]) -> Label:
-    try:
-        begin = float(cells["begin"])
-        end = float(cells["end"]) if cells["end"] else None
-        force = [float(part) for part in cells.get("force", "").split()]
-    except ValueError as error:
-        raise _refused(path, line, str(error)) from error
-    if not all(map(isfinite, (begin, end or 0.0, *force))) or begin < 0.0:
-        raise _refused(path, line, "a number in it is not finite, or begin is negative")
+def _label(line: int, cells: dict[str, str]) -> Label:
+    begin = _number(line, "begin", cells["begin"])
+    end = _number(line, "end", cells["end"]) if cells["end"] else None
+    force = [_number(line, "force", part) for part in cells.get("force", "").split()[:4]]
+    if begin < 0.0:
+        raise _refused(line, f"begin is {begin:g} s; it must not be negative")
     if end is not None and end <= begin:
-        raise _refused(path, line, f"end {end:g} s does not lie after begin {begin:g} s")
+        raise _refused(line, f"end {end:g} s is not after begin {begin:g} s")
     if len(force) not in (0, 1, 3):
-        raise _refused(path, line, f"force has {len(force)} numbers; give its size or x y z")
+        raise _refused(line, f"force has {len(force)} numbers; give its size or x y z [N]")
     return Label(begin, end, cells.get("link", ""), np.array(force) if force else None)
 
 
-def _refused(path: Path, line: int, reason: str) -> RecordingError:
-    return RecordingError(f"{path} line {line}: {reason}")
+def _number(line: int, column: str, cell: str) -> float:
+    try:
+        value = float(cell)
+    except ValueError as error:
+        raise _refused(line, f"{column} is {quoted(cell)}, not a number") from error
+    if not isfinite(value):
+        raise _refused(line, f"{column} is {quoted(cell)}, not a finite number")
+    return value
+
+
+def _refused(line: int, problem: str) -> RecordingError:
+    return RecordingError(f"line {line}: {problem}")

@@ -1,123 +1,113 @@
-"""Messages of an MCAP file chunk by chunk, where it is a plain one.
+"""Storage files of rosbag2 in MCAP, read chunk by chunk in compiled code.
 
-rosbags reads every MCAP file, message by message in Python, which takes more time than all that is
-done with the messages of an arm. A recording as rosbag2 writes it by default, indexed and not
-compressed, is gone through here in compiled code. Format: https://mcap.dev/spec
+rosbags reads every MCAP file as well, but message by message in Python, which takes more time than
+everything that is done with the messages of an arm afterwards. It serves here for files without an
+index, which are rare. Format: https://mcap.dev/spec
 """
 
 from __future__ import annotations
 
 from binascii import crc32
 from collections.abc import Iterator
-from itertools import pairwise
+from contextlib import closing
+from itertools import islice, pairwise
 from pathlib import Path
-from struct import Struct, error
-from typing import BinaryIO, NamedTuple
+from struct import Struct
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.spatial import copy
+from rbd_control.playback.compression import expand
+from rbd_control.playback.mcap_summary import RECORD, Channel, Chunk, Summary, read_summary
 from rbd_control.playback.packed import Packed, joined
+from rbd_control.playback.storage import Topic
 
-_MAGIC = b"\x89MCAP0\r\n"
-_FOOTER = Struct("<BQQQI8s")
-_RECORD = Struct("<BQ")
+MAX_CHUNK = 1 << 27
+"""Largest chunk that is read, compressed or not [bytes]; rosbag2 writes less than a megabyte."""
+
 _CHUNK = Struct("<QQQII")  # up to the length of the compression's name
-_UINT = Struct("<I")
-_CHANNEL = Struct("<HH")
-_INDEX = Struct("<QQQQ")
-_SIZES = Struct("<QQ")
 
-_IS_CHANNEL, _IS_MESSAGE, _IS_CHUNK, _IS_CHUNK_INDEX = 0x04, 0x05, 0x06, 0x08
-_HEAD, _MESSAGE_HEAD = _RECORD.size, 22
-"""Sizes of what precedes the content of a record, and the data of a message."""
+_IS_MESSAGE, _IS_CHUNK = 0x05, 0x06
+_HEAD, _MESSAGE_HEAD = RECORD.size, 22
+"""Sizes of what precedes the content of a record, and the data of a message [bytes]."""
 
 
-class _Chunk(NamedTuple):
-    begin: int
-    offset: int
-    channels: frozenset[int]
-    compressed: bool
+class McapStorage:
+    """The topics and messages of an ``.mcap`` file.
 
-
-def plain_messages(path: Path, topic: str) -> Iterator[Packed] | None:
-    """The messages on ``topic``, a chunk at a time; None where the file is not a plain one.
-
-    What is iterated raises ValueError where a chunk turns out damaged.
+    Raises:
+        Exception: of any kind, from the constructor and from every iteration, when the file is
+            damaged.
     """
-    try:
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
         with path.open("rb") as file:
-            index = _index(file, topic)
-    except (error, ValueError, IndexError, OSError):
-        return None  # for others to say what is wrong with it
-    if index is None:
-        return None
-    chunks, channels = index
-    return _messages(path, chunks, channels)
+            self._summary = read_summary(file)
+        self.topics = self._summary.topics() if self._summary else _unindexed_topics(path)
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether messages are found by an index, chunk by chunk."""
+        return self._summary is not None
+
+    def packed(self, topic: str, size: int) -> Iterator[Packed]:
+        """Yield the messages on ``topic`` in order of receipt, a chunk at a time."""
+        if self._summary is None:
+            return _unindexed_messages(self.path, topic, size)
+        return _indexed_messages(self.path, self._summary, topic)
 
 
 def rehearse_chunks() -> None:
-    """Go through a chunk of one empty message."""
-    record = _RECORD.pack(_IS_MESSAGE, _MESSAGE_HEAD) + bytes(_MESSAGE_HEAD)
+    """Go through a chunk of one empty message, so that the kernels are compiled."""
+    record = RECORD.pack(_IS_MESSAGE, _MESSAGE_HEAD) + bytes(_MESSAGE_HEAD)
     _wanted(np.frombuffer(record, dtype=np.uint8), np.ones(1, dtype=np.bool_), 0)
 
 
-def _index(file: BinaryIO, topic: str) -> tuple[list[_Chunk], set[int]] | None:
-    """The chunks that hold messages of ``topic``, and its channels."""
-    file.seek(-_FOOTER.size, 2)
-    end = file.tell()
-    _, _, start, _, _, magic = _FOOTER.unpack(file.read())
-    if magic != _MAGIC or not 0 < start < end:
-        return None
-    file.seek(start)
-    summary = file.read(end - start)
-    channels: set[int] = set()
-    chunks = []
-    at = 0
-    while at < len(summary):
-        kind, size = _RECORD.unpack_from(summary, at)
-        content = summary[at + _HEAD : at + _HEAD + size]
-        at += _HEAD + size
-        if kind == _IS_CHANNEL:
-            text, rest = _text(content, _CHANNEL.size)
-            if text == topic.encode():
-                if _text(content, rest)[0] != b"cdr":
-                    return None
-                channels.add(_CHANNEL.unpack_from(content)[0])
-        elif kind == _IS_CHUNK_INDEX:
-            chunks.append(_chunk(content))
-    chunks = [chunk for chunk in chunks if chunk.channels & channels]
-    if not chunks or any(chunk.compressed for chunk in chunks):
-        return None
-    return sorted(chunks), channels
+def _unindexed_topics(path: Path) -> dict[str, Topic]:
+    """Return the topics of a file without an index, which rosbags finds by reading all of it."""
+    with closing(_reader(path)) as reader:
+        summary = Summary()
+        for each in reader.connections:
+            summary.channels[each.id] = Channel(
+                each.topic, each.ext.serialization_format, each.msgtype
+            )
+            summary.counts[each.id] = each.msgcount
+        return summary.topics()
 
 
-def _text(content: bytes, at: int) -> tuple[bytes, int]:
-    """The text at ``at``, and where it ends."""
-    (size,) = _UINT.unpack_from(content, at)
-    end = at + _UINT.size + size
-    return content[at + _UINT.size : end], end
+def _unindexed_messages(path: Path, topic: str, size: int) -> Iterator[Packed]:
+    """Yield the messages of a file without an index."""
+    with closing(_reader(path)) as reader:
+        wanted = [each for each in reader.connections if each.topic == topic]
+        messages = reader.messages(wanted)
+        while found := list(islice(messages, size)):
+            _, times, raws = zip(*found, strict=True)
+            yield Packed.of(times, raws)
 
 
-def _chunk(content: bytes) -> _Chunk:
-    begin, _, offset, _ = _INDEX.unpack_from(content)
-    # Pairs of a channel and where the index of its messages is.
-    pairs, at = _text(content, _INDEX.size)
-    channels = np.frombuffer(pairs, dtype=[("channel", "<u2"), ("offset", "<u8")])["channel"]
-    compression, _ = _text(content, at + 8)
-    return _Chunk(begin, offset, frozenset(channels.tolist()), bool(compression))
+def _reader(path: Path) -> Any:
+    """Return an open reader of rosbags, which is imported where it is needed: it takes long."""
+    from rosbags.rosbag2.storage_mcap import McapReader
+
+    reader = McapReader(path)
+    reader.open()
+    return reader
 
 
-def _messages(path: Path, chunks: list[_Chunk], channels: set[int]) -> Iterator[Packed]:
+def _indexed_messages(path: Path, summary: Summary, topic: str) -> Iterator[Packed]:
+    channels = {number for number, each in summary.channels.items() if each.topic == topic}
+    chunks = sorted(chunk for chunk in summary.chunks if chunk.channels & channels)
     wanted = np.zeros(1 << 16, dtype=np.bool_)
     wanted[list(channels)] = True
     waiting: Packed | None = None
     with path.open("rb") as file:
         for chunk, following in pairwise([*chunks, None]):
             assert chunk is not None
-            messages = _wanted(_records(file, chunk.offset), wanted, chunk.offset)
+            messages = _wanted(_records(file, chunk), wanted, chunk.offset)
             if waiting is not None:
                 times, data, sizes = joined([waiting, messages])
                 messages = _in_order(data, times, np.cumsum(sizes) - sizes, sizes)
@@ -134,7 +124,7 @@ def _messages(path: Path, chunks: list[_Chunk], channels: set[int]) -> Iterator[
 
 
 def _wanted(records: NDArray[np.uint8], wanted: NDArray[np.bool_], offset: int) -> Packed:
-    """The messages of the wanted channels, in order of time."""
+    """Return the messages of the wanted channels, in order of time."""
     most = len(records) // (_HEAD + _MESSAGE_HEAD) + 1
     times = np.empty(most, dtype=np.int64)
     starts, sizes = np.empty(most, dtype=np.intp), np.empty(most, dtype=np.intp)
@@ -150,7 +140,7 @@ def _in_order(
     starts: NDArray[np.intp],
     sizes: NDArray[np.intp],
 ) -> Packed:
-    """The messages at ``starts`` in ``data``, in order of time."""
+    """Return the messages at ``starts`` in ``data``, in order of time."""
     if np.any(times[1:] < times[:-1]):
         order = np.argsort(times, kind="stable")
         times, starts, sizes = times[order], starts[order], sizes[order]
@@ -161,19 +151,26 @@ def _in_order(
     return Packed(times, packed, sizes)
 
 
-def _records(file: BinaryIO, offset: int) -> NDArray[np.uint8]:
-    """What is in the chunk at ``offset``."""
-    file.seek(offset)
-    kind, size = _RECORD.unpack(file.read(_HEAD))
+def _records(file: BinaryIO, chunk: Chunk) -> NDArray[np.uint8]:
+    """Return the records in a chunk, decompressed and checked."""
+    file.seek(chunk.offset)
+    kind, size = RECORD.unpack(file.read(_HEAD))
+    if size > MAX_CHUNK:
+        raise ValueError(f"the chunk at byte {chunk.offset} has {size} bytes; {_LIMIT}")
     content = file.read(size) if kind == _IS_CHUNK else b""
     if not content or len(content) != size:
-        raise ValueError(f"there is no whole chunk at byte {offset}")
+        raise ValueError(f"there is no whole chunk at byte {chunk.offset}")
     _, _, uncompressed, check, name = _CHUNK.unpack_from(content)
     begin = _CHUNK.size + name + 8
-    records = memoryview(content)[begin:]
+    if uncompressed > MAX_CHUNK:
+        raise ValueError(f"the chunk at byte {chunk.offset} has {uncompressed} bytes; {_LIMIT}")
+    records = expand(content[begin:], content[_CHUNK.size : begin - 8].decode(), uncompressed)
     if len(records) != uncompressed or (check and crc32(records) != check):
-        raise ValueError(f"the chunk at byte {offset} is damaged")
+        raise ValueError(f"the chunk at byte {chunk.offset} is damaged")
     return np.frombuffer(records, dtype=np.uint8)
+
+
+_LIMIT = f"at most {MAX_CHUNK} are read"
 
 
 @inlined

@@ -8,9 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+MAX_MESSAGE = 1 << 18
+"""Longest message that is read [bytes]; the joint state of a thousand joints takes a fifth."""
+
+_MOST = 1 << 22
+"""Messages are handed on in pieces of about this size at the most [bytes]."""
+
 
 class Packed(NamedTuple):
-    """Messages as recorded: ``times`` of receipt (k,) [ns], their bytes, and how many each has."""
+    """Messages as recorded: ``times`` of receipt (k,) [ns], their bytes, and the size of each."""
 
     times: NDArray[np.int64]
     data: NDArray[np.uint8]
@@ -18,28 +24,61 @@ class Packed(NamedTuple):
 
     @classmethod
     def of(cls, times: Sequence[int], raws: Sequence[bytes]) -> Packed:
-        """Messages that come one by one."""
+        """Pack messages that come one by one."""
         return cls(
             np.array(times, dtype=np.int64),
             np.frombuffer(b"".join(raws), dtype=np.uint8),
             np.fromiter(map(len, raws), np.intp, len(raws)),
         )
 
+    def messages(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the time of receipt [ns] and the bytes of each message."""
+        ends = np.cumsum(self.sizes).tolist()
+        begins = [0, *ends]
+        for time, begin, end in zip(self.times.tolist(), begins, ends, strict=False):
+            yield time, self.data[begin:end].tobytes()
 
-def at_least(size: int, pieces: Iterable[Packed]) -> Iterator[Packed]:
-    """The same messages, at least ``size`` at a time as long as there are so many."""
+    def pieces(self) -> Iterator[Packed]:
+        """Yield the same messages in pieces of bounded size, almost always one."""
+        if self.data.size <= _MOST:
+            yield self
+            return
+        ends = np.cumsum(self.sizes)
+        first = 0
+        while first < len(ends):
+            start = int(ends[first] - self.sizes[first])
+            last = max(int(np.searchsorted(ends, start + _MOST, side="right")), first + 1)
+            yield Packed(
+                self.times[first:last], self.data[start : ends[last - 1]], self.sizes[first:last]
+            )
+            first = last
+
+
+def blocks(size: int, pieces: Iterable[Packed]) -> Iterator[Packed]:
+    """Yield the same messages at least ``size`` at a time, as long as memory stays bounded.
+
+    Raises:
+        ValueError: when a message is empty or longer than :data:`MAX_MESSAGE`.
+    """
     waiting: list[Packed] = []
-    for piece in pieces:
-        waiting.append(piece)
-        if sum(len(each.times) for each in waiting) >= size:
-            yield joined(waiting)
-            waiting = []
+    for whole in pieces:
+        if not whole.sizes.all():
+            raise ValueError("a message is empty")
+        longest = int(whole.sizes.max(initial=0))
+        if longest > MAX_MESSAGE:
+            raise ValueError(f"a message has {longest} bytes; at most {MAX_MESSAGE} are read")
+        for piece in whole.pieces():
+            waiting.append(piece)
+            count = sum(len(each.times) for each in waiting)
+            if count >= size or sum(each.data.size for each in waiting) >= _MOST:
+                yield joined(waiting)
+                waiting = []
     if waiting:
         yield joined(waiting)
 
 
 def joined(pieces: list[Packed]) -> Packed:
-    """One after the other."""
+    """Return the messages of all pieces, one after the other."""
     if len(pieces) == 1:
         return pieces[0]
     return Packed(*(np.concatenate(column) for column in zip(*pieces, strict=True)))

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rbd_control.estimation import Calibration
+from rbd_control.output_files import write_whole
 from rbd_control.playback.result import JointResidual, ReplayResult
 from rbd_control.playback.summary import CONFIDENCE, Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _FOUND, _TRUE, _RESIDUAL, _NO_VERDICT = "tab:orange", "tab:green", "tab:blue", "0.6"
 
 
 def draw_residuals(result: ReplayResult, path: Path) -> None:
     """Write a PNG: truth, events and lack of verdict; each residual with its threshold."""
-    # Takes longer to import than a replay of some seconds takes.
+    # The import takes longer than the replay of some seconds.
     from matplotlib.figure import Figure
 
     n = len(result.joints)
@@ -38,7 +41,7 @@ def draw_residuals(result: ReplayResult, path: Path) -> None:
     figure.legend(handles, labels, loc="outside lower right", ncols=3, fontsize=8)
     axes[-1].set_xlabel("time since the first sample [s]")
     axes[-1].set_xlim(0.0, max(result.duration, 1e-3))
-    figure.savefig(path, dpi=110)
+    _save(figure, path)
 
 
 def draw_calibration(calibration: Calibration, path: Path) -> None:
@@ -70,7 +73,7 @@ def draw_calibration(calibration: Calibration, path: Path) -> None:
         axes[i].tick_params(labelsize=8)
         axes[i].set_xlim(0.0, start)
     axes[-1].set_xlabel("time [s], one recording after the other")
-    figure.savefig(path, dpi=110)
+    _save(figure, path)
 
 
 def draw_curve(curve: Sequence[tuple[float, Summary]], path: Path) -> None:
@@ -113,7 +116,14 @@ def draw_curve(curve: Sequence[tuple[float, Summary]], path: Path) -> None:
     against_alarms.legend(fontsize=8)
     alarms.set_ylabel(f"false alarms an hour\n({CONFIDENCE:.0%} interval)")
     alarms.set_xlabel("factor of the thresholds")
-    figure.savefig(path, dpi=110)
+    _save(figure, path)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """Write a figure as a PNG, whole or not at all."""
+    content = BytesIO()
+    figure.savefig(content, dpi=110, format="png")
+    write_whole(path, content.getvalue())
 
 
 def _milli(delay: float) -> float:

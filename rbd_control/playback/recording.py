@@ -8,9 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from rbd_control.errors import RecordingError
+from rbd_control.input_files import about, reading
 from rbd_control.joint_states import (
     JointBlock,
     JointMessage,
@@ -22,27 +27,43 @@ from rbd_control.playback.bag import BOOL, JOINT_STATE, STORAGE_SUFFIXES, Bag
 from rbd_control.playback.parts import Part, in_order
 from rbd_control.playback.table import Table
 from rbd_control.playback.truth import contact_intervals
+from rbd_control.wording import listed, quoted
 
 CONTACT_TOPICS = ("/truth/contact", "/simulated_arm/true_contact")
-"""std_msgs/Bool: in contact or not, told on change. The first there is counts."""
+"""Topics of std_msgs/Bool that tell of true contacts on change; the first that exists counts."""
 
 TORQUE_TOPICS = ("/truth/external_torque", "/simulated_arm/true_external_joint_torques")
-"""sensor_msgs/JointState: effort is the true external joint torque [N·m]."""
+"""Topics of sensor_msgs/JointState whose effort is the true external joint torque [N·m]."""
 
 BLOCK = 2048
-"""Messages read at a time: arrays that fit the cache, and what each costs is a few per cent."""
+"""Messages read at a time: few enough for the cache, and what a block costs is a few per cent."""
 
-_FEW = 64
-"""As many as are read fast enough for one who plays them message by message, in time."""
+_PLAYED_BLOCK = 64
+"""Messages read at a time for playback in real time."""
+
+_CLOCKS_APART = 1.0
+"""Stamps this much apart from the time of receipt belong to another clock [s]."""
+
+
+class TimedBlock(NamedTuple):
+    """A block of samples, and when the messages of its first and last sample were received [s]."""
+
+    samples: SampleBlock
+    first_receipt: float
+    last_receipt: float
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording whose joint states can be gone through any number of times.
+    """A recording whose joint states can be iterated any number of times.
 
-    ``joint_names`` are the joints it moves, ``count`` the number of its messages.
-    ``true_contacts`` are the contacts it tells of, as ``(start, end)`` [s] on the clock of the
-    samples (``end`` None: until its end), or None when it tells nothing.
+    Attributes:
+        path: the file or folder.
+        topic: the topic of the joint states in a rosbag2 recording.
+        joint_names: the joints that it moves.
+        count: number of its messages.
+        true_contacts: the contacts it tells of, as ``(start, end)`` [s] on the clock of the
+            samples (``end`` None: until its end); None when it tells nothing.
     """
 
     path: Path
@@ -54,42 +75,49 @@ class Recording:
     _true_torques: Callable[[int], Iterator[Sequence[Part]]] | None = None
 
     def messages(self) -> Iterator[JointMessage]:
-        """The joint states as recorded, unjudged."""
-        for parts in self._parts(_FEW):
+        """Yield the joint states as recorded, unchecked."""
+        for parts in self._parts(_PLAYED_BLOCK):
             for block in in_order(parts):
                 yield from block.messages()
 
-    def sample_blocks(self, intake: JointStateIntake) -> Iterator[SampleBlock]:
-        """The samples ``intake`` makes of the messages; what it drops is in its ``counts``.
+    def timed_blocks(self, intake: JointStateIntake) -> Iterator[TimedBlock]:
+        """Yield the samples ``intake`` makes of the messages; ``intake.counts`` has the drops.
 
         Raises:
-            RecordingError: when the recording lacks joints the intake wants, or turns out
+            RecordingError: when the recording lacks joints that the intake wants, or turns out
                 damaged on the way.
         """
         missing = [name for name in intake.joint_names if name not in self.joint_names]
         if missing:
-            raise RecordingError(
-                f"{self.path} has no joint {', '.join(missing)}; "
-                f"its joints are {', '.join(self.joint_names)}"
-            )
+            with about(self.path):
+                raise RecordingError(
+                    f"has no joint {listed(missing)}; its joints are {listed(self.joint_names)}"
+                )
         for parts in self._parts(BLOCK):
             useful = []
             for part in parts:
-                # Those of a gripper, say, need not come in turn to be counted and dropped.
+                # Messages of a gripper, say, need no order to be counted and dropped.
                 if intake.refusal(part.block.name):
                     intake.accept_block(part.block)
                 else:
                     useful.append(part)
             for block in in_order(useful):
-                yield from intake.accept_block(block)
+                for samples in intake.accept_block(block):
+                    first, last = samples.stamp[0], samples.stamp[-1]
+                    yield TimedBlock(samples, _receipt(block, first), _receipt(block, last))
+
+    def sample_blocks(self, intake: JointStateIntake) -> Iterator[SampleBlock]:
+        """Yield the same samples without their times of receipt."""
+        for block in self.timed_blocks(intake):
+            yield block.samples
 
     def samples(self, intake: JointStateIntake) -> Iterator[JointSample]:
-        """:meth:`sample_blocks` one by one."""
+        """Yield the same samples one by one."""
         for block in self.sample_blocks(intake):
             yield from block.samples()
 
     def true_torques(self) -> Iterator[JointBlock]:
-        """True external joint torques as ``effort``, where the recording tells them."""
+        """Yield true external joint torques as ``effort``, where the recording tells them."""
         for parts in self._true_torques(BLOCK) if self._true_torques else ():
             yield from in_order(parts)
 
@@ -100,54 +128,55 @@ def read_recording(path: str | Path, topic: str = "/joint_states") -> Recording:
     Args:
         path: a rosbag2 folder, a ``.db3`` or ``.mcap`` file of one (also without metadata and
             type definitions), or a ``.csv`` file (:data:`rbd_control.playback.table.LAYOUT`).
-        topic: where the joint states are in a rosbag2 recording.
+        topic: topic of the joint states in a rosbag2 recording.
 
     Raises:
-        RecordingError: when there is no such file, it is damaged, empty or of another kind, or
-            the topic is missing or of another type.
+        RecordingError: naming the file, when there is no such file, it is damaged, empty or of
+            another kind, or the topic is missing or of another type.
     """
     path = Path(path)
     topic = topic if topic.startswith("/") else f"/{topic}"
-    try:
-        exists = path.exists()
-        if exists and path.suffix.lower() == ".csv":
-            return _from_table(path, topic)
-        if exists and (path.is_dir() or path.suffix in STORAGE_SUFFIXES):
-            return _from_bag(path, topic)
-    except OSError as error:
-        raise RecordingError(f"cannot read {path}: {error.strerror or error}") from error
-    if not exists:
-        raise RecordingError(f"there is no recording {path}")
-    raise RecordingError(
-        f"{path} is no recording; give a rosbag2 folder or a file "
-        f"{', '.join(STORAGE_SUFFIXES)} or .csv"
-    )
+    with reading(path, RecordingError, "cannot be read"):
+        if path.exists():
+            if path.suffix.lower() == ".csv":
+                return _from_table(path, topic)
+            if path.is_dir() or path.suffix in STORAGE_SUFFIXES:
+                return _from_bag(path, topic)
+        elif not path.is_symlink():
+            raise RecordingError("there is no such recording")
+        raise RecordingError(
+            f"is not a recording; give a rosbag2 folder or a file {', '.join(STORAGE_SUFFIXES)} "
+            "or .csv"
+        )
 
 
 def _from_table(path: Path, topic: str) -> Recording:
     table = Table(path)
     if next(table.joint_parts(1), None) is None:
-        raise RecordingError(f"{path} holds no row of data")
+        raise RecordingError("holds no row of data")
     return Recording(path, topic, table.joint_names, table.count, None, table.joint_parts)
 
 
 def _from_bag(path: Path, topic: str) -> Recording:
     bag = Bag(path)
     count = bag.require(topic, JOINT_STATE)
-    # More than one message, for an arm and its gripper may share the topic.
-    first = next(bag.joint_parts(topic, BLOCK))
-    names = tuple(dict.fromkeys(name for block in in_order(first) for name in block.name))
+    # More than one message, because an arm and its gripper can share the topic.
+    first = next(bag.joint_parts(topic, BLOCK), None)
+    if first is None:
+        raise RecordingError(f"holds no message on {quoted(topic)}")
+    names = tuple(dict.fromkeys(chain.from_iterable(block.name for block in in_order(first))))
     if not names:
-        raise RecordingError(f"the joint states on {topic} in {path} name no joints")
+        raise RecordingError(f"the joint states on {quoted(topic)} name no joints")
 
     contacts = None
     contact_topic = _first(bag, CONTACT_TOPICS, BOOL)
     if contact_topic:
         # A Bool has no stamp. Where the joints are stamped on another clock than the recording
-        # is (simulated time), the first message tells how far apart the two are.
+        # (simulated time), the first message tells how far apart the two clocks are.
         block = next(in_order(first))
         stamp, receipt = float(block.stamp[0]), float(block.receipt[0])
-        shift = stamp - receipt if abs(stamp - receipt) > 1.0 and stamp > 0.0 else 0.0
+        apart = abs(stamp - receipt) > _CLOCKS_APART and stamp > 0.0
+        shift = stamp - receipt if apart else 0.0
         flags = ((time + shift, on) for time, on in bag.flags(contact_topic))
         contacts = tuple(contact_intervals(flags))
     torque_topic = _first(bag, TORQUE_TOPICS, JOINT_STATE)
@@ -163,8 +192,18 @@ def _from_bag(path: Path, topic: str) -> Recording:
 
 
 def _first(bag: Bag, topics: tuple[str, ...], msgtype: str) -> str | None:
-    for topic in topics:
-        kind, count = bag.topics.get(topic, ("", 0))
-        if kind == msgtype and count:
-            return topic
+    """Return the first of ``topics`` that holds messages of a type."""
+    for name in topics:
+        topic = bag.topics.get(name)
+        if topic and topic.msgtype == msgtype and topic.encoding == "cdr" and topic.messages:
+            return name
     return None
+
+
+def _receipt(block: JointBlock, stamp: float) -> float:
+    """Return when the message of a sample was received, by the stamp of the sample [s].
+
+    The stamp of a sample is that of its message, or where that is of no use, the time of receipt.
+    """
+    where = np.flatnonzero((block.stamp == stamp) | (block.receipt == stamp))
+    return float(block.receipt[where[0]]) if where.size else stamp

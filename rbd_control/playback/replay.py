@@ -1,10 +1,10 @@
-"""A recording through the same detector as the node, and what is to be said of the outcome."""
+"""Run a recording through the detector of the node, and gather what is reported of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import isnan, nan, nextafter
+from math import nan, nextafter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,16 @@ from rbd_control.estimation import (
     DetectorParameters,
     FitWatch,
     Mismatch,
-    detector_warnings,
 )
-from rbd_control.joint_states import DROPS, REMARKS, JointStateIntake, SampleBlock
+from rbd_control.input_files import about
+from rbd_control.joint_states import DROPS, JointStateIntake, SampleBlock
+from rbd_control.playback.clock import ReplayClock
 from rbd_control.playback.curve import CurvePoint, scaled
-from rbd_control.playback.effort_check import EffortCheck, EffortFit
+from rbd_control.playback.doubts import Findings, counted, unset, warnings
+from rbd_control.playback.effort_check import EffortCheck
 from rbd_control.playback.envelope import Envelope
 from rbd_control.playback.joint_matching import match_joints
-from rbd_control.playback.recording import Recording
+from rbd_control.playback.recording import Recording, TimedBlock
 from rbd_control.playback.result import JointResidual, ReplayResult
 from rbd_control.playback.truth import GRACE, Label, score
 
@@ -34,9 +36,7 @@ Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 CHECKED = 60.0
-"""Motion that is looked at to tell whether the model fits [s]."""
-OFTEN = 0.2
-"""A residual above its threshold for this part of the time is hardly contact."""
+"""Motion from which it is judged whether the model fits the robot [s]."""
 
 
 def replay(
@@ -51,38 +51,41 @@ def replay(
 ) -> ReplayResult:
     """Run the detector over a recording.
 
+    Messages are judged as in the node: what is dropped there is dropped here, and where the clock
+    goes back the detector starts again after as many messages.
+
     Args:
         recording: what :func:`~rbd_control.playback.recording.read_recording` returned.
         model: the robot; the recording may move other joints besides.
-        parameters: those of the detector, per-joint values in the model's order.
-        joints: what the recording calls the model's joints, in the model's order; by default
-            the same, or the same but for one prefix.
-        labels: the true contacts, their times [s] counted from the first sample; by default
-            those that the recording tells of.
+        parameters: parameters of the detector, per-joint values in the model's order.
+        joints: names of the model's joints in the recording, in the model's order; by default
+            they are equal, or equal but for one prefix.
+        labels: the true contacts, their times [s] counted from the first sample; by default the
+            contacts that the recording tells of.
         factors: score as well with all thresholds multiplied by each of these, where the truth
             is known.
         progress: called now and then with the number of messages read.
 
     Raises:
-        RecordingError: when the recording lacks joints of the model, holds no usable sample, or
-            turns out damaged on the way.
+        RecordingError: naming the file, when the recording lacks joints of the model, holds no
+            usable sample, or turns out damaged on the way.
         ParameterError: when the parameters do not fit the model.
     """
-    names, notes = match_joints(model.joint_names, recording.joint_names, joints)
-    if parameters == DetectorParameters():
-        notes.append("thresholds and friction are the defaults, calibrated for no robot")
-    intake = JointStateIntake(names)
+    with about(recording.path):
+        names, notes = match_joints(model.joint_names, recording.joint_names, joints)
+    intake = JointStateIntake(names, follow_jumps=True)
     run = _Run(model, parameters, recording, labels, factors)
-    for block in recording.sample_blocks(intake):
-        run.add(block)
-        if progress:
-            progress(_messages(intake))
-    if not intake.counts["accepted"]:
-        raise RecordingError(
-            f"none of the {recording.count} messages in {recording.path} can be used: "
-            f"{_listed({reason: intake.counts[reason] for reason in DROPS})}"
-        )
-    return run.result(intake, names, notes)
+    with about(recording.path):
+        for block in recording.timed_blocks(intake):
+            run.add(block, intake.period)
+            if progress:
+                progress(_messages(intake))
+        if not intake.counts["accepted"]:
+            dropped = {reason: intake.counts[reason] for reason in DROPS}
+            raise RecordingError(
+                f"none of its {recording.count} messages can be used: {counted(dropped)}"
+            )
+        return run.result(intake, names, [*notes, *unset(parameters)])
 
 
 class _Detector:
@@ -95,27 +98,44 @@ class _Detector:
 
     @property
     def events(self) -> tuple[ContactEvent, ...]:
+        """The events found so far, in order of detection."""
         return tuple(self._events.values())
 
-    def add(self, block: SampleBlock, start: float, steps: Array, free: Flags) -> BlockDetection:
-        """Judge samples ``steps`` after the one before, those of ``free`` without contact."""
+    def add(self, block: SampleBlock, offset: float, steps: Array, free: Flags) -> BlockDetection:
+        """Judge a block of samples.
+
+        Args:
+            block: the samples.
+            offset: what is taken off their stamps [s].
+            steps: time from the sample before to each of them (k,) [s].
+            free: whether each of them is without contact, as far as is known (k,).
+        """
         found = self._detector.update_block(block.stamp, block.q, block.v, block.tau)
         for _, event in found.events:
-            self._events[event.id] = event.since(start)
+            self._keep(event, offset)
         self.free_time += float(steps[found.valid & free].sum())
         return found
 
+    def start_again(self, offset: float) -> None:
+        """Start again after a jump of the clock; an open contact ends at its last sample."""
+        event = self._detector.reset()
+        if event is not None:
+            self._keep(event, offset)
+
     def mismatches(self, watch: FitWatch) -> tuple[Mismatch, ...]:
-        """What explains the residual of what ``watch`` has gathered."""
+        """Return what explains the residual of the samples that ``watch`` has gathered."""
         return watch.mismatches(self._detector)
 
-    def finish(self, block: SampleBlock, start: float) -> None:
+    def finish(self, block: SampleBlock, offset: float) -> None:
         """Get the level and peak of a contact that lasts to the end."""
-        # Without effort the detector closes what is open, which is no release.
+        # Without effort the detector closes an open contact, which is no release.
         after = nextafter(float(block.stamp[-1]), np.inf)
         event = self._detector.update(after, block.q[-1], None, None).event
         if event is not None:
-            self._events[event.id] = replace(event.since(start), release=None)
+            self._events[event.id] = replace(event.since(offset), release=None)
+
+    def _keep(self, event: ContactEvent, offset: float) -> None:
+        self._events[event.id] = event.since(offset)
 
 
 class _Run:
@@ -143,7 +163,7 @@ class _Run:
         self._efforts = EffortCheck(model, parameters)
         self._fit = FitWatch(CHECKED)
         self._series = Envelope(n)
-        self._start = self._last = nan
+        self._clock = ReplayClock()
         self._block: SampleBlock
         self._medians: list[float] = []
         self._valid = 0
@@ -154,27 +174,48 @@ class _Run:
         self._squares = np.zeros(n)
         self._over = np.zeros(n)
 
-    def add(self, block: SampleBlock) -> None:
-        """Detect, and take the outcome into account."""
-        if isnan(self._start):
-            self._start = self._last = float(block.stamp[0])
-        times = block.stamp - self._start
-        steps = np.diff(block.stamp, prepend=self._last)
-        self._last, self._block = float(block.stamp[-1]), block
+    def add(self, timed: TimedBlock, period: float) -> None:
+        """Detect contacts in a block of samples and take the outcome into account.
+
+        Args:
+            timed: the samples.
+            period: usual time between samples [s].
+        """
+        block, clock = timed.samples, self._clock
+        if clock.goes_back(timed):
+            for detector in (self._detector, *self._scaled.values()):
+                detector.start_again(clock.offset)
+        last = clock.time
+        times = clock.times(timed, period)
+        steps = np.diff(times, prepend=last)
+        self._block = block
         if (steps > 0.0).any():
             self._medians.append(float(np.median(steps[steps > 0.0])))
         touched = self._in_contact(times)
-        found = self._detector.add(block, self._start, steps, ~touched)
+        found = self._detector.add(block, clock.offset, steps, ~touched)
         for detector in self._scaled.values():
-            detector.add(block, self._start, steps, ~touched)
+            detector.add(block, clock.offset, steps, ~touched)
         for code in np.unique(found.reason[~found.valid]):
             lasted = float(steps[found.reason == code].sum())
             self._invalid[REASONS[code]] = self._invalid.get(REASONS[code], 0.0) + lasted
-        valid, free = found.valid, ~touched
-        if block.tau is not None:
-            self._efforts.add(times[free], block.q[free], block.tau[free])
-            if block.v is not None:
-                self._fit.add_block(times[free], block.q[free], block.v[free], block.tau[free])
+        self._check_fit(block, times, ~touched)
+        self._measure(block, times, found, ~touched)
+
+    def _check_fit(self, block: SampleBlock, times: Array, free: Flags) -> None:
+        """Gather samples without contact for the checks of efforts and of the model."""
+        if block.tau is None:
+            return
+        self._efforts.add(times[free], block.q[free], block.tau[free])
+        if block.v is not None:
+            # A motion does not go on across a jump of the clock.
+            gaps = 2.0 * self._parameters.maximum_gap * len(self._clock.jumps)
+            self._fit.add_block(times[free] + gaps, block.q[free], block.v[free], block.tau[free])
+
+    def _measure(
+        self, block: SampleBlock, times: Array, found: BlockDetection, free: Flags
+    ) -> None:
+        """Add up the residual of the valid samples."""
+        valid = found.valid
         residual = found.residual if valid.all() else found.residual[valid]
         self._series.add(times, np.where(valid[:, None], found.residual, np.nan))
         absolute = np.abs(residual)
@@ -191,19 +232,24 @@ class _Run:
     def result(
         self, intake: JointStateIntake, names: tuple[str, ...], notes: list[str]
     ) -> ReplayResult:
-        """Everything that was found."""
+        """Return everything that was found."""
         for detector in (self._detector, *self._scaled.values()):
-            detector.finish(self._block, self._start)
+            detector.finish(self._block, self._clock.offset)
         samples = intake.counts["accepted"]
-        duration = self._last - self._start
+        duration = self._clock.time
         events = self._detector.events
         residuals = self._residuals()
         efforts = self._efforts.fits()
         rate = 1.0 / float(np.median(self._medians)) if self._medians else nan
         contacts = self._contacts()
-        doubts = _doubts(self._detector.mismatches(self._fit), efforts)
-        warnings = _warnings(
-            self._model, self._parameters, intake, samples, self._valid, residuals, doubts
+        found = Findings(
+            counts=intake.counts,
+            valid=self._valid,
+            rate=rate,
+            residuals=residuals,
+            mismatches=self._detector.mismatches(self._fit),
+            efforts=efforts,
+            jumps=self._clock.jumps,
         )
         return ReplayResult(
             recording=str(self._recording.path),
@@ -226,20 +272,21 @@ class _Run:
                 for factor, detector in self._scaled.items()
                 if contacts is not None
             ),
-            warnings=tuple(warnings),
+            warnings=tuple(warnings(found, self._model, self._parameters)),
             notes=tuple(notes),
+            clock_jumps=tuple(self._clock.jumps),
             residual_series=self._series,
             true_torque_series=self._true_torques(names),
         )
 
     def _contacts(self) -> Sequence[Label] | None:
-        """The truth, times counted from the first sample."""
+        """Return the truth, times counted from the first sample."""
         contacts = self._recording.true_contacts
         if self._labels is not None or contacts is None:
             return self._labels
+        start = self._clock.start
         return [
-            Label(start - self._start, None if end is None else end - self._start)
-            for start, end in contacts
+            Label(begin - start, None if end is None else end - start) for begin, end in contacts
         ]
 
     def _in_contact(self, times: Array) -> Flags:
@@ -264,70 +311,25 @@ class _Run:
         )
 
     def _true_torques(self, names: tuple[str, ...]) -> Envelope | None:
+        """Return the true external joint torques for the picture, where they are recorded."""
         envelope = None
+        first: tuple[float, float] | None = None
         for block in self._recording.true_torques():
             if not set(names) <= set(block.name) or block.effort.shape[1] != len(block.name):
                 continue
-            times = np.where(block.stamp == 0.0, block.receipt, block.stamp) - self._start
+            stamp = np.where(block.stamp == 0.0, block.receipt, block.stamp)
+            first = first or (float(stamp[0]), float(block.receipt[0]))
+            if self._clock.jumps:
+                # Stamps are ambiguous then, but the clock of the recorder goes on.
+                stamp = first[0] + block.receipt - first[1]
+            times = stamp - self._clock.start
+            order = np.argsort(times, kind="stable")
+            order = order[(times[order] >= 0.0) & (times[order] <= self._clock.time)]
             torques = block.effort[:, [block.name.index(name) for name in names]]
             envelope = envelope or Envelope(len(names))
-            envelope.add(times[times >= 0.0], torques[times >= 0.0])
+            envelope.add(times[order], torques[order])
         return envelope
-
-
-def _doubts(mismatches: Sequence[Mismatch], efforts: Sequence[EffortFit]) -> list[str]:
-    """What does not fit; what gravity alone shows only where nothing better is known."""
-    explained = {mismatch.joint for mismatch in mismatches}
-    return [
-        *(mismatch.text for mismatch in mismatches),
-        *(fit.complaint for fit in efforts if fit.complaint and not explained & {"", fit.joint}),
-    ]
-
-
-def _warnings(
-    model: Model,
-    parameters: DetectorParameters,
-    intake: JointStateIntake,
-    samples: int,
-    valid: int,
-    residuals: Sequence[JointResidual],
-    doubts: Sequence[str],
-) -> list[str]:
-    """What makes the outcome doubtful, the worst first."""
-    said = list(doubts)
-    often = [residual for residual in residuals if residual.over_fraction > OFTEN]
-    if often:
-        cause = "friction (none is set)" if parameters.friction_model == "none" else "friction"
-        listed = ", ".join(f"{r.joint} {r.over_fraction:.0%} (mean {r.mean:+.2g})" for r in often)
-        said.append(
-            f"the residual is above its threshold for too much of the time, {listed}: unless there "
-            f"was contact for so long, {cause}, payload, model or thresholds do not fit"
-        )
-    if said:
-        said.insert(0, "do not trust the events: the residual is not external torque alone")
-    said.extend(detector_warnings(parameters, model))
-    if not valid:
-        said.insert(0, "no verdict at any time")
-    for remark, meaning in zip(
-        REMARKS,
-        (
-            "had no usable stamp and were timed by their receipt",
-            "lack velocity: no verdict there",
-            "lack effort: no verdict there",
-        ),
-        strict=True,
-    ):
-        if intake.counts[remark]:
-            said.append(f"{intake.counts[remark]} of {samples} samples {meaning}")
-    dropped = {reason: intake.counts[reason] for reason in DROPS if intake.counts[reason]}
-    if dropped:
-        said.append(f"messages dropped: {_listed(dropped)}")
-    return said
 
 
 def _messages(intake: JointStateIntake) -> int:
     return sum(intake.counts[key] for key in ("accepted", *DROPS))
-
-
-def _listed(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count} x {reason}" for reason, count in counts.items() if count)

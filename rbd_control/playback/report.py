@@ -1,4 +1,4 @@
-"""What a replay found: as a file of JSON and a picture, and as tables for the terminal."""
+"""The result of a replay as JSON, pictures, and tables for the terminal."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from rich.markup import escape
 from rich.table import Table
 
 from rbd_control.estimation import ContactEvent
+from rbd_control.output_files import write_whole
 from rbd_control.playback.picture import draw_curve, draw_residuals
 from rbd_control.playback.result import Overview, ReplayResult
 from rbd_control.playback.summary import CONFIDENCE, Summary
+from rbd_control.wording import printable
 
 
 def write_report(result: ReplayResult | Overview, folder: str | Path) -> None:
-    """Write what was found into ``folder``, which is made if need be.
+    """Write the result into ``folder``, which is made if it does not exist.
 
     ``report.json`` and ``residual.png``; ``curve.png`` where there is a curve of delay against
     false alarms. Of several recordings the pictures are numbered, ``residual_1_NAME.png`` and so
     on.
 
     Raises:
-        OSError: when that is not possible.
+        OSError: naming the file that cannot be written.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -39,32 +41,32 @@ def write_report(result: ReplayResult | Overview, folder: str | Path) -> None:
 
 
 def write_json(result: ReplayResult | Overview, path: str | Path) -> None:
-    """Write its ``to_json()`` to ``path``, whose folder is made if need be.
+    """Write ``result.to_json()`` to ``path``, whose folder is made if it does not exist.
 
     Raises:
-        OSError: when that is not possible.
+        OSError: naming the file that cannot be written.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(result.to_json(), indent=2, allow_nan=False, ensure_ascii=False)
-    path.write_text(text + "\n", encoding="utf-8")
+    write_whole(path, (text + "\n").encode("utf-8", errors="backslashreplace"))
 
 
 def print_result(result: ReplayResult, console: Console) -> None:
     """Print warnings first, then what was found."""
     for warning in result.warnings:
-        console.print(f"[bold red]warning:[/] {escape(warning)}")
+        console.print(f"[bold red]warning:[/] {_safe(warning)}")
     for note in result.notes:
-        console.print(f"[yellow]note:[/] {escape(note)}")
+        console.print(f"[yellow]note:[/] {_safe(note)}")
     console.print(
-        f"{escape(result.recording)}: {result.samples} samples in {result.duration:.2f} s, "
-        f"{result.rate:.0f} Hz, longest step {1e3 * result.largest_gap:.1f} ms"
+        f"{_safe(result.recording)}: {result.samples} samples in {result.duration:.2f} s, "
+        f"{_number(result.rate, ' Hz', 0)}, longest step {1e3 * result.largest_gap:.1f} ms"
         f"{f' ({result.gaps} gaps)' if result.gaps else ''}"
     )
     reasons = ", ".join(f"{reason} {time:.2f} s" for reason, time in result.invalid.items())
     console.print(
-        f"verdict valid for {result.valid_fraction:.1%} of the samples"
-        f"{f'; not valid: {escape(reasons)}' if reasons else ''}"
+        f"valid verdict for {result.valid_fraction:.1%} of the samples"
+        f"{f'; none: {escape(reasons)}' if reasons else ''}"
     )
     if result.events:
         console.print(_events(result))
@@ -85,35 +87,42 @@ def _events(result: ReplayResult) -> Table:
     table.add_column("force x y z [N]", justify="right")
     for i, event in enumerate(result.events):
         table.add_row(
-            str(i),
+            str(i + 1),
             f"{event.onset:.3f}",
             f"{event.detected:.3f}",
             "lasts" if event.release is None else f"{event.release:.3f}",
             event.level,
-            escape(event.joint),
-            escape(_links(event)),
+            _safe(event.joint),
+            _safe(_links(event)),
             f"{event.peak_torque:.2f}",
             "not observable" if event.force is None else _vector(event.force),
         )
     return table
 
 
+def _safe(text: str) -> str:
+    """Return text for the console: without markup and without control characters."""
+    return escape(printable(text))
+
+
 def _links(event: ContactEvent) -> str:
-    """The link with its probability; when others may be meant as well, all of them."""
+    """Return the link; if others are possible, all of them with the probability of the first."""
     if len(event.candidates) > 1:
         return f"{event.link} {event.confidence:.0%}, or " + " ".join(event.candidates[1:])
     return event.link
 
 
 def _residuals(result: ReplayResult) -> Table:
-    table = Table(title="residual, valid samples [N·m]", title_justify="left")
+    table = Table(
+        title="residual of the samples with a verdict (prismatic joints: N)", title_justify="left"
+    )
     table.add_column("joint")
     headings = (
-        "RMS",
-        "mean",
-        "largest",
-        "threshold at rest",
-        "above it",
+        "RMS [N·m]",
+        "mean [N·m]",
+        "largest [N·m]",
+        "threshold at rest [N·m]",
+        "time above threshold, true contacts excluded",
         "effort / gravity torque",
     )
     for heading in headings:
@@ -121,7 +130,7 @@ def _residuals(result: ReplayResult) -> Table:
     ratios = {fit.joint: fit.ratio for fit in result.efforts}
     for r in result.residuals:
         table.add_row(
-            escape(r.joint),
+            _safe(r.joint),
             *(_number(value) for value in (r.rms, r.mean, r.largest, r.threshold)),
             _number(100.0 * r.over_fraction, " %", 1),
             _number(ratios.get(r.joint, float("nan"))),
@@ -133,8 +142,8 @@ def _print_score(result: ReplayResult, console: Console) -> None:
     assert result.score is not None
     assert result.summary is not None
     summary = result.summary
-    table = Table(title="against the truth", title_justify="left")
-    headings = ["contact [s]", "until [s]", "found by", "delay [ms]", "onset error [ms]"]
+    table = Table(title="true contacts", title_justify="left")
+    headings = ["begin [s]", "end [s]", "found by", "delay [ms]", "onset error [ms]"]
     headings += ["link"] if summary.links else []
     headings += ["force error [N]"] if summary.forces else []
     for heading in headings:
@@ -142,8 +151,8 @@ def _print_score(result: ReplayResult, console: Console) -> None:
     for contact in result.score.contacts:
         row = [
             f"{contact.start:.3f}",
-            "end" if contact.end is None else f"{contact.end:.3f}",
-            "missed" if contact.event is None else str(contact.event),
+            "lasts" if contact.end is None else f"{contact.end:.3f}",
+            "missed" if contact.event is None else str(contact.event + 1),
             _number(_milli(contact.delay), digits=1),
             _number(_milli(contact.onset_error), digits=1),
         ]
@@ -163,33 +172,38 @@ _LINK = {(None, None): "-", (True, True): "right", (False, True): "among", (Fals
 def print_summary(summary: Summary, console: Console) -> None:
     """Print a score in three lines at most."""
     console.print(
-        f"truth: {summary.contacts} contacts, {summary.misses} missed, "
-        f"{summary.false_alarms} false events, {summary.repeated_events} repeated ones"
+        f"{_several(summary.contacts, 'true contact')}: {summary.misses} missed; "
+        f"{_several(summary.false_alarms, 'false event')}, "
+        f"{_several(summary.repeated_events, 'repeated event')}"
     )
     said = [
-        f"delay {_delays(summary)} ms (median, 95 %)",
-        f"onset off by {_number(_milli(summary.onset_error_median), ' ms', 1)}",
+        f"delay {_delays(summary)} ms (median, 95th percentile)",
+        f"onset error {_number(_milli(summary.onset_error_median), ' ms', 1)} (median)",
     ]
     if summary.links:
         said.append(
-            f"link right {summary.link_named:.0%}, among those named "
-            f"{summary.link_among_named:.0%} (of {summary.links})"
+            f"link right in {summary.link_named:.0%}, among those named in "
+            f"{summary.link_among_named:.0%} of {summary.links}"
         )
     if summary.forces:
-        said.append(f"force off by {summary.force_error_median:.1f} N (of {summary.forces})")
+        said.append(f"force error {summary.force_error_median:.1f} N (median of {summary.forces})")
     if summary.contacts > summary.misses:
         console.print(", ".join(said))
     console.print(
-        f"false alarms: {_rate(summary)} an hour, from {summary.free_time:.1f} s without contact"
+        f"{_rate(summary)} false alarms per hour, from {summary.free_time:.1f} s without contact"
     )
 
 
+def _several(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def print_overview(overview: Overview, console: Console) -> None:
-    """Print one line for each recording, and the scores of all together."""
-    table = Table(title="recordings", title_justify="left")
+    """Print one line for each recording, and the scores of all recordings together."""
+    table = Table(title="all recordings", title_justify="left")
     table.add_column("recording")
-    headings = ("duration [s]", "valid", "warnings", "events", "contacts", "missed", "false")
-    for heading in (*headings, "delay median, 95 % [ms]"):
+    headings = ("duration [s]", "valid", "warnings", "events", "true contacts", "missed", "false")
+    for heading in (*headings, "delay: median, 95 % [ms]"):
         table.add_column(escape(heading), justify="right")
     for result in overview.results:
         row = [Path(result.recording).name, f"{result.duration:.1f}"]
@@ -200,18 +214,18 @@ def print_overview(overview: Overview, console: Console) -> None:
         else:
             row += [str(n) for n in (summary.contacts, summary.misses, summary.false_alarms)]
             row.append(_delays(summary))
-        table.add_row(*map(escape, row))
+        table.add_row(*map(_safe, row))
     console.print(table)
     if overview.summary is not None:
         print_summary(overview.summary, console)
 
 
 def print_curve(overview: Overview, console: Console) -> None:
-    """Print what comes of higher and lower thresholds; nothing where that was not asked for."""
+    """Print the scores with higher and lower thresholds; nothing if they were not asked for."""
     if not overview.curve:
         return
-    table = Table(title="thresholds scaled", title_justify="left")
-    for heading in ("factor", "missed", "delay median, 95 % [ms]", "false", "false an hour"):
+    table = Table(title="scores with scaled thresholds", title_justify="left")
+    for heading in ("factor", "missed", "delay: median, 95 % [ms]", "false", "false per hour"):
         table.add_column(escape(heading), justify="right")
     for factor, summary in overview.curve:
         table.add_row(
@@ -232,7 +246,7 @@ def _delays(summary: Summary) -> str:
 def _rate(summary: Summary) -> str:
     low, high = summary.false_alarms_interval
     rate = _number(summary.false_alarms_per_hour, digits=1)
-    return f"{rate} ({CONFIDENCE:.0%}: {low:.1f} to {high:.1f})"
+    return f"{rate} ({CONFIDENCE:.0%} confidence: {low:.1f} to {high:.1f})"
 
 
 def _milli(value: float | None) -> float:

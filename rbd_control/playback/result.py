@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rbd_control.estimation import ContactEvent
+from rbd_control.playback.clock import ClockJump
 from rbd_control.playback.curve import CurvePoint
 from rbd_control.playback.effort_check import EffortFit
 from rbd_control.playback.envelope import Envelope
@@ -61,6 +62,7 @@ class ReplayResult:
     score: Score | None
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
+    clock_jumps: tuple[ClockJump, ...]
     free_time: float
     curve: tuple[CurvePoint, ...]
     residual_series: Envelope = field(repr=False)
@@ -86,6 +88,7 @@ class ReplayResult:
             "largest_gap": self.largest_gap,
             "counts": dict(self.counts),
             "invalid": dict(self.invalid),
+            "clock_jumps": [jump.to_json() for jump in self.clock_jumps],
             "truth": self._truth(),
         }
 

@@ -3,105 +3,192 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from math import nan
+from math import isfinite, nan
 from pathlib import Path
-from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.errors import RecordingError
+from rbd_control.input_files import reading, refuse_special
 from rbd_control.joint_states import JointBlock
+from rbd_control.playback.csv_lines import bounded_lines, line_blocks, open_csv
 from rbd_control.playback.parts import Part
+from rbd_control.wording import quoted
 
 Array = NDArray[np.float64]
 
 LAYOUT = "time,position/<joint>,velocity/<joint>,effort/<joint>"
-"""The columns: time [s], then for each joint its position [rad or m] and, as far as there are
-any, velocity [rad/s or m/s] and effort [N·m or N], in any order. An empty cell is missing."""
+"""The columns: time [s], then for each joint its position [rad or m] and, if recorded, velocity
+[rad/s or m/s] and effort [N·m or N], in any order. An empty cell is missing."""
+
+LATEST = 1e11
+"""Latest time that is accepted [s]: the year 5138 as a time since 1970."""
 
 _QUANTITIES = ("position", "velocity", "effort")
+
+_LOOKED_AT = 100
+"""Rows from which the unit of the times is judged."""
+
+LONGEST_PERIOD = 1000.0
+"""Time between rows from which the times cannot be seconds [s]."""
+
+_PERIODS = ((1e5, "nanoseconds", "1e9"), (LONGEST_PERIOD, "microseconds", "1e6"))
+"""Times between rows from which the times look like another unit, and what to divide them by."""
+
+_EPOCHS = (
+    (1e17, "nanoseconds", "1e9"),
+    (1e14, "microseconds", "1e6"),
+    (LATEST, "milliseconds", "1e3"),
+)
+"""Times from which they look like another unit since 1970, and what to divide them by."""
 
 
 class Table:
     """A CSV file of :data:`LAYOUT`. Every iteration opens the file anew and streams it.
 
+    Attributes:
+        path: the file.
+        joint_names: the joints, in the order of their positions.
+        count: number of lines after the header, blank ones included.
+
     Raises:
-        RecordingError: from the constructor when the header is another, and from the iteration
-            when a row does not fit; the message names the line and the column.
+        RecordingError: naming the file, from the constructor when the header is another or the
+            times are no seconds, and from the iteration when a row does not fit; the message then
+            has the line and what stands there.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with self._open() as file:
-            header = next(csv.reader(file), [])
-        names = [name.strip() for name in header]
-        self._columns = self._layout(names)
+        refuse_special(path, RecordingError)
+        with open_csv(path) as file:
+            header = next(csv.reader(bounded_lines(file)), [])
+            names = [name.strip() for name in header]
+            self._columns = self._layout(names)
         self._width, self._time = len(names), names.index("time")
         self.joint_names = tuple(self._columns["position"])
-        with path.open("rb") as raw:
+        with reading(path, RecordingError, "is not a CSV file"), path.open("rb") as raw:
             lines = sum(block.count(b"\n") for block in iter(lambda: raw.read(1 << 20), b""))
         self.count = max(lines - 1, 0)
+        self._refuse_other_units()
 
     def joint_parts(self, size: int) -> Iterator[list[Part]]:
-        """The rows as joint states, received when they are stamped, ``size`` at a time."""
+        """Yield the rows as joint states received at their own time, ``size`` at a time."""
         joints = self.joint_names
         columns = [
             [self._columns[quantity][joint] for joint in joints if self._columns[quantity]]
             for quantity in _QUANTITIES
         ]
-        with self._open() as file:
-            next(csv.reader(file))
-            line = 1
-            while lines := list(islice(file, size)):
-                if any(map(str.strip, lines)):
-                    rows = self._numbers(lines, line)
-                    time = np.ascontiguousarray(rows[:, self._time])
-                    values = (np.ascontiguousarray(rows[:, column]) for column in columns)
-                    yield [Part(np.arange(len(rows)), JointBlock(time, time, joints, *values))]
-                line += len(lines)
+        for rows in self._blocks(size):
+            time = np.ascontiguousarray(rows[:, self._time])
+            values = (np.ascontiguousarray(rows[:, column]) for column in columns)
+            yield [Part(np.arange(len(rows)), JointBlock(time, time, joints, *values))]
+
+    def _blocks(self, size: int) -> Iterator[Array]:
+        """Yield the rows of numbers, (k, width), missing cells as NaN."""
+        with open_csv(self.path) as file:
+            lines = bounded_lines(file)
+            header = csv.reader(lines)
+            next(header)
+            before = header.line_num
+            for block in line_blocks(lines, size):
+                if any(map(str.strip, block)):
+                    rows = self._numbers(block, before)
+                    self._refuse_times(rows, before)
+                    yield rows
+                before += len(block)
 
     def _numbers(self, lines: list[str], before: int) -> Array:
-        """The rows in ``lines``, which follow ``before`` others; (k, width)."""
+        """Return the rows in ``lines``, which follow ``before`` others; (k, width)."""
         try:
             rows = np.loadtxt(lines, delimiter=",", comments=None, ndmin=2)
         except ValueError:
             rows = np.empty((0, 0))
         if rows.shape[1] == self._width:
             return rows
-        # Cells that are empty or quoted, or something to complain of.
-        return np.array(list(self._rows(lines, before)))
+        # Empty or quoted cells, or an error that is found cell by cell.
+        found = list(self._rows(lines, before))
+        return np.array(found).reshape(len(found), self._width)
 
     def _rows(self, lines: list[str], before: int) -> Iterator[list[float]]:
         rows = csv.reader(lines)
-        for row in rows:
-            if not row:
-                continue
+        for row in self._read(rows, before):
             line = before + rows.line_num
             if len(row) != self._width:
+                hint = "; is the decimal mark a comma?" if len(row) > self._width else ""
                 raise RecordingError(
-                    f"{self.path} line {line} has {len(row)} columns, its header {self._width}"
+                    f"line {line} has {len(row)} columns, the header has {self._width}{hint}"
                 )
+            for k, cell in enumerate(row):
+                try:
+                    row[k] = float(cell) if cell.strip() else nan
+                except ValueError as error:
+                    raise RecordingError(
+                        f"line {line}, column {k + 1}: {quoted(cell)} is not a number"
+                    ) from error
+            yield row
+
+    @staticmethod
+    def _read(rows: Iterator[list[str]], before: int) -> Iterator[list]:
+        """Yield the rows that are not blank."""
+        while True:
             try:
-                yield [float(cell) if cell.strip() else nan for cell in row]
-            except ValueError as error:
-                raise RecordingError(f"{self.path} line {line}: {error}") from error
+                row = next(rows)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                line = before + rows.line_num  # type: ignore[attr-defined]
+                raise RecordingError(f"line {line} is not CSV ({error})") from error
+            if row:
+                yield row
+
+    def _refuse_times(self, rows: Array, before: int) -> None:
+        """Refuse times beyond :data:`LATEST`; those that are missing are counted later."""
+        time = np.abs(rows[:, self._time])
+        late = np.flatnonzero((time > LATEST) & np.isfinite(time))
+        if late.size:
+            latest = float(time[late[0]])
+            raise RecordingError(
+                f"near line {before + 1 + int(late[0])} the time is {latest:g}; times are in "
+                f"seconds, at most {LATEST:g}{_unit_hint(latest, _EPOCHS)}"
+            )
+
+    def _refuse_other_units(self) -> None:
+        """Refuse times that go up as those in microseconds or nanoseconds do."""
+        with reading(self.path, RecordingError, "is not a CSV file"):
+            times = [
+                float(time)
+                for rows in islice(self._blocks(_LOOKED_AT), 1)
+                for time in rows[:, self._time]
+                if isfinite(time)
+            ]
+        period = float(np.median(np.abs(np.diff(times)))) if len(times) > 2 else 0.0
+        if period >= LONGEST_PERIOD:
+            error = RecordingError(
+                f"times go up by {period:g} a row; times are in seconds"
+                f"{_unit_hint(period, _PERIODS)}"
+            )
+            error.path = str(self.path)
+            raise error
 
     def _layout(self, header: list[str]) -> dict[str, dict[str, int]]:
-        """``{quantity: {joint: column}}`` of the header."""
+        """Return ``{quantity: {joint: column}}`` of the header."""
         columns: dict[str, dict[str, int]] = {quantity: {} for quantity in _QUANTITIES}
+        if not header or header == [""]:
+            raise self._refused("its first line is empty")
+        if len(header) == 1 and (";" in header[0] or "\t" in header[0]):
+            raise self._refused("its columns are not separated by commas")
+        if all(map(_is_number, header)):
+            raise self._refused("its first line holds numbers, not the names of columns")
         for i, name in enumerate(header):
             quantity, _, joint = name.partition("/")
             if name == "time":
                 continue
             if quantity not in columns or not joint:
-                raise self._refused(f"column {i + 1} is {name!r}")
+                raise self._refused(f"column {i + 1} is {quoted(name)}")
             columns[quantity][joint] = i
-        if not header:
-            raise self._refused("it is empty")
         if header.count("time") != 1:
             raise self._refused(f"it has {header.count('time')} columns 'time'")
         if len(set(header)) != len(header):
@@ -112,16 +199,24 @@ class Table:
         for quantity in ("velocity", "effort"):
             if columns[quantity] and set(columns[quantity]) != set(joints):
                 odd = sorted(set(columns[quantity]) ^ set(joints))[0]
-                raise self._refused(f"joint {odd!r} lacks a position or {quantity}")
+                raise self._refused(f"joint {quoted(odd)} lacks a position or {quantity}")
         return columns
 
-    def _refused(self, reason: str) -> RecordingError:
-        return RecordingError(f"{self.path}: {reason}; a CSV recording has the columns {LAYOUT}")
+    def _refused(self, problem: str) -> RecordingError:
+        return RecordingError(f"{problem}; a CSV recording has the columns {LAYOUT}")
 
-    @contextmanager
-    def _open(self) -> Iterator[TextIO]:
-        try:
-            with self.path.open(encoding="utf-8-sig", newline="") as file:
-                yield file
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise RecordingError(f"{self.path} cannot be read as CSV: {error}") from error
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _unit_hint(value: float, units: Sequence[tuple[float, str, str]]) -> str:
+    """Return the unit that a time looks like, and what to do about it."""
+    for least, unit, factor in units:
+        if least <= value < 1e3 * units[0][0]:
+            return f": these look like {unit}, divide them by {factor}"
+    return ""

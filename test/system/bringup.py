@@ -31,6 +31,17 @@ def command(executable: str) -> list[str]:
     return [sys.executable, "-m", f"rbd_control.nodes.{executable}"]
 
 
+SINGLE_THREADED = "import sys; sys.modules['rclpy.experimental'] = None"
+"""Preamble that leaves a node without the events executor, as on older rclpy."""
+
+
+def with_preamble(executable: str, preamble: str) -> list[str]:
+    """Return the command that runs Python code and then the node in the same process."""
+    module = f"rbd_control.nodes.{executable}"
+    code = f"{preamble}\nimport sys\nfrom {module} import main\nsys.exit(main())"
+    return [sys.executable, "-c", code]
+
+
 class Process:
     """One started executable."""
 
@@ -54,6 +65,10 @@ class Process:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
 
     def wait_until(self, condition: Callable[[], bool], timeout: float = PATIENCE) -> None:
         """Wait for something it does; fails when it ends first."""
@@ -102,10 +117,15 @@ class BringUp:
         executable: str,
         parameters: Mapping[str, Any] | None = None,
         ros_arguments: Sequence[str] = (),
+        preamble: str = "",
     ) -> Process:
-        """Start one with parameters from a file, as a launch file would."""
+        """Start one with parameters from a file, as a launch file would.
+
+        ``preamble`` is Python code that runs before the node, to inject faults.
+        """
         number = len(self._processes)
-        arguments = [*command(executable), "--ros-args", *ros_arguments]
+        start = with_preamble(executable, preamble) if preamble else command(executable)
+        arguments = [*start, "--ros-args", *ros_arguments]
         if parameters:
             file = self._folder / f"{number}.yaml"
             content = {"/**": {"ros__parameters": dict(parameters)}}

@@ -1,0 +1,115 @@
+"""The one way out of the command line: an exit code, and at most one line on stderr.
+
+Exit codes:
+    0: done.
+    1: done, but without a result to rely on (a recording without a verdict, a silent detector).
+    2: an input is wrong, or an output cannot be written; one line says which and what to do.
+    3: a fault of the program itself; one line, with a traceback if ``--debug`` is given.
+    130: interrupted by SIGINT or SIGTERM, quietly (:mod:`rbd_control.prompt_end`).
+    141: the reader of standard output has gone, quietly.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from rbd_control import __version__
+from rbd_control.errors import RbdControlError
+from rbd_control.input_files import concerned, reason
+from rbd_control.wording import abridged, printable
+
+NO_RESULT = 1
+BAD_INPUT = 2
+INTERNAL_ERROR = 3
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+MESSAGE_LENGTH = 200
+"""Longest message beyond the path of the file [characters]."""
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def guarded(run: Callable[[], int], *, debug: bool = False) -> int:
+    """Run a command and return its exit code, whatever it raises.
+
+    Args:
+        run: the command.
+        debug: print the traceback of an error before its one line.
+    """
+    try:
+        with warnings.catch_warnings():
+            if not debug:
+                # Warnings of the libraries are for developers, and stderr is for one line.
+                warnings.simplefilter("ignore")
+            code = run()
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            return code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _discard_output()
+        return BROKEN_PIPE
+    except SystemExit as end:
+        # What rich makes of a broken pipe.
+        if isinstance(end.__context__, BrokenPipeError):
+            return BROKEN_PIPE
+        raise
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        if isinstance(error, RbdControlError):
+            return refuse(error.message, error.path)
+        if isinstance(error, OSError):
+            _discard_output()
+            where = str(error.filename or "standard output")
+            return refuse(f"cannot be written: {reason(error)}", where)
+        complain(_internal(error), concerned(error))
+        return INTERNAL_ERROR
+
+
+def refuse(message: str, path: str = "") -> int:
+    """Print one line about a bad input and return its exit code.
+
+    Args:
+        message: what is wrong and what to do.
+        path: the file at fault; empty if it is none.
+    """
+    complain(message, path)
+    return BAD_INPUT
+
+
+def complain(message: str, path: str) -> None:
+    """Print one line on stderr, about a file if ``path`` is given; at most 200 characters more."""
+    text = abridged(" ".join(message.split()), MESSAGE_LENGTH)
+    with suppress(OSError, ValueError):
+        if sys.stderr is not None:
+            where = f"{printable(path)}: " if path else ""
+            print(f"rbd-control: {where}{text}", file=sys.stderr, flush=True)
+
+
+def _internal(error: Exception) -> str:
+    """Return what is said of an error that no input may cause."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)]
+    frame = (own or frames)[-1]
+    return (
+        f"internal error of rbd_control {__version__}: {type(error).__name__} in "
+        f"{Path(frame.filename).name}:{frame.lineno} ({reason(error)}); please report it with "
+        f"what --debug prints"
+    )
+
+
+def _discard_output() -> None:
+    """Send what is still to be written to standard output nowhere; flushing it would fail."""
+    with suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

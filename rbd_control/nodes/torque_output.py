@@ -1,0 +1,100 @@
+"""The only way from the controller node to the arm: torque out, and zero torque at the end."""
+
+from __future__ import annotations
+
+import time
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.duration import Duration
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from std_msgs.msg import Float64MultiArray
+
+from rbd_control.nodes.messages import EVERY_SAMPLE, TorqueWriter
+
+ACKNOWLEDGE_TIME = 1.0
+"""Longest wait for the arm to acknowledge the last zero torque [s]."""
+
+READER_TIME = 0.5
+"""Longest wait for the arm to discover the new publisher [s]."""
+
+_POLL = 0.005
+
+
+class TorqueOutput:
+    """Publishes torque while it is open. The last message before it closes is zero torque.
+
+    A receiver may keep the last command for ever, as ros2_control's forward_command_controller
+    does. Whatever ends the controller must therefore go through :meth:`close`. Once closed,
+    :meth:`send` does nothing. The lock lets another thread send zero while the thread of the
+    callbacks hangs; see :class:`TorqueWatchdog`.
+
+    Args:
+        node: the node.
+        topic: name of the topic.
+        count: number of joints.
+    """
+
+    def __init__(self, node: Node, topic: str, count: int) -> None:
+        self._node, self._topic = node, topic
+        self._zero = np.zeros(count)
+        self._count = count
+        self._publisher: Publisher[Float64MultiArray] | None = None
+        self._writer: TorqueWriter | None = None
+        self._lock = Lock()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a publisher, which other controllers count."""
+        return self._publisher is not None
+
+    def open(self) -> None:
+        """Create the publisher and wait until the arm, if there is one, has discovered it.
+
+        Not before the node activates: a node that only waits must not look like one that sends.
+        """
+        self._publisher = self._node.create_publisher(Float64MultiArray, self._topic, EVERY_SAMPLE)
+        self._writer = TorqueWriter(self._publisher, self._count)
+        deadline = time.monotonic() + READER_TIME
+        while (
+            self._node.count_subscribers(self._topic)
+            and not self._publisher.get_subscription_count()
+            and time.monotonic() < deadline
+        ):
+            time.sleep(_POLL)
+
+    def send(self, torque: NDArray[np.float64]) -> None:
+        """Publish a torque, (n,) in the order of the parameter ``joints``, if it is open."""
+        with self._lock:
+            if self._writer is not None:
+                self._writer.publish(torque)
+
+    def send_zero(self) -> None:
+        """Publish zero torque, if it is open."""
+        self.send(self._zero)
+
+    def abandon(self) -> None:
+        """Destroy the publisher without a message, as nothing was sent."""
+        with self._lock:
+            publisher, self._publisher, self._writer = self._publisher, None, None
+            if publisher is not None:
+                self._node.destroy_publisher(publisher)
+
+    def close(self) -> None:
+        """Send zero torque, wait until it is acknowledged, and destroy the publisher.
+
+        Nothing is sent afterwards, by no thread. Errors of the middleware do not keep it open.
+        """
+        with self._lock:
+            publisher, writer = self._publisher, self._writer
+            self._writer = None
+            if publisher is None or writer is None:
+                return
+            try:
+                writer.publish(self._zero)
+                publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGE_TIME))
+            finally:
+                self._publisher = None
+                self._node.destroy_publisher(publisher)

@@ -1,0 +1,45 @@
+"""Output files: written whole or not at all, and checked before the work begins."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from errno import EACCES, EISDIR
+from pathlib import Path
+
+
+def prepare_output(path: Path) -> None:
+    """Make the folder of a file that is to be written, and refuse a path that cannot be written.
+
+    Raises:
+        OSError: naming the path.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(path))
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise PermissionError(EACCES, os.strerror(EACCES), str(path))
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file; an existing one stays as it is until the new one is complete.
+
+    Devices and pipes are written to directly.
+
+    Raises:
+        OSError: naming the path, when the file cannot be written; nothing is left of it then.
+    """
+    target = Path(os.path.realpath(path))
+    direct = (target.exists() and not target.is_file()) or str(path).startswith(("/dev/", "/proc/"))
+    unfinished = target.with_name(f".{target.name[:200]}.{os.getpid()}.new")
+    try:
+        if direct:
+            path.write_bytes(content)
+            return
+        unfinished.write_bytes(content)
+        unfinished.replace(target)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        with suppress(OSError):
+            unfinished.unlink()

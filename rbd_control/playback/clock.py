@@ -1,0 +1,70 @@
+"""The time line of a replay: seconds since the first sample, across jumps of the recorded clock."""
+
+from __future__ import annotations
+
+from math import isnan, nan
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.playback.recording import TimedBlock
+
+Array = NDArray[np.float64]
+
+
+class ClockJump(NamedTuple):
+    """The recorded clock went back: when on the time line of the replay, and by how much [s]."""
+
+    time: float
+    back: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {"time": self.time, "back": self.back}
+
+
+class ReplayClock:
+    """Maps stamps of samples to the time since the first sample.
+
+    After a jump of the clock the time line goes on: by the time that passed on the clock of the
+    recorder, or by one period where that clock jumped as well.
+
+    Attributes:
+        offset: what is taken off the stamps now [s]; NaN before the first sample.
+        start: what was taken off the first stamps [s].
+        time: time of the last sample [s].
+        jumps: when the clock went back.
+    """
+
+    def __init__(self) -> None:
+        self.offset = self.start = nan
+        self.time = 0.0
+        self.jumps: list[ClockJump] = []
+        self._stamp = self._receipt = nan
+
+    def goes_back(self, block: TimedBlock) -> bool:
+        """Return whether a block begins before the last sample."""
+        return bool(block.samples.stamp[0] < self._stamp)
+
+    def times(self, block: TimedBlock, period: float) -> Array:
+        """Return the times of a block of samples, (k,) [s], and move on to its end.
+
+        Args:
+            block: samples that follow the last ones.
+            period: usual time between samples [s]; NaN before the second sample.
+        """
+        stamp = block.samples.stamp
+        first = float(stamp[0])
+        if isnan(self.offset):
+            self.offset = self.start = first
+        elif self.goes_back(block):
+            passed = block.first_receipt - self._receipt
+            usual = 0.0 if isnan(period) else period
+            step = passed if passed > 0.0 else usual
+            self.jumps.append(ClockJump(self.time + step, self._stamp - first))
+            self.offset = first - (self.time + step)
+        times = stamp - self.offset
+        self._stamp, self._receipt = float(stamp[-1]), block.last_receipt
+        self.time = float(times[-1])
+        return times

@@ -1,0 +1,75 @@
+"""Decompression with bounds, so that no recording fills the memory or the disk."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+"""First bytes of data that zstd has compressed."""
+
+_PIECE = 1 << 20
+"""Bytes that are expanded at a time."""
+
+_ALWAYS = 1 << 30
+"""A file may always expand to this size [bytes] ..."""
+
+_RATIO = 200
+"""... and to this many times its own size beyond; joint states expand two- to tenfold."""
+
+
+def expand(data: bytes, compression: str, limit: int) -> bytes:
+    """Return ``data`` decompressed.
+
+    Args:
+        data: what was compressed.
+        compression: ``zstd`` or ``lz4``; an empty text for data that is not compressed.
+        limit: greatest size of the result [bytes].
+
+    Raises:
+        ValueError: when the result is larger or incomplete, or ``compression`` is another.
+        Exception: of the library, when the data is damaged.
+    """
+    if not compression:
+        return data
+    if compression not in ("zstd", "lz4"):
+        raise ValueError(f"compression {compression!r} is not read, only zstd and lz4")
+    decompressor = _decompressor(compression)
+    result: bytes = decompressor.decompress(data, limit + 1)
+    if len(result) > limit:
+        raise ValueError(f"expands to more than {limit} bytes")
+    if not decompressor.eof:
+        raise ValueError("compressed data is cut short")
+    return result
+
+
+def expand_file(source: Path, target: Path) -> None:
+    """Write what zstd has compressed in ``source`` to ``target``.
+
+    Raises:
+        ValueError: when the file expands out of all proportion or is cut short.
+        OSError: when it cannot be read or written.
+        Exception: of the library, when it is damaged.
+    """
+    limit = _ALWAYS + _RATIO * source.stat().st_size
+    written = 0
+    with _zstd().open(source, "rb") as file, target.open("wb") as output:
+        while piece := file.read(_PIECE):
+            written += output.write(piece)
+            if written > limit:
+                raise ValueError(f"expands more than {_RATIO}-fold")
+
+
+def _decompressor(compression: str) -> Any:
+    if compression == "lz4":
+        return importlib.import_module("lz4.frame").LZ4FrameDecompressor()
+    return _zstd().ZstdDecompressor()
+
+
+def _zstd() -> Any:
+    """Return the module of the standard library, or the one that rosbags brings along."""
+    try:
+        return importlib.import_module("compression.zstd")  # from Python 3.14 on
+    except ModuleNotFoundError:
+        return importlib.import_module("backports.zstd")

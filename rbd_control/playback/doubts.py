@@ -1,0 +1,134 @@
+"""What makes the outcome of a replay doubtful, and what else one should know, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rbd_control.dynamics import Model
+from rbd_control.estimation import DetectorParameters, Mismatch, detector_warnings
+from rbd_control.joint_states import DROPS, REMARKS
+from rbd_control.playback.clock import ClockJump
+from rbd_control.playback.effort_check import EffortFit
+from rbd_control.playback.result import JointResidual
+
+OFTEN = 0.2
+"""A residual above its threshold for this share of the time is unlikely to be contact."""
+
+SLOW_RATE = 5.0
+"""Below this rate the times of a CSV recording may be in milliseconds [1/s]."""
+
+_SHOWN_JUMPS = 3
+"""Jumps of the clock that a warning gives one by one."""
+
+_DEFAULTS = DetectorParameters()
+
+_REMARKS = dict(
+    zip(
+        REMARKS,
+        (
+            "have no usable stamp; their time of receipt was taken instead",
+            "lack velocity: no verdict there",
+            "lack effort: no verdict there",
+        ),
+        strict=True,
+    )
+)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What warnings are made from.
+
+    Attributes:
+        counts: samples and drops, as in :class:`~rbd_control.joint_states.JointStateIntake`.
+        valid: number of samples with a verdict.
+        rate: samples per second; NaN with a single sample.
+        residuals: the residual of each joint.
+        mismatches: what does not fit between model and robot.
+        efforts: how the efforts compare with the model's gravity torques.
+        jumps: when the recorded clock went back.
+    """
+
+    counts: Mapping[str, int]
+    valid: int
+    rate: float
+    residuals: Sequence[JointResidual]
+    mismatches: Sequence[Mismatch]
+    efforts: Sequence[EffortFit]
+    jumps: Sequence[ClockJump]
+
+
+def warnings(found: Findings, model: Model, parameters: DetectorParameters) -> list[str]:
+    """Return what makes the outcome doubtful, the worst first."""
+    said = _misfits(found, parameters)
+    if said:
+        said.insert(0, "do not trust the events: the residual is not external torque alone")
+    said.extend(detector_warnings(parameters, model))
+    if not found.valid:
+        said.insert(0, "no verdict at any time")
+    samples = found.counts["accepted"]
+    said += [
+        f"{found.counts[remark]} of {samples} samples {meaning}"
+        for remark, meaning in _REMARKS.items()
+        if found.counts[remark]
+    ]
+    dropped = {reason: found.counts[reason] for reason in DROPS if found.counts[reason]}
+    if dropped:
+        said.append(f"messages dropped: {counted(dropped)}")
+    if found.jumps:
+        said.append(_jumps(found.jumps))
+    if found.rate < SLOW_RATE:
+        said.append(
+            f"samples come {1.0 / found.rate:.3g} s apart, too slow to detect contact; if the "
+            "times are in milliseconds, divide them by 1000"
+        )
+    return said
+
+
+def unset(parameters: DetectorParameters) -> list[str]:
+    """Return notes on parameters that nobody has set for this robot."""
+    said = []
+    if parameters.contact_threshold == _DEFAULTS.contact_threshold:
+        value = ", ".join(f"{threshold:g}" for threshold in parameters.contact_threshold)
+        said.append(
+            f"contact thresholds are the default for any robot ({value} N·m or N); "
+            "rbd-control calibrate finds those of this one"
+        )
+    if parameters.friction_model == "none":
+        said.append("no joint friction is set: all friction counts as external torque")
+    return said
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """Return counts in words, such as ``3 x old stamp``; those of zero are left out."""
+    return ", ".join(f"{count} x {reason}" for reason, count in counts.items() if count)
+
+
+def _misfits(found: Findings, parameters: DetectorParameters) -> list[str]:
+    """Return what does not fit between model, efforts and thresholds."""
+    explained = {mismatch.joint for mismatch in found.mismatches}
+    said = [mismatch.text for mismatch in found.mismatches]
+    # What gravity alone shows counts only where nothing better is known.
+    said += [
+        fit.complaint for fit in found.efforts if fit.complaint and not explained & {"", fit.joint}
+    ]
+    often = [residual for residual in found.residuals if residual.over_fraction > OFTEN]
+    if often:
+        friction = "friction (none is set)" if parameters.friction_model == "none" else "friction"
+        joints = ", ".join(f"{r.joint} {r.over_fraction:.0%} (mean {r.mean:+.2g})" for r in often)
+        said.append(
+            f"the residual is above its threshold for too much of the time, {joints}: unless there "
+            f"was contact for so long, {friction}, payload, model or thresholds do not fit"
+        )
+    return said
+
+
+def _jumps(jumps: Sequence[ClockJump]) -> str:
+    """Return when the clock went back, and what the detector did."""
+    shown = ", ".join(f"by {jump.back:.3g} s at {jump.time:.3f} s" for jump in jumps[:_SHOWN_JUMPS])
+    more = f" and {len(jumps) - _SHOWN_JUMPS} times more" if len(jumps) > _SHOWN_JUMPS else ""
+    return (
+        f"the clock of the joint states went back {shown}{more}: the detector started again "
+        "there, as the node does"
+    )

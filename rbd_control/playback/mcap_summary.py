@@ -1,0 +1,172 @@
+"""The summary of an MCAP file: its channels, how many messages they carry, and its chunks.
+
+Format: https://mcap.dev/spec
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+
+from rbd_control.playback.storage import Topic
+
+MAGIC = b"\x89MCAP0\r\n"
+"""First and last bytes of an MCAP file."""
+
+RECORD = Struct("<BQ")
+"""Head of a record: its kind, and the size of its content [bytes]."""
+
+MAX_SUMMARY = 1 << 26
+"""Largest summary that is read [bytes]: that of some hundred thousand chunks."""
+
+_FOOTER = Struct("<BQQQI8s")
+_UINT16 = Struct("<H")
+_UINT32 = Struct("<I")
+_CHANNEL = Struct("<HH")
+_CHUNK_INDEX = Struct("<QQQQ")
+_STATISTICS_SIZE = 42  # up to the number of messages of each channel
+
+_IS_SCHEMA, _IS_CHANNEL, _IS_CHUNK_INDEX, _IS_STATISTICS = 0x03, 0x04, 0x08, 0x0B
+
+
+class Channel(NamedTuple):
+    """A channel: the topic it belongs to, the encoding of its messages and their type."""
+
+    topic: str
+    encoding: str
+    msgtype: str
+
+
+class Chunk(NamedTuple):
+    """A chunk: time of its first message [ns], place in the file, channels and compression."""
+
+    begin: int
+    offset: int
+    channels: frozenset[int]
+    compression: str
+
+
+@dataclass
+class Summary:
+    """What the summary of a file tells; ``counts`` are the messages of each channel."""
+
+    channels: dict[int, Channel] = field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=dict)
+    chunks: list[Chunk] = field(default_factory=list)
+
+    def topics(self) -> dict[str, Topic]:
+        """Return the topics with their types and numbers of messages."""
+        topics: dict[str, Topic] = {}
+        for number, (topic, encoding, msgtype) in self.channels.items():
+            count = self.counts.get(number, 0)
+            if topic in topics:
+                known = topics[topic]
+                msgtype = msgtype if msgtype == known.msgtype else "several types"
+                encoding = encoding if encoding == known.encoding else "several formats"
+                count += known.messages
+            topics[topic] = Topic(msgtype, encoding, count)
+        return topics
+
+
+def read_summary(file: BinaryIO) -> Summary | None:
+    """Return the summary of an MCAP file; None when it has none, or none that is complete.
+
+    Raises:
+        ValueError: when this is no MCAP file, its end is missing or the summary is damaged.
+        struct.error, UnicodeDecodeError, OSError: likewise.
+    """
+    if file.read(len(MAGIC)) != MAGIC:
+        raise ValueError("it does not begin as an MCAP file does")
+    file.seek(0, 2)
+    if file.tell() < len(MAGIC) + _FOOTER.size:
+        raise ValueError("its end is missing")
+    file.seek(-_FOOTER.size, 2)
+    end = file.tell()
+    _, _, start, _, _, magic = _FOOTER.unpack(file.read(_FOOTER.size))
+    if magic != MAGIC:
+        raise ValueError("its end is missing")
+    if start == 0:
+        return None
+    if not len(MAGIC) <= start <= end or end - start > MAX_SUMMARY:
+        raise ValueError("its summary is not where its end says")
+    file.seek(start)
+    summary = _parse(file.read(end - start))
+    complete = summary is not None and bool(summary.chunks) == bool(sum(summary.counts.values()))
+    return summary if complete else None
+
+
+def _parse(content: bytes) -> Summary | None:
+    """Return a summary; None when it has neither statistics nor a schema for every channel."""
+    summary = Summary()
+    schemas: dict[int, str] = {}
+    types: dict[int, int] = {}
+    has_statistics = False
+    for kind, record in _records(content):
+        if kind == _IS_SCHEMA:
+            (number,) = _UINT16.unpack_from(record)
+            schemas[number] = _text(record, _UINT16.size)[0]
+        elif kind == _IS_CHANNEL:
+            number, types[number] = _channel_numbers(record)
+            topic, at = _text(record, _CHANNEL.size)
+            summary.channels[number] = Channel(topic, _text(record, at)[0], "")
+        elif kind == _IS_CHUNK_INDEX:
+            summary.chunks.append(_chunk(record))
+        elif kind == _IS_STATISTICS:
+            has_statistics = True
+            pairs = np.frombuffer(
+                _bytes(record, _STATISTICS_SIZE)[0], dtype=[("channel", "<u2"), ("count", "<u8")]
+            )
+            summary.counts = dict(
+                zip(pairs["channel"].tolist(), pairs["count"].tolist(), strict=True)
+            )
+    if not has_statistics or not set(types.values()) <= set(schemas):
+        return None
+    for number, channel in summary.channels.items():
+        summary.channels[number] = channel._replace(msgtype=schemas[types[number]])
+    return summary
+
+
+def _records(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the kind and the content of each record."""
+    at = 0
+    while at < len(content):
+        kind, size = RECORD.unpack_from(content, at)
+        at += RECORD.size
+        if size > len(content) - at:
+            raise ValueError("a record of its summary is cut short")
+        yield kind, content[at : at + size]
+        at += size
+
+
+def _channel_numbers(record: bytes) -> tuple[int, int]:
+    """Return the number of a channel and that of its schema."""
+    channel, schema = _CHANNEL.unpack_from(record)
+    return channel, schema
+
+
+def _chunk(record: bytes) -> Chunk:
+    begin, _, offset, _ = _CHUNK_INDEX.unpack_from(record)
+    # Pairs of a channel and where the index of its messages is.
+    pairs, at = _bytes(record, _CHUNK_INDEX.size)
+    channels = np.frombuffer(pairs, dtype=[("channel", "<u2"), ("offset", "<u8")])["channel"]
+    compression, _ = _text(record, at + 8)
+    return Chunk(begin, offset, frozenset(channels.tolist()), compression)
+
+
+def _text(content: bytes, at: int) -> tuple[str, int]:
+    """Return the text at ``at``, and where it ends."""
+    raw, end = _bytes(content, at)
+    return raw.decode(), end
+
+
+def _bytes(content: bytes, at: int) -> tuple[bytes, int]:
+    """Return the bytes at ``at`` that their length precedes, and where they end."""
+    (size,) = _UINT32.unpack_from(content, at)
+    begin = at + _UINT32.size
+    if size > len(content) - begin:
+        raise ValueError("a record of its summary is cut short")
+    return content[begin : begin + size], begin + size

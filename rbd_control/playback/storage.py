@@ -1,0 +1,129 @@
+"""The storage files of a rosbag2 recording: which they are, and what each of them offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple, Protocol
+
+from rbd_control.errors import RecordingError
+from rbd_control.input_files import about, reading, refuse_special
+from rbd_control.playback.packed import Packed
+from rbd_control.wording import listed, quoted
+from rbd_control.yaml_input import read_yaml
+
+STORAGE_SUFFIXES = (".mcap", ".db3")
+"""Suffixes of the storage files that are read."""
+
+COMPRESSED = ".zstd"
+"""Suffix that rosbag2 appends to a storage file that is compressed as a whole."""
+
+METADATA = "metadata.yaml"
+"""File of a rosbag2 folder that lists its storage files."""
+
+_INFORMATION = "rosbag2_bagfile_information"
+
+
+class Topic(NamedTuple):
+    """A topic of a recording: type, encoding and number of its messages."""
+
+    msgtype: str
+    encoding: str
+    messages: int
+
+
+class Storage(Protocol):
+    """One storage file; every iteration opens it anew and streams it.
+
+    Attributes:
+        path: the file.
+        topics: what it holds, by name.
+    """
+
+    path: Path
+    topics: dict[str, Topic]
+
+    def packed(self, topic: str, size: int) -> Iterator[Packed]:
+        """Yield the messages on ``topic`` in order of receipt, about ``size`` at a time.
+
+        Raises:
+            Exception: of any kind, when the file turns out damaged.
+        """
+        ...
+
+
+def storage_files(path: Path) -> list[Path]:
+    """Return the storage files of a recording, each an ordinary file that is not empty.
+
+    Args:
+        path: a storage file, or a rosbag2 folder with or without ``metadata.yaml``. Of that file
+            only the list of storage files counts: all else stands in the storage files as well,
+            and they are what was recorded.
+
+    Raises:
+        RecordingError: naming the file that is missing or cannot be read.
+    """
+    if not path.is_dir():
+        files = [path]
+    elif (path / METADATA).exists():
+        files = _listed_files(path)
+    else:
+        with reading(path, RecordingError, "cannot be read"):
+            files = sorted(item for item in path.iterdir() if _is_storage(item))
+        if not files:
+            raise _named(
+                path,
+                f"is not a rosbag2 recording: it holds neither {METADATA} nor a file "
+                f"{' or '.join(STORAGE_SUFFIXES)}",
+            )
+    for file in files:
+        refuse_special(file, RecordingError)
+    return files
+
+
+def _is_storage(file: Path) -> bool:
+    """Return whether a file is one that is read, by its name."""
+    return file.name.removesuffix(COMPRESSED).endswith(STORAGE_SUFFIXES)
+
+
+def _listed_files(folder: Path) -> list[Path]:
+    """Return the storage files that ``metadata.yaml`` of a folder lists."""
+    metadata = folder / METADATA
+    refuse_special(metadata, RecordingError)
+    with about(metadata):
+        information = read_yaml(metadata, RecordingError)
+        listed_names: Any = information
+        for key in (_INFORMATION, "relative_file_paths"):
+            if not isinstance(listed_names, dict) or key not in listed_names:
+                raise RecordingError(
+                    f"has no {key!r}; remove this file to read the recording without it"
+                )
+            listed_names = listed_names[key]
+        if not isinstance(listed_names, list) or not listed_names:
+            raise RecordingError(
+                f"'relative_file_paths' is {quoted(listed_names)}, not a list of files; remove "
+                "this file to read the recording without it"
+            )
+        # Old versions of ROS 2 wrote the folder's own name before that of the file.
+        files = [
+            folder / PurePath(str(name)).name for name in dict.fromkeys(map(str, listed_names))
+        ]
+        odd = [file.name for file in files if not _is_storage(file)]
+        if odd:
+            raise RecordingError(
+                f"lists {quoted(odd[0])}; only storage files {' and '.join(STORAGE_SUFFIXES)} "
+                "are read"
+            )
+        missing = [file.name for file in files if not file.exists()]
+        if missing:
+            raise RecordingError(
+                f"lists {listed(missing)}, which the folder does not hold; remove this file to "
+                "read the recording without it"
+            )
+    return files
+
+
+def _named(path: Path, message: str) -> RecordingError:
+    error = RecordingError(message)
+    error.path = str(path)
+    return error

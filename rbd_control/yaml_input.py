@@ -1,0 +1,57 @@
+"""YAML files read with bounds: size, depth, no aliases, no tags that make objects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rbd_control.errors import RbdControlError
+from rbd_control.input_files import read_bounded, reading
+
+MAX_BYTES = 2_000_000
+"""Largest YAML file that is read [bytes]."""
+
+MAX_DEPTH = 32
+"""Deepest nesting that is read; libyaml ends the process on a nesting of tens of thousands."""
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_yaml(path: str | Path, kind: type[RbdControlError]) -> Any:
+    """Return the content of a YAML file as dictionaries, lists and scalars.
+
+    Aliases are refused, as ROS 2 refuses them in parameter files: a few lines of them can stand
+    for more than fits the memory.
+
+    Raises:
+        RbdControlError: of class ``kind`` and naming the file, when it cannot be read, is too
+            large or is not YAML.
+    """
+    content = read_bounded(path, MAX_BYTES, kind)
+    with reading(path, kind, "is not YAML"):
+        text = content.decode("utf-8-sig")
+        try:
+            _check_structure(text, kind)
+            return yaml.load(text, Loader=_LOADER)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            where = f"line {mark.line + 1}: " if mark else ""
+            raise yaml.YAMLError(f"{where}{error.problem or error.context}") from error
+
+
+def _check_structure(text: str, kind: type[RbdControlError]) -> None:
+    """Refuse aliases and deep nesting, before anything recursive touches the text."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.AliasEvent):
+            raise kind(
+                "has a YAML alias (*name); write the values out, ROS 2 takes no aliases either"
+            )
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise kind(f"is nested deeper than {MAX_DEPTH} levels")

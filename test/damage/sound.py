@@ -1,0 +1,153 @@
+"""Sound input files of a two-joint arm, from which the damaged ones are made."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
+from rosbags.typesys import Stores, get_typestore
+
+from rbd_control.dynamics import Model, inverse_dynamics
+
+JOINTS = ("shoulder", "elbow")
+JOINT_STATE = "sensor_msgs/msg/JointState"
+BOOL = "std_msgs/msg/Bool"
+START = 1_700_000_000.0
+"""Stamp of the first sample [s]."""
+
+RATE = 200.0
+"""Samples per second."""
+
+URDF = """<robot name="two">
+  <link name="base"/>
+  <link name="upper"><inertial><origin xyz="0.3 0 0"/><mass value="4"/>
+    <inertia ixx="0.01" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <link name="lower"><inertial><origin xyz="0.25 0 0"/><mass value="3"/>
+    <inertia ixx="0.01" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="shoulder" type="revolute"><parent link="base"/><child link="upper"/>
+    <axis xyz="0 1 0"/><limit lower="-3" upper="3" effort="100" velocity="3"/></joint>
+  <joint name="elbow" type="revolute"><parent link="upper"/><child link="lower"/>
+    <origin xyz="0.5 0 0"/><axis xyz="0 1 0"/>
+    <limit lower="-3" upper="3" effort="100" velocity="3"/></joint>
+</robot>
+"""
+
+CONFIG = """contact_detector:
+  ros__parameters:
+    joints: [elbow, shoulder]
+    contact_threshold: [2.0, 3.0]
+    collision_threshold: [20.0]
+    friction_model: coulomb_viscous
+    friction_coulomb: [0.3, 0.5]
+    friction_viscous: [0.1, 0.2]
+"""
+
+LABELS = """recording, begin, end, link, force
+log, 0.4, 0.6, lower, 14
+log, 0.8, 0.9, lower, 0 0 14
+"""
+
+
+@dataclass(frozen=True)
+class Motion:
+    """Joint states of a motion: ``t`` (k,) [s]; ``q``, ``v`` and ``tau`` (k, 2)."""
+
+    t: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+    tau: np.ndarray
+
+
+def swing(duration: float, rate: float = RATE, seed: int = 0) -> Motion:
+    """Return a smooth motion with friction and noise; the elbow is pushed from 0.4 to 0.6 s."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(round(duration * rate)) / rate
+    omega, size, offset = np.array([1.5, 2.5]), np.array([0.5, 0.4]), np.array([-0.3, 0.6])
+    phase = t[:, None] * omega
+    q = offset + size * np.sin(phase)
+    v = size * omega * np.cos(phase)
+    tau = inverse_dynamics(Model.from_urdf(URDF), q, v, -size * omega**2 * np.sin(phase))
+    tau = tau + [0.5, 0.3] * np.tanh(v / 0.02) + [0.2, 0.1] * v + rng.normal(0.0, 0.05, q.shape)
+    if duration < 5.0:
+        tau[(t >= 0.4) & (t < 0.6), 1] -= 8.0
+    return Motion(START + t, q, v, tau)
+
+
+def joint_state(stamp: float, *values: Sequence[float], names: Sequence[str] = JOINTS) -> bytes:
+    """Return a sensor_msgs/JointState as it is serialised, little-endian CDR."""
+    content = bytearray()
+
+    def put(kind: str, *numbers: float) -> None:
+        content.extend(bytes(-len(content) % struct.calcsize(kind)))
+        content.extend(struct.pack(f"<{len(numbers)}{kind}", *numbers))
+
+    put("i", int(stamp))
+    put("I", round(stamp % 1.0 * 1e9) % 10**9)
+    for text in ("", None, *names):
+        if text is None:
+            put("I", len(names))
+            continue
+        put("I", len(text.encode()) + 1)
+        content.extend(text.encode() + b"\0")
+    for each in values:
+        put("I", len(each))
+        if len(each):
+            put("d", *each)
+    return b"\x00\x01\x00\x00" + bytes(content)
+
+
+def messages(motion: Motion) -> list[tuple[int, bytes]]:
+    """Return time of receipt [ns] and bytes of each joint state."""
+    return [
+        (round(1e9 * float(t)) + 1000, joint_state(float(t), q, v, tau))
+        for t, q, v, tau in zip(motion.t, motion.q, motion.v, motion.tau, strict=True)
+    ]
+
+
+def flags() -> list[tuple[int, bytes]]:
+    """Return the messages of the true contact: on at 0.4 s, off at 0.6 s."""
+    return [
+        (round(1e9 * (START + t)), b"\x00\x01\x00\x00" + bytes([on]))
+        for t, on in ((0.0, 0), (0.4, 1), (0.6, 0))
+    ]
+
+
+def write_bag(
+    folder: Path,
+    motion: Motion,
+    storage: StoragePlugin = StoragePlugin.MCAP,
+    compression: tuple[CompressionMode, CompressionFormat] | None = None,
+) -> Path:
+    """Write a rosbag2 folder as ``ros2 bag record`` does."""
+    types = get_typestore(Stores.LATEST)
+    writer = Writer(folder, version=9, storage_plugin=storage)
+    if compression:
+        writer.set_compression(*compression)
+    with writer:
+        states = writer.add_connection("/joint_states", JOINT_STATE, typestore=types)
+        truth = writer.add_connection("/truth/contact", BOOL, typestore=types)
+        for time, raw in flags():
+            writer.write(truth, time, raw)
+        for time, raw in messages(motion):
+            writer.write(states, time, raw)
+    return folder
+
+
+def csv_text(motion: Motion, time: str = "{:.6f}", separator: str = ",") -> str:
+    """Return a motion as a CSV recording."""
+    names = [f"{what}/{joint}" for what in ("position", "velocity", "effort") for joint in JOINTS]
+    lines = [separator.join(["time", *names])]
+    for t, *values in zip(motion.t - START, motion.q, motion.v, motion.tau, strict=True):
+        numbers = (f"{x:.9g}" for each in values for x in each)
+        lines.append(separator.join([time.format(t), *numbers]))
+    return "\n".join(lines) + "\n"
+
+
+def write_long_csv(path: Path, motion: Motion) -> Path:
+    """Write a motion as a CSV recording, for calibration."""
+    path.write_text(csv_text(motion))
+    return path

@@ -1,0 +1,135 @@
+"""Signals at any instant: the last command is zero torque, the exit code 0, and no traceback.
+
+The numbers in brackets are those of the fault list.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from std_msgs.msg import Float64MultiArray
+
+from rbd_control.nodes.processes import free_domain
+
+from .bringup import BringUp, Process
+from .controller_scenarios import COMMANDS, MODEL, NODE, PARAMETERS, WEIGHT, resting
+from .controller_scenarios import wait_for_torque as wait_for
+from .probe import Heard, Probe, Source
+
+ZERO = np.zeros(MODEL.nv)
+
+DURING = {
+    "at the start of the end": "patch(ManagedNode, 'end')",
+    "before it is inactive": "patch(ManagedNode, '_deactivate')",
+    "before the zero torque": "patch(PassivityControllerNode, 'deactivate')",
+    "after the zero torque": "patch(Node, 'destroy_publisher')",
+    "while it waits for the arm": "patch(Publisher, 'wait_for_all_acked')",
+    "before the node is destroyed": "patch(Node, 'destroy_node')",
+}
+"""Where a second and a third signal come, once the first one has."""
+
+PREAMBLE = """
+import os, signal
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from rbd_control.nodes.managed_node import ManagedNode
+from rbd_control.nodes.passivity_controller import PassivityControllerNode
+
+def patch(kind, name):
+    original = getattr(kind, name)
+    def patched(self, *arguments, **options):
+        node = self if isinstance(self, ManagedNode) else None
+        if node is None or node.stopping:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(self, *arguments, **options)
+    setattr(kind, name, patched)
+
+"""
+
+
+@pytest.fixture(scope="module")
+def source(probe: Probe) -> Source:
+    return probe.stream(resting())
+
+
+def start(bring_up: BringUp, space: str, preamble: str = "") -> Process:
+    return bring_up.start(
+        NODE,
+        {**PARAMETERS, "discovery_time": 0.0},
+        ["-r", f"{COMMANDS}:={space}/commands", "-r", f"__node:={space}"],
+        preamble=preamble,
+    )
+
+
+def assert_ended_well(probe: Probe, process: Process, commands: Heard) -> None:
+    assert process.wait() == 0, process.output
+    wait_for(probe, commands, ZERO)
+    assert "Traceback" not in process.output
+    assert "failed" not in process.output
+
+
+@pytest.mark.usefixtures("source")
+def test_more_signals_while_it_ends(bring_up: BringUp, probe: Probe) -> None:
+    """[43, 59] The zero torque is sent whatever comes between it and the first signal."""
+    for k, (moment, patch) in enumerate(DURING.items()):
+        commands = probe.listen(Float64MultiArray, f"during_{k}/commands")
+        process = start(bring_up, f"during_{k}", PREAMBLE + patch)
+        wait_for(probe, commands, WEIGHT)
+        process.signal(signal.SIGINT)
+        assert process.wait() == 0, (moment, process.output)
+        assert_ended_well(probe, process, commands)
+
+
+@pytest.mark.usefixtures("source")
+def test_bursts_of_signals(bring_up: BringUp, probe: Probe) -> None:
+    """[43, 59] Dozens of SIGINT, SIGTERM and SIGHUP, the first at any instant of the run."""
+    chance = random.Random(59)
+    spaces = [f"burst_{k}" for k in range(4)]
+    processes = [start(bring_up, space) for space in spaces]
+    for space, process in zip(spaces, processes, strict=True):
+        commands = probe.listen(Float64MultiArray, f"{space}/commands")
+        wait_for(probe, commands, WEIGHT)
+        time.sleep(chance.uniform(0.0, 0.05))
+        numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+        while process.is_running and len(commands):
+            process.signal(chance.choice(numbers))
+            time.sleep(chance.uniform(0.0, 0.004))
+        assert_ended_well(probe, process, commands)
+
+
+@pytest.mark.parametrize(("phase", "stride"), [("end", 7), ("start", 29)])
+def test_a_signal_at_each_line(bring_up: BringUp, phase: str, stride: int) -> None:
+    """[29, 43, 59] Of the code that activates the controller, and of that which ends it.
+
+    Every ``stride``-th line, to save time; by hand, ``python -m system.signal_sweep`` takes all.
+    """
+    ended = subprocess.run(
+        [sys.executable, "-m", "system.signal_sweep", str(free_domain()), phase, str(stride)],
+        cwd=Path(__file__).parents[1],
+        env=bring_up.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert ended.returncode == 0, ended.stderr
+    outcomes = json.loads(ended.stdout.splitlines()[-1])
+    assert len(outcomes) > 5
+    for outcome in outcomes:
+        assert outcome["code"] == 0, outcome
+        assert outcome["ends with zero"], outcome
+    assert "Traceback" not in ended.stderr
+    if phase == "end":
+        assert all(outcome["sent"] for outcome in outcomes)
+    else:
+        # Before the controller had started, nothing at all was sent.
+        assert outcomes[0]["sent"] == 0

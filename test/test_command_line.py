@@ -1,0 +1,343 @@
+"""How ``rbd-control`` ends: exit codes, one line on stderr, signals, broken pipes, full disks."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from damage import sound
+
+from rbd_control.cli import guard, replay
+from rbd_control.cli.guard import guarded, refuse
+from rbd_control.cli.main import main
+from rbd_control.errors import RbdControlError, RecordingError
+from rbd_control.input_files import about, reading
+from rbd_control.output_files import prepare_output, write_whole
+from rbd_control.wording import abridged, listed, printable, quoted, shortened
+
+COMMAND = (sys.executable, "-m", "rbd_control.cli.main")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a sound log.csv, two.urdf and detector.yaml."""
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "log.csv").write_text(sound.csv_text(sound.swing(1.2)))
+    (folder / "two.urdf").write_text(sound.URDF)
+    (folder / "detector.yaml").write_text(sound.CONFIG)
+    return folder
+
+
+def arguments(files: Path, *more: str) -> list[str]:
+    config = str(files / "detector.yaml")
+    return [str(files / "log.csv"), "--urdf", str(files / "two.urdf"), "--config", config, *more]
+
+
+def test_the_file_is_named_and_the_line_is_short(capsys: pytest.CaptureFixture[str]) -> None:
+    path = "some/" + "long/" * 100 + "log.csv"
+
+    def fail() -> int:
+        with about(path):
+            raise RecordingError("first " + "x" * 5000 + "\n\x1b[31m last words")
+
+    assert guarded(fail) == 2
+    err = capsys.readouterr().err
+    start = f"rbd-control: {path}: first xxx"
+    assert err.startswith(start)
+    assert err.endswith("\\x1b[31m last words\n")
+    assert len(err) == len(f"rbd-control: {path}: ") + guard.MESSAGE_LENGTH + 1
+
+
+def test_a_fault_of_the_program_is_one_line_and_a_traceback_on_request(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        with about(files / "log.csv"):
+            raise ZeroDivisionError("float division by zero")
+
+    monkeypatch.setattr(replay, "replay", broken)
+    command = ["replay", *arguments(files)]
+    assert main(command) == 3
+    err = capsys.readouterr().err
+    assert err.startswith(f"rbd-control: {files / 'log.csv'}: internal error of rbd_control 0.1")
+    assert "ZeroDivisionError in replay.py:" in err
+    assert "please report it with what --debug prints" in err
+    assert err.count("\n") == 1
+    for debugging in (["--debug", *command], [*command, "--debug"]):
+        assert main(debugging) == 3
+        assert "Traceback" in capsys.readouterr().err
+
+
+def test_debug_shows_the_traceback_of_a_bad_input(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", "nowhere", "--urdf", "arm7", "--debug"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_refusing_without_stderr_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    assert refuse("wrong") == 2
+
+
+def test_every_foreign_exception_becomes_an_error_that_names_the_file() -> None:
+    for error, says in (
+        (StopIteration(), "is not a bag (StopIteration); mend it"),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), "is not a bag ('utf-8' codec"),
+        (RecursionError("deep"), "is not a bag (nested too deeply); mend it"),
+        (MemoryError(), "cannot be read: it takes more memory than there is"),
+        (OSError(errno.EACCES, "Permission denied"), "cannot be read: Permission denied"),
+        (ValueError("a\nb"), "is not a bag (a); mend it"),
+        (ValueError("x" * 5000), "is not a bag (xxx"),
+    ):
+        with (
+            pytest.raises(RecordingError) as caught,
+            reading("a.bag", RecordingError, "is not a bag", "mend it"),
+        ):
+            raise error
+        assert str(caught.value).startswith(f"a.bag: {says}")
+        assert len(str(caught.value)) < 200
+    for interrupt in (KeyboardInterrupt, SystemExit):
+        with pytest.raises(interrupt), reading("a.bag", RecordingError, "is not a bag"):
+            raise interrupt
+
+
+def test_the_first_file_that_is_named_counts() -> None:
+    with pytest.raises(RbdControlError, match="^inner: wrong$"), about("outer"), about("inner"):
+        raise RbdControlError("wrong")
+
+
+def test_words() -> None:
+    assert printable("a\n\x1b[31m\udcff") == "a\\n\\x1b[31m\\udcff"
+    assert shortened("abcdef", 4) == "abc…"
+    assert shortened("\x00" * 10_000, 8) == "\\x00\\x0…"
+    assert quoted("x" * 100, 5) == "'xxxx…'"
+    nested: list[object] = [1.0]
+    for _ in range(60):
+        nested = [nested, nested]  # 2**60 numbers
+    assert len(quoted(nested)) <= 40
+    assert quoted(10**5000) == "an integer of 16610 bits"
+    assert listed([]) == "none"
+    assert listed(["a", "b"]) == "a, b"
+    assert listed([f"panda_joint{k}" for k in range(1, 8)], 45) == (
+        "panda_joint1, panda_joint2, panda_joint3, … (7)"
+    )
+    assert abridged("what is wrong; " + "x" * 300 + "; what to do", 60).endswith("; what to do")
+    assert len(abridged("\x00" * 300, 60)) <= 60
+
+
+def run(*command: str, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        [*COMMAND, *command], stderr=subprocess.PIPE, text=True, timeout=120, **options
+    )
+
+
+def test_a_reader_that_goes_ends_it_quietly(files: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as stdout:
+        done = run("replay", *arguments(files), stdout=stdout)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_standard_output_on_a_full_disk_is_one_line(files: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = run("replay", *arguments(files), stdout=full)
+    assert done.returncode == 2
+    message = "rbd-control: standard output: cannot be written: No space left on device\n"
+    assert done.stderr == message
+
+
+def test_a_report_on_a_full_disk_is_one_line(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", *arguments(files, "--json", "/dev/full")]) == 2
+    message = "rbd-control: /dev/full: cannot be written: No space left on device\n"
+    assert capsys.readouterr().err == message
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams_are_no_error(files: Path, tmp_path: Path, closed: str) -> None:
+    out = tmp_path / "out.json"
+    command = " ".join((*COMMAND, "replay", *arguments(files, "--json", str(out))))
+    done = subprocess.run(["sh", "-c", f"{command} {closed}"], timeout=120, check=False)
+    assert done.returncode == 0
+    assert out.exists()
+
+
+def test_an_interrupt_is_quiet(files: Path, tmp_path: Path) -> None:
+    """The description is a pipe, so that it is known when the command waits for it."""
+    pipe = tmp_path / "two.urdf"
+    os.mkfifo(pipe)
+    process = subprocess.Popen(
+        [*COMMAND, "replay", str(files / "log.csv"), "--urdf", str(pipe)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with pipe.open("w"):  # returns when the command has opened it
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, b"", b"")
+
+
+def test_commands_run_outside_of_the_main_thread_too(files: Path) -> None:
+    codes: list[int] = []
+    thread = threading.Thread(target=lambda: codes.append(guarded(lambda: 7)))
+    thread.start()
+    thread.join()
+    assert codes == [7]
+
+
+def test_a_file_is_written_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "detector.yaml"
+    write_whole(path, b"first")
+    assert path.read_bytes() == b"first"
+    assert path.stat().st_mode & 0o777 == 0o666 & ~_umask()
+
+    def full(self: Path, content: bytes) -> int:
+        with self.open("wb") as file:
+            file.write(content[:2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        write_whole(path, b"second")
+    assert caught.value.filename == str(path)
+    assert path.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    link.symlink_to(target)
+    write_whole(link, b"content")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"content"
+
+
+def test_outputs_are_checked_before_the_work(
+    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    for out, says in (("folder", "Is a directory"), ("file/x.json", "exists")):
+        assert main(["replay", *arguments(files, "--json", str(tmp_path / out))]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == "", "no recording was replayed"
+        assert captured.err.startswith(f"rbd-control: {tmp_path / out.partition('/')[0]}")
+        assert says in captured.err
+    prepare_output(tmp_path / "a" / "b" / "c.json")
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+def lacking(files: Path, tmp_path: Path, quantity: str) -> str:
+    """Return the log without a quantity."""
+    rows = [line.split(",") for line in (files / "log.csv").read_text().splitlines()]
+    kept = [k for k, name in enumerate(rows[0]) if not name.startswith(quantity)]
+    path = tmp_path / "lacking.csv"
+    path.write_text("\n".join(",".join(row[k] for k in kept) for row in rows))
+    return str(path)
+
+
+@pytest.mark.parametrize("quantity", ["effort", "velocity"])
+def test_a_recording_without_effort_or_velocity_has_no_result(
+    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], quantity: str
+) -> None:
+    log = lacking(files, tmp_path, quantity)
+    out = tmp_path / "out.json"
+    assert main(["replay", log, *arguments(files, "--json", str(out))[1:]]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith(f"rbd-control: {log}: the detector has no verdict at any time (no ")
+    assert f"(no {quantity} " in err
+    assert out.exists(), "what was found is written all the same"
+    calibration = ["calibrate", log, "--urdf", str(files / "two.urdf"), "--out", str(out)]
+    assert main(calibration) == 2
+    assert f"{log}: has no samples with both velocity and effort" in capsys.readouterr().err
+
+
+CONFIGURATIONS = {
+    "no file": (None, "nope.yaml: cannot be read: No such file or directory"),
+    "another section": (
+        "passivity_controller:\n  ros__parameters: {joints: [a]}\n",
+        "has no section 'contact_detector' or '/**'; its sections are passivity_controller",
+    ),
+    "no parameters": ("contact_detector: 5\n", "section 'contact_detector' has no 'ros__para"),
+    "joints are a number": (
+        "contact_detector:\n  ros__parameters: {joints: 0}\n",
+        "joints is 0; give a list of names",
+    ),
+    "joints are numbers": (
+        "contact_detector:\n  ros__parameters: {joints: [1, 2]}\n",
+        "joints is [1, 2]; give a list of names",
+    ),
+    "a misspelt parameter": (
+        "contact_detector:\n  ros__parameters: {contact_treshold: [1.0]}\n",
+        "no parameter 'contact_treshold'; the nearest is contact_threshold",
+    ),
+    "another number of values": (
+        "contact_detector:\n  ros__parameters: {contact_threshold: [1.0, 2.0, 3.0]}\n",
+        "contact_threshold has 3 values but the model has 2 joints",
+    ),
+    "no YAML": ("a: b: c\n", "is not YAML (line 1: mapping values are not allowed"),
+    "a number of 500 digits": (
+        "contact_detector:\n  ros__parameters: {settling_time: " + "1" * 500 + "}\n",
+        "settling_time is an integer of 1658 bits; give a finite number",
+    ),
+    "aliases": (
+        "a: &a [1.0]\ncontact_detector:\n  ros__parameters: {contact_threshold: *a}\n",
+        "has a YAML alias (*name); write the values out",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "says"), CONFIGURATIONS.values(), ids=CONFIGURATIONS.keys())
+def test_what_is_said_of_a_parameter_file(
+    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, says: str
+) -> None:
+    path = tmp_path / "nope.yaml"
+    if text is not None:
+        path.write_text(text)
+    assert main(["replay", *arguments(files)[:3], "--config", str(path)]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"rbd-control: {path}: ")
+    assert says in err
+
+
+def test_names_of_recorded_joints(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The old name of the option works, but is not shown: it means another thing in the nodes."""
+    with pytest.raises(SystemExit):
+        main(["replay", "--help"])
+    shown = capsys.readouterr().out
+    assert "--recorded-joints" in shown
+    assert "--joints" not in shown
+    for option in ("--recorded-joints", "--joints"):
+        assert main(["replay", *arguments(files, option, "shoulder,elbow")]) == 0
+        assert main(["replay", *arguments(files, option, "shoulder,wrist")]) == 2
+        assert "has no joint wrist; its joints are shoulder, elbow" in capsys.readouterr().err
+
+
+def commands() -> Sequence[str]:
+    return ("demo", "replay", "calibrate", "monitor", "warmup")
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main([command, "--help"])
+    assert end.value.code == 0
+    assert "--debug" in capsys.readouterr().out
