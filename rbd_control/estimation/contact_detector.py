@@ -25,16 +25,25 @@ from rbd_control.estimation.decision import (
     ENDED,
     LOOK_AT_PEAK,
     NOTHING,
+    ROUNDING,
+    TARE_TIME,
     decide,
+    forget_mean,
     restart,
 )
-from rbd_control.estimation.detection import BlockDetection, ContactEvent, Detection
+from rbd_control.estimation.detection import (
+    BlockDetection,
+    ContactEvent,
+    Detection,
+    fault_text,
+)
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.detector_settings import decision_settings
 from rbd_control.estimation.detector_state import (
     FREE,
     LEVELS,
     NO_EFFORT,
+    NO_JOINT,
     NO_VELOCITY,
     REASONS,
     SETTLING,
@@ -45,6 +54,9 @@ from rbd_control.estimation.detector_state import (
 )
 from rbd_control.estimation.isolation import LinkIsolation, found, residual_noise
 from rbd_control.estimation.momentum_balance import NOT_FINITE
+
+STEADY = 0.2
+"""Largest change of a residual during a tare, as a fraction of the contact threshold."""
 
 
 class ContactDetector:
@@ -102,20 +114,48 @@ class ContactDetector:
         return self._bias.copy()
 
     def tare(self) -> np.ndarray:
-        """Take the mean residual of the last moment off from now on, and return all taken off.
+        """Remove the mean residual of the last second from now on.
+
+        Returns:
+            What all tares have removed so far, (nv,) [N·m or N].
 
         Raises:
-            InputError: while there is no valid contact-free verdict to take it from.
+            InputError: without a valid verdict, in contact, and while the residual has been
+                averaged for less than a second since the last start, reset, tare, contact or change
+                of parameters, or still changes. The message says how long to wait.
         """
-        if self._code != VALID or self._events.open is not None:
-            raise InputError("cannot tare: the detector is not in a valid state without contact")
+        self._refuse_tare()
         joint = self._memory.joint
-        self._bias += joint["mean"]
+        mean = joint["mean"].copy()
+        self._bias += mean
         self._settings.joint["bias"] = self._bias
         # The filters are linear: they stand where they would had it been off all along.
-        joint["filter"][:, 0] -= joint["mean"]
-        joint["mean"] = 0.0
+        joint["filter"][:, 0] -= mean
+        forget_mean(self._memory)
         return self.bias
+
+    def _refuse_tare(self) -> None:
+        """Raise an InputError that says why there is no mean to tare with, and how long to wait."""
+        if self._code != VALID:
+            raise InputError(f"cannot tare: there is no verdict ({REASONS[self._code]})")
+        if self._events.open is not None:
+            raise InputError("cannot tare while there is contact")
+        averaged = float(self._memory.arm["averaged"][0])
+        if averaged < TARE_TIME - ROUNDING:
+            raise InputError(
+                f"cannot tare: the residual has been averaged for {averaged:.2f} s since the last "
+                f"start, change or contact and {TARE_TIME:g} s are needed; try again in "
+                f"{TARE_TIME - averaged:.2f} s"
+            )
+        mean, recent = self._memory.joint["mean"], self._memory.joint["recent"]
+        change = np.abs(recent - mean) / self.contact_threshold
+        i = int(np.argmax(change))
+        if change[i] > STEADY:
+            joint = self.model.joint_names[i - self.model.nv]
+            raise InputError(
+                f"cannot tare: the residual of {joint} still changes, from {mean[i]:.3g} to "
+                f"{recent[i]:.3g} N·m or N; hold the arm still and try again in {TARE_TIME:g} s"
+            )
 
     def set_parameters(self, parameters: DetectorParameters) -> None:
         """Go on with other parameters; tare, open contact and validity stay.
@@ -163,17 +203,18 @@ class ContactDetector:
             events = self._lose("velocity" if v is None else "effort", stamps, verdict)
         else:
             events = self._judge(stamps, *self._copied(q, v, tau), residual, verdict)
-        code, height = verdict[0].item()
+        code, height, dropped, row = verdict[0].item()
         now = self._events.now if height != FREE else None
         return Detection(
             stamp=stamp,
             valid=not code,
-            reason=REASONS[code],
+            reason=self._told(code, row) if code else "",
             contact=height != FREE,
             level=LEVELS[height],  # type: ignore[arg-type]
             residual=residual[0],
             force=self._events.force(residual[0]) if now else None,
             event=events[0][1] if events else None,
+            dropped=self._told(dropped, row) if dropped else "",
             **found(now),
         )
 
@@ -211,7 +252,14 @@ class ContactDetector:
             assert v is not None
             assert tau is not None
             events = self._judge(stamps, q, v, tau, residual, verdict)
-        return BlockDetection(residual, verdict["reason"], verdict["level"], tuple(events))
+        return BlockDetection(
+            residual,
+            verdict["reason"],
+            verdict["level"],
+            tuple(events),
+            verdict["dropped"],
+            verdict["joint"],
+        )
 
     def _set(self, model: Model, parameters: DetectorParameters) -> None:
         """Make everything that follows from the model and the parameters."""
@@ -233,13 +281,13 @@ class ContactDetector:
     def _change(self, model: Model, parameters: DetectorParameters) -> None:
         kind = self._observer.kind
         self._set(model, parameters)
-        joint = self._memory.joint
+        memory = self._memory
         if self._observer.kind != kind:
-            joint["filter"][:, 1:] = 0.0
+            memory.joint["filter"][:, 1:] = 0.0
+        forget_mean(memory)
         # The next interval begins at the last sample: momentum and rate there, of the new model.
-        last = (np.ascontiguousarray(x)[None] for x in (joint["v"], joint["effort"]))
-        p, rate, _ = self._observer.balance.run(self._memory.q[None], *last)
-        joint["p"], joint["rate"] = p[0], rate[0]
+        balance = self._observer.balance.run(memory.q[None], memory.v[None], memory.effort[None])
+        memory.joint["p"], memory.joint["rate"] = balance.p[0], balance.rate[0]
 
     def _copied(
         self, q: np.ndarray, v: np.ndarray, tau: np.ndarray
@@ -265,7 +313,7 @@ class ContactDetector:
         event = self._events.end(self._stamp)
         restart(self._memory)
         verdict["reason"] = NO_VELOCITY if what == "velocity" else NO_EFFORT
-        verdict["level"] = FREE
+        verdict["level"], verdict["dropped"], verdict["joint"] = FREE, VALID, NO_JOINT
         self._stamp, self._code = float(stamps[-1]), int(verdict["reason"][-1])
         return [(0, event)] if event is not None else []
 
@@ -281,7 +329,7 @@ class ContactDetector:
         """Fill in residuals (k, nv) and verdicts (k,), and return the events."""
         balance = self._observer.balance.run(q, v, tau)
         if (balance.quality == NOT_FINITE).any():
-            self._refuse_not_finite(q, v, tau)
+            state(self.model, q, v=v, tau=tau)  # says which number it is
         samples = Samples(stamps, q, v, tau, *balance, self._jacobians(q))
         events: list[tuple[int, ContactEvent]] = []
         count, k = stamps.shape[0], 0
@@ -295,6 +343,11 @@ class ContactDetector:
         self._stamp, self._code = float(stamps[-1]), int(verdict["reason"][-1])
         return events
 
+    def _told(self, code: int, row: int) -> str:
+        """Return a reason in words, with the joint of ``row`` if it is one."""
+        first = self.model.nv - len(self.model.joint_names)
+        return fault_text(code, self.model.joint_names[row - first] if row >= first else "")
+
     def _attend(self, why: int, stamp: float, q: np.ndarray) -> ContactEvent | None:
         """Do what the decision stopped for at the sample with ``stamp`` [s] and ``q`` (nq,)."""
         if why == BROKEN_OFF:
@@ -306,10 +359,6 @@ class ContactDetector:
             return self._events.begin(stamp, q)
         self._events.look(stamp, q, at_peak=why == LOOK_AT_PEAK)
         return None
-
-    def _refuse_not_finite(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> None:
-        state(self.model, q, v=v, tau=tau)  # it knows what to say of numbers that are not finite
-        raise InputError("the momentum of a sample is not finite: its numbers are too large")
 
     def _jacobians(self, q: np.ndarray) -> np.ndarray:
         """Return those of the point whose force is judged, (k, 3, nv), or none."""

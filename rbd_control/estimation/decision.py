@@ -10,24 +10,28 @@ from __future__ import annotations
 import math
 
 from rbd_control.dynamics.compiled import compiled, inlined
-from rbd_control.dynamics.spatial import copy
 from rbd_control.estimation.detector_state import (
     COLLISION,
     FREE,
     GAP,
     JUMP,
+    RANGE,
     REPEATED,
     SATURATED,
     SETTLING,
     VALID,
 )
 from rbd_control.estimation.linear_filters import observe
-from rbd_control.estimation.momentum_balance import SATURATED as SATURATED_TORQUE
 from rbd_control.estimation.thresholds import (
     follow_motion,
     force_size,
     highest_residual,
     statistic_ratio,
+)
+from rbd_control.estimation.validity import (
+    find_fault,
+    repetition,
+    residuals_in_range,
 )
 
 NOTHING, BEGUN, ENDED, BROKEN_OFF, LOOK, LOOK_AT_PEAK = range(6)
@@ -37,67 +41,60 @@ LOOK_PERIOD = 0.02
 """Time between two isolations of a contact that lasts [s]."""
 NEAR_PEAK = 0.9
 """Link and force are taken at the peak from this part of its height on."""
-TARE_TIME = 0.25
-"""Time constant of the mean residual that a tare removes [s]."""
+TARE_TIME = 1.0
+"""Time over which the residual is averaged before a tare removes it [s]."""
+RECENT_TIME = 0.2
+"""Time of the shorter average, which shows whether the residual still changes [s]."""
 ROUNDING = 1e-6
 """Largest rounding error of a sum of intervals, compared with a round debounce time [s]."""
-JUMPS_IN_A_ROW = 3
-"""Number of implausible samples in a row that are believed: the observer restarts from there."""
-LEAST_STEP = 0.01
-"""Shortest time that a change of position is judged over, because stamps jitter [s]."""
+DROPS_IN_A_ROW = 3
+"""Number of dropped samples in a row after which there is no verdict. A jump of position is then
+believed: the observer restarts from there."""
+
+
+CARRY, RESTART, FREEZE, DROP = range(4)
+"""What becomes of a sample: it ends an interval; the observer starts with it; samples have repeated
+for too long; it is dropped."""
 
 
 @compiled
 def restart(memory):
     """Let the observer start again with the next sample."""
-    arm = memory.arm[0]
+    _restart(memory.arm[0], memory.joint)
+
+
+@compiled
+def forget_mean(memory):
+    """Let the average that a tare removes start again."""
+    _forget_mean(memory.arm[0], memory.joint)
+
+
+@inlined
+def _restart(arm, joints):
     arm.started = math.nan
     arm.above = 0.0
     arm.below = 0.0
     arm.level = FREE
+    arm.reason = SETTLING
     arm.frozen = False
-    arm.jumps = 0
     arm.saturated = -math.inf
     arm.remembered = 0
-    for i in range(memory.joint.shape[0]):
-        joint = memory.joint[i]
+    for i in range(joints.shape[0]):
+        joint = joints[i]
         for k in range(joint.filter.shape[0]):
             joint.filter[k] = 0.0
-        joint.mean = 0.0
         joint.speed = 0.0
         joint.acceleration = 0.0
         joint.reversal = 1.0
+    _forget_mean(arm, joints)
 
 
 @inlined
-def _is_same(samples, k, memory):
-    """Return whether a sample repeats the last one to the last bit, and whether it moves."""
-    same, moving = True, False
-    for i in range(memory.joint.shape[0]):
-        joint = memory.joint[i]
-        same = same and samples.v[k, i] == joint.v and samples.effort[k, i] == joint.effort
-        moving = moving or samples.v[k, i] != 0.0
-    for i in range(memory.q.shape[0]):
-        same = same and samples.q[k, i] == memory.q[i]
-    return same, moving
-
-
-@inlined
-def _jumped(samples, k, settings, last_q, dt):
-    """Return whether a joint is faster, or moved further since the last sample, than it can."""
-    base = last_q.shape[0] - settings.shape[0]  # a floating base has one number more, no limits
-    for i in range(settings.shape[0]):
-        limit = settings[i].speed_limit
-        if abs(samples.v[k, i]) > limit:
-            return True
-        if limit < math.inf:
-            way = samples.q[k, base + i] - last_q[base + i]
-            turn = settings[i].turn
-            if turn > 0.0:
-                way -= turn * math.floor(way / turn + 0.5)
-            if abs(way) > limit * max(dt, LEAST_STEP):
-                return True
-    return False
+def _forget_mean(arm, joints):
+    arm.averaged = 0.0
+    for i in range(joints.shape[0]):
+        joints[i].mean = 0.0
+        joints[i].recent = 0.0
 
 
 @inlined
@@ -116,29 +113,77 @@ def _carry(settings, memory, samples, k, dt):
             joint.rate,
             setting.bias,
         )
-        follow_motion(setting, joint, samples.v[k, i], dt)
+        follow_motion(setting, joint, samples.v[k, i], memory.v[i], dt)
 
 
 @inlined
-def _keep(memory, samples, k):
+def _keep(settings, memory, samples, k):
     """Keep a sample as the beginning of the next interval."""
+    arm, stamp = memory.arm[0], samples.stamp[k]
     for i in range(memory.joint.shape[0]):
-        joint = memory.joint[i]
-        joint.p = samples.p[k, i]
-        joint.rate = samples.rate[k, i]
-        joint.v = samples.v[k, i]
-        joint.effort = samples.effort[k, i]
-    copy(samples.q[k], memory.q)
-    memory.arm[0].stamp = samples.stamp[k]
+        memory.joint[i].p = samples.p[k, i]
+        memory.joint[i].rate = samples.rate[k, i]
+        memory.v[i] = samples.v[k, i]
+        memory.effort[i] = samples.effort[k, i]
+        if abs(samples.torque[k, i]) >= settings.joint[i].saturated:
+            arm.saturated = stamp
+    for i in range(memory.q.shape[0]):
+        memory.q[i] = samples.q[k, i]
+    arm.stamp = stamp
+    arm.dropped = 0
+    arm.jumps = 0
 
 
 @inlined
-def _write(memory, residual, verdict, reason, level):
-    """Write residual and verdict of a sample."""
-    for i in range(memory.joint.shape[0]):
-        residual[i] = memory.joint[i].filter[0]
-    verdict.reason = reason
-    verdict.level = level
+def _lose(arm, joints, ended):
+    """Give up the verdict; return whether that cuts a contact short, which ended at ``ended``."""
+    event = BROKEN_OFF if arm.level != FREE else NOTHING
+    arm.level = FREE
+    arm.above = 0.0
+    arm.below = 0.0
+    arm.ended = ended
+    _forget_mean(arm, joints)
+    return event
+
+
+@inlined
+def _fate(samples, k, settings, memory):
+    """Return what becomes of sample ``k``, why, and the row of the joint to blame."""
+    arm, rules, stamp = memory.arm[0], settings.arm[0], samples.stamp[k]
+    is_fresh = math.isnan(arm.started)
+    fault, row = find_fault(samples, k, settings, memory, is_fresh or arm.frozen)
+    arm.jumps = arm.jumps + 1 if fault == JUMP else 0
+    same, moving = repetition(samples, k, memory)
+    longest = rules.repeated_time if moving else rules.repeated_time_at_rest
+    fate, why = CARRY, SETTLING
+    if fault != VALID and arm.jumps < DROPS_IN_A_ROW:
+        fate, why = DROP, fault
+    elif is_fresh:
+        fate = RESTART
+    elif same and stamp - arm.same_since >= longest:
+        fate, why = FREEZE, REPEATED
+    elif stamp - arm.stamp > rules.maximum_gap:
+        fate, why = RESTART, GAP
+    elif fault == JUMP:
+        fate, why = RESTART, JUMP
+    elif arm.frozen:
+        fate = RESTART
+    if fate != DROP and not same:
+        arm.same_since = stamp
+    return fate, why, row
+
+
+@inlined
+def _drop(rules, arm, joints, fault, stamp):
+    """Drop a sample: the last verdict holds, unless samples keep failing.
+
+    Returns:
+        The reason why there is no verdict, or ``VALID``, and why the loop has to stop.
+    """
+    arm.dropped += 1
+    if arm.dropped >= DROPS_IN_A_ROW or stamp - arm.stamp > rules.maximum_gap:
+        return fault, _lose(arm, joints, arm.stamp)
+    return arm.reason, NOTHING
 
 
 @inlined
@@ -153,12 +198,16 @@ def _remember(memory, stamp):
 
 
 @inlined
-def _average(memory, dt):
-    """Advance the mean residual that a tare removes."""
-    share = min(dt / TARE_TIME, 1.0)
-    for i in range(memory.joint.shape[0]):
-        joint = memory.joint[i]
+def _average(arm, joints, dt):
+    """Advance the mean residuals that a tare looks at."""
+    arm.averaged += dt
+    # As long as less has been averaged, all of it counts alike.
+    share = min(dt / min(arm.averaged, TARE_TIME), 1.0)
+    recent = min(dt / min(arm.averaged, RECENT_TIME), 1.0)
+    for i in range(joints.shape[0]):
+        joint = joints[i]
         joint.mean += share * (joint.filter[0] - joint.mean)
+        joint.recent += recent * (joint.filter[0] - joint.recent)
 
 
 @inlined
@@ -189,6 +238,22 @@ def _judge(rules, arm, stamp, dt, doubtful, joint, ratio, level, torque, statist
     return NOTHING
 
 
+@inlined
+def _compare(samples, k, settings, memory, dt, doubtful):
+    """Compare the residual with its thresholds; return why the loop has to stop."""
+    arm, rules = memory.arm[0], settings.arm[0]
+    joint, ratio, level = highest_residual(settings.joint, memory.joint)
+    torque = memory.joint[joint].filter[0]
+    statistic = statistic_ratio(settings.joint, memory.joint, rules, settings.whitening)
+    if samples.jacobian.shape[0] > 0:
+        force = force_size(settings.joint, memory.joint, rules, samples.jacobian[k])
+        statistic = max(statistic, force / rules.contact_force_threshold)
+        if force > rules.collision_force_threshold:
+            level = COLLISION
+    stamp = samples.stamp[k]
+    return _judge(rules, arm, stamp, dt, doubtful, joint, ratio, level, torque, statistic)
+
+
 @compiled
 def decide(first, samples, settings, memory, residual, verdict):
     """Go through the samples from ``first`` on.
@@ -205,69 +270,45 @@ def decide(first, samples, settings, memory, residual, verdict):
         The sample at which the loop stopped and why; the number of samples and ``NOTHING`` at the
         end.
     """
-    arm, rules = memory.arm[0], settings.arm[0]
+    arm, joints, rules = memory.arm[0], memory.joint, settings.arm[0]
     for k in range(first, samples.stamp.shape[0]):
-        stamp = samples.stamp[k]
-        was_open = arm.level != FREE
-        fresh = math.isnan(arm.started)
-        dt = stamp - arm.stamp
-        why = SETTLING
-        if not fresh:
-            same, moving = _is_same(samples, k, memory)
-            if same:
-                longest = rules.repeated_time if moving else rules.repeated_time_at_rest
-                if stamp - arm.same_since >= longest:
-                    if not arm.frozen:
-                        arm.level = FREE
-                        arm.frozen = True
-                        arm.ended = arm.same_since
-                    arm.stamp = stamp
-                    _write(memory, residual[k], verdict[k], REPEATED, FREE)
-                    if was_open:
-                        return k, BROKEN_OFF
-                    continue
-            else:
-                arm.same_since = stamp
-                fresh = arm.frozen
-            if dt > rules.maximum_gap:
-                why, fresh = GAP, True
-            elif not fresh and _jumped(samples, k, settings.joint, memory.q, dt):
-                arm.jumps += 1
-                if arm.jumps < JUMPS_IN_A_ROW:
-                    _write(memory, residual[k], verdict[k], JUMP, FREE)
-                    continue
-                why, fresh = JUMP, True
-            else:
-                arm.jumps = 0
-        if fresh:
-            arm.ended = arm.stamp
-            restart(memory)
-            arm.started = arm.same_since = stamp
+        stamp, last = samples.stamp[k], arm.stamp
+        fate, why, row = _fate(samples, k, settings, memory)
+        event, reason, dropped = NOTHING, why, VALID
+        if fate == DROP:
+            reason, event = _drop(rules, arm, joints, why, stamp)
+            dropped = why
+        elif fate == FREEZE:
+            if not arm.frozen:
+                event = _lose(arm, joints, arm.same_since)
+            arm.frozen, arm.stamp, arm.reason = True, stamp, REPEATED
         else:
-            _carry(settings, memory, samples, k, dt)
-        _keep(memory, samples, k)
-        if samples.quality[k] == SATURATED_TORQUE:
-            arm.saturated = stamp
-        if fresh or stamp - arm.started < rules.settling_time:
-            _write(memory, residual[k], verdict[k], why, FREE)
-            if was_open:
-                return k, BROKEN_OFF
-            continue
-        doubtful = stamp - arm.saturated < rules.settling_time
-        _remember(memory, stamp)
-        if arm.level == FREE and not doubtful:
-            _average(memory, dt)
-        joint, ratio, level = highest_residual(settings.joint, memory.joint)
-        torque = memory.joint[joint].filter[0]
-        statistic = statistic_ratio(settings.joint, memory.joint, rules, settings.whitening)
-        if samples.jacobian.shape[0] > 0:
-            force = force_size(settings.joint, memory.joint, rules, samples.jacobian[k])
-            statistic = max(statistic, force / rules.contact_force_threshold)
-            if force > rules.collision_force_threshold:
-                level = COLLISION
-        event = _judge(rules, arm, stamp, dt, doubtful, joint, ratio, level, torque, statistic)
-        reason = SATURATED if doubtful and arm.level == FREE else VALID
-        _write(memory, residual[k], verdict[k], reason, arm.level)
+            if fate == CARRY:
+                _carry(settings, memory, samples, k, stamp - last)
+                if not residuals_in_range(memory):
+                    fate, reason = RESTART, RANGE
+            if fate == RESTART:
+                event = _lose(arm, joints, last)
+                _restart(arm, joints)
+                arm.started = arm.same_since = stamp
+            _keep(settings, memory, samples, k)
+            if fate == RESTART or stamp - arm.started < rules.settling_time:
+                if fate == CARRY:
+                    event = _lose(arm, joints, last)
+            else:
+                doubtful = stamp - arm.saturated < rules.settling_time
+                _remember(memory, stamp)
+                if arm.level == FREE and not doubtful:
+                    _average(arm, joints, stamp - last)
+                event = _compare(samples, k, settings, memory, stamp - last, doubtful)
+                if event == ENDED:
+                    _forget_mean(arm, joints)
+                reason = SATURATED if doubtful and arm.level == FREE else VALID
+            arm.reason = reason
+        for i in range(joints.shape[0]):
+            residual[k, i] = joints[i].filter[0]
+        verdict[k].reason, verdict[k].level = reason, arm.level
+        verdict[k].dropped, verdict[k].joint = dropped, row
         if event != NOTHING:
             return k, event
     return samples.stamp.shape[0], NOTHING

@@ -7,10 +7,13 @@ import math
 import numpy as np
 
 from rbd_control.dynamics import Model
-from rbd_control.dynamics.model import PRISMATIC
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.detector_state import Settings, new_settings
 from rbd_control.estimation.observers import Observer
+from rbd_control.plausibility import limits_or
+
+LOADED = 0.5
+"""A load above this fraction of a joint's contact threshold shows in the effort of every drive."""
 
 _FORCES = ("contact_force_threshold", "collision_force_threshold")
 _PER_JOINT = {
@@ -45,8 +48,11 @@ def decision_settings(
     for field, name in _PER_JOINT.items():
         joint[field] = parameters.for_joints(name, n)
     joint["bias"] = bias
-    joint["speed_limit"] = parameters.implausible_speed * model.velocity_limit
-    joint["turn"] = np.where(model.arrays.joint_type[:n] == PRISMATIC, 0.0, 2.0 * math.pi)
+    # A limit of zero in a description means that nobody filled it in.
+    joint["saturated"] = parameters.saturation_ratio * limits_or(model.effort_limit, math.inf)
+    joint["highest_speed"], joint["highest_effort"], joint["turn"] = parameters.bounds(model)
+    joint["loaded"] = LOADED * joint["contact"]
+    joint["loaded"][: n - len(model.joint_names)] = math.inf  # a floating base has no motors
     joint["design"] = observer.design
     for field in arm.dtype.names or ():
         arm[field] = getattr(parameters, field)

@@ -23,9 +23,35 @@ REASONS = (
     "repeated samples",
     "saturated effort",
     "implausible jump",
+    "implausible speed",
+    "implausible effort",
+    "implausible position",
+    "effort is zero",
+    "effort not measured",
+    "out of range",
+    "stamps too close",
 )
-"""Reasons for the lack of a verdict, by code; code 0 is a valid verdict."""
-VALID, SETTLING, GAP, NO_VELOCITY, NO_EFFORT, REPEATED, SATURATED, JUMP = range(len(REASONS))
+"""Reasons for the lack of a verdict or for a dropped sample, by code; 0 is a valid verdict."""
+(
+    VALID,
+    SETTLING,
+    GAP,
+    NO_VELOCITY,
+    NO_EFFORT,
+    REPEATED,
+    SATURATED,
+    JUMP,
+    SPEED,
+    EFFORT,
+    POSITION,
+    ZERO_EFFORT,
+    ALL_ZERO,
+    RANGE,
+    TOO_CLOSE,
+) = range(len(REASONS))
+
+NO_JOINT = -1
+"""Row in a verdict that concerns no joint, or all of them."""
 
 LEVELS = ("none", "contact", "collision")
 """Levels of contact, by code."""
@@ -48,10 +74,14 @@ _JOINT_SETTINGS = np.dtype(
         ("slow", "f8"),  # speed below which the joint counts as reversing [rad/s or m/s]
         ("pole", "f8"),  # inverse time constant of speed and acceleration [1/s]
         ("bias", "f8"),  # constant external torque removed by a tare [N·m or N]
-        ("speed_limit", "f8"),  # higher speeds are implausible [rad/s or m/s]
+        ("saturated", "f8"),  # torques from here on count as saturated [N·m or N]
+        ("highest_effort", "f8"),  # higher torques are implausible [N·m or N]
+        ("highest_speed", "f8"),  # higher speeds are implausible [rad/s or m/s]
         ("turn", "f8"),  # positions this far apart are the same; 0: none are [rad]
+        ("loaded", "f8"),  # torque that an effort of exactly zero must not hide [N·m or N]
         ("design", "f8", (DESIGN,)),  # constants of the filter
-    ]
+    ],
+    align=True,
 )
 _ARM_SETTINGS = np.dtype(
     [
@@ -67,29 +97,34 @@ _ARM_SETTINGS = np.dtype(
         ("contact_force_threshold", "f8"),  # infinite if the force is not judged
         ("collision_force_threshold", "f8"),
         ("force_uncertainty", "f8"),
-    ]
+    ],
+    align=True,
 )
 _JOINT_MEMORY = np.dtype(
     [
         ("filter", "f8", (STATE,)),  # state of the filter; its first number is the residual
         ("p", "f8"),  # momentum of the last sample
         ("rate", "f8"),  # its rate by the momentum balance
-        ("v", "f8"),  # velocity of the last sample
-        ("effort", "f8"),  # effort of the last sample
-        ("mean", "f8"),  # running mean of the residual without contact
+        ("mean", "f8"),  # mean of the residual over TARE_TIME without contact
+        ("recent", "f8"),  # the same over RECENT_TIME
         ("speed", "f8"),  # largest recent speed, fading
         ("acceleration", "f8"),  # filtered acceleration
         ("reversal", "f8"),  # trace of the last reversal, see reversals.py
-    ]
+        ("zero_since", "f8"),  # stamp from which on the effort was exactly zero; NaN if it is not
+    ],
+    align=True,
 )
 _ARM_MEMORY = np.dtype(
     [
-        ("stamp", "f8"),  # of the last sample; NaN before the first
+        ("stamp", "f8"),  # of the last sample that was believed; NaN before the first
         ("started", "f8"),  # stamp at which the observer started; NaN if it has not
         ("same_since", "f8"),  # stamp from which on samples have been identical
         ("frozen", "?"),  # samples have been identical for too long
         ("saturated", "f8"),  # stamp of the last saturated sample
-        ("jumps", "i8"),  # number of implausible samples in a row
+        ("dropped", "i8"),  # number of dropped samples in a row
+        ("jumps", "i8"),  # number of dropped samples in a row that jumped
+        ("reason", "i8"),  # reason of the last sample that was believed
+        ("averaged", "f8"),  # time over which the mean residual was taken [s]
         ("remembered", "i8"),  # number of samples in the history since the observer settled
         ("level", "i8"),  # level of the present contact
         ("above", "f8"),  # time for which a residual has been above its threshold [s]
@@ -100,10 +135,14 @@ _ARM_MEMORY = np.dtype(
         ("peak_torque", "f8"),  # its residual then [N·m or N]
         ("looked", "f8"),  # stamp at which the contact was last isolated
         ("ended", "f8"),  # stamp at which the last contact was last known to last
-    ]
+    ],
+    align=True,
 )
-VERDICT = np.dtype([("reason", "i1"), ("level", "i1")])
-"""Verdict on a sample: index into ``REASONS`` and into ``LEVELS``."""
+VERDICT = np.dtype(
+    [("reason", "i1"), ("level", "i1"), ("dropped", "i1"), ("joint", "i2")], align=True
+)
+"""Verdict on a sample: index into ``REASONS`` and ``LEVELS``; why the sample was dropped, or 0; the
+row of the joint to blame, or ``NO_JOINT``."""
 
 
 class Settings(NamedTuple):
@@ -127,7 +166,11 @@ class Memory(NamedTuple):
     arm: np.ndarray
     """(1,) of ``_ARM_MEMORY``."""
     q: np.ndarray
-    """(nq,) positions of the last sample [rad or m]."""
+    """(nq,) positions of the last sample that was believed [rad or m]."""
+    v: np.ndarray
+    """(nv,) its velocities [rad/s or m/s]."""
+    effort: np.ndarray
+    """(nv,) its efforts as published."""
     history: np.ndarray
     """(HISTORY, 1 + nv) ring of the last stamps and residuals."""
 
@@ -152,6 +195,10 @@ class Samples(NamedTuple):
     """(k, nv) momentum [N·m·s or N·s]."""
     rate: np.ndarray
     """(k, nv) its rate without external torque [N·m or N]."""
+    torque: np.ndarray
+    """(k, nv) the effort as a torque [N·m or N]."""
+    load: np.ndarray
+    """(k, nv) the arm's own weight in the effort [N·m or N]."""
     quality: np.ndarray
     """(k,) int8, see :class:`~rbd_control.estimation.momentum_balance.Balance`."""
     jacobian: np.ndarray
@@ -170,11 +217,16 @@ def new_memory(nq: int, nv: int) -> Memory:
         np.zeros(nv, _JOINT_MEMORY),
         np.zeros(1, _ARM_MEMORY),
         np.zeros(nq),
+        np.zeros(nv),
+        np.zeros(nv),
         np.zeros((HISTORY, 1 + nv)),
     )
+    memory.joint["zero_since"] = math.nan
+    memory.joint["reversal"] = 1.0
     arm = memory.arm[0]
     arm["stamp"] = arm["started"] = math.nan
     arm["saturated"] = -math.inf
+    arm["reason"] = SETTLING
     return memory
 
 

@@ -154,7 +154,7 @@ class Observer:
 
     def _carry(self, dt: np.ndarray, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> np.ndarray:
         """Residuals at the end of each interval that ends in one of the samples."""
-        p, rate, _ = self.balance.run(q, v, tau)
+        p, rate, *_ = self.balance.run(q, v, tau)
         if self._last is not None:
             p, rate = np.vstack([self._last[0], p]), np.vstack([self._last[1], rate])
         self._last = p[-1].copy(), rate[-1].copy()

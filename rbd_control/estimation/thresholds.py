@@ -39,12 +39,12 @@ NOISE_FRACTION = 1.0 / 3.0
 
 
 @inlined
-def follow_motion(setting, joint, v, dt):
+def follow_motion(setting, joint, v, last_v, dt):
     """Advance the speed, acceleration and reversal that one joint's thresholds depend on."""
     fade = math.exp(-setting.pole * dt)
-    joint.reversal = reversing(v, joint.v, joint.reversal, setting.slow, fade)
+    joint.reversal = reversing(v, last_v, joint.reversal, setting.slow, fade)
     joint.speed = max(abs(v), fade * joint.speed)
-    joint.acceleration = fade * joint.acceleration + (1.0 - fade) * ((v - joint.v) / dt)
+    joint.acceleration = fade * joint.acceleration + (1.0 - fade) * ((v - last_v) / dt)
 
 
 @inlined
