@@ -17,12 +17,16 @@ from rbd_control.estimation.second_order_observer import SecondOrderObserver
 from rbd_control.friction import FrictionParameters
 from rbd_control.inertial_corrections import InertialCorrections
 from rbd_control.parameters import parameter
+from rbd_control.plausibility import PlausibilityParameters
 
 _TORQUE = "N·m or N"
 
+LEAST_VARIANCE = 1e-15
+"""Least eigenvalue of a residual covariance that can still be inverted [(N·m)² or N²]."""
+
 
 @dataclass(frozen=True)
-class DetectorParameters(FrictionParameters, InertialCorrections):
+class DetectorParameters(FrictionParameters, InertialCorrections, PlausibilityParameters):
     """Observer, friction, thresholds and timing of the contact detector.
 
     Per-joint parameters hold one value for all joints or one for each, in the order of the joints.
@@ -195,33 +199,11 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         above=0.0,
         upper=10.0,
     )
-    repeated_time: float = parameter(
-        0.25,
-        "Time for which positions, velocities and efforts may repeat to the last digit, with a "
-        "velocity that is not zero, before they are taken for frozen and give no verdict",
-        unit="s",
-        above=0.0,
-        upper=3600.0,
-    )
-    repeated_time_at_rest: float = parameter(
-        5.0,
-        "The same for velocities that are all exactly zero, as of a simulated arm at rest",
-        unit="s",
-        above=0.0,
-        upper=3600.0,
-    )
     saturation_ratio: float = parameter(
         1.0,
         "Part of a joint's effort limit from which its torque counts as saturated: no verdict of "
         "no contact then, and for settling_time after",
         above=0.0,
-        upper=1000.0,
-    )
-    implausible_speed: float = parameter(
-        3.0,
-        "Multiple of a joint's velocity limit above which its speed, or the way from one sample to "
-        "the next, is taken for an error",
-        lower=1.0,
         upper=1000.0,
     )
     force_uncertainty: float = parameter(
@@ -266,24 +248,31 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
             return None
         if not np.allclose(covariance, covariance.T, rtol=1e-6, atol=0.0):
             raise ParameterError("residual_covariance is not symmetric")
-        least = float(np.linalg.eigvalsh(covariance)[0])
-        if least <= 0.0:
+        try:
+            least = float(np.linalg.eigvalsh(covariance)[0])
+        except np.linalg.LinAlgError:
+            least = math.nan
+        if not least >= LEAST_VARIANCE:
             raise ParameterError(
-                f"residual_covariance is not positive definite: its least eigenvalue is {least:.3g}"
+                f"residual_covariance is not positive definite: its least eigenvalue is "
+                f"{least:.3g}; it must be at least {LEAST_VARIANCE:g} (N·m)² or N²"
             )
         return covariance
 
     def make_observer(self, model: Model) -> Observer:
-        """The observer that ``observer`` names, for efforts that are torques.
+        """Return the observer that ``observer`` names, for the efforts that ``effort_kind`` names.
 
         Raises:
             ParameterError: for a per-joint parameter of the wrong length.
         """
-        model, n = self.corrected(model), model.nv
+        observer = self._filter(self.corrected(model))
+        observer.balance = self.balance(model)
+        return observer
+
+    def _filter(self, model: Model) -> Observer:
+        """Return the observer of a corrected model, for efforts that are torques."""
+        n = model.nv
         friction = self.friction(n)
-        gain = self.for_joints("observer_gain", n)
-        if self.observer == "second_order":
-            return SecondOrderObserver(model, gain, friction, self.observer_damping)
         if self.observer == "kalman":
             return KalmanObserver(
                 model,
@@ -292,20 +281,20 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
                 self.for_joints("torque_drift", n),
                 friction,
             )
+        gain = self.for_joints("observer_gain", n)
+        if self.observer == "second_order":
+            return SecondOrderObserver(model, gain, friction, self.observer_damping)
         return MomentumObserver(model, gain, friction)
 
     def balance(self, model: Model) -> MomentumBalance:
-        """The momentum balance for the efforts that ``effort_kind`` declares.
+        """Return the momentum balance for the efforts that ``effort_kind`` names.
 
         Raises:
             ParameterError: for a per-joint parameter of the wrong length.
         """
-        # A limit of zero in a description means that nobody filled it in.
-        limit = np.where(model.effort_limit > 0.0, model.effort_limit, np.inf)
         return MomentumBalance(
             self.corrected(model),
             self.friction(model.nv),
             effort_gain=self.for_joints("effort_gain", model.nv),
             with_gravity=self.effort_kind != "torque_without_gravity",
-            torque_limit=self.saturation_ratio * limit,
         )
