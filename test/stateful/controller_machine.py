@@ -75,8 +75,8 @@ class ControllerMachine(RuleBasedStateMachine):
         type(self).examples += 1
         if setup.arm.flaw == "no effort":
             self._must_refuse(setup)
-            arm = make_arm(setup.arm.name)
-            setup = replace(setup, arm=arm)
+            given = {"effort_limit": tuple(setup.arm.strength.tolist())}
+            setup = replace(setup, parameters={**setup.parameters, **given})
         try:
             self.rig = Rig(setup, self.controller_type)
         except ParameterError:  # what was drawn does not go together
@@ -255,7 +255,7 @@ class ControllerMachine(RuleBasedStateMachine):
         rig, controller = self.rig, self.rig.controller
         before = controller.mode
         try:
-            answer = controller.resume()
+            answer = controller.resume(rig.now)
         except RbdControlError:
             self._keep("a_refused_order_changes_nothing", controller.mode == before)
             return
@@ -363,8 +363,8 @@ class ControllerMachine(RuleBasedStateMachine):
     @rule(effort=st.sampled_from([np.nan, np.inf, 1e30, 1e300, 0.0]))
     def absurd_effort(self, effort: float) -> None:
         """Joint states carry an effort that cannot be."""
-        self.rig.effort = np.full(self.rig.n, effort)
-        self._run(self.rig.period)
+        self.rig.run(1, np.full(self.rig.n, effort))
+        self._look()
 
     @rule(new=changes())
     def tune(self, new: dict[str, Any]) -> None:

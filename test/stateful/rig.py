@@ -106,8 +106,8 @@ class Rig:
         self.v = np.zeros(self.n)
         self.motors = np.zeros(self.n)
         self.push = np.zeros(self.n)
-        self.effort: Array | None = None
-        """Effort that the next joint state carries instead of that of the motors."""
+        self.shown_effort: Array | None = self.motors
+        """Effort that joint states carry; None when they carry none."""
         self._last_q = self.q.copy()
         self._desired = self.q.copy(), np.zeros(self.n)
         self._random = np.random.default_rng(0)
@@ -127,6 +127,10 @@ class Rig:
         self.tank = 0.0
         """Energy that the tank's promise leaves to the controller [J]."""
         self.longest_stop = 0.0
+        self.unforeseen = 0.0
+        """Most work in a period that nobody could foresee, as the speed changed in it [J]."""
+        self.outside_until = self.now
+        """Time until which a stop may swing out and back [s]."""
         self.outside = np.zeros(self.n)
         """By how much the desired position may lie beyond each limit [rad or m]."""
         self._kind, self._entry = 0, 0
@@ -181,6 +185,8 @@ class Rig:
         self.torque = np.zeros(self.n)
         if self.history.rows:
             self._pass_silently()
+        if self.parameters.require_detector:
+            self.tell(False)
         q, v = self.measure()
         self.controller.start(self.stamp, q, v, self.now)
         self._usable_stamp, self._heard, self._last_q = self.stamp, self.now, q
@@ -189,10 +195,11 @@ class Rig:
         self.tank = self.parameters.tank_capacity
         self.expect_stop()
 
-    def run(self, periods: int) -> None:
-        """Let good joint states come."""
+    def run(self, periods: int, effort: Array | None = None) -> None:
+        """Let good joint states come, with the effort of the motors or another."""
         for _ in range(periods):
             q, v = self.measure()
+            self.shown_effort = self.motors if effort is None else effort
             self._show(q, v)
             self.disturbed = self.push.any()
 
@@ -248,10 +255,10 @@ class Rig:
             self._unusable = min(self._unusable, 0) - 1 if doubtful else 0
         self._speak()
         stamp = self.stamp if stamp is None else stamp
-        command = self.controller.update(stamp, q, v, self.now)
+        effort = self.shown_effort
+        command = self.controller.update(stamp, q, v, self.now, effort)
         self.torque = command.torque
-        self.controller.balance(self.motors if self.effort is None else self.effort)
-        self.effort = None
+        self.controller.balance(effort)
         self._watch()
         if unusable:
             self._write(command, self.q, self.v)
@@ -264,7 +271,7 @@ class Rig:
     def _may_be_refused(self, q: Array, v: Array) -> bool:
         """Whether a true joint state is implausible by the parameters, as after a freeze."""
         p = self.parameters
-        fastest = p.speed_factor * np.minimum(self.speed_limit, 10.0)
+        fastest = p.speed_factor * np.minimum(self.speed_limit, self.arm.assumed_speed)
         change = np.abs(q - self._last_q)
         turns = self.arm.continuous
         change[turns] = np.minimum(change[turns], np.abs(2.0 * np.pi - change[turns]))
@@ -287,7 +294,7 @@ class Rig:
         """Let the detector tell its verdict."""
         self.verdict, self._verdict_time = verdict, self.now
         self._last_verdict = verdict
-        self.controller.contact(verdict)
+        self.controller.contact(verdict, self.now)
 
     def rises(self, verdict: bool) -> bool:
         """Whether this verdict would be a new contact, as the last one was none, or is lost."""
@@ -345,13 +352,16 @@ class Rig:
     @property
     def largest(self) -> Array:
         """Largest torque that a motor may be asked for, (n,) [N·m or N]."""
-        share = self.parameters.for_joints("torque_share", self.n)
-        return share * self.arm.model.effort_limit
+        p, n = self.parameters, self.n
+        given = p.for_joints("effort_limit", n)
+        limit = np.where(given > 0.0, given, self.arm.model.effort_limit)
+        return np.asarray(p.for_joints("torque_share", n) * limit)
 
     @property
     def speed_limit(self) -> Array:
-        """Velocity limits, (n,) [rad/s or m/s]; infinite where the description gives none."""
-        limit = self.arm.model.velocity_limit
+        """Velocity limits, (n,) [rad/s or m/s]; infinite where there are none."""
+        given = self.parameters.for_joints("velocity_limit", self.n)
+        limit = np.where(given > 0.0, given, self.arm.model.velocity_limit)
         return np.where(limit > 0.0, limit, np.inf)
 
     @property
@@ -377,6 +387,18 @@ class Rig:
         moves = (np.abs(v).max(axis=1) > 0.02) | (np.abs(v_d).max(axis=1) > 1e-6)
         last = np.maximum.accumulate(np.where(moves, np.arange(moves.size), -1))
         return self.period * np.asarray((np.arange(moves.size) - last)[first:])
+
+    def braking(self, first: int) -> Array:
+        """Least torque that a brake can have grown to in mode safe, (rows, n) [N·m or N].
+
+        It grows at half of ``torque_rate`` or more from the third good joint state on.
+        """
+        numbers, torque = self.history.numbers[: self.history.rows], self.history.column("torque")
+        brakes = (numbers[:, 2] == SAFE) & (numbers[:, 5] == 0) & (numbers[:, 7] == 0)
+        brakes &= torque.any(axis=1)
+        last = np.maximum.accumulate(np.where(brakes, -1, np.arange(brakes.size)))
+        time = self.period * np.maximum(np.arange(brakes.size) - last - 3, 0)[first:, None]
+        return np.asarray(0.5 * time * self.parameters.for_joints("torque_rate", self.n))
 
     def own_weight(self, q: Array) -> Array:
         """Torque that the arm adds to the command at positions ``q``, (..., n) [N·m or N]."""
