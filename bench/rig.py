@@ -20,6 +20,9 @@ TRACES = ("Traceback (most recent call last)", "Fatal Python error", "terminate 
 _STACK = 100
 """Lines kept of a traceback."""
 
+_TAIL = 7
+"""Lines that :meth:`Rig.last_lines` returns at the most."""
+
 
 @dataclass(frozen=True)
 class NodeSpec:
@@ -148,6 +151,12 @@ class Rig:
         whole = data.rfind(b"\n") + 1 if self.exit_code(name) is None else len(data)
         self._read[name] = self._read.get(name, 0) + whole
         return data[:whole].decode("utf-8", "replace")
+
+    def last_lines(self, name: str, prefix: str) -> str:
+        """Return the end of what a node has written in lines that begin with ``prefix``."""
+        path = self._folder / f"{self._specs[name].label}.log"
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join([line for line in lines if line.startswith(prefix)][-_TAIL:])
 
     def stop(self) -> None:
         """End all nodes."""

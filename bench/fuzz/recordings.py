@@ -89,11 +89,16 @@ LABELS = "recording,begin,end,link,force\nsound,0.5,1.0,lower,8\nsound,2.0,2.2,,
 
 
 @cache
-def motion(seconds: float) -> tuple[JointMessage, ...]:
-    """Return joint states of a smooth motion without contact, with a little noise."""
+def motion(seconds: float, rate: float = RATE) -> tuple[JointMessage, ...]:
+    """Return joint states of a smooth motion without contact, with a little noise.
+
+    Args:
+        seconds: length [s].
+        rate: samples per second [Hz].
+    """
     model = Model.from_urdf(ROBOT)
     random = np.random.default_rng(0)
-    t = np.arange(round(seconds * RATE)) / RATE
+    t = np.arange(round(seconds * rate)) / rate
     omega, size, offset = np.array([1.5, 2.5]), np.array([0.5, 0.4]), np.array([-0.3, 0.6])
     phase = t[:, None] * omega
     q, v = offset + size * np.sin(phase), size * omega * np.cos(phase)
