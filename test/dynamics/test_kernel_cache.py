@@ -415,12 +415,17 @@ def check(kernels):
 # The first compilation imports half of numba, which the children then need not.
 compiled.inlined(lambda x: sum(x))(np.ones(1))
 chance = random.Random(int(sys.argv[1]))
-for _ in range(12):
+cache = os.path.join(os.environ["NUMBA_CACHE_DIR"], "rbd_control")
+os.makedirs(cache)
+for k in range(12):
     child = os.fork()
     if child == 0:
         check(16)
-        os._exit(0)
-    time.sleep(chance.uniform(0.0, 0.4))
+        time.sleep(60.0)
+    # One kernel more is there each time, and the child is at the next.
+    while len(os.listdir(cache)) <= k:
+        time.sleep(0.0005)
+    time.sleep(chance.uniform(0.0, 0.08))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
 check(16)
