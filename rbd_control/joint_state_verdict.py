@@ -24,8 +24,12 @@ DROPS = (
     "negative stamp",
     "old stamp",
     "same stamp",
+    "too large",
 )
-"""Why a message is dropped; each is a key of an intake's ``counts``."""
+"""Reasons for dropping a message; each is a key of an intake's ``counts``."""
+
+LARGEST = 1e9
+"""Largest position, velocity or effort that is believed, in whatever unit it is published."""
 
 JUMP_MESSAGES = 10
 """So many messages in a row with old stamps in order are no stragglers: the clock went back."""
@@ -34,10 +38,12 @@ REMARKS = ("stamp replaced", "velocity missing", "effort missing")
 """What may be wrong with an accepted message; also keys of an intake's ``counts``."""
 
 COUNTED = ("accepted", *DROPS, *REMARKS)
+_ACCEPTED = COUNTED.index("accepted")
 _NOT_FINITE = COUNTED.index("not finite")
 _NEGATIVE_STAMP = COUNTED.index("negative stamp")
 _OLD_STAMP = COUNTED.index("old stamp")
 _SAME_STAMP = COUNTED.index("same stamp")
+_TOO_LARGE = COUNTED.index("too large")
 _STAMP_REPLACED = COUNTED.index("stamp replaced")
 _VELOCITY_MISSING = COUNTED.index("velocity missing")
 _EFFORT_MISSING = COUNTED.index("effort missing")
@@ -61,21 +67,35 @@ def new_memory(follow_jumps: bool) -> tuple[NDArray[np.float64], NDArray[np.int6
 
 @inlined
 def _judge(stamp, receipt, position, velocity, effort, layout, clock, tally, q, v, tau):
-    """Write one message's sample to ``q``, ``v``, ``tau``; what it has, -1 if it is dropped."""
-    reason = _NOT_FINITE
-    if _take(position, layout, q):
+    """Write one message's sample to ``q``, ``v`` and ``tau``.
+
+    Returns:
+        The sum of ``VELOCITY`` and ``EFFORT``, as far as the message has them; -1 if it is dropped.
+    """
+    places = _take(position, layout, q)
+    for i in range(q.shape[0]):
+        if not isfinite(q[i]):
+            places = _NOT_FINITE
+    speeds = _take(velocity, layout, v) if velocity.shape[0] > 0 else _NOT_FINITE
+    efforts = _take(effort, layout, tau) if effort.shape[0] > 0 else _NOT_FINITE
+    reason = places
+    if reason == _ACCEPTED and (speeds == _TOO_LARGE or efforts == _TOO_LARGE):
+        reason = _TOO_LARGE
+    if reason == _ACCEPTED:
         reason = _judge_time(stamp, receipt, clock, tally)
     tally[reason] += 1
     tally[LAST_REASON] = reason
-    if reason:
+    if reason != _ACCEPTED:
         return -1
-    has = VELOCITY + EFFORT
-    if velocity.shape[0] == 0 or not _take(velocity, layout, v):
+    has = 0
+    if speeds == _ACCEPTED:
+        has += VELOCITY
+    else:
         tally[_VELOCITY_MISSING] += 1
-        has -= VELOCITY
-    if effort.shape[0] == 0 or not _take(effort, layout, tau):
+    if efforts == _ACCEPTED:
+        has += EFFORT
+    else:
         tally[_EFFORT_MISSING] += 1
-        has -= EFFORT
     return has
 
 
@@ -116,13 +136,15 @@ def judge_block(stamp, receipt, position, velocity, effort, layout, clock, tally
 
 @inlined
 def _take(values, layout, into):
-    """Copy the wanted values; whether all are finite."""
-    squares = 0.0
+    """Copy the wanted values; return ``_ACCEPTED``, ``_NOT_FINITE`` for NaN, or ``_TOO_LARGE``."""
+    reason = _ACCEPTED
     for i in range(layout.shape[0]):
         into[i] = values[layout[i]]
-        squares += into[i] * into[i]
-    # What overflows when squared is no joint state either.
-    return isfinite(squares)
+        if abs(into[i]) > LARGEST and reason == _ACCEPTED:
+            reason = _TOO_LARGE
+        if isnan(into[i]):
+            reason = _NOT_FINITE
+    return reason
 
 
 @inlined

@@ -25,6 +25,7 @@ from rbd_control.joint_state_verdict import (
     GAPS,
     JUMP_MESSAGES,
     JUMPS,
+    LARGEST,
     LARGEST_GAP,
     LAST_REASON,
     LAST_STAMP,
@@ -41,6 +42,7 @@ __all__ = [
     "FUTURE_TOLERANCE",
     "GAP_PERIODS",
     "JUMP_MESSAGES",
+    "LARGEST",
     "REMARKS",
     "JointBlock",
     "JointMessage",
@@ -124,13 +126,15 @@ class SampleBlock:
     """Successive instants of an arm, :class:`JointSample` with one dimension more.
 
     ``stamp`` (k,) [s], ``q``, ``v`` and ``tau`` (k, n); ``v`` or ``tau`` is None when it is missing
-    throughout, and stamps increase: otherwise there are two blocks or more.
+    throughout, and stamps increase: otherwise there are two blocks or more. ``after_jump`` tells
+    that the clock went back before the first sample, so that an observer has to start again.
     """
 
     stamp: Array
     q: Array
     v: Array | None
     tau: Array | None
+    after_jump: bool = False
 
     def samples(self) -> Iterator[JointSample]:
         """Its samples one by one."""
@@ -231,7 +235,8 @@ class JointStateIntake:
                 of ``receipt``, is replaced by ``receipt``.
             receipt: when the message was received [s].
             name, position, velocity, effort: the message's fields. Empty velocity or effort, or
-                one that is not finite for a wanted joint, is missing: None in the sample.
+                one that is NaN for a wanted joint, is missing: None in the sample. A message with
+                an infinite number, or one beyond :data:`LARGEST`, is dropped.
 
         Returns:
             None when the message is dropped; :attr:`last_reason` says why.
@@ -262,7 +267,11 @@ class JointStateIntake:
         )
 
     def accept_block(self, block: JointBlock) -> list[SampleBlock]:
-        """Judge messages as :meth:`accept` would one by one; what is left of them, in order."""
+        """Judge messages as :meth:`accept` would one by one.
+
+        Returns:
+            The samples, in order; a new block begins where the clock went back.
+        """
         k, n = len(block.stamp), len(block.name)
         layout = self._layout(block.name)
         if isinstance(layout, str):
@@ -274,7 +283,7 @@ class JointStateIntake:
             or block.effort.shape not in empty
         ):
             return self._drop("lengths", k)
-        time, has = np.empty(k), np.empty(k, dtype=np.int64)
+        before, time, has = self.last_stamp, np.empty(k), np.empty(k, dtype=np.int64)
         out = np.empty((3, k, len(layout)))
         accepted = judge_block(
             *block[:2], *block[3:], layout, self._clock, self._tally, time, has, out
@@ -283,7 +292,8 @@ class JointStateIntake:
             return []
         has = has[:accepted]
         changes = np.diff(has, prepend=-1, append=-1) != 0
-        changes[1:-1] |= time[1:accepted] < time[: accepted - 1]
+        back = np.diff(time[:accepted], prepend=before) < 0.0
+        changes[:-1] |= back
         edges = np.flatnonzero(changes).tolist()
         return [
             SampleBlock(
@@ -291,6 +301,7 @@ class JointStateIntake:
                 out[0, a:b],
                 out[1, a:b] if has[a] & VELOCITY else None,
                 out[2, a:b] if has[a] & EFFORT else None,
+                bool(back[a]),
             )
             for a, b in pairwise(edges)
         ]

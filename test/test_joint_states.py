@@ -58,7 +58,13 @@ FAULTS = {
     "2 effort empty": Fault(one(effort=[]), missing=("tau",), remarks={"effort missing": 1}),
     "3 NaN velocity": Fault(one(velocity=[nan] * 3), missing=("v",)),
     "3 NaN effort of one joint": Fault(one(effort=[4.0, nan, 6.0]), missing=("tau",)),
-    "3 infinite effort": Fault(one(effort=[4.0, inf, 6.0]), missing=("tau",)),
+    "53 infinite effort": Fault(one(effort=[4.0, inf, 6.0]), "too large"),
+    "53 effort of 1e308": Fault(one(effort=[4.0, -1e308, 6.0]), "too large"),
+    "53 effort of 1e30": Fault(one(effort=[1e30, 5.0, 6.0]), "too large"),
+    "53 infinite velocity": Fault(one(velocity=[-inf, 2.0, 3.0]), "too large"),
+    "53 velocity of 1e200": Fault(one(velocity=[1.0, 2.0, 1e200]), "too large"),
+    "53 position of 1e200": Fault(one(position=[0.1, 1e200, 0.3]), "too large"),
+    "53 as much as is believed": Fault(one(), remarks={"effort missing": 0}),
     "4 NaN position": Fault(one(position=[0.1, nan, 0.3]), "not finite"),
     "4 infinite position": Fault(one(position=[0.1, 0.2, -inf]), "not finite"),
     "5 position short": Fault(one(position=[0.1, 0.2]), "lengths"),
@@ -270,3 +276,29 @@ def test_a_block_is_judged_like_its_messages(runs: list[Any], follow: bool) -> N
     assert whole.counts == single.counts
     for what in ("last_stamp", "period", "gaps", "largest_gap", "jumps"):
         np.testing.assert_array_equal(getattr(whole, what), getattr(single, what))
+
+
+@pytest.mark.parametrize("size", [1, 7, 200, 2000])
+@pytest.mark.parametrize("back", [1.5, 60.0])
+def test_a_recording_goes_on_after_a_clock_jump_as_a_node_does(size: int, back: float) -> None:
+    """[15, 63] 2000 messages, the sender's clock set back after 100: nine are lost, not 1900."""
+    stamp = 100.0 + 0.001 * np.arange(2000)
+    receipt = stamp + 1e-4
+    stamp[100:] -= back
+    rows = np.full((2000, 3), 0.1)
+    whole = JointBlock(stamp, receipt, JOINTS, rows, rows, rows)
+    blocks = JointStateIntake(JOINTS, follow_jumps=True)
+    parts = [
+        part
+        for begin in range(0, 2000, size)
+        for part in blocks.accept_block(whole.part(begin, begin + size))
+    ]
+    node = JointStateIntake(JOINTS, follow_jumps=True)
+    samples = [node.accept(*message) for message in whole.messages()]
+    assert sum(part.stamp.size for part in parts) == 2001 - JUMP_MESSAGES
+    assert sum(s is not None for s in samples) == 2001 - JUMP_MESSAGES
+    assert (blocks.jumps, node.jumps) == (1, 1)
+    # Whoever takes the blocks has to start again just there.
+    (jump,) = [part for part in parts if part.after_jump]
+    assert jump.stamp[0] == stamp[100 + JUMP_MESSAGES - 1]
+    assert all(np.all(np.diff(part.stamp) > 0.0) for part in parts)

@@ -185,6 +185,9 @@ class ContactDetector:
     ) -> Detection:
         """Judge one sample.
 
+        A sample that no arm can have is dropped, see
+        :class:`~rbd_control.estimation.Detection`; it raises nothing.
+
         Args:
             stamp: time of the sample [s]; must increase.
             q: joint positions, (nq,) [rad or m].
@@ -215,6 +218,8 @@ class ContactDetector:
             force=self._events.force(residual[0]) if now else None,
             event=events[0][1] if events else None,
             dropped=self._told(dropped, row) if dropped else "",
+            reason_code=code,
+            dropped_code=dropped,
             **found(now),
         )
 
@@ -369,14 +374,16 @@ class ContactDetector:
     def _refuse_old(self, stamps: np.ndarray) -> None:
         previous = self._stamp
         if stamps.size == 1:
-            if stamps[0] > previous:
+            if previous < stamps[0] < math.inf:
                 return
             first = 0
         else:
             before = np.concatenate([[previous], stamps[:-1]])
-            late = np.flatnonzero(~(stamps > before))
+            late = np.flatnonzero(~((stamps > before) & (stamps < math.inf)))
             if late.size == 0:
                 return
             first = int(late[0])
             previous = float(before[first])
-        raise InputError(f"stamp {stamps[first]} s does not lie after the last one, {previous} s")
+        raise InputError(
+            f"stamp {stamps[first]} s must be finite and later than the last one, {previous} s"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -59,7 +60,8 @@ class ContactEvents:
         )
         self._peak = self._memory.residual
         risen = self._observer.risen(stamp - onset.stamp)
-        self.now = self._isolation.isolate(q, self._peak, risen, self._doubt())
+        self._isolation.begin()
+        self.now = self._look(q, self._peak, risen)
         self._count += 1
         self.open = self._with_peak(
             ContactEvent(
@@ -90,7 +92,7 @@ class ContactEvents:
         assert self.open is not None
         residual = self._memory.residual
         risen = self._observer.risen(stamp - self.open.onset)
-        self.now = self._isolation.look(q, residual, risen, self._doubt())
+        self.now = self._look(q, residual, risen)
         if at_peak:
             self._peak = residual
         self.open = replace(self.open, force=self._isolation.force(self._peak), **found(self.now))
@@ -102,6 +104,17 @@ class ContactEvents:
         event = self._with_peak(self.open, int(self._memory.arm["height"][0]))
         self.open = self.now = None
         return replace(event, phase="release", release=float(release))
+
+    def _look(self, q: np.ndarray, residual: np.ndarray, risen: np.ndarray) -> Isolation:
+        """Isolate the contact; without a force where the numbers are beyond any arm's."""
+        try:
+            return self._isolation.look(q, residual, risen, self._doubt())
+        except np.linalg.LinAlgError:
+            self._isolation.begin()
+            first = self._model.nv - len(self._model.joint_names)
+            row = max(int(self._memory.arm["peak_joint"][0]) - first, 0)
+            links = self._model.joint_links
+            return Isolation(links[row], links, math.nan, None, None, math.nan)
 
     def _with_peak(self, event: ContactEvent, level: int) -> ContactEvent:
         """Return the event with its level and the highest residual so far."""

@@ -118,6 +118,10 @@ class Detection:
     dropped: str = ""
     """Why the sample was dropped, with the joint to blame; empty when it was used. The verdict on a
     dropped sample is the one before, or none once samples keep being dropped."""
+    reason_code: int = 0
+    """Index of ``reason`` into :data:`~rbd_control.estimation.REASONS`."""
+    dropped_code: int = 0
+    """Index of ``dropped`` into :data:`~rbd_control.estimation.REASONS`."""
 
 
 def fault_text(code: int, joint: str) -> str:

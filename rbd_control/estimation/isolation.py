@@ -30,6 +30,8 @@ from rbd_control.estimation.isolation_kernel import expected, noise_factor, take
 
 SPACING = 0.06
 """Of the places along a link [m]."""
+MOST_PLACES = 50
+"""Largest number of places from a link's origin to one end, for links longer than any arm's."""
 SPREAD = 0.035
 """Standard deviation of where a contact is about a place [m]: as thick as arms are."""
 IDEAL = 0.07
@@ -42,6 +44,8 @@ KNOWN = 0.4
 """A force is known when its standard deviation is less than this part of it."""
 PLACED = 0.06
 """A point is known when its standard deviation is less than this [m]."""
+NOISE = (1e-6, 1e9)
+"""Bounds of the standard deviation of a residual, so that its square can be inverted [N·m or N]."""
 SIGMAS = 10.0
 """Thresholds that allow for other motions than recorded stand so many standard deviations high."""
 
@@ -80,7 +84,9 @@ def residual_noise(covariance: np.ndarray | None, threshold: np.ndarray) -> np.n
         covariance: as measured, (nv, nv); None where it was not.
         threshold: detection threshold of each joint, (nv,) [N·m or N].
     """
-    return np.diag((threshold / SIGMAS) ** 2) if covariance is None else covariance
+    if covariance is not None:
+        return covariance
+    return np.diag(np.clip(threshold / SIGMAS, *NOISE) ** 2)
 
 
 class LinkIsolation:
@@ -218,7 +224,7 @@ def _places(model: Model, body: int) -> tuple[np.ndarray, np.ndarray]:
     middle = [np.zeros(3)]
     ends = [model.link_placement[link][:3, 3] for link in fixed]
     for end in (*ideal, *ends, *arrays.translation[carried]):
-        steps = int(np.ceil(np.linalg.norm(end) / SPACING))
+        steps = min(int(np.ceil(np.linalg.norm(end) / SPACING)), MOST_PLACES)
         for place in np.linspace(np.zeros(3), end, steps + 1)[1:]:
             if min(np.linalg.norm(place - other) for other in middle) > 0.5 * SPACING:
                 middle.append(place)

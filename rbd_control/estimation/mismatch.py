@@ -88,6 +88,9 @@ def find_mismatches(
     known = parameters.for_joints("contact_threshold", model.nv)
     if not (_rms(x) > 0.5 * known).any():
         return ()
+    if not motion.tau.any():
+        text = "effort not measured: it is exactly zero on all joints; mend the driver"
+        return (Mismatch("dead", "", text),)
     dead = (motion.tau == 0.0).all(axis=0) & (_rms(x) > 0.5 * known)
     found = _dead(dead, need, model)
     # What a joint without effort leaves says nothing of the others.
@@ -201,9 +204,6 @@ def unit_payloads(model: Model) -> list[Model]:
 
 def _dead(dead: NDArray[np.bool_], need: Array, model: Model) -> list[Mismatch]:
     """Return what is to be said of joints whose effort is exactly zero throughout."""
-    if dead.all():
-        text = "effort not measured: it is exactly zero on all joints; mend the driver"
-        return [Mismatch("dead", "", text)]
     return [
         Mismatch(
             "dead",

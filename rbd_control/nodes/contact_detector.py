@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
-from rclpy.qos import QoSProfile
+from rclpy.duration import Duration
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.utilities import get_rmw_implementation_identifier
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
@@ -30,7 +32,7 @@ from rbd_control.node_parameters import PayloadParameters, ReceivingParameters
 from rbd_control.nodes.contact_messages import THRESHOLD, ForceArrow, WrenchWriter, event_message
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.joint_state_input import JointStateInput
-from rbd_control.nodes.managed_node import LATCHED, ManagedNode
+from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import (
     EVERY_SAMPLE,
     READERS_PERIOD,
@@ -44,13 +46,39 @@ from rbd_control.rehearsal import rehearse_detector
 from rbd_control.robot_model import with_payload
 
 REPEAT_PERIOD = 0.02
-"""The verdict is repeated this often while it is valid [s]."""
+"""Period at which a valid verdict is repeated [s]."""
+
+LIFESPAN = 2.5 * REPEAT_PERIOD
+"""Age at which the middleware discards a verdict that it keeps for late subscribers [s]."""
+
+LIFESPAN_KEEPERS = ("rmw_fastrtps", "rmw_cyclonedds", "rmw_connextdds")
+"""Beginnings of the names of middlewares that discard expired messages."""
 
 FIRST_SECONDS = 10.0
-"""Motion after the start, and after new parameters, that shows whether the model fits [s]."""
+"""Length of the motion after a start or new parameters on which the model is checked [s]."""
 
 SILENCE = 0.1
-"""After this long without a sample there is no verdict [s]."""
+"""Time without a usable sample after which there is no verdict [s]."""
+
+
+def verdict_qos(middleware: str) -> QoSProfile:
+    """Return the quality of service of ``~/contact``.
+
+    A late subscriber must not receive a verdict that no longer holds, and subscriptions that ask
+    for transient-local durability must still match. So the last verdict is kept for late
+    subscribers, but expires. A middleware that knows no lifespan would keep it for ever: there the
+    durability is volatile.
+
+    Args:
+        middleware: name of the ROS middleware implementation.
+    """
+    qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
+    if middleware.startswith(LIFESPAN_KEEPERS):
+        qos.durability = DurabilityPolicy.TRANSIENT_LOCAL
+        qos.lifespan = Duration(seconds=LIFESPAN)
+    else:
+        qos.durability = DurabilityPolicy.VOLATILE
+    return qos
 
 
 @dataclass(frozen=True)
@@ -73,7 +101,9 @@ class ContactDetectorNode(ManagedNode):
 
     def __init__(self) -> None:
         super().__init__("contact_detector")
-        self._contact = self.create_publisher(Bool, "~/contact", LATCHED)
+        self._contact = self.create_publisher(
+            Bool, "~/contact", verdict_qos(get_rmw_implementation_identifier())
+        )
         self._torques = self.create_publisher(JointState, "~/external_joint_torques", EVERY_SAMPLE)
         self._events = self.create_publisher(DiagnosticArray, "~/events", QoSProfile(depth=50))
         self._force = WrenchWriter(
@@ -113,7 +143,8 @@ class ContactDetectorNode(ManagedNode):
         """Begin to count, and to look whether the model fits."""
         self._watch()
         self._samples = 0
-        self._reasons = dict.fromkeys(REASONS, 0)
+        self._reasons, self._drops = [0] * len(REASONS), [0] * len(REASONS)
+        self._dropped = ""
 
     def deactivate(self) -> None:
         """End without a verdict."""
@@ -166,7 +197,10 @@ class ContactDetectorNode(ManagedNode):
         self._publish(detection, sample, stamp)
         self._detection = detection
         self._samples += 1
-        self._reasons[detection.reason] += 1
+        self._reasons[detection.reason_code] += 1
+        if detection.dropped:
+            self._drops[detection.dropped_code] += 1
+            self._dropped = detection.dropped
         self._check_fit(sample)
 
     def _on_contact(self) -> None:
@@ -254,9 +288,15 @@ class ContactDetectorNode(ManagedNode):
         if detection is None:
             return
         status.add("samples", self._samples)
-        status.add("valid samples", self._reasons[""])
-        for reason in filter(None, REASONS):
-            status.add(f"without verdict: {reason}", self._reasons[reason])
+        status.add("valid samples", self._reasons[0])
+        for reason, lost, dropped in list(zip(REASONS, self._reasons, self._drops, strict=True))[
+            1:
+        ]:
+            status.add(f"without verdict: {reason}", lost)
+            status.add(f"dropped: {reason}", dropped)
+        if self._dropped:
+            status.raise_to(WARN, f"samples dropped: {self._dropped}")
+            self._dropped = ""
         if not detection.valid:
             status.raise_to(WARN, f"no verdict: {detection.reason}")
         status.add("contact", detection.contact)

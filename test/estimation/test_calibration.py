@@ -9,7 +9,7 @@ import pytest
 
 from rbd_control.cli.main import main
 from rbd_control.control import ControllerParameters, SlotineLiController
-from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.errors import ParameterError, RecordingError
 from rbd_control.estimation import (
     ContactDetector,
@@ -213,6 +213,71 @@ def test_refuses_what_looks_like_contact(motions, model):
     touched = motion(model, 16.0, name="touched", seed=5, push=8.0)
     with pytest.raises(RecordingError, match="touched: .* looks like contact"):
         calibrate([*motions, touched], model)
+
+
+WRONG_EFFORTS = {
+    "dead": (lambda x: 0.0 * x, (1, 2, 7), "publishes no effort"),
+    "dies": (lambda x: x * (np.arange(x.size) < 2000), (4,), "publishes no effort"),
+    "never changes": (lambda x: 0.0 * x + 1.7, (5,), "never changes, it is 1.7"),
+    "reversed": (lambda x: -x, (1, 2, 7), "wrong sign"),
+    "a tenth": (lambda x: 0.1 * x, (3,), "is 0.1.* times the model's torque"),
+    "half": (lambda x: 0.5 * x, (1, 6), "is 0.[45].* times the model's torque"),
+    "twice": (lambda x: 2.0 * x, (2, 5), "is (2|1.99).* times the model's torque"),
+    "absurd": (lambda x: 3e12 * np.sign(x) + x, (3,), "reaches 3e.12"),
+}
+"""What may become of the efforts of a joint, joints to try it on, and what is said of it.
+
+The torque of the last joint is friction for the most part, whose size nothing tells.
+"""
+
+
+@pytest.mark.parametrize(
+    ("effort", "joint", "says"),
+    [
+        pytest.param(effort, joint, says, id=f"{name}-{joint}")
+        for name, (effort, joints, says) in WRONG_EFFORTS.items()
+        for joint in joints
+    ],
+)
+def test_refuses_a_joint_whose_effort_is_no_torque(motions, model, effort, joint, says):
+    """[31] Thresholds would otherwise come out 10 to 180 times too high, without a word."""
+    wrong = [replace(m, tau=m.tau.copy()) for m in motions]
+    for m in wrong:
+        m.tau[:, joint - 1] = effort(m.tau[:, joint - 1])
+    with pytest.raises(RecordingError, match=f"joint_{joint}.*{says}"):
+        calibrate(wrong, model)
+
+
+def test_refuses_efforts_that_are_not_measured(motions, model):
+    with pytest.raises(RecordingError, match="effort is not measured"):
+        calibrate([replace(m, tau=0.0 * m.tau) for m in motions], model)
+
+
+@pytest.mark.parametrize("stray", [500.0, 1e30, -1e308])
+def test_leaves_stray_samples_out(motions, model, calibration, stray):
+    """[5] And says how many; the thresholds are those of the others."""
+    odd = [replace(m, tau=m.tau.copy()) for m in motions]
+    odd[0].tau[1000, 1] = stray
+    found = calibrate(odd, model)
+    assert any("free 1: 1 of 3999 samples are left out" in note for note in found.notes)
+    assert any("joint_2" in note for note in found.notes)
+    np.testing.assert_allclose(
+        found.parameters.contact_threshold, calibration.parameters.contact_threshold, rtol=0.05
+    )
+
+
+def test_a_heavy_hand_is_no_other_unit(motions, model):
+    """The wrist alone looks as if its efforts were 2.5 times too large."""
+    mass, com = 2.5, (0.0, 0.02, 0.06)
+    loaded = model.with_payload(model.joint_links[-1], mass, com, np.zeros((3, 3)))
+    heavy = []
+    for m in motions:
+        a = np.gradient(m.v, m.t, axis=0)
+        more = inverse_dynamics(loaded, m.q, m.v, a) - inverse_dynamics(model, m.q, m.v, a)
+        heavy.append(replace(m, tau=m.tau + more))
+    found = calibrate(heavy, model)
+    assert any("the arm carries 2.5" in note for note in found.notes)
+    assert not any("unit (--effort" in note for note in found.notes)
 
 
 def test_gain_is_kept(motions, model):

@@ -115,3 +115,31 @@ def test_too_little_tells_nothing(model):
     wrong = motion(model, seconds=0.9)
     wrong.tau[:] *= -1.0
     assert kinds(wrong, model) == []
+
+
+def test_a_joint_without_effort(model):
+    """[25] It is named, whether or not gravity loads it, and the others are judged without it."""
+    for i in range(6):
+        dead = motion(model)
+        dead.tau[:, i] = 0.0
+        (found,) = find_mismatches(dead, model, PARAMETERS)
+        assert (found.kind, found.joint) == ("dead", f"joint_{i + 1}")
+        assert f"joint_{i + 1} publishes no effort" in found.text
+    dead.tau[:, 2] *= -1.0
+    assert kinds(dead, model) == [("dead", "joint_6"), ("sign", "joint_3")]
+
+
+def test_no_effort_at_all(model):
+    silent = motion(model)
+    silent.tau[:] = 0.0
+    (found,) = find_mismatches(silent, model, PARAMETERS)
+    assert found.kind == "dead"
+    assert "effort not measured" in found.text
+
+
+@pytest.mark.parametrize("effort", [1e4, 1e30, -1e200, 1e308])
+def test_stray_efforts_explain_nothing(model, effort):
+    """[53] The detector drops their samples, and so does the check."""
+    stray = motion(model)
+    stray.tau[100::500, 1] = effort
+    assert kinds(stray, model) == []
