@@ -61,6 +61,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "endless": {"robot_description": continuous(arm7_urdf())},
     "weak": {"robot_description": weak(arm7_urdf())},
     "limited": {"urdf": "arm7"},
+    "learning": {"urdf": "arm7", "adaptive": True, "payload_mass": 3.0},
 }
 
 
@@ -327,7 +328,7 @@ def test_a_speed_over_the_limit_that_lasts_is_a_fault(plain: Arm, probe: Probe) 
     plain.source.turning = 2.5 * MODEL.velocity_limit[-1]
     try:
         report = wait_for_mode(probe, "safe", plain.name)
-        assert "speed" in report.message
+        assert "joint_7" in report.message
     finally:
         plain.source.turning = 0.0
 
@@ -354,3 +355,54 @@ def test_an_arm_that_leaves_its_target_is_a_fault(plain: Arm, probe: Probe) -> N
     probe.wait(lambda: pushed_to(0.7), "is not pushed")
     report = wait_for_mode(probe, "safe", plain.name)
     assert "joint_1" in report.message
+
+
+def without_effort_limit(urdf: str) -> str:
+    """The arm with a second joint whose effort limit was not filled in."""
+    before, name, after = urdf.partition('<joint name="joint_2"')
+    return before + name + re.sub(r'effort="[0-9.]+"', 'effort="0"', after, count=1)
+
+
+def test_no_activation_without_an_effort_limit(bring_up: BringUp, probe: Probe) -> None:
+    """[35] The joint is named; with a limit from the parameter file the arm is held."""
+    source = Source(MODEL.joint_names, POSTURE, np.zeros(MODEL.nv))
+    probe.stream(source, "unknown/joint_states", RATE)
+    remapped = ["-r", "joint_states:=unknown/joint_states", "-r", f"{COMMANDS}:=unknown/commands"]
+    commands = probe.listen(Float64MultiArray, "unknown/commands")
+    description = {"robot_description": without_effort_limit(arm7_urdf()), "timeout": 1.0}
+    refused = bring_up.start(NODE, description, ["-r", "__node:=unknown", *remapped])
+    probe.wait(lambda: "no effort limit for joint_2" in refused.output, "is not refused")
+    assert not commands
+    refused.kill()
+    bring_up.start(NODE, {**description, "effort_limit": 100.0}, ["-r", "__node:=known", *remapped])
+    wait_for_mode(probe, "hold", "known")
+
+
+def test_a_required_detector_is_waited_for(bring_up: BringUp, probe: Probe) -> None:
+    """[66] Without it the controller is not activated."""
+    source = Source(MODEL.joint_names, POSTURE, np.zeros(MODEL.nv))
+    probe.stream(source, "alone/joint_states", RATE)
+    bring_up.start(
+        NODE,
+        {"urdf": "arm7", "timeout": 1.0, "require_detector": True},
+        ["-r", "__node:=alone", "-r", "joint_states:=alone/joint_states"]
+        + ["-r", f"{COMMANDS}:=alone/commands", "-r", "contact_detector/contact:=alone/contact"],
+    )
+    report = probe.wait_for_report(
+        "alone", lambda r: "waiting for" in r.message and "detector" in r.message, "does not wait"
+    )
+    assert report.values["state"] == "inactive"
+    flag = probe.node.create_publisher(Bool, "alone/contact", 10)
+    timer = probe.node.create_timer(0.02, lambda: flag.publish(Bool()))
+    wait_for_mode(probe, "hold", "alone")
+    probe.node.destroy_timer(timer)
+
+
+def test_estimates_keep_their_bounds(arms: Callable[[str], Arm], probe: Probe) -> None:
+    """[87] An arm that moves at random teaches no payload beyond ``payload_mass``."""
+    arm = arms("learning")
+    arm.source.still, arm.source.noise = True, 0.3
+    most = ARMS["learning"]["payload_mass"]
+    for _ in range(4):
+        learned = float(probe.report(arm.name).values["payload learned [kg]"])
+        assert 0.0 <= learned <= most + 1e-9

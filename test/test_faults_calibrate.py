@@ -1,0 +1,77 @@
+"""``rbd-control calibrate`` on efforts that no arm has; numbers are rows of ``docs/faults.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rbd_control.cli.main import main
+from rbd_control.dynamics import Model, inverse_dynamics
+from rbd_control.simulation import arm7_urdf
+
+Array = NDArray[np.float64]
+
+RATE, SECONDS = 100.0, 25.0
+BAD = 1
+"""Index of the joint whose effort is wrong: joint_2, which carries the arm."""
+
+
+def column(change: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    def changed(effort: Array) -> Array:
+        effort = effort.copy()
+        effort[:, BAD] = change(effort[:, BAD])
+        return effort
+
+    return changed
+
+
+WRONG = {
+    "dead": column(np.zeros_like),
+    "constant": column(lambda effort: np.full_like(effort, 3.0)),
+    "sign-flipped": column(lambda effort: -effort),
+    "absurd": column(lambda effort: 3e12 * effort),
+    "all dead": np.zeros_like,
+}
+
+
+def recording(path: Path, change: Callable[[Array], Array]) -> None:
+    """Write a lively motion of the arm that ships, with efforts that were changed."""
+    model = Model.from_urdf(arm7_urdf())
+    t = np.arange(0.0, SECONDS, 1.0 / RATE)[:, None]
+    w = 2.0 * np.pi / np.array([4.6, 3.8, 5.3, 3.3, 2.9, 2.6, 2.3])
+    q = np.array([0.0, 0.3, 0.0, -1.5, 0.0, 0.9, 0.0]) + 0.4 * np.sin(w * t)
+    v, a = 0.4 * w * np.cos(w * t), -0.4 * w**2 * np.sin(w * t)
+    noise = np.random.default_rng(0).normal(scale=0.02, size=q.shape)
+    effort = change(inverse_dynamics(model, q, v, a) + 0.5 * np.tanh(v / 0.05) + noise)
+    names = [
+        f"{field}/{j}" for field in ("position", "velocity", "effort") for j in model.joint_names
+    ]
+    np.savetxt(
+        path,
+        np.hstack((t, q, v, effort)),
+        fmt="%.17g",
+        delimiter=",",
+        header=",".join(["time", *names]),
+        comments="",
+    )
+
+
+@pytest.mark.parametrize("kind", [*WRONG])
+def test_efforts_that_no_arm_has_are_refused(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """[81] Or at least named: no thresholds without a word."""
+    file, out = tmp_path / "motion.csv", tmp_path / "arm.yaml"
+    recording(file, WRONG[kind])
+    code = main(["calibrate", str(file), "--urdf", "arm7", "--out", str(out)])
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err
+    assert code != 0 or "joint_2" in said.out + said.err
+    if code:
+        assert not out.exists()
+        assert "joint" in said.err
+        assert said.err.count("\n") == 1
