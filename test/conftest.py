@@ -1,10 +1,15 @@
-"""Collecting tests where ROS 2's own pytest plugins are installed."""
+"""Which tests are collected, also where ROS 2's own pytest plugins are installed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+
+collect_ignore = []
+if not (Path(__file__).resolve().parents[2] / "shared" / "data").is_dir():
+    # Larger recordings that developers have beside the project; those in test/data show the same.
+    collect_ignore.append("test_shared_recordings.py")
 
 
 @pytest.hookimpl(tryfirst=True)

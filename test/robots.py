@@ -10,7 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-_SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+RECORDINGS = Path(__file__).resolve().parent / "data"
+"""Recordings that ship with the tests; README.md in it says what they are."""
+
+REAL_PANDA = RECORDINGS / "real_panda" / "panda_exciting_trajectory.db3"
+"""24 s of a real Panda without hand at 30 Hz, without contact."""
 
 _PUBLISHED = {
     "panda": "panda_description/urdf/panda.urdf",
@@ -51,12 +55,12 @@ def urdf_path(name: str) -> Path:
     return Path(str(package.locate_file(f"{root}/{_PUBLISHED[name]}")))
 
 
-def shared_data(name: str) -> Path:
-    """Path of a file beside the project; skips the test where it is absent."""
-    path = _SHARED_DATA / name
-    if not path.exists():
-        pytest.skip(f"{path} is absent")
-    return path
+def panda_arm_urdf() -> str:
+    """URDF of the Panda without hand, to which the recordings of Pandas belong."""
+    from bench.contacts.arms import arm
+
+    urdf_path("panda")
+    return arm("panda").urdf
 
 
 def random_tree_urdf(

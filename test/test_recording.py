@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from robots import REAL_PANDA, RECORDINGS
 from rosbags.highlevel import AnyReader
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
@@ -25,7 +26,6 @@ from rbd_control.playback.parts import in_order
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.truth import contact_intervals
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 TYPES = get_typestore(Stores.LATEST)
 JOINTS = ("shoulder", "elbow")
 JOINT_STATE = "sensor_msgs/msg/JointState"
@@ -413,19 +413,18 @@ def test_efforts_that_are_not_a_number_are_missing(tmp_path: Path) -> None:
     assert all(s.tau is None for s in recording.samples(JointStateIntake(JOINTS)))
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the recordings in ../shared/data are not here")
 @pytest.mark.parametrize(
-    ("name", "count", "rate", "contacts"),
+    ("path", "count", "rate", "contacts"),
     [
-        ("panda_exciting_trajectory.db3", 727, 30.0, None),
-        ("ur10_exciting_trajectory.db3", 3441, 125.0, None),
-        ("sim_free_1", 12000, 1000.0, 0),
-        ("sim_hit_link5", 6000, 1000.0, 2),
-        ("sim_push8_link4", 6000, 1000.0, 1),
+        (REAL_PANDA, 727, 30.0, None),
+        (RECORDINGS / "free", 3000, 125.0, 0),
+        (RECORDINGS / "push20_link7", 3000, 1000.0, 1),
+        (RECORDINGS / "push8_link4", 3000, 1000.0, 1),
+        (RECORDINGS / "collision_link4", 3000, 1000.0, 1),
     ],
 )
-def test_recordings_of_others(name: str, count: int, rate: float, contacts: int | None) -> None:
-    recording = read_recording(DATA / name)
+def test_shipped_recordings(path: Path, count: int, rate: float, contacts: int | None) -> None:
+    recording = read_recording(path)
     intake = JointStateIntake(recording.joint_names)
     assert sum(1 for _ in recording.samples(intake)) == recording.count == count
     assert intake.rate == pytest.approx(rate, rel=1e-3)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
+from robots import REAL_PANDA, RECORDINGS, panda_arm_urdf
 from scipy.stats import poisson
 
 from rbd_control.cli.main import main
@@ -34,11 +35,6 @@ from rbd_control.playback.report import print_result, write_report
 from rbd_control.playback.result import Overview
 from rbd_control.playback.summary import summarise
 from rbd_control.playback.truth import Label, Score, TrueContact, score
-
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-needs_data = pytest.mark.skipif(
-    not DATA.is_dir(), reason="the recordings in ../shared/data are not here"
-)
 
 JOINTS = ("arm_shoulder", "arm_elbow")
 URDF = """<robot name="two">
@@ -669,21 +665,13 @@ SIMULATED = DetectorParameters(
 )
 
 
-@needs_data
 @pytest.mark.parametrize(
     ("name", "contacts"),
-    [
-        ("sim_free_1", 0),
-        ("sim_free_2", 0),
-        # It touches again 45 ms before the recording ends.
-        ("sim_hit_link5", 2),
-        ("sim_push20_link7", 1),
-        ("sim_push8_link4", 1),
-    ],
+    [("push20_link7", 1), ("push8_link4", 1), ("collision_link4", 1)],
 )
 def test_simulated_recordings(name: str, contacts: int) -> None:
-    model = Model.from_urdf(str(DATA / "panda_arm.urdf"))
-    result = replay(read_recording(DATA / name), model, SIMULATED)
+    """With friction that is a third off, and thresholds that leave room for it."""
+    result = replay(read_recording(RECORDINGS / name), Model.from_urdf(panda_arm_urdf()), SIMULATED)
     assert result.warnings == ()
     assert result.score is not None
     assert len(result.score.contacts) == len(result.events) == contacts
@@ -693,13 +681,10 @@ def test_simulated_recordings(name: str, contacts: int) -> None:
         assert abs(contact.onset_error) < 0.04
 
 
-@needs_data
 def test_real_panda() -> None:
-    """30 Hz, no friction model: runs through, torque it is, and nothing to distrust."""
-    model = Model.from_urdf(str(DATA / "panda_arm.urdf"))
-    result = replay(
-        read_recording(DATA / "panda_exciting_trajectory.db3"), model, DetectorParameters()
-    )
+    """30 Hz, no friction model: the effort is torque, and nothing is doubtful."""
+    model = Model.from_urdf(panda_arm_urdf())
+    result = replay(read_recording(REAL_PANDA), model, DetectorParameters())
     assert result.warnings == ()
     assert result.valid_fraction > 0.99
     assert result.rate == pytest.approx(30.0, rel=1e-3)

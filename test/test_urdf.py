@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from robots import LOCKED, ROBOTS, PinocchioTwin, random_tree_urdf, shared_data, urdf_path
+from robots import LOCKED, ROBOTS, PinocchioTwin, panda_arm_urdf, random_tree_urdf, urdf_path
 
 from rbd_control.dynamics.inertia import spatial_inertia
 from rbd_control.dynamics.model import FLOATING, PRISMATIC, REVOLUTE, Model
@@ -119,11 +119,11 @@ def test_merges_as_pinocchio(name: str) -> None:
     assert_same_bodies(model, PinocchioTwin(urdf_path(name), model.joint_names, locked=locked))
 
 
-def test_merges_the_shared_panda() -> None:
-    path = shared_data("panda_arm.urdf")
-    model = Model.from_urdf(path)
+def test_merges_the_panda_without_hand() -> None:
+    text = panda_arm_urdf()
+    model = Model.from_urdf(text)
     assert model.joint_names == tuple(f"panda_joint{i}" for i in range(1, 8))
-    assert_same_bodies(model, PinocchioTwin(path, model.joint_names))
+    assert_same_bodies(model, PinocchioTwin(text, model.joint_names))
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -38,20 +38,30 @@ class Episode:
     contacts: tuple[Contact, ...]
 
 
-def simulate(plant: Plant, seed: int, duration: float, touches: Sequence[Touch] = ()) -> Episode:
-    """A motion of ``plant`` drawn by ``seed``, of ``duration`` [s], touched as told."""
-    return _joined(plant.arm, list(stream(plant, seed, duration, touches)))
+def simulate(
+    plant: Plant,
+    seed: int,
+    duration: float,
+    touches: Sequence[Touch] = (),
+    motion: Motion | None = None,
+) -> Episode:
+    """A motion of ``plant`` drawn by ``seed`` or given, of ``duration`` [s], touched as told."""
+    return _joined(plant.arm, list(stream(plant, seed, duration, touches, motion)))
 
 
 def stream(
-    plant: Plant, seed: int, duration: float, touches: Sequence[Touch] = ()
+    plant: Plant,
+    seed: int,
+    duration: float,
+    touches: Sequence[Touch] = (),
+    motion: Motion | None = None,
 ) -> Iterator[Episode]:
     """The same piece by piece, for motions too long to be held; times go on.
 
     A contact belongs to the piece in which it ends.
     """
     rng = np.random.default_rng(seed)
-    motion = Motion(plant.arm.model, plant.arm.centre, rng)
+    motion = motion or Motion(plant.arm.model, plant.arm.centre, rng)
     waiting = sorted(touches, key=lambda touch: touch.planned)
     start = motion.at(np.array([-PERIOD, 0.0]))
     encoders = _Encoders(plant.arm, Reference(start.q[:1], start.v[:1], start.a[:1]))
