@@ -114,6 +114,8 @@ class Care:
         """
         failures = []
         begin = time.monotonic()
+        # A node that is started again hears the last description, which was a fuzzed one.
+        self._wire.publish([self._description])
         for name in self._rig.names:
             why = self._restore(name)
             if why:

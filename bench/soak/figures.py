@@ -17,6 +17,9 @@ GRACE = 0.2
 PATIENCE = 5_000_000_000
 """A sample that has no answer after this time has none at all [ns]."""
 
+MOST_EARLY = 10_000
+"""Answers that are kept until their samples are taken from the queue."""
+
 MOST_KEPT = 10_000
 """Times of missing answers that are kept."""
 
@@ -74,17 +77,23 @@ class Unanswered:
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
         self._pending: dict[int, int] = {}
+        self._early: dict[int, None] = {}
         self.sent = self.missing = self.excused = 0
         self.times: list[int] = []
 
     def sample(self, stamp: int, now: int) -> None:
         """A sample was sent."""
         self.sent += 1
-        self._pending[stamp] = now
+        # Queues are emptied one after the other, so an answer may be taken before its sample.
+        if self._early.pop(stamp, None) is None:
+            self._pending[stamp] = now
 
     def answer(self, stamp: int) -> None:
         """A sample was answered."""
-        self._pending.pop(stamp, None)
+        if self._pending.pop(stamp, None) is None:
+            self._early[stamp] = None
+            while len(self._early) > MOST_EARLY:
+                del self._early[next(iter(self._early))]
 
     def settle(self, now: int) -> None:
         """Give up samples that are too old to be answered."""

@@ -92,6 +92,7 @@ class Soak:
         false: times of false contacts [s].
         gaps: torque gaps over the timeout: time [s], length [s], whether a fault excused it.
         begun: time [s] and kind of each item.
+        reports: last diagnostic values of each node.
         unanswered: times at which samples outside of faults got no answer, by node [s].
         failures: everything that must not happen and has no line, in words.
     """
@@ -109,6 +110,7 @@ class Soak:
     gaps: list[tuple[float, float, bool]] = field(default_factory=list)
     begun: list[tuple[float, str]] = field(default_factory=list)
     unanswered: dict[str, list[float]] = field(default_factory=dict)
+    reports: dict[str, dict[str, str]] = field(default_factory=dict)
     figures: dict[str, float] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     traced: dict[str, str] = field(default_factory=dict)
@@ -348,6 +350,7 @@ def _sum_up(
     result.lines += contact_lines(match, conductor.done[PUSH])
     result.lines.append(Line("torques over the limit", float(len(ear.violations)), 0.0))
     result.lines.append(Line("faults not recovered from", float(len(conductor.failures)), 0.0))
+    result.reports = {name: values for name, (_, _, values) in ear.reports.items()}
     result.figures = {
         "torques": float(ear.torques),
         "joint states": float(ear.answered[CONTROLLER].sent),
