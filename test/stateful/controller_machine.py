@@ -14,7 +14,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from rbd_control.control import PassivityController, TrajectoryPoint
 from rbd_control.errors import ParameterError, RbdControlError, TrajectoryError
-from stateful.arms import make_arm
 from stateful.drawing import (
     AFTERWARDS,
     DURATIONS,
