@@ -5,12 +5,13 @@ It has the arm that ships with the package, and hears a :class:`~.probe.Source` 
 
 from __future__ import annotations
 
-from math import nan
+from math import inf, nan
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import WrenchStamped
 from rcl_interfaces.srv import GetParameters, SetParametersAtomically
+from rclpy.duration import Duration
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
@@ -145,6 +146,75 @@ def unusable_messages_are_dropped(probe: Probe, source: Source) -> None:
     released(source)
 
 
+def absurd_efforts(probe: Probe, source: Source) -> None:
+    """[5, 26, 53] One impossible number is dropped and counted: no flag, no event, no silence."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
+    events = probe.listen(DiagnosticArray, f"{NODE}/events")
+    _wait_for_flag(probe, contact, False)
+    flags, count, residuals = len(contact), len(events), len(torques)
+    before = probe.report(NODE).values
+    gravity = list(gravity_torque(MODEL, POSTURE))
+
+    def send_all() -> None:
+        stamp = probe.node.get_clock().now()
+        for k, effort in enumerate((500.0, 1e6, 1e30, 1e80, 1e308, inf)):
+            message = source.message((stamp + Duration(nanoseconds=k)).to_msg())
+            message.effort = [gravity[0], effort, *gravity[2:]]
+            probe.send("joint_states", message)
+
+    def counted() -> bool:
+        # Joint states are received best-effort, and may come after later ones of the source.
+        send_all()
+        values = probe.report(NODE).values
+        keys = ("dropped: implausible effort", "too large")
+        return all(int(values[key]) > int(before[key]) for key in keys)
+
+    probe.wait(counted, "absurd efforts are not counted")
+    assert not any(flag.data for flag in contact[flags:])
+    assert len(events) == count
+    assert all(np.abs(message.effort).max() < 0.05 for message in torques[residuals:])
+    flags = len(contact)
+    probe.wait(lambda: len(contact) > flags + 10, "the verdict is lost")
+
+
+def a_joint_without_effort(probe: Probe, source: Source) -> None:
+    """[25, 61] It is named and there is no verdict; nothing ends, and nothing is flagged."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    _wait_for_flag(probe, contact, False)
+    flags = len(contact)
+    gravity = gravity_torque(MODEL, POSTURE)
+    for dead, says in (
+        (np.arange(MODEL.nv) == 1, "joint_2 publishes no effort"),
+        (np.ones(MODEL.nv, dtype=bool), "effort not measured"),
+    ):
+        source.effort = np.where(dead, 0.0, gravity)
+        probe.wait_for_report(NODE, lambda r, says=says: says in r.message, f"not said: {says}")
+        assert not any(flag.data for flag in contact[flags:])
+        count = len(contact)
+        probe.report(NODE)
+        assert len(contact) == count, "a verdict without an effort"
+    released(source)
+    _wait_for_flag(probe, contact, False)
+    assert not any(flag.data for flag in contact[flags:])
+
+
+def absurd_parameters(probe: Probe, source: Source) -> None:
+    """[25] Whatever is accepted, the node lives on, and says when it cannot compute with it."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    _wait_for_flag(probe, contact, False)
+    source.velocity = np.full(MODEL.nv, 1e-3)
+    for name in ("friction_viscous", "friction_offset", "effort_gain", "rotor_inertia"):
+        for value in (1e23, 1e80, 1e308):
+            _set(probe, friction_model="coulomb_viscous", **{name: value})
+            probe.report(NODE)
+        assert _set(probe, **{name: 1.0 if name == "effort_gain" else 0.0}).successful
+        _wait_for_flag(probe, contact, False)
+    assert _set(probe, friction_model="none").successful
+    source.velocity = np.zeros(MODEL.nv)
+    _wait_for_flag(probe, contact, False)
+
+
 def joints_by_name(probe: Probe, source: Source) -> None:
     """[6, 7] Another order and joints of a gripper change nothing."""
     torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
@@ -251,7 +321,8 @@ def settings_that_hear_nothing(probe: Probe, source: Source) -> None:
 
 def a_model_that_does_not_fit(probe: Probe, source: Source) -> None:
     """Efforts without gravity, from the first second on: told of, until they are declared."""
-    source.effort = np.zeros(MODEL.nv)
+    # Exactly zero on all joints would be no measurement at all.
+    source.effort = np.full(MODEL.nv, 1e-3)
     assert probe.call(Trigger, f"{NODE}/reset").success
     probe.wait_for_report(
         NODE, lambda r: r.level >= 1 and "efforts are free of gravity" in r.message, "nothing said"
@@ -367,13 +438,16 @@ def tare_and_reset(probe: Probe, source: Source) -> None:
     torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
     _wait_for_flag(probe, contact, False)
     bias = np.full(MODEL.nv, 0.7)
+    assert probe.call(Trigger, f"{NODE}/reset").success
     source.effort = gravity_torque(MODEL, POSTURE) - bias
     probe.wait(lambda: np.allclose(efforts(torques), bias, atol=0.05), "no bias to see")
 
+    assert "cannot tare" in probe.call(Trigger, f"{NODE}/tare").message
+
     def tared() -> bool:
-        # The tare is a mean over the last moment: once may be too early for all of it.
+        # A second has to be averaged, and what is left of the time before the bias tared again.
         answer = probe.call(Trigger, f"{NODE}/tare")
-        if not answer.success:  # a gap, on a busy machine
+        if not answer.success:
             return False
         _wait_for_flag(probe, contact, False)
         return bool(np.allclose(efforts(torques), 0.0, atol=0.05))
