@@ -44,16 +44,40 @@ class InertialCorrections(Parameters):
     """Corrections of mass and centre of mass, and inertia of the rotor, one set for each joint."""
 
     mass_correction: tuple[float, ...] = parameter(
-        (0.0,), f"Mass to add to that {_OF_THE_BODY}", unit="kg", per_joint=True, live=False
+        (0.0,),
+        f"Mass to add to that {_OF_THE_BODY}",
+        unit="kg",
+        lower=-1e3,
+        upper=1e3,
+        per_joint=True,
+        live=False,
     )
     com_correction_x: tuple[float, ...] = parameter(
-        (0.0,), _shift("x"), unit="m", per_joint=True, live=False
+        (0.0,),
+        _shift("x"),
+        unit="m",
+        lower=-10.0,
+        upper=10.0,
+        per_joint=True,
+        live=False,
     )
     com_correction_y: tuple[float, ...] = parameter(
-        (0.0,), _shift("y"), unit="m", per_joint=True, live=False
+        (0.0,),
+        _shift("y"),
+        unit="m",
+        lower=-10.0,
+        upper=10.0,
+        per_joint=True,
+        live=False,
     )
     com_correction_z: tuple[float, ...] = parameter(
-        (0.0,), _shift("z"), unit="m", per_joint=True, live=False
+        (0.0,),
+        _shift("z"),
+        unit="m",
+        lower=-10.0,
+        upper=10.0,
+        per_joint=True,
+        live=False,
     )
     rotor_inertia: tuple[float, ...] = parameter(
         (0.0,),
@@ -61,6 +85,7 @@ class InertialCorrections(Parameters):
         "gear ratio",
         unit="kg·m² or kg",
         lower=0.0,
+        upper=1e3,
         per_joint=True,
         live=False,
     )

@@ -30,6 +30,9 @@ from rbd_control.yaml_input import read_yaml
 
 P = TypeVar("P", bound="Parameters")
 
+MOST_VALUES = 10_000
+"""Largest number of values of one parameter: a matrix of a hundred joints."""
+
 
 def parameter(
     default: Any,
@@ -52,7 +55,15 @@ def parameter(
     or one for each, a ``joint_matrix`` one holds a square matrix row by row, or nothing; ``live``
     says whether it may change while the node is active. A ``start_only`` one, such as the name of
     a file that is written, has the value given when the process started and never another.
+
+    Raises:
+        TypeError: for a number, or several, without finite bounds: some value that nobody thought
+            of would end the node.
     """
+    is_numeric = per_joint or joint_matrix or _is_numeric(default, unit)
+    is_bounded = math.isfinite(max(lower, above)) and math.isfinite(upper)
+    if is_numeric and not is_bounded:
+        raise TypeError(f"{description!r} has no finite bounds: give lower (or above) and upper")
     return field(
         default=default,
         metadata={
@@ -68,6 +79,13 @@ def parameter(
             "start_only": start_only,
         },
     )
+
+
+def _is_numeric(default: Any, unit: str) -> bool:
+    """Return whether a parameter holds numbers; of lists, those that have a unit do."""
+    if isinstance(default, tuple):
+        return bool(unit)
+    return isinstance(default, (int, float)) and not isinstance(default, bool)
 
 
 @dataclass(frozen=True)
@@ -199,6 +217,8 @@ def _checked(item: Field[Any], value: Any) -> Any:
     if isinstance(item.default, tuple):
         if isinstance(value, str) or not hasattr(value, "__iter__"):
             raise ParameterError(f"{item.name} is {quoted(value)}; give a list")
+        if len(value) > MOST_VALUES:
+            raise ParameterError(f"{item.name} has {len(value)} values; give at most {MOST_VALUES}")
         if not all(isinstance(v, str) for v in value) and not item.metadata["unit"]:
             raise ParameterError(f"{item.name} is {quoted(value)}; give a list of texts")
         if item.metadata["unit"]:
@@ -222,6 +242,8 @@ def _checked_numbers(name: str, value: Any, meta: Mapping[str, Any]) -> tuple[fl
         if several
         else [value]
     )
+    if len(values) > MOST_VALUES:
+        raise ParameterError(f"{name} has {len(values)} values; give at most {MOST_VALUES}")
     if meta.get("per_joint") and not values:
         raise ParameterError(f"{name} is empty; give one value for all joints or one for each")
     numbers = tuple(_number(f"{name}[{i}]", v) for i, v in enumerate(values))

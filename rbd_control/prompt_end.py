@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM during a start: the process ends at once, whatever it is doing.
+"""SIGINT, SIGTERM and SIGHUP during a start: the process ends at once, whatever it is doing.
 
 Python runs signal handlers between two bytecodes of the main thread. While LLVM compiles it runs
 none for seconds, and an exception that a handler raises inside the compiler or inside rclpy may be
@@ -20,13 +20,17 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""Signals that ask a process to end."""
+SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+"""Signals that ask a process to end; the last one comes when its terminal is closed."""
 
 GRACE = 0.5
 """Time that the main thread has to end by itself before the process is ended [s]."""
 
 Handler = Callable[[int, FrameType | None], Any]
+
+_IGNORED = signal.SIG_IGN
 
 _current: PromptEnd | None = None
 _forking = threading.local()
@@ -47,20 +51,23 @@ def call_off() -> None:
 
 
 class PromptEnd:
-    """Ends this process soon after SIGINT or SIGTERM, until it is called off.
+    """Ends this process soon after a signal of :data:`SIGNALS`, until it is called off.
 
     A further one in the same process replaces it. Outside of the main thread it does nothing, for
     Python takes signals there alone.
 
     Args:
         code: exit code of the process.
-        on_signal: handler of both signals from the start on, also after the call-off. It runs
+        on_signal: handler of the signals from the start on, also after the call-off. It runs
             when the main thread comes to it; None ends the process.
         grace: time after a signal at which the process ends in any case [s].
     """
 
-    def __init__(self, code: int, on_signal: Handler | None = None, grace: float = GRACE) -> None:
-        self._code, self._grace = code, grace
+    def __init__(
+        self, code: int, on_signal: Handler | None = None, grace: float | None = None
+    ) -> None:
+        self._code = code
+        self._grace = GRACE if grace is None else grace
         self._on_signal = on_signal or (lambda number, frame: end_now(code))
         self._lock = threading.Lock()
         self._off = threading.Event()
@@ -77,10 +84,7 @@ class PromptEnd:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.call_off()
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-        self._previous = {}
+        self.stop()
 
     @property
     def is_armed(self) -> bool:
@@ -88,20 +92,34 @@ class PromptEnd:
         return self._pipe is not None
 
     def start(self) -> None:
-        """Take over both signals."""
+        """Take over the signals, but for a hangup that ``nohup`` has switched off."""
         global _current
         if threading.current_thread() is not threading.main_thread():
             return
-        self._previous = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
-        call_off()
+        for number in SIGNALS:
+            if number != getattr(signal, "SIGHUP", None) or signal.getsignal(number) != _IGNORED:
+                self._previous[number] = signal.signal(number, self._on_signal)
+        if _current is not None:
+            # Those it took the signals from are to have them back one day, not that one.
+            self._previous.update(_current._previous)
+            _current.call_off()
+            _current._previous = {}
         _current = self
         reading, self._pipe = os.pipe()
         os.set_blocking(self._pipe, False)
         signal.set_wakeup_fd(self._pipe, warn_on_full_buffer=False)
         threading.Thread(target=self._watch, args=(reading,), daemon=True).start()
 
+    def stop(self, *, ignore: bool = False) -> None:
+        """Call it off and give the signals back, or ``ignore`` them from now on."""
+        self.call_off()
+        for number, handler in self._previous.items():
+            # None stands for a handler that Python did not install and cannot restore.
+            signal.signal(number, _IGNORED if ignore or handler is None else handler)
+        self._previous = {}
+
     def call_off(self) -> None:
-        """Leave both signals to their handler from now on.
+        """Leave the signals to their handler from now on.
 
         Once this has returned, no signal that came before ends the process any more.
         """

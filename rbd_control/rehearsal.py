@@ -29,16 +29,25 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
     from rbd_control.estimation import ContactDetector, FitWatch
 
     step = min(0.005, parameters.maximum_gap)
-    # In a hurry, so that it takes a few samples; an onset is looked for in those before it.
+    # A few samples suffice: the onset is searched in the samples before the detection.
     hasty = replace(
-        parameters, settling_time=0.0, onset_debounce=10.0 * step, observer_gain=(100.0,)
+        parameters,
+        settling_time=0.0,
+        onset_debounce=10.0 * step,
+        observer_gain=(100.0,),
+        contact_threshold=(0.01,),
+        collision_threshold=(1.0,),
+        implausible_effort=1000.0,
+        default_effort_limit=1e6,
     )
     detector = ContactDetector(model, hasty)
     rest, zero = np.zeros(model.nq), np.zeros(model.nv)
-    strong = 10.0 * detector.contact_threshold + 1000.0
+    strong = np.full(model.nv, 2.0) / np.array(parameters.for_joints("effort_gain", model.nv))
     for k in range(1000):
         if detector.update(k * step, rest, zero, strong).contact:
             break
+    detector.set_parameters(hasty)
+    detector.update((k + 1) * step, rest, None, None)
     frame_placement(model, rest, model.joint_links[-1])
     watch = FitWatch(10.0)
     for k in range(1000):

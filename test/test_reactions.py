@@ -183,8 +183,9 @@ def test_a_stop_may_be_resumed_before_it_is_over(model: Model, after: float) -> 
 
 
 def test_off_its_path_a_trajectory_is_aborted(model: Model) -> None:
-    loop = moving(model, path_tolerance=(0.0, 0.05, 0.0, 0.0, 0.0, 0.0, 0.0))
-    loop.arm.push("link_7", (0.0, 0.0, -220.0), duration=0.3)
+    tolerance = (0.0, 0.05, 0.0, 0.0, 0.0, 0.0, 0.0)
+    loop = moving(model, path_tolerance=tolerance, tracking_limit=(0.0,))
+    loop.arm.push("link_7", (0.0, 0.0, -250.0), duration=0.5)
     command = loop.run(0.5)
     assert (command.mode, command.goal) == ("hold", "aborted")
     assert command.reason.startswith("joint_2 is 0.05")

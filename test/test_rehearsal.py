@@ -96,7 +96,7 @@ intake = JointStateIntake(model.joint_names)
 detector = ContactDetector(model, parameters)
 t, phases = 1.0, []
 for effort in (weight, weight + 30.0, weight):
-    for _ in range(600):
+    for _ in range(1400):  # more than a second without contact, for the tare
         sample = intake.accept(t, t, model.joint_names, rest, zero, effort)
         detection = detector.update(sample.stamp, sample.q, sample.v, sample.tau)
         phases += [detection.event.phase] if detection.event else []

@@ -197,8 +197,10 @@ def test_effort_that_is_no_torque_is_said_first(effort: Efforts, says: str) -> N
     if not says:
         assert result.warnings == ()
         return
-    assert result.warnings[0].startswith("do not trust the events")
-    assert re.search(says, result.warnings[1])
+    # A thousandfold effort is implausible besides, so that there is no verdict.
+    warnings = [w for w in result.warnings if w != "no verdict at any time"]
+    assert warnings[0].startswith("do not trust the events")
+    assert re.search(says, warnings[1])
 
 
 def test_effort_that_is_short_is_judged_by_gravity() -> None:

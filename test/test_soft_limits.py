@@ -6,10 +6,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from control_loop import HOME, STILL, Loop, started
+from control_loop import HOME, NO_RATE, STILL, Loop, started
 
-from rbd_control.control import ControllerParameters, SlotineLiController, SoftLimits
-from rbd_control.dynamics import Model, dynamics_terms, forward_dynamics, frame_jacobian
+from rbd_control.control import (
+    ControllerParameters,
+    PassivityController,
+    SlotineLiController,
+    SoftLimits,
+    TrajectoryPoint,
+)
+from rbd_control.dynamics import (
+    Model,
+    dynamics_terms,
+    forward_dynamics,
+    frame_jacobian,
+    gravity_torque,
+    mass_matrix,
+)
 from rbd_control.errors import TrajectoryError
 from rbd_control.simulation import arm7_urdf
 
@@ -114,3 +127,105 @@ def test_an_arm_held_off_its_path_does_not_rush_back(model: Model) -> None:
     law = SlotineLiController(model, controller.parameters, SoftLimits(model, PARAMETERS))
     v_r = law.reference(away, STILL, HOME, STILL, STILL).v_r
     assert v_r[0] == pytest.approx(-1.2 * model.velocity_limit[0])
+
+
+# --- Limits that are open ------------------------------------------------------------------------
+
+
+def led(controller: PassivityController, q: np.ndarray, way: np.ndarray, stamp: float) -> float:
+    """A hand leads joint 4 along ``way``; the time afterwards."""
+    last = way[0]
+    for position in way:
+        stamp += 0.001
+        q[3] = position
+        v = np.array([0, 0, 0, (position - last) / 0.001, 0, 0, 0]) + 1e-6 * stamp
+        last = position
+        controller.update(stamp, q, v)
+    return stamp
+
+
+@pytest.mark.parametrize("mode", ["hold", "float"])
+def test_a_limit_closes_behind_the_arm_as_it_comes_back(model: Model, mode: str) -> None:
+    """[57] It was open until the next start once."""
+    parked = HOME.copy()
+    parked[3] = LOWER + 0.01
+    controller = started(model, NO_RATE, parked)
+    soft = controller._soft
+    assert soft.lower_limit[3] == pytest.approx(LOWER + 0.01)
+    if mode == "float":
+        controller.float_()
+    q = parked.copy()
+    stamp = led(controller, q, np.arange(LOWER + 0.01, LOWER + 0.03, 1e-4), 0.0)
+    # As far as the arm has come back, but for a millimetre.
+    assert soft.lower_limit[3] == pytest.approx(LOWER + 0.03 - 1e-3, abs=2e-4)
+    assert controller._soft.now().lower_limit[3] == soft.lower_limit[3]
+    stamp = led(controller, q, np.arange(LOWER + 0.03, LOWER + 0.015, -1e-4), stamp)
+    # Beyond where it closed the spring pushes: out of where it stood at first, too.
+    assert soft.torque(q)[3] > 0.01 * 0.5 * model.effort_limit[3] / 0.05
+    led(controller, q, np.arange(LOWER + 0.015, LOWER + 0.06, 1e-4), stamp)
+    assert soft.lower_limit[3] == pytest.approx(LOWER + 0.05)
+    assert not controller._soft._is_open
+
+
+def test_noise_does_not_creep_an_open_limit_in(model: Model) -> None:
+    """An arm that floats beyond its limit stays there, for an hour of encoder noise."""
+    parked = HOME.copy()
+    parked[3] = LOWER + 0.01
+    soft = SoftLimits(model, ControllerParameters(), parked)
+    random = np.random.default_rng(0)
+    for _ in range(10_000):
+        soft.close_behind(parked + 2e-4 * random.standard_normal(7))
+    assert soft.lower_limit[3] <= LOWER + 0.01
+    assert not soft.torque(parked).any()
+
+
+def test_new_parameters_neither_push_nor_release_an_arm_beyond_its_limits(model: Model) -> None:
+    parked = HOME.copy()
+    parked[3] = LOWER + 0.03
+    controller = started(model, NO_RATE, parked)
+    controller.update(0.001, parked, STILL)
+    controller.set_parameters(replace(NO_RATE, limit_margin=(0.1,)))
+    assert not controller._soft.torque(parked).any()
+    # Pushed into the spring from inside, it is not let out by a change of parameters.
+    pushed = started(model)
+    q = HOME.copy()
+    stamp = led(pushed, q, np.arange(HOME[3], LOWER + 0.03, -2e-3), 0.0)
+    before = pushed._soft.torque(q)[3]
+    assert before > 0.0
+    pushed.set_parameters(replace(NO_RATE, goal_time=2.0))
+    assert pushed._soft.torque(q)[3] == pytest.approx(before)
+    # After a fault the arm is held where it is found, as after a start.
+    pushed.fault("test")
+    pushed.update(stamp + 0.001, q, STILL)
+    pushed.resume()
+    assert not pushed._soft.torque(q).any()
+
+
+@pytest.mark.parametrize("side", ["lower", "upper"])
+@pytest.mark.parametrize("mode", ["hold", "follow", "float"])
+def test_no_torque_leads_further_out_but_a_brake(model: Model, mode: str, side: str) -> None:
+    """Beyond a soft limit, whatever the rest of the arm does; also where the limit is open."""
+    random = np.random.default_rng(1)
+    out = -1.0 if side == "lower" else 1.0
+    for trial in range(40):
+        q = HOME + random.uniform(-0.3, 0.3, 7)
+        limit = model.lower_limit[3] if side == "lower" else model.upper_limit[3]
+        q[3] = limit - out * random.uniform(-0.01, 0.04)
+        inside = q.copy()
+        inside[3] -= out * 0.1
+        controller = started(model, NO_RATE, q if trial % 2 else inside)
+        if mode == "float":
+            controller.float_()
+        elif mode == "follow":
+            controller.set_trajectory(
+                model.joint_names, [TrajectoryPoint(inside, time_from_start=0.5)]
+            )
+        for k in range(1, 20):
+            v = random.uniform(-1.5, 1.5, 7)
+            command = controller.update(0.05 * k / 2, q, v)
+            beyond = out * (command.torque - gravity_torque(model, q))[3]
+            if v[3] * out >= 0.0:
+                assert beyond <= 1e-9
+            else:
+                brake = (80.0 * mass_matrix(model, q)[3, 3] + 0.3) * abs(v[3])
+                assert beyond <= brake + 1e-9

@@ -44,21 +44,28 @@ def cut(
 
 @settings(max_examples=300, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), speed=st.floats(0.01, 30.0), share=st.floats(0.05, 1.0))
-def test_what_is_left_of_the_damping_dissipates(
+def test_what_is_left_of_the_torque_keeps_its_direction_and_brakes(
     model: Model, seed: int, speed: float, share: float
 ) -> None:
-    """[54] As a whole, at least as the share that fits; the rest never takes its room."""
+    """[54] What is added to the share that fits takes energy along s and v, joint by joint."""
     random = np.random.default_rng(seed)
     q, s = HOME + random.uniform(-1.0, 1.0, 7), speed * random.uniform(-1.0, 1.0, 7)
     parameters = replace(PARAMETERS, torque_share=(share,))
-    damping = cut(model, parameters, q, s, np.zeros(7))
-    # Torques of 1e2 times speeds of up to 30, rounded.
-    assert s @ damping <= 1e-9
-    with_rest = cut(model, parameters, q, s, 1e3 * random.normal(size=7))
-    moved = with_rest - damping
-    held = np.isclose(moved, 0.0, atol=1e-9)
-    # The rest is added in its direction, as far as all joints have room for it.
-    assert held.all() or not held.any()
+    K_D = np.diag(parameters.for_joints("damping", 7)) + 30.0 * mass_matrix(model, q)
+    weight, largest = gravity_torque(model, q), share * model.effort_limit
+    for size in (0.0, 1.0, 1e3):
+        rest = size * random.normal(size=7)
+        left, wanted = cut(model, parameters, q, s, rest), rest - K_D @ s
+        if (np.abs(weight + wanted) <= largest).all():
+            continue
+        held = np.clip(weight, -largest, largest)
+        room = np.where(wanted > 0.0, largest - held, largest + held)
+        kept = min(1.0, float((room / np.abs(wanted)).min()))
+        brake = left - kept * wanted
+        # Torques of 1e3 times speeds of up to 30, rounded.
+        assert (brake * s <= 1e-9).all()
+        if size == 0.0:
+            assert s @ left <= -kept * s @ K_D @ s + 1e-9
 
 
 def test_a_joint_at_its_limit_leaves_the_others_damped(model: Model) -> None:

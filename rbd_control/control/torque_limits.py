@@ -1,18 +1,21 @@
 """Torques cut to what the motors may be asked for.
 
-A torque that is over a limit is built up anew, in the order of importance:
+A torque that is over a limit is built up anew:
 
 1. The weight of the arm, joint by joint.
-2. The damping ``-K_D s``, as much of it as fits with its direction kept, for through the mass
+2. The rest, tracking and damping, as a whole: the share ``x`` of it for which all joints have
+   room. Cutting each joint for itself would turn the direction of the torque, and through the mass
    matrix a joint that is cut throws its neighbours about: an arm that brakes with its shoulder at
-   the limit spins its wrist. Where that leaves damping out, each joint brakes for itself with what
-   room it has, by ``-D_i s_i`` with a positive diagonal D. Both parts dissipate: with the share
-   ``x`` of ``K_D s`` that fits, ``sᵀ tau_damping <= -x sᵀ K_D s``. So a joint without room keeps no
-   other joint from being damped.
-3. The rest, as a whole.
+   the limit spins its wrist.
+3. The damping that is missing then, joint by joint, as far as it brakes the joint: each joint that
+   is too fast, ``s_i v_i > 0``, is braked by ``(1 - x) D_i`` times the smaller of s_i and v_i, with
+   what room it has. D is positive and diagonal, so the brakes dissipate along s and along v, and
+   together with the second part ``sᵀ tau_damping <= -x sᵀ K_D s``. A joint without room makes x
+   zero for all joints, but keeps no other joint from being braked.
 
 D is ``diag(damping) + damping_rate diag(M)``, made smaller so that it stays stable as it is
-computed once a period only, see :func:`~rbd_control.control.torque_step.joint_damper`.
+computed once a period only, see :func:`~rbd_control.control.torque_step.joint_damper`. Its M is
+that of the arm as described: an inertia learned too large would make the brakes unstable.
 
 A joint that is beyond its soft limit gets no torque that leads further out, but what slows it down
 on its way in.
@@ -56,6 +59,7 @@ class TorqueLimits:
         self, model: Model, parameters: ControllerParameters, soft: SoftLimits | None = None
     ) -> None:
         n = model.nv
+        self._described = model.packed
         self.largest: Array = ArmLimits.of(model, parameters).torque
         self._gains = law_gains(parameters, n)
         none = np.full(n, np.inf)
@@ -77,7 +81,7 @@ class TorqueLimits:
 
         Args:
             torque: (nv,) torque of the motors [N·m or N].
-            packed: the model whose weight and damping the torque has, as kernels take it.
+            packed: the model whose weight the torque has, as kernels take it.
             q, v: measured positions and velocities, (nv,) each.
             s: (nv,) velocity error that the torque damps, by ``-share K_D s``.
             period: longest time for which the torque stands [s].
@@ -87,6 +91,7 @@ class TorqueLimits:
             return torque
         less: Array = cut_step(
             packed,
+            self._described,
             self._gains,
             share,
             q,

@@ -140,19 +140,20 @@ def joint_damper(M, rate, damping, period, L, column, D):
 
 
 @compiled
-def safe_step(packed, q, v, last, largest, rate, slew, period):
+def safe_step(packed, described, q, v, last, largest, rate, slew, period):
     """Return the weight that the motors can bear and the braking torque beside it.
 
-    ``last`` is the torque of the motors before, ``slew`` what a brake may grow by now. The brake
-    of each joint lies between zero and ``-D v``: it never pushes a joint along its motion, and it
-    never turns one round.
+    The weight is that of the model ``packed``, the brake that of ``described``. ``last`` is the
+    torque of the motors before, ``slew`` what a brake may grow by now. The brake of each joint lies
+    between zero and ``-D v``: it never pushes a joint along its motion, and it never turns one
+    round.
     """
     model, n = unpacked(packed), q.shape[0]
     sweep = new_sweep(model.parent.shape[0])
     weight, brake = np.empty(n), np.empty(n)
     gravity_sweep(model, q, sweep, weight)
     M, L, column, D = np.empty((n, n)), np.empty((n, n)), np.empty(n), np.empty(n)
-    mass_matrix_sweep(model, q, sweep, M)
+    mass_matrix_sweep(unpacked(described), q, sweep, M)
     joint_damper(M, rate, np.zeros(n), period, L, column, D)
     for i in range(n):
         weight[i] = min(max(weight[i], -largest[i]), largest[i])
@@ -163,22 +164,12 @@ def safe_step(packed, q, v, last, largest, rate, slew, period):
     return weight, brake
 
 
-@inlined
-def _most(x, room_up, room_down):
-    """Return the largest share, up to 1, of each entry of ``x`` for which all have room."""
-    share = 1.0
-    for i in range(x.shape[0]):
-        room = room_up[i] if x[i] > 0.0 else room_down[i]
-        if abs(x[i]) > room:
-            share = min(share, room / abs(x[i]))
-    return share
-
-
 @compiled
-def cut_step(packed, gains, share, q, v, s, torque, largest, lower, upper, period):
-    """Return the torque cut to the limits: weight first, then damping, then the rest.
+def cut_step(packed, described, gains, share, q, v, s, torque, largest, lower, upper, period):
+    """Return the torque cut to the limits: weight, the rest as a whole, and brakes.
 
-    The damping of the torque is ``-share K_D s``. Beyond ``lower`` or ``upper`` nothing but a brake
+    The weight is that of the model ``packed``, the brakes are those of ``described``. The damping
+    of the torque is ``-share K_D s``. Beyond ``lower`` or ``upper`` nothing but a brake
     leads further out.
     """
     model, n = unpacked(packed), q.shape[0]
@@ -186,33 +177,26 @@ def cut_step(packed, gains, share, q, v, s, torque, largest, lower, upper, perio
     g, M, L = np.empty(n), np.empty((n, n)), np.empty((n, n))
     column, D = np.empty(n), np.empty(n)
     gravity_sweep(model, q, sweep, g)
-    mass_matrix_sweep(model, q, sweep, M)
+    mass_matrix_sweep(unpacked(described), q, sweep, M)
     joint_damper(M, share * gains.damping_rate, share * gains.damping, period, L, column, D)
-    out, damping, rest = np.empty(n), np.empty(n), np.empty(n)
-    up, down = np.empty(n), np.empty(n)
+    weight, rest, out = np.empty(n), np.empty(n), np.empty(n)
+    kept = 1.0
     for i in range(n):
-        drag = gains.damping[i] * s[i]
-        for j in range(n):
-            drag += gains.damping_rate * M[i, j] * s[j]
-        damping[i] = -share * drag
-        rest[i] = torque[i] - g[i] - damping[i]
-        out[i] = min(max(g[i], -largest[i]), largest[i])
-        up[i], down[i] = largest[i] - out[i], largest[i] + out[i]
-    kept = _most(damping, up, down)
+        weight[i] = min(max(g[i], -largest[i]), largest[i])
+        rest[i] = torque[i] - g[i]
+        room = largest[i] - weight[i] if rest[i] > 0.0 else largest[i] + weight[i]
+        if abs(rest[i]) > room:
+            kept = min(kept, room / abs(rest[i]))
     for i in range(n):
-        # What is missing of the damping is made up for joint by joint, as far as each can.
-        brake = kept * damping[i] - (1.0 - kept) * D[i] * s[i]
-        brake = min(max(brake, -down[i]), up[i])
-        out[i] += brake
-        up[i] -= brake
-        down[i] += brake
-    kept = _most(rest, up, down)
-    for i in range(n):
-        out[i] = min(max(out[i] + kept * rest[i], -largest[i]), largest[i])
+        out[i] = weight[i] + kept * rest[i]
+        if s[i] * v[i] > 0.0:
+            # The damping that is missing, as far as it brakes the joint.
+            out[i] -= (1.0 - kept) * D[i] * (s[i] if abs(s[i]) < abs(v[i]) else v[i])
+        out[i] = min(max(out[i], -largest[i]), largest[i])
         # An arm beyond its limits is not pushed further out, only slowed on its way in.
-        weight = min(max(g[i], -largest[i]), largest[i])
+        brake = weight[i] - D[i] * v[i]
         if q[i] > upper[i]:
-            out[i] = min(out[i], max(weight, min(weight - D[i] * v[i], largest[i])))
+            out[i] = min(out[i], max(weight[i], min(brake, largest[i])))
         elif q[i] < lower[i]:
-            out[i] = max(out[i], min(weight, max(weight - D[i] * v[i], -largest[i])))
+            out[i] = max(out[i], min(weight[i], max(brake, -largest[i])))
     return out

@@ -34,14 +34,14 @@ from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation.alarm_levels import BLOCK, SEEN, alarm_levels, block_maxima
 from rbd_control.estimation.detector_parameters import DetectorParameters
-from rbd_control.estimation.identification import (
-    Identification,
+from rbd_control.estimation.effort_scale import (
+    CERTAIN,
     drive_gains,
-    external_means,
-    identify,
-    means,
+    effort_scales,
+    usable_efforts,
 )
-from rbd_control.estimation.mismatch import find_mismatches
+from rbd_control.estimation.identification import Identification, external_means, identify, means
+from rbd_control.estimation.mismatch import Mismatch, find_mismatches
 from rbd_control.estimation.motion import SLOW, Motion, refuse_little_motion
 from rbd_control.estimation.reversals import reversals
 from rbd_control.estimation.tuning import SETTLING, choose_gains, covariance, statistic
@@ -122,7 +122,7 @@ def calibrate(
     false_alarms_per_hour: float = 1.0,
     keep_gain: bool = False,
 ) -> Calibration:
-    """Identify the model's errors, and choose gains and thresholds.
+    """Identify the model's errors, and choose observer gains and thresholds.
 
     Args:
         motions: contact-free motions of the arm, twenty seconds in all at the least.
@@ -132,18 +132,25 @@ def calibrate(
         false_alarms_per_hour: wanted over all joints.
         keep_gain: whether ``observer_gain`` is taken from ``parameters``, not chosen.
 
+    Returns:
+        The parameters, what they rest on, and notes on everything that is doubtful.
+
     Raises:
-        RecordingError: naming the joint or the moment, when there is too little motion or what
-            looks like contact.
+        RecordingError: naming the joint or the moment, when there is too little motion, what looks
+            like contact, or a joint whose effort is missing, absurd, reversed or in another unit
+            than declared.
     """
     start = parameters or START
     refuse_little_motion(motions, model)
+    motions, notes = usable_efforts(motions, model, start)
     gap = start.maximum_gap
     gain = start.for_joints("effort_gain", model.nv)
-    notes: tuple[str, ...] = ()
-    if start.effort_kind == "current" and (gain == 1.0).all():
-        gain, notes = drive_gains(motions, model, gap)
     recorded = [replace(motion, tau=gain * motion.tau) for motion in motions]
+    if start.effort_kind == "current" and (gain == 1.0).all():
+        gain, said = drive_gains(motions, model, gap)
+        recorded = [replace(motion, tau=gain * motion.tau) for motion in motions]
+        recorded, dropped = usable_efforts(recorded, model, replace(start, effort_kind="torque"))
+        notes = (*notes, *said, *dropped)
     felt = _felt(model, start.effort_kind)
     found = identify(recorded, felt, gap)
     corrections: dict[str, Any] = dict(
@@ -177,17 +184,32 @@ def calibrate(
         known = replace(known, observer_gain=tuple(gains))
     settling = max(start.settling_time, round(SETTLING / min(known.observer_gain), 3))
     known = replace(known, settling_time=settling)
-    notes += _what_does_not_fit(max(motions, key=lambda m: m.t[-1] - m.t[0]), model, known)
+    longest = max(motions, key=lambda m: float(m.t[-1] - m.t[0]))
+    mismatches = _what_does_not_fit(longest, model, known)
+    notes = (*notes, *(mismatch.text for mismatch in mismatches))
+    if not any(mismatch.kind == "gravity" for mismatch in mismatches):
+        notes = (*notes, *_refuse_other_efforts(recorded, felt, gap))
     return _with_thresholds(known, felt, found, stretches, noise, false_alarms_per_hour, notes)
 
 
-def _what_does_not_fit(motion: Motion, model: Model, known: DetectorParameters) -> tuple[str, ...]:
-    """Errors far larger than friction, which offsets and corrections would only hide."""
+def _refuse_other_efforts(motions: Sequence[Motion], model: Model, gap: float) -> list[str]:
+    """Refuse joints whose effort is no torque, and return what is doubtful about the others."""
+    scales = effort_scales(motions, model, gap)
+    for scale in scales:
+        if scale.text and (scale.is_reversed or scale.ratio > CERTAIN):
+            raise RecordingError(scale.text)
+    return [scale.text for scale in scales if scale.text]
+
+
+def _what_does_not_fit(
+    motion: Motion, model: Model, known: DetectorParameters
+) -> tuple[Mismatch, ...]:
+    """Return errors far larger than friction, which offsets and corrections would only hide."""
     limit = np.where(np.isfinite(model.effort_limit), model.effort_limit, 0.0)
     large = np.maximum(GROSS_FRICTION * np.array(known.friction_coulomb), GROSS_SHARE * limit) + 0.1
     plain: dict[str, Any] = dict.fromkeys((*CORRECTIONS, "friction_offset"), (0.0,))
     plain |= {"contact_threshold": tuple(large), "collision_threshold": tuple(2.0 * large)}
-    return tuple(found.text for found in find_mismatches(motion, model, replace(known, **plain)))
+    return find_mismatches(motion, model, replace(known, **plain))
 
 
 def _with_thresholds(

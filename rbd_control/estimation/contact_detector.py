@@ -12,50 +12,51 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
 from rbd_control.dynamics import Model, frame_jacobian
 from rbd_control.dynamics.arguments import configuration, state
 from rbd_control.errors import InputError
+from rbd_control.estimation.contact_events import ContactEvents
 from rbd_control.estimation.decision import (
     BEGUN,
     BROKEN_OFF,
     ENDED,
     LOOK_AT_PEAK,
     NOTHING,
+    ROUNDING,
+    TARE_TIME,
     decide,
+    forget_mean,
     restart,
 )
-from rbd_control.estimation.detection import BlockDetection, ContactEvent, Detection
+from rbd_control.estimation.detection import (
+    BlockDetection,
+    ContactEvent,
+    Detection,
+    fault_text,
+)
 from rbd_control.estimation.detector_parameters import DetectorParameters
-from rbd_control.estimation.detector_settings import arm_rules, joint_settings
+from rbd_control.estimation.detector_settings import decision_settings
 from rbd_control.estimation.detector_state import (
     FREE,
-    HISTORY,
     LEVELS,
     NO_EFFORT,
+    NO_JOINT,
     NO_VELOCITY,
     REASONS,
     SETTLING,
-    TRACES_ROWS,
     VALID,
-    Memory,
-    memory_of,
+    VERDICT,
+    Samples,
     new_memory,
-    remembered,
-    settings_of,
-    traces_of,
 )
-from rbd_control.estimation.isolation import Isolation, LinkIsolation, found, residual_noise
-from rbd_control.estimation.momentum_balance import NOT_FINITE, Balance
-from rbd_control.estimation.onset import Onset, estimate_onset
+from rbd_control.estimation.isolation import LinkIsolation, found, residual_noise
+from rbd_control.estimation.momentum_balance import NOT_FINITE
 
-REVERSED = 0.14
-"""Standard deviation of what a reversal adds, as a part of what thresholds allow for it."""
-FAST = 0.15
-"""The same of what speed adds."""
+STEADY = 0.2
+"""Largest change of a residual during a tare, as a fraction of the contact threshold."""
 
 
 class ContactDetector:
@@ -80,18 +81,14 @@ class ContactDetector:
         parameters: DetectorParameters,
         on_contact: Callable[[], None] = lambda: None,
     ) -> None:
-        n = model.nv
         self._on_contact = on_contact
-        self._contacts = 0
-        self._bias = np.zeros(n)
-        self._traces = np.zeros((TRACES_ROWS, n))
-        self._stamps, self._codes = np.empty(1), np.empty((2, 1), dtype=np.int8)
-        self._row = np.empty((1, model.nq)), np.empty((1, n)), np.empty((1, n))
-        self._none = np.empty((0, 3, n))
-        self._history = np.zeros((HISTORY, 1 + n + model.nq))
+        self._bias = np.zeros(model.nv)
+        self._memory = new_memory(model.nq, model.nv)
+        self._events = ContactEvents(self._memory)
+        self._row = np.empty((1, model.nq)), np.empty((1, model.nv)), np.empty((1, model.nv))
+        self._stamps, self._verdict = np.empty(1), np.empty(1, VERDICT)
+        self._no_jacobian = np.empty((0, 3, model.nv))
         self._set(model, parameters)
-        self._open: ContactEvent | None = None
-        self._now: Isolation | None = None
         self._start()
 
     def reset(self) -> ContactEvent | None:
@@ -100,14 +97,14 @@ class ContactDetector:
         Returns:
             The release of the contact that was open, at the last sample; None without one.
         """
-        event = self._break_off(self._stamp)
+        event = self._events.end(self._stamp)
         self._start()
         return event
 
     def _start(self) -> None:
-        self._traces[:] = 0.0
-        self._memory = new_memory()
-        self._last_q = np.zeros(self.model.nq)
+        fresh = new_memory(self.model.nq, self.model.nv)
+        for array, initial in zip(self._memory, fresh, strict=True):
+            array[:] = initial
         self._stamp = -math.inf
         self._code = SETTLING
 
@@ -117,19 +114,48 @@ class ContactDetector:
         return self._bias.copy()
 
     def tare(self) -> np.ndarray:
-        """Take the mean residual of the last moment off from now on, and return all taken off.
+        """Remove the mean residual of the last second from now on.
+
+        Returns:
+            What all tares have removed so far, (nv,) [N·m or N].
 
         Raises:
-            InputError: while there is no valid contact-free verdict to take it from.
+            InputError: without a valid verdict, in contact, and while the residual has been
+                averaged for less than a second since the last start, reset, tare, contact or change
+                of parameters, or still changes. The message says how long to wait.
         """
-        if self._code != VALID or self._open is not None:
-            raise InputError("cannot tare: the detector is not in a valid state without contact")
-        traces = traces_of.py_func(self._traces)
-        self._bias += traces.mean
+        self._refuse_tare()
+        joint = self._memory.joint
+        mean = joint["mean"].copy()
+        self._bias += mean
+        self._settings.joint["bias"] = self._bias
         # The filters are linear: they stand where they would had it been off all along.
-        traces.filter[0] -= traces.mean
-        traces.mean[:] = 0.0
+        joint["filter"][:, 0] -= mean
+        forget_mean(self._memory)
         return self.bias
+
+    def _refuse_tare(self) -> None:
+        """Raise an InputError that says why there is no mean to tare with, and how long to wait."""
+        if self._code != VALID:
+            raise InputError(f"cannot tare: there is no verdict ({REASONS[self._code]})")
+        if self._events.open is not None:
+            raise InputError("cannot tare while there is contact")
+        averaged = float(self._memory.arm["averaged"][0])
+        if averaged < TARE_TIME - ROUNDING:
+            raise InputError(
+                f"cannot tare: the residual has been averaged for {averaged:.2f} s since the last "
+                f"start, change or contact and {TARE_TIME:g} s are needed; try again in "
+                f"{TARE_TIME - averaged:.2f} s"
+            )
+        mean, recent = self._memory.joint["mean"], self._memory.joint["recent"]
+        change = np.abs(recent - mean) / self.contact_threshold
+        i = int(np.argmax(change))
+        if change[i] > STEADY:
+            joint = self.model.joint_names[i - self.model.nv]
+            raise InputError(
+                f"cannot tare: the residual of {joint} still changes, from {mean[i]:.3g} to "
+                f"{recent[i]:.3g} N·m or N; hold the arm still and try again in {TARE_TIME:g} s"
+            )
 
     def set_parameters(self, parameters: DetectorParameters) -> None:
         """Go on with other parameters; tare, open contact and validity stay.
@@ -169,29 +195,26 @@ class ContactDetector:
             InputError: for arguments of the wrong shape or not finite, or a stamp that does not
                 increase.
         """
-        stamps, (reason, level), residual = self._stamps, self._codes, np.zeros((1, self.model.nv))
+        stamps, verdict, residual = self._stamps, self._verdict, np.zeros((1, self.model.nv))
         stamps[0] = stamp
         self._refuse_old(stamps)
         if v is None or tau is None:
             configuration(self.model, q)
-            events = self._lose("velocity" if v is None else "effort", stamps, reason, level)
+            events = self._lose("velocity" if v is None else "effort", stamps, verdict)
         else:
-            row = self._copied(q, v, tau)
-            balance = self._balance.run(*row)
-            if balance.quality[0] == NOT_FINITE:
-                self._refuse_not_finite(*row)
-            events = self._judge(stamps, *row, balance, residual, reason, level)
-        code, height = reason[0], level[0]
-        now = self._now if height != FREE else None
+            events = self._judge(stamps, *self._copied(q, v, tau), residual, verdict)
+        code, height, dropped, row = verdict[0].item()
+        now = self._events.now if height != FREE else None
         return Detection(
             stamp=stamp,
             valid=not code,
-            reason=REASONS[code],
+            reason=self._told(code, row) if code else "",
             contact=height != FREE,
             level=LEVELS[height],  # type: ignore[arg-type]
             residual=residual[0],
-            force=self._isolation.force(residual[0]) if now else None,
+            force=self._events.force(residual[0]) if now else None,
             event=events[0][1] if events else None,
+            dropped=self._told(dropped, row) if dropped else "",
             **found(now),
         )
 
@@ -221,30 +244,30 @@ class ContactDetector:
         if shape != stamps.shape:
             raise InputError(f"q, v and tau are {shape} samples but there are {count} stamps")
         self._refuse_old(stamps)
-        residual = np.zeros((count, self.model.nv))
-        reason, level = np.empty(count, dtype=np.int8), np.empty(count, dtype=np.int8)
+        residual, verdict = np.zeros((count, self.model.nv)), np.empty(count, VERDICT)
         events: list[tuple[int, ContactEvent]] = []
         if count and (v is None or tau is None):
-            events = self._lose("velocity" if v is None else "effort", stamps, reason, level)
+            events = self._lose("velocity" if v is None else "effort", stamps, verdict)
         elif count:
             assert v is not None
             assert tau is not None
-            balance = self._balance.run(q, v, tau)
-            if (balance.quality == NOT_FINITE).any():
-                self._refuse_not_finite(q, v, tau)
-            events = self._judge(stamps, q, v, tau, balance, residual, reason, level)
-        return BlockDetection(residual, reason, level, tuple(events))
+            events = self._judge(stamps, q, v, tau, residual, verdict)
+        return BlockDetection(
+            residual,
+            verdict["reason"],
+            verdict["level"],
+            tuple(events),
+            verdict["dropped"],
+            verdict["joint"],
+        )
 
     def _set(self, model: Model, parameters: DetectorParameters) -> None:
-        """Everything that follows from the model and the parameters."""
+        """Make everything that follows from the model and the parameters."""
         force_link = parameters.force_link or model.joint_links[-1]
         model.link_index(force_link)
         observer = parameters.make_observer(model)
-        settings = joint_settings(parameters, model, observer.design, self._bias)
-        self._balance = parameters.balance(model)
+        settings = decision_settings(parameters, model, observer, self._bias)
         self._observer, self._settings, self._force_link = observer, settings, force_link
-        self._bias = settings_of.py_func(settings).bias
-        self._rules = arm_rules(parameters)
         self._judges_force = bool(
             parameters.contact_force_threshold or parameters.collision_force_threshold
         )
@@ -252,22 +275,24 @@ class ContactDetector:
         self.contact_threshold = parameters.for_joints("contact_threshold", model.nv)
         self.collision_threshold = parameters.for_joints("collision_threshold", model.nv)
         noise = residual_noise(parameters.covariance(model.nv), self.contact_threshold)
-        self._isolation = LinkIsolation(model, noise, parameters.force_uncertainty)
+        isolation = LinkIsolation(model, noise, parameters.force_uncertainty)
+        self._events.use(model, observer, settings, isolation)
 
     def _change(self, model: Model, parameters: DetectorParameters) -> None:
         kind = self._observer.kind
         self._set(model, parameters)
-        traces = traces_of.py_func(self._traces)
+        memory = self._memory
         if self._observer.kind != kind:
-            traces.filter[1:] = 0.0
+            memory.joint["filter"][:, 1:] = 0.0
+        forget_mean(memory)
         # The next interval begins at the last sample: momentum and rate there, of the new model.
-        p, rate, _ = self._balance.run(self._last_q[None], traces.v[None], traces.effort[None])
-        traces.p[:], traces.rate[:] = p[0], rate[0]
+        balance = self._observer.balance.run(memory.q[None], memory.v[None], memory.effort[None])
+        memory.joint["p"], memory.joint["rate"] = balance.p[0], balance.rate[0]
 
     def _copied(
         self, q: np.ndarray, v: np.ndarray, tau: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """One sample as a block: a copy costs less than all that one may ask of an array."""
+        """Return one sample as a block: a copy costs less than all checks of an array."""
         row = self._row
         shapes = row[0].shape[1:], row[1].shape[1:], row[2].shape[1:]
         try:
@@ -275,21 +300,21 @@ class ContactDetector:
                 row[0][0], row[1][0], row[2][0] = q, v, tau
                 return row
         except (AttributeError, TypeError, ValueError):
-            pass  # lists, texts: asked after all
+            pass  # lists and texts take the way with all checks
         batch, shape = state(self.model, q, v=v, tau=tau)
         if shape:
             raise InputError(f"update takes one sample, not {shape}; update_block takes many")
         return batch[0], batch[1], batch[2]
 
     def _lose(
-        self, what: str, stamps: np.ndarray, reason: np.ndarray, level: np.ndarray
+        self, what: str, stamps: np.ndarray, verdict: np.ndarray
     ) -> list[tuple[int, ContactEvent]]:
-        """Samples that lack ``what``: there is no verdict, and the observer starts again."""
-        event = self._break_off(self._stamp)
-        restart.py_func(traces_of.py_func(self._traces), memory_of.py_func(self._memory))
-        reason[:] = NO_VELOCITY if what == "velocity" else NO_EFFORT
-        level[:] = FREE
-        self._stamp, self._code = float(stamps[-1]), int(reason[-1])
+        """Take samples that lack ``what``: no verdict, and the observer starts again."""
+        event = self._events.end(self._stamp)
+        restart(self._memory)
+        verdict["reason"] = NO_VELOCITY if what == "velocity" else NO_EFFORT
+        verdict["level"], verdict["dropped"], verdict["joint"] = FREE, VALID, NO_JOINT
+        self._stamp, self._code = float(stamps[-1]), int(verdict["reason"][-1])
         return [(0, event)] if event is not None else []
 
     def _judge(
@@ -298,52 +323,47 @@ class ContactDetector:
         q: np.ndarray,
         v: np.ndarray,
         tau: np.ndarray,
-        balance: Balance,
         residual: np.ndarray,
-        reason: np.ndarray,
-        level: np.ndarray,
+        verdict: np.ndarray,
     ) -> list[tuple[int, ContactEvent]]:
-        """Fill in residuals, reasons and levels, and return the events."""
+        """Fill in residuals (k, nv) and verdicts (k,), and return the events."""
+        balance = self._observer.balance.run(q, v, tau)
+        if (balance.quality == NOT_FINITE).any():
+            state(self.model, q, v=v, tau=tau)  # says which number it is
+        samples = Samples(stamps, q, v, tau, *balance, self._jacobians(q))
         events: list[tuple[int, ContactEvent]] = []
-        count = stamps.shape[0]
-        jacobians = self._jacobians(q)
-        k = 0
+        count, k = stamps.shape[0], 0
         while k < count:
-            k, what = decide(
-                k,
-                stamps,
-                q,
-                v,
-                tau,
-                *balance,
-                self._observer.kind,
-                self._settings,
-                self._rules,
-                self._traces,
-                self._last_q,
-                self._memory,
-                self._history,
-                jacobians,
-                residual,
-                reason,
-                level,
-            )
-            if what != NOTHING:
-                event = self._attend(what, stamps[k], q[k], residual[k])
+            k, why = decide(k, samples, self._settings, self._memory, residual, verdict)
+            if why != NOTHING:
+                event = self._attend(why, stamps[k], q[k])
                 if event is not None:
                     events.append((k, event))
                 k += 1
-        self._stamp, self._code = float(stamps[-1]), int(reason[-1])
+        self._stamp, self._code = float(stamps[-1]), int(verdict["reason"][-1])
         return events
 
-    def _refuse_not_finite(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> None:
-        state(self.model, q, v=v, tau=tau)  # it knows what to say of numbers that are not finite
-        raise InputError("the momentum of a sample is not finite: its numbers are too large")
+    def _told(self, code: int, row: int) -> str:
+        """Return a reason in words, with the joint of ``row`` if it is one."""
+        first = self.model.nv - len(self.model.joint_names)
+        return fault_text(code, self.model.joint_names[row - first] if row >= first else "")
+
+    def _attend(self, why: int, stamp: float, q: np.ndarray) -> ContactEvent | None:
+        """Do what the decision stopped for at the sample with ``stamp`` [s] and ``q`` (nq,)."""
+        if why == BROKEN_OFF:
+            return self._events.end(float(self._memory.arm["ended"][0]))
+        if why == ENDED:
+            return self._events.end(stamp)
+        if why == BEGUN:
+            self._on_contact()
+            return self._events.begin(stamp, q)
+        self._events.look(stamp, q, at_peak=why == LOOK_AT_PEAK)
+        return None
 
     def _jacobians(self, q: np.ndarray) -> np.ndarray:
-        """Those of the point whose force is judged, (k, 3, nv), or none."""
+        """Return those of the point whose force is judged, (k, 3, nv), or none."""
         if not self._judges_force:
-            return self._none
+            return self._no_jacobian
         return np.ascontiguousarray(frame_jacobian(self.model, q, self._force_link)[:, 3:])
 
     def _refuse_old(self, stamps: np.ndarray) -> None:
@@ -360,82 +380,3 @@ class ContactDetector:
             first = int(late[0])
             previous = float(before[first])
         raise InputError(f"stamp {stamps[first]} s does not lie after the last one, {previous} s")
-
-    def _attend(
-        self, what: int, stamp: float, q: np.ndarray, residual: np.ndarray
-    ) -> ContactEvent | None:
-        """Do what the loop stopped for."""
-        memory = memory_of.py_func(self._memory)
-        if what == BROKEN_OFF:
-            return self._break_off(float(memory.ended[0]))
-        if what == BEGUN:
-            self._on_contact()
-            onset = self._onset()
-            risen = self._observer.risen(stamp - onset.stamp)
-            self._now = self._isolation.isolate(q, residual, risen, self._doubt())
-            self._peak = residual.copy()
-            self._contacts += 1
-            self._open = ContactEvent(
-                id=self._contacts,
-                phase="onset",
-                level="contact",
-                onset=onset.stamp,
-                detected=float(stamp),
-                release=None,
-                joint="",
-                peak_torque=0.0,
-                force=self._now.force,
-                onset_uncertainty=onset.uncertainty,
-                **found(self._now),
-            )
-            self._open = self._at_peak(memory, LEVELS[int(memory.level[0])])
-            return self._open
-        if what == ENDED:
-            return self._break_off(float(stamp))
-        assert self._open is not None
-        risen = self._observer.risen(stamp - self._open.onset)
-        self._now = self._isolation.look(q, residual, risen, self._doubt())
-        if what == LOOK_AT_PEAK:
-            self._peak = residual.copy()
-        force = self._isolation.force(self._peak)
-        self._open = replace(self._open, force=force, **found(self._now))
-        return None
-
-    def _at_peak(self, memory: Memory, level: str) -> ContactEvent:
-        """The open contact with its peak so far."""
-        assert self._open is not None
-        first = self.model.nv - len(self.model.joint_names)
-        joint = max(int(memory.peak_joint[0]) - first, 0)
-        return replace(
-            self._open,
-            level=level,  # type: ignore[arg-type]
-            joint=self.model.joint_names[joint],
-            peak_torque=float(memory.peak_torque[0]),
-        )
-
-    def _break_off(self, release: float) -> ContactEvent | None:
-        """End the open contact at ``release``, the last moment it was known to last."""
-        if self._open is None:
-            return None
-        memory = memory_of.py_func(self._memory)
-        event = replace(
-            self._at_peak(memory, LEVELS[int(memory.height[0])]), phase="release", release=release
-        )
-        self._open = self._now = None
-        return event
-
-    def _doubt(self) -> np.ndarray:
-        """Standard deviation of what reversals and speed add to each residual, (nv,)."""
-        n = self.model.nv
-        moving, per_speed = (
-            self.parameters.for_joints(name, n) for name in ("moving_ratio", "threshold_speed")
-        )
-        traces = traces_of.py_func(self._traces)
-        reversing = REVERSED * traces.reversal * (1.0 - moving) * self.contact_threshold
-        return np.hypot(reversing, FAST * per_speed * traces.speed)
-
-    def _onset(self) -> Onset:
-        """When the contact that has just been detected really began."""
-        history = remembered(self._history, memory_of.py_func(self._memory))
-        stamps, residuals = history[:, 0], history[:, 1 : 1 + self.model.nv]
-        return estimate_onset(stamps, residuals, self._observer, 1.0 / self.contact_threshold)

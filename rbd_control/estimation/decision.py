@@ -1,340 +1,314 @@
-"""From momentum balance to verdict, compiled: what has to go through the samples one by one.
+"""From momentum balance to verdict, compiled: everything that depends on the samples before.
 
-The residual is filtered, its validity judged, thresholds, debounce and hysteresis applied. The loop
-stops where a contact begins or ends, and now and then while one lasts, so that its caller can look
-at it more closely, and is then sent on from the next sample.
-
-Thresholds move with the motion, as errors of friction and model grow with it::
-
-    threshold_i = base_i (moving_i + (1 - moving_i) reversal_i)
-                  + per_speed_i |v_i| + per_acceleration_i |a_i|
-
-``reversal_i`` is one where joint i stands or reverses; what it adds is left to friction
-(:mod:`~rbd_control.estimation.reversals`).
-
-Noise of the velocities reaches the residuals of all joints through the mass matrix, and not one by
-one. Where the covariance of the residual without contact is known, its length in standard
-deviations is judged too, ``s² = rᵀ covariance⁻¹ r`` of what is not left to friction, against::
-
-    statistic_threshold + statistic_speed max |v_i|
-
-The force ``F`` at one link can be judged besides, the most likely one under the prior that
-components are of the size ``force_uncertainty``, so that what hardly moves any joint stays small::
-
-    (J W Jᵀ + 1 / force_uncertainty²) F = J W r        W: one over the residuals' variances
-
-``|v_i|`` is held and fades with the observer's time constant, and ``a_i`` is the derivative of
-``v_i`` through a filter of that time constant, so both are as late as the residual is.
+The loop filters the residual, judges its validity and applies thresholds, debounce and hysteresis.
+It stops where a contact begins or ends, and at intervals while a contact lasts, so that its caller
+can look at the contact more closely. The caller then resumes it at the next sample.
 """
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from rbd_control.dynamics.compiled import compiled, inlined
-from rbd_control.dynamics.spatial import copy, cross, dot
 from rbd_control.estimation.detector_state import (
     COLLISION,
-    CONTACT,
     FREE,
     GAP,
     JUMP,
+    RANGE,
     REPEATED,
     SATURATED,
     SETTLING,
     VALID,
-    memory_of,
-    rules_of,
-    settings_of,
-    traces_of,
 )
-from rbd_control.estimation.linear_filters import advance
-from rbd_control.estimation.momentum_balance import SATURATED as SATURATED_TORQUE
-from rbd_control.estimation.momentum_balance import mean_external
-from rbd_control.estimation.reversals import less_friction, reversing
+from rbd_control.estimation.linear_filters import observe
+from rbd_control.estimation.thresholds import (
+    follow_motion,
+    force_size,
+    highest_residual,
+    statistic_ratio,
+)
+from rbd_control.estimation.validity import (
+    find_fault,
+    repetition,
+    residuals_in_range,
+)
 
 NOTHING, BEGUN, ENDED, BROKEN_OFF, LOOK, LOOK_AT_PEAK = range(6)
-"""What the loop stops for: contact begins, ends, is broken off for want of a verdict, lasts."""
+"""Why the loop stops: a contact begins, ends, is cut short for lack of a verdict, or lasts."""
 
 LOOK_PERIOD = 0.02
-"""Time between two looks at which link is touched, while contact lasts [s]."""
-NOISE_FRACTION = 1.0 / 3.0
-"""Standard deviation of a joint's residual, as a part of its detection threshold."""
+"""Time between two isolations of a contact that lasts [s]."""
 NEAR_PEAK = 0.9
-"""Part of the peak from which on link and force are taken for those of the peak."""
-TARE_TIME = 0.25
-"""Time constant of the mean residual that a tare takes off [s]."""
+"""Link and force are taken at the peak from this part of its height on."""
+TARE_TIME = 1.0
+"""Time over which the residual is averaged before a tare removes it [s]."""
+RECENT_TIME = 0.2
+"""Time of the shorter average, which shows whether the residual still changes [s]."""
 ROUNDING = 1e-6
-"""What sums of stamps differ from a round debounce time by [s]."""
-JUMPS_IN_A_ROW = 3
-"""So many implausible samples on end are the truth: the observer starts again from there."""
-LEAST_STEP = 0.01
-"""Stamps may jitter: positions are given this long at least to get from one to the next [s]."""
+"""Largest rounding error of a sum of intervals, compared with a round debounce time [s]."""
+DROPS_IN_A_ROW = 3
+"""Number of dropped samples in a row after which there is no verdict. A jump of position is then
+believed: the observer restarts from there."""
 
 
-@inlined
-def restart(t, m):
-    """The observer has to start again with the next sample."""
-    t.filter[:] = 0.0
-    t.mean[:] = 0.0
-    t.speed[:] = 0.0
-    t.acceleration[:] = 0.0
-    t.reversal[:] = 1.0
-    m.started[0] = math.nan
-    m.above[0] = 0.0
-    m.below[0] = 0.0
-    m.level[0] = FREE
-    m.frozen[0] = 0.0
-    m.jumps[0] = 0.0
-    m.saturated[0] = -math.inf
-    m.remembered[0] = 0.0
-
-
-@inlined
-def _same(q, v, effort, last_q, t):
-    same = True
-    for i in range(v.shape[0]):
-        same = same and v[i] == t.v[i] and effort[i] == t.effort[i]
-    for i in range(q.shape[0]):
-        same = same and q[i] == last_q[i]
-    return same
-
-
-@inlined
-def _jumped(q, v, last_q, dt, s):
-    """Whether a joint is faster, or got further since the last sample, than it can."""
-    base = q.shape[0] - v.shape[0]  # a floating base has a number more, and no limits
-    for i in range(v.shape[0]):
-        limit = s.speed_limit[i]
-        if abs(v[i]) > limit:
-            return True
-        if limit < math.inf:
-            way = q[base + i] - last_q[base + i]
-            if s.turn[i] > 0.0:
-                way -= s.turn[i] * math.floor(way / s.turn[i] + 0.5)
-            if abs(way) > limit * max(dt, LEAST_STEP):
-                return True
-    return False
-
-
-@inlined
-def _carry(kind, s, t, dt, p, rate, v):
-    """Residual, speed and acceleration at the end of an interval."""
-    for i in range(v.shape[0]):
-        x = mean_external(p, rate, t.p, t.rate, dt, i) - s.bias[i]
-        advance(kind, s.design, t.filter, i, dt, x)
-        fade = math.exp(-s.pole[i] * dt)
-        t.reversal[i] = reversing(v[i], t.v[i], t.reversal[i], s.slow[i], fade)
-        t.speed[i] = max(abs(v[i]), fade * t.speed[i])
-        derivative = (v[i] - t.v[i]) / dt
-        t.acceleration[i] = fade * t.acceleration[i] + (1.0 - fade) * derivative
-
-
-@inlined
-def _allowance(s, t, i):
-    """What is left to friction of the residual of joint i."""
-    return s.base[i] * (1.0 - s.moving[i]) * t.reversal[i]
-
-
-@inlined
-def _highest(s, t):
-    """The joint whose residual stands highest over its threshold, by what ratio, and the level."""
-    joint, highest, collision = 0, 0.0, False
-    for i in range(t.p.shape[0]):
-        moving = s.per_speed[i] * t.speed[i] + s.per_acceleration[i] * abs(t.acceleration[i])
-        size = abs(t.filter[0, i])
-        ratio = size / (s.moving[i] * s.base[i] + _allowance(s, t, i) + moving)
-        if ratio > highest:
-            joint, highest = i, ratio
-        collision = collision or size > s.collision[i] + moving
-    return joint, highest, COLLISION if collision else CONTACT
-
-
-@inlined
-def _statistic(rules, s, t):
-    """Length of the residual in standard deviations, over its threshold."""
-    if rules.statistic_threshold == math.inf:
-        return 0.0
-    square, fastest = 0.0, 0.0
-    for i in range(t.p.shape[0]):
-        fastest = max(fastest, t.speed[i])
-        white = 0.0
-        for j in range(i + 1):
-            white += s.whitening[i, j] * less_friction(t.filter[0, j], _allowance(s, t, j))
-        square += white * white
-    return math.sqrt(square) / (rules.statistic_threshold + rules.statistic_speed * fastest)
-
-
-@inlined
-def _force(rules, s, t, J):
-    """Size of the force at the point of the Jacobian ``J`` (3, nv), see the top of this file."""
-    prior = 1.0 / rules.force_uncertainty**2
-    A, b = np.zeros((3, 3)), np.zeros(3)
-    for i in range(t.p.shape[0]):
-        weight = 1.0 / (NOISE_FRACTION * s.base[i]) ** 2
-        for row in range(3):
-            b[row] += weight * J[row, i] * t.filter[0, i]
-            for column in range(3):
-                A[row, column] += weight * J[row, i] * J[column, i]
-    x, y, z = (
-        (A[0, 0] + prior, A[1, 0], A[2, 0]),
-        (A[0, 1], A[1, 1] + prior, A[2, 1]),
-        (A[0, 2], A[1, 2], A[2, 2] + prior),
-    )
-    f = (b[0], b[1], b[2])
-    # Cramer's rule; the prior keeps the determinant away from zero.
-    yz = cross(y, z)
-    F = (dot(f, yz), dot(f, cross(z, x)), dot(f, cross(x, y)))
-    return math.sqrt(dot(F, F)) / dot(x, yz)
-
-
-@inlined
-def _remember(history, m, stamp, q, t):
-    row = int(m.remembered[0]) % history.shape[0]
-    n = t.p.shape[0]
-    history[row, 0] = stamp
-    copy(t.filter[0], history[row, 1:])
-    copy(q, history[row, n + 1 :])
-    m.remembered[0] += 1.0
-
-
-@inlined
-def _judge(rules, m, stamp, dt, doubtful, joint, ratio, level, torque, statistic):
-    """Debounce and hysteresis of a valid sample; what the loop has to stop for."""
-    if m.level[0] == FREE:
-        m.above[0] = m.above[0] + dt if max(ratio, statistic) > 1.0 else 0.0
-        if m.above[0] == 0.0 or m.above[0] < rules.onset_debounce - ROUNDING:
-            return NOTHING
-        m.level[0] = m.height[0] = level
-        m.peak[0], m.peak_joint[0], m.peak_torque[0] = ratio, joint, torque
-        m.looked[0] = stamp
-        m.below[0] = 0.0
-        return BEGUN
-    m.level[0] = m.height[0] = max(m.level[0], level)
-    if ratio > m.peak[0]:
-        m.peak[0], m.peak_joint[0], m.peak_torque[0] = ratio, joint, torque
-    calm = max(ratio, statistic) < rules.release_ratio and not doubtful
-    m.below[0] = m.below[0] + dt if calm else 0.0
-    if calm and m.below[0] >= rules.release_debounce - ROUNDING:
-        m.level[0] = FREE
-        m.above[0] = 0.0
-        m.ended[0] = stamp
-        return ENDED
-    if stamp - m.looked[0] >= LOOK_PERIOD:
-        m.looked[0] = stamp
-        return LOOK_AT_PEAK if ratio >= NEAR_PEAK * m.peak[0] else LOOK
-    return NOTHING
+CARRY, RESTART, FREEZE, DROP = range(4)
+"""What becomes of a sample: it ends an interval; the observer starts with it; samples have repeated
+for too long; it is dropped."""
 
 
 @compiled
-def decide(
-    first,
-    stamps,
-    q,
-    v,
-    effort,
-    p,
-    rate,
-    quality,
-    kind,
-    settings,
-    rules,
-    traces,
-    last_q,
-    memory,
-    history,
-    jacobians,
-    residual,
-    reason,
-    level,
-):
-    """Go through the samples from ``first`` on.
+def restart(memory):
+    """Let the observer start again with the next sample."""
+    _restart(memory.arm[0], memory.joint)
 
-    ``p``, ``rate`` and ``quality`` are the momentum balance of the samples, ``kind`` that of the
-    filter, ``jacobians`` (k, 3, nv) those of the point whose force is judged, or (0, 3, nv).
-    Writes ``residual`` (k, nv), ``reason`` and ``level`` (k,), and carries ``traces``, ``last_q``,
-    ``memory`` and ``history`` on.
+
+@compiled
+def forget_mean(memory):
+    """Let the average that a tare removes start again."""
+    _forget_mean(memory.arm[0], memory.joint)
+
+
+@inlined
+def _restart(arm, joints):
+    arm.started = math.nan
+    arm.above = 0.0
+    arm.below = 0.0
+    arm.level = FREE
+    arm.reason = SETTLING
+    arm.frozen = False
+    arm.saturated = -math.inf
+    arm.remembered = 0
+    for i in range(joints.shape[0]):
+        joint = joints[i]
+        for k in range(joint.filter.shape[0]):
+            joint.filter[k] = 0.0
+        joint.speed = 0.0
+        joint.acceleration = 0.0
+        joint.reversal = 1.0
+    _forget_mean(arm, joints)
+
+
+@inlined
+def _forget_mean(arm, joints):
+    arm.averaged = 0.0
+    for i in range(joints.shape[0]):
+        joints[i].mean = 0.0
+        joints[i].recent = 0.0
+
+
+@inlined
+def _carry(settings, memory, samples, k, dt):
+    """Advance residuals and thresholds to the end of an interval."""
+    for i in range(memory.joint.shape[0]):
+        setting, joint = settings.joint[i], memory.joint[i]
+        observe(
+            settings.kind,
+            setting.design,
+            joint.filter,
+            dt,
+            samples.p[k, i],
+            samples.rate[k, i],
+            joint.p,
+            joint.rate,
+            setting.bias,
+        )
+        follow_motion(setting, joint, samples.v[k, i], memory.v[i], dt)
+
+
+@inlined
+def _keep(settings, memory, samples, k):
+    """Keep a sample as the beginning of the next interval."""
+    arm, stamp = memory.arm[0], samples.stamp[k]
+    for i in range(memory.joint.shape[0]):
+        memory.joint[i].p = samples.p[k, i]
+        memory.joint[i].rate = samples.rate[k, i]
+        memory.v[i] = samples.v[k, i]
+        memory.effort[i] = samples.effort[k, i]
+        if abs(samples.torque[k, i]) >= settings.joint[i].saturated:
+            arm.saturated = stamp
+    for i in range(memory.q.shape[0]):
+        memory.q[i] = samples.q[k, i]
+    arm.stamp = stamp
+    arm.dropped = 0
+    arm.jumps = 0
+
+
+@inlined
+def _lose(arm, joints, ended):
+    """Give up the verdict; return whether that cuts a contact short, which ended at ``ended``."""
+    event = BROKEN_OFF if arm.level != FREE else NOTHING
+    arm.level = FREE
+    arm.above = 0.0
+    arm.below = 0.0
+    arm.ended = ended
+    _forget_mean(arm, joints)
+    return event
+
+
+@inlined
+def _fate(samples, k, settings, memory):
+    """Return what becomes of sample ``k``, why, and the row of the joint to blame."""
+    arm, rules, stamp = memory.arm[0], settings.arm[0], samples.stamp[k]
+    is_fresh = math.isnan(arm.started)
+    fault, row = find_fault(samples, k, settings, memory, is_fresh or arm.frozen)
+    arm.jumps = arm.jumps + 1 if fault == JUMP else 0
+    same, moving = repetition(samples, k, memory)
+    longest = rules.repeated_time if moving else rules.repeated_time_at_rest
+    fate, why = CARRY, SETTLING
+    if fault != VALID and arm.jumps < DROPS_IN_A_ROW:
+        fate, why = DROP, fault
+    elif is_fresh:
+        fate = RESTART
+    elif same and stamp - arm.same_since >= longest:
+        fate, why = FREEZE, REPEATED
+    elif stamp - arm.stamp > rules.maximum_gap:
+        fate, why = RESTART, GAP
+    elif fault == JUMP:
+        fate, why = RESTART, JUMP
+    elif arm.frozen:
+        fate = RESTART
+    if fate != DROP and not same:
+        arm.same_since = stamp
+    return fate, why, row
+
+
+@inlined
+def _drop(rules, arm, joints, fault, stamp):
+    """Drop a sample: the last verdict holds, unless samples keep failing.
 
     Returns:
-        The sample it stopped at and what for; the number of samples and ``NOTHING`` at the end.
+        The reason why there is no verdict, or ``VALID``, and why the loop has to stop.
     """
-    s, t, m = settings_of(settings), traces_of(traces), memory_of(memory)
-    rules = rules_of(rules)
-    for k in range(first, stamps.shape[0]):
-        stamp = stamps[k]
-        was_open = m.level[0] != FREE
-        fresh = math.isnan(m.started[0])
-        dt = stamp - m.stamp[0]
-        why = SETTLING
-        if not fresh:
-            if _same(q[k], v[k], effort[k], last_q, t):
-                moving = False
-                for i in range(v.shape[1]):
-                    moving = moving or v[k, i] != 0.0
-                longest = rules.repeated_time if moving else rules.repeated_time_at_rest
-                if stamp - m.same_since[0] >= longest:
-                    if m.frozen[0] == 0.0:
-                        m.level[0] = FREE
-                        m.frozen[0] = 1.0
-                        m.ended[0] = m.same_since[0]
-                    m.stamp[0] = stamp
-                    copy(t.filter[0], residual[k])
-                    reason[k], level[k] = REPEATED, FREE
-                    if was_open:
-                        return k, BROKEN_OFF
-                    continue
-            else:
-                m.same_since[0] = stamp
-                fresh = m.frozen[0] != 0.0
-            if dt > rules.maximum_gap:
-                why, fresh = GAP, True
-            elif not fresh and _jumped(q[k], v[k], last_q, dt, s):
-                m.jumps[0] += 1.0
-                if m.jumps[0] < JUMPS_IN_A_ROW:
-                    copy(t.filter[0], residual[k])
-                    reason[k], level[k] = JUMP, FREE
-                    continue
-                why, fresh = JUMP, True
-            else:
-                m.jumps[0] = 0.0
-        if fresh:
-            m.ended[0] = m.stamp[0]
-            restart(t, m)
-            m.started[0] = m.same_since[0] = stamp
+    arm.dropped += 1
+    if arm.dropped >= DROPS_IN_A_ROW or stamp - arm.stamp > rules.maximum_gap:
+        return fault, _lose(arm, joints, arm.stamp)
+    return arm.reason, NOTHING
+
+
+@inlined
+def _remember(memory, stamp):
+    """Add the residual to the history in which the start of a contact is searched."""
+    arm = memory.arm[0]
+    row = memory.history[arm.remembered % memory.history.shape[0]]
+    row[0] = stamp
+    for i in range(memory.joint.shape[0]):
+        row[1 + i] = memory.joint[i].filter[0]
+    arm.remembered += 1
+
+
+@inlined
+def _average(arm, joints, dt):
+    """Advance the mean residuals that a tare looks at."""
+    arm.averaged += dt
+    # As long as less has been averaged, all of it counts alike.
+    share = min(dt / min(arm.averaged, TARE_TIME), 1.0)
+    recent = min(dt / min(arm.averaged, RECENT_TIME), 1.0)
+    for i in range(joints.shape[0]):
+        joint = joints[i]
+        joint.mean += share * (joint.filter[0] - joint.mean)
+        joint.recent += recent * (joint.filter[0] - joint.recent)
+
+
+@inlined
+def _judge(rules, arm, stamp, dt, doubtful, joint, ratio, level, torque, statistic):
+    """Apply debounce and hysteresis to a valid sample; return why the loop has to stop."""
+    if arm.level == FREE:
+        arm.above = arm.above + dt if max(ratio, statistic) > 1.0 else 0.0
+        if arm.above == 0.0 or arm.above < rules.onset_debounce - ROUNDING:
+            return NOTHING
+        arm.level = arm.height = level
+        arm.peak, arm.peak_joint, arm.peak_torque = ratio, joint, torque
+        arm.looked = stamp
+        arm.below = 0.0
+        return BEGUN
+    arm.level = arm.height = max(arm.level, level)
+    if ratio > arm.peak:
+        arm.peak, arm.peak_joint, arm.peak_torque = ratio, joint, torque
+    calm = max(ratio, statistic) < rules.release_ratio and not doubtful
+    arm.below = arm.below + dt if calm else 0.0
+    if calm and arm.below >= rules.release_debounce - ROUNDING:
+        arm.level = FREE
+        arm.above = 0.0
+        arm.ended = stamp
+        return ENDED
+    if stamp - arm.looked >= LOOK_PERIOD:
+        arm.looked = stamp
+        return LOOK_AT_PEAK if ratio >= NEAR_PEAK * arm.peak else LOOK
+    return NOTHING
+
+
+@inlined
+def _compare(samples, k, settings, memory, dt, doubtful):
+    """Compare the residual with its thresholds; return why the loop has to stop."""
+    arm, rules = memory.arm[0], settings.arm[0]
+    joint, ratio, level = highest_residual(settings.joint, memory.joint)
+    torque = memory.joint[joint].filter[0]
+    statistic = statistic_ratio(settings.joint, memory.joint, rules, settings.whitening)
+    if samples.jacobian.shape[0] > 0:
+        force = force_size(settings.joint, memory.joint, rules, samples.jacobian[k])
+        statistic = max(statistic, force / rules.contact_force_threshold)
+        if force > rules.collision_force_threshold:
+            level = COLLISION
+    stamp = samples.stamp[k]
+    return _judge(rules, arm, stamp, dt, doubtful, joint, ratio, level, torque, statistic)
+
+
+@compiled
+def decide(first, samples, settings, memory, residual, verdict):
+    """Go through the samples from ``first`` on.
+
+    Args:
+        first: index of the first sample.
+        samples: of :class:`~.detector_state.Samples`.
+        settings: of :class:`~.detector_state.Settings`.
+        memory: of :class:`~.detector_state.Memory`, changed in place.
+        residual: (k, nv), written.
+        verdict: (k,) of ``VERDICT``, written.
+
+    Returns:
+        The sample at which the loop stopped and why; the number of samples and ``NOTHING`` at the
+        end.
+    """
+    arm, joints, rules = memory.arm[0], memory.joint, settings.arm[0]
+    for k in range(first, samples.stamp.shape[0]):
+        stamp, last = samples.stamp[k], arm.stamp
+        fate, why, row = _fate(samples, k, settings, memory)
+        event, reason, dropped = NOTHING, why, VALID
+        if fate == DROP:
+            reason, event = _drop(rules, arm, joints, why, stamp)
+            dropped = why
+        elif fate == FREEZE:
+            if not arm.frozen:
+                event = _lose(arm, joints, arm.same_since)
+            arm.frozen, arm.stamp, arm.reason = True, stamp, REPEATED
         else:
-            _carry(kind, s, t, dt, p[k], rate[k], v[k])
-        m.stamp[0] = stamp
-        copy(p[k], t.p)
-        copy(rate[k], t.rate)
-        copy(v[k], t.v)
-        copy(effort[k], t.effort)
-        copy(q[k], last_q)
-        copy(t.filter[0], residual[k])
-        if quality[k] == SATURATED_TORQUE:
-            m.saturated[0] = stamp
-        if fresh or stamp - m.started[0] < rules.settling_time:
-            reason[k], level[k] = why, FREE
-            if was_open:
-                return k, BROKEN_OFF
-            continue
-        doubtful = stamp - m.saturated[0] < rules.settling_time
-        _remember(history, m, stamp, q[k], t)
-        if m.level[0] == FREE and not doubtful:
-            share = min(dt / TARE_TIME, 1.0)
-            for i in range(t.mean.shape[0]):
-                t.mean[i] += share * (t.filter[0, i] - t.mean[i])
-        joint, ratio, height = _highest(s, t)
-        torque, statistic = t.filter[0, joint], _statistic(rules, s, t)
-        if jacobians.shape[0] > 0:
-            force = _force(rules, s, t, jacobians[k])
-            statistic = max(statistic, force / rules.contact_force_threshold)
-            if force > rules.collision_force_threshold:
-                height = COLLISION
-        event = _judge(rules, m, stamp, dt, doubtful, joint, ratio, height, torque, statistic)
-        level[k] = int(m.level[0])
-        reason[k] = SATURATED if doubtful and m.level[0] == FREE else VALID
+            if fate == CARRY:
+                _carry(settings, memory, samples, k, stamp - last)
+                if not residuals_in_range(memory):
+                    fate, reason = RESTART, RANGE
+            if fate == RESTART:
+                event = _lose(arm, joints, last)
+                _restart(arm, joints)
+                arm.started = arm.same_since = stamp
+            _keep(settings, memory, samples, k)
+            if fate == RESTART or stamp - arm.started < rules.settling_time:
+                if fate == CARRY:
+                    event = _lose(arm, joints, last)
+            else:
+                doubtful = stamp - arm.saturated < rules.settling_time
+                _remember(memory, stamp)
+                if arm.level == FREE and not doubtful:
+                    _average(arm, joints, stamp - last)
+                event = _compare(samples, k, settings, memory, stamp - last, doubtful)
+                if event == ENDED:
+                    _forget_mean(arm, joints)
+                reason = SATURATED if doubtful and arm.level == FREE else VALID
+            arm.reason = reason
+        for i in range(joints.shape[0]):
+            residual[k, i] = joints[i].filter[0]
+        verdict[k].reason, verdict[k].level = reason, arm.level
+        verdict[k].dropped, verdict[k].joint = dropped, row
         if event != NOTHING:
             return k, event
-    return stamps.shape[0], NOTHING
+    return samples.stamp.shape[0], NOTHING

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rbd_control.estimation.detector_state import REASONS, ZERO_EFFORT
+
 Level = Literal["none", "contact", "collision"]
 
 
@@ -93,7 +95,7 @@ class Detection:
     valid: bool
     """Whether there is a verdict at all."""
     reason: str
-    """Why there is none; empty when valid."""
+    """Why there is no verdict, with the joint to blame if there is one; empty when valid."""
     contact: bool
     """The verdict; False also when not valid, so look at ``valid`` first."""
     level: Level
@@ -113,6 +115,22 @@ class Detection:
     point: np.ndarray | None = None
     """Where the line of the force passes the middle of the link, (3,) world axes [m]; None where
     unknown or not observable."""
+    dropped: str = ""
+    """Why the sample was dropped, with the joint to blame; empty when it was used. The verdict on a
+    dropped sample is the one before, or none once samples keep being dropped."""
+
+
+def fault_text(code: int, joint: str) -> str:
+    """Return what is wrong with a sample, in words.
+
+    Args:
+        code: index into :data:`~rbd_control.estimation.REASONS`.
+        joint: name of the joint to blame; empty for none.
+    """
+    text = REASONS[code]
+    if not joint:
+        return text
+    return f"{joint} publishes no effort" if code == ZERO_EFFORT else f"{text} on {joint}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +145,11 @@ class BlockDetection:
     """(k,) index into :data:`~rbd_control.estimation.LEVELS`: 0 none, 1 contact, 2 collision."""
     events: tuple[tuple[int, ContactEvent], ...]
     """Index of the sample at which it happened, and the event."""
+    dropped: np.ndarray
+    """(k,) index into :data:`~rbd_control.estimation.REASONS`: why a sample was dropped; 0 where it
+    was used."""
+    joint: np.ndarray
+    """(k,) row of the joint that ``reason`` or ``dropped`` blames; -1 where it blames none."""
 
     @property
     def valid(self) -> np.ndarray:

@@ -17,12 +17,16 @@ from rbd_control.estimation.second_order_observer import SecondOrderObserver
 from rbd_control.friction import FrictionParameters
 from rbd_control.inertial_corrections import InertialCorrections
 from rbd_control.parameters import parameter
+from rbd_control.plausibility import PlausibilityParameters
 
 _TORQUE = "N·m or N"
 
+LEAST_VARIANCE = 1e-15
+"""Least eigenvalue of a residual covariance that can still be inverted [(N·m)² or N²]."""
+
 
 @dataclass(frozen=True)
-class DetectorParameters(FrictionParameters, InertialCorrections):
+class DetectorParameters(FrictionParameters, InertialCorrections, PlausibilityParameters):
     """Observer, friction, thresholds and timing of the contact detector.
 
     Per-joint parameters hold one value for all joints or one for each, in the order of the joints.
@@ -44,6 +48,8 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         (1.0,),
         "Torque per unit of effort; its sign is that of the drive",
         unit="N·m or N per unit of effort",
+        lower=-1e4,
+        upper=1e4,
         per_joint=True,
     )
     observer: str = parameter(
@@ -67,7 +73,8 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         (0.1,),
         "Standard deviation of one sample of the torque (kalman)",
         unit=_TORQUE,
-        above=0.0,
+        lower=1e-6,
+        upper=1e4,
         per_joint=True,
     )
     momentum_noise: tuple[float, ...] = parameter(
@@ -75,28 +82,32 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         "Standard deviation of one sample of the momentum: of the velocity, times the inertia the "
         "joint moves (kalman)",
         unit="N·m·s or N·s",
-        above=0.0,
+        lower=1e-9,
+        upper=1e4,
         per_joint=True,
     )
     torque_drift: tuple[float, ...] = parameter(
         (5.0,),
         "How fast the external torque wanders; more makes a faster observer (kalman)",
         unit="N·m/√s or N/√s",
-        above=0.0,
+        lower=1e-6,
+        upper=1e6,
         per_joint=True,
     )
     contact_threshold: tuple[float, ...] = parameter(
         (10.0,),
         "Residual above which a joint reports contact",
         unit=_TORQUE,
-        above=0.0,
+        lower=1e-6,
+        upper=1e5,
         per_joint=True,
     )
     collision_threshold: tuple[float, ...] = parameter(
         (40.0,),
         "Residual above which a contact is a collision",
         unit=_TORQUE,
-        above=0.0,
+        lower=2e-6,
+        upper=1e6,
         per_joint=True,
     )
     contact_force_threshold: float = parameter(
@@ -104,12 +115,14 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         "Force at force_link above which there is contact; 0: force is not judged",
         unit="N",
         lower=0.0,
+        upper=1e5,
     )
     collision_force_threshold: float = parameter(
         0.0,
         "Force at force_link above which a contact is a collision; 0: force is not judged",
         unit="N",
         lower=0.0,
+        upper=1e6,
     )
     force_link: str = parameter(
         "", "Link at whose origin the force thresholds take the force to act; empty: the last one"
@@ -119,6 +132,7 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         "How much both thresholds of a joint grow with its speed",
         unit="N·m·s/rad or N·s/m",
         lower=0.0,
+        upper=1e5,
         per_joint=True,
     )
     threshold_acceleration: tuple[float, ...] = parameter(
@@ -126,6 +140,7 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         "How much both thresholds of a joint grow with its acceleration",
         unit="N·m·s²/rad or N·s²/m",
         lower=0.0,
+        upper=1e5,
         per_joint=True,
     )
     moving_ratio: tuple[float, ...] = parameter(
@@ -140,6 +155,7 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         "Speed below which a joint stands or reverses, and contact_threshold holds whole",
         unit="rad/s or m/s",
         lower=0.0,
+        upper=100.0,
         per_joint=True,
     )
     residual_covariance: tuple[float, ...] = parameter(
@@ -147,19 +163,23 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         "Covariance of the residuals without contact, row by row; empty: joints are judged one by "
         "one only",
         unit="(N·m)² or N²",
+        lower=-1e8,
+        upper=1e8,
         joint_matrix=True,
     )
     statistic_threshold: float = parameter(
         8.0,
         "Length of the residual, in standard deviations of residual_covariance, above which there "
         "is contact",
-        above=0.0,
+        lower=1e-3,
+        upper=1e6,
     )
     statistic_speed: float = parameter(
         0.0,
         "How much statistic_threshold grows with the speed of the fastest joint",
         unit="s/rad or s/m",
         lower=0.0,
+        upper=1e6,
     )
     release_ratio: float = parameter(
         0.7,
@@ -195,21 +215,6 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         above=0.0,
         upper=10.0,
     )
-    repeated_time: float = parameter(
-        0.25,
-        "Time for which positions, velocities and efforts may repeat to the last digit, with a "
-        "velocity that is not zero, before they are taken for frozen and give no verdict",
-        unit="s",
-        above=0.0,
-        upper=3600.0,
-    )
-    repeated_time_at_rest: float = parameter(
-        5.0,
-        "The same for velocities that are all exactly zero, as of a simulated arm at rest",
-        unit="s",
-        above=0.0,
-        upper=3600.0,
-    )
     saturation_ratio: float = parameter(
         1.0,
         "Part of a joint's effort limit from which its torque counts as saturated: no verdict of "
@@ -217,18 +222,12 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
         above=0.0,
         upper=1000.0,
     )
-    implausible_speed: float = parameter(
-        3.0,
-        "Multiple of a joint's velocity limit above which its speed, or the way from one sample to "
-        "the next, is taken for an error",
-        lower=1.0,
-        upper=1000.0,
-    )
     force_uncertainty: float = parameter(
         20.0,
         "Largest standard deviation of an estimated force; above it the force is not observable",
         unit="N",
-        above=0.0,
+        lower=1e-6,
+        upper=1e6,
     )
 
     def __post_init__(self) -> None:
@@ -266,24 +265,31 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
             return None
         if not np.allclose(covariance, covariance.T, rtol=1e-6, atol=0.0):
             raise ParameterError("residual_covariance is not symmetric")
-        least = float(np.linalg.eigvalsh(covariance)[0])
-        if least <= 0.0:
+        try:
+            least = float(np.linalg.eigvalsh(covariance)[0])
+        except np.linalg.LinAlgError:
+            least = math.nan
+        if not least >= LEAST_VARIANCE:
             raise ParameterError(
-                f"residual_covariance is not positive definite: its least eigenvalue is {least:.3g}"
+                f"residual_covariance is not positive definite: its least eigenvalue is "
+                f"{least:.3g}; it must be at least {LEAST_VARIANCE:g} (N·m)² or N²"
             )
         return covariance
 
     def make_observer(self, model: Model) -> Observer:
-        """The observer that ``observer`` names, for efforts that are torques.
+        """Return the observer that ``observer`` names, for the efforts that ``effort_kind`` names.
 
         Raises:
             ParameterError: for a per-joint parameter of the wrong length.
         """
-        model, n = self.corrected(model), model.nv
+        observer = self._filter(self.corrected(model))
+        observer.balance = self.balance(model)
+        return observer
+
+    def _filter(self, model: Model) -> Observer:
+        """Return the observer of a corrected model, for efforts that are torques."""
+        n = model.nv
         friction = self.friction(n)
-        gain = self.for_joints("observer_gain", n)
-        if self.observer == "second_order":
-            return SecondOrderObserver(model, gain, friction, self.observer_damping)
         if self.observer == "kalman":
             return KalmanObserver(
                 model,
@@ -292,20 +298,20 @@ class DetectorParameters(FrictionParameters, InertialCorrections):
                 self.for_joints("torque_drift", n),
                 friction,
             )
+        gain = self.for_joints("observer_gain", n)
+        if self.observer == "second_order":
+            return SecondOrderObserver(model, gain, friction, self.observer_damping)
         return MomentumObserver(model, gain, friction)
 
     def balance(self, model: Model) -> MomentumBalance:
-        """The momentum balance for the efforts that ``effort_kind`` declares.
+        """Return the momentum balance for the efforts that ``effort_kind`` names.
 
         Raises:
             ParameterError: for a per-joint parameter of the wrong length.
         """
-        # A limit of zero in a description means that nobody filled it in.
-        limit = np.where(model.effort_limit > 0.0, model.effort_limit, np.inf)
         return MomentumBalance(
             self.corrected(model),
             self.friction(model.nv),
             effort_gain=self.for_joints("effort_gain", model.nv),
             with_gravity=self.effort_kind != "torque_without_gravity",
-            torque_limit=self.saturation_ratio * limit,
         )

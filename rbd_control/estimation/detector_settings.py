@@ -1,4 +1,4 @@
-"""From the parameters of the detector to the arrays its compiled code takes."""
+"""From the parameters of the detector to the settings that its compiled code takes."""
 
 from __future__ import annotations
 
@@ -7,47 +7,60 @@ import math
 import numpy as np
 
 from rbd_control.dynamics import Model
-from rbd_control.dynamics.model import PRISMATIC
 from rbd_control.estimation.detector_parameters import DetectorParameters
-from rbd_control.estimation.detector_state import Rules, new_settings, settings_of
+from rbd_control.estimation.detector_state import Settings, new_settings
+from rbd_control.estimation.observers import Observer
+from rbd_control.plausibility import limits_or
+
+LOADED = 0.5
+"""A load above this fraction of a joint's contact threshold shows in the effort of every drive."""
 
 _FORCES = ("contact_force_threshold", "collision_force_threshold")
+_PER_JOINT = {
+    "contact": "contact_threshold",
+    "collision": "collision_threshold",
+    "per_speed": "threshold_speed",
+    "per_acceleration": "threshold_acceleration",
+    "moving": "moving_ratio",
+    "slow": "reversal_speed",
+    "pole": "observer_gain",
+}
+"""Fields of the settings of a joint, and the per-joint parameters they hold."""
 
 
-def joint_settings(
-    parameters: DetectorParameters, model: Model, design: np.ndarray, bias: np.ndarray
-) -> np.ndarray:
-    """What the detector knows of each joint, see :class:`~.detector_state.Settings`.
+def decision_settings(
+    parameters: DetectorParameters, model: Model, observer: Observer, bias: np.ndarray
+) -> Settings:
+    """Return the settings of the decision.
 
-    ``design`` is that of the observer, ``bias`` (nv,) what a tare took off.
+    Args:
+        parameters: of the detector.
+        model: the robot.
+        observer: the observer that ``parameters`` name.
+        bias: constant external torque that a tare removed, (nv,) [N·m or N].
 
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.
     """
     n = model.nv
-    array = new_settings(n)
-    s = settings_of.py_func(array)
-    s.base[:] = parameters.for_joints("contact_threshold", n)
-    s.collision[:] = parameters.for_joints("collision_threshold", n)
-    s.per_speed[:] = parameters.for_joints("threshold_speed", n)
-    s.per_acceleration[:] = parameters.for_joints("threshold_acceleration", n)
-    s.moving[:] = parameters.for_joints("moving_ratio", n)
-    s.slow[:] = parameters.for_joints("reversal_speed", n)
-    s.pole[:] = parameters.for_joints("observer_gain", n)
-    s.bias[:] = bias
-    s.speed_limit[:] = parameters.implausible_speed * model.velocity_limit
-    s.turn[:] = np.where(model.arrays.joint_type[:n] == PRISMATIC, 0.0, 2.0 * math.pi)
-    s.design[:] = design
+    settings = new_settings(observer.kind, n)
+    joint, arm = settings.joint, settings.arm
+    for field, name in _PER_JOINT.items():
+        joint[field] = parameters.for_joints(name, n)
+    joint["bias"] = bias
+    # A limit of zero in a description means that nobody filled it in.
+    joint["saturated"] = parameters.saturation_ratio * limits_or(model.effort_limit, math.inf)
+    joint["highest_speed"], joint["highest_effort"], joint["turn"] = parameters.bounds(model)
+    joint["loaded"] = LOADED * joint["contact"]
+    joint["loaded"][: n - len(model.joint_names)] = math.inf  # a floating base has no motors
+    joint["design"] = observer.design
+    for field in arm.dtype.names or ():
+        arm[field] = getattr(parameters, field)
+    for field in _FORCES:
+        arm[field] = getattr(parameters, field) or math.inf
     covariance = parameters.covariance(n)
-    if covariance is not None:
-        s.whitening[:] = np.linalg.inv(np.linalg.cholesky(covariance))
-    return array
-
-
-def arm_rules(parameters: DetectorParameters) -> np.ndarray:
-    """What the detector knows of the whole arm, see :class:`~.detector_state.Rules`."""
-    values = {name: getattr(parameters, name) for name in Rules._fields}
-    values.update({name: values[name] or math.inf for name in _FORCES})
-    if not parameters.residual_covariance:
-        values["statistic_threshold"] = math.inf
-    return np.array(list(values.values()))
+    if covariance is None:
+        arm["statistic_threshold"] = math.inf
+    else:
+        settings.whitening[:] = np.linalg.inv(np.linalg.cholesky(covariance))
+    return settings

@@ -1,7 +1,8 @@
-"""What the decision knows, as the arrays that compiled code takes, and by name.
+"""The arrays that the compiled decision works on, with their fields by name.
 
-A call into compiled code pays for each array, so that all that is kept of the joints are rows of
-one, all of the whole arm entries of another. Here they get their names.
+Everything about a joint is one element of a structured array, everything about the whole arm the
+single element of another. Python and compiled code use the same field names, and a call into
+compiled code pays for each array, not for each field.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rbd_control.dynamics.compiled import inlined
 from rbd_control.estimation.linear_filters import DESIGN, STATE
 
 REASONS = (
@@ -23,173 +23,218 @@ REASONS = (
     "repeated samples",
     "saturated effort",
     "implausible jump",
+    "implausible speed",
+    "implausible effort",
+    "implausible position",
+    "effort is zero",
+    "effort not measured",
+    "out of range",
+    "stamps too close",
 )
-"""Why there is no verdict, by code; code 0 is a valid verdict."""
-VALID, SETTLING, GAP, NO_VELOCITY, NO_EFFORT, REPEATED, SATURATED, JUMP = range(len(REASONS))
+"""Reasons for the lack of a verdict or for a dropped sample, by code; 0 is a valid verdict."""
+(
+    VALID,
+    SETTLING,
+    GAP,
+    NO_VELOCITY,
+    NO_EFFORT,
+    REPEATED,
+    SATURATED,
+    JUMP,
+    SPEED,
+    EFFORT,
+    POSITION,
+    ZERO_EFFORT,
+    ALL_ZERO,
+    RANGE,
+    TOO_CLOSE,
+) = range(len(REASONS))
+
+NO_JOINT = -1
+"""Row in a verdict that concerns no joint, or all of them."""
 
 LEVELS = ("none", "contact", "collision")
 """Levels of contact, by code."""
 FREE, CONTACT, COLLISION = range(len(LEVELS))
 
 ONSET_WINDOW = 0.1
-"""How far back the start of a contact is looked for [s] ..."""
+"""Time before the detection in which the start of a contact is searched [s]."""
 LEAST = 6
-"""... or so many samples, at low rates."""
+"""Number of samples that are searched at least, for low sample rates."""
 HISTORY = 1024
-"""Samples that are remembered; more than the onset window holds up to 10 kHz."""
+"""Number of samples kept for that search; enough for the window up to 10 kHz."""
+
+_JOINT_SETTINGS = np.dtype(
+    [
+        ("contact", "f8"),  # contact threshold at rest [N·m or N]
+        ("collision", "f8"),  # collision threshold [N·m or N]
+        ("per_speed", "f8"),  # growth of both with the speed
+        ("per_acceleration", "f8"),  # growth of both with the acceleration
+        ("moving", "f8"),  # part of the contact threshold that holds away from reversals
+        ("slow", "f8"),  # speed below which the joint counts as reversing [rad/s or m/s]
+        ("pole", "f8"),  # inverse time constant of speed and acceleration [1/s]
+        ("bias", "f8"),  # constant external torque removed by a tare [N·m or N]
+        ("saturated", "f8"),  # torques from here on count as saturated [N·m or N]
+        ("highest_effort", "f8"),  # higher torques are implausible [N·m or N]
+        ("highest_speed", "f8"),  # higher speeds are implausible [rad/s or m/s]
+        ("turn", "f8"),  # positions this far apart are the same; 0: none are [rad]
+        ("loaded", "f8"),  # torque that an effort of exactly zero must not hide [N·m or N]
+        ("design", "f8", (DESIGN,)),  # constants of the filter
+    ],
+    align=True,
+)
+_ARM_SETTINGS = np.dtype(
+    [
+        ("settling_time", "f8"),
+        ("maximum_gap", "f8"),
+        ("repeated_time", "f8"),
+        ("repeated_time_at_rest", "f8"),
+        ("onset_debounce", "f8"),
+        ("release_debounce", "f8"),
+        ("release_ratio", "f8"),
+        ("statistic_threshold", "f8"),  # infinite if the residual's covariance is unknown
+        ("statistic_speed", "f8"),
+        ("contact_force_threshold", "f8"),  # infinite if the force is not judged
+        ("collision_force_threshold", "f8"),
+        ("force_uncertainty", "f8"),
+    ],
+    align=True,
+)
+_JOINT_MEMORY = np.dtype(
+    [
+        ("filter", "f8", (STATE,)),  # state of the filter; its first number is the residual
+        ("p", "f8"),  # momentum of the last sample
+        ("rate", "f8"),  # its rate by the momentum balance
+        ("mean", "f8"),  # mean of the residual over TARE_TIME without contact
+        ("recent", "f8"),  # the same over RECENT_TIME
+        ("speed", "f8"),  # largest recent speed, fading
+        ("acceleration", "f8"),  # filtered acceleration
+        ("reversal", "f8"),  # trace of the last reversal, see reversals.py
+        ("zero_since", "f8"),  # stamp from which on the effort was exactly zero; NaN if it is not
+    ],
+    align=True,
+)
+_ARM_MEMORY = np.dtype(
+    [
+        ("stamp", "f8"),  # of the last sample that was believed; NaN before the first
+        ("started", "f8"),  # stamp at which the observer started; NaN if it has not
+        ("same_since", "f8"),  # stamp from which on samples have been identical
+        ("frozen", "?"),  # samples have been identical for too long
+        ("saturated", "f8"),  # stamp of the last saturated sample
+        ("dropped", "i8"),  # number of dropped samples in a row
+        ("jumps", "i8"),  # number of dropped samples in a row that jumped
+        ("reason", "i8"),  # reason of the last sample that was believed
+        ("averaged", "f8"),  # time over which the mean residual was taken [s]
+        ("remembered", "i8"),  # number of samples in the history since the observer settled
+        ("level", "i8"),  # level of the present contact
+        ("above", "f8"),  # time for which a residual has been above its threshold [s]
+        ("below", "f8"),  # time for which all residuals have been below their release level [s]
+        ("height", "i8"),  # highest level of the last contact
+        ("peak", "f8"),  # highest ratio of residual to threshold in the last contact
+        ("peak_joint", "i8"),  # row of the joint that reached it
+        ("peak_torque", "f8"),  # its residual then [N·m or N]
+        ("looked", "f8"),  # stamp at which the contact was last isolated
+        ("ended", "f8"),  # stamp at which the last contact was last known to last
+    ],
+    align=True,
+)
+VERDICT = np.dtype(
+    [("reason", "i1"), ("level", "i1"), ("dropped", "i1"), ("joint", "i2")], align=True
+)
+"""Verdict on a sample: index into ``REASONS`` and ``LEVELS``; why the sample was dropped, or 0; the
+row of the joint to blame, or ``NO_JOINT``."""
 
 
 class Settings(NamedTuple):
-    """What the parameters say of each joint, rows of one array (10 + 3 + nv, nv)."""
+    """What the decision takes from the parameters."""
 
-    base: np.ndarray
-    collision: np.ndarray
-    per_speed: np.ndarray
-    per_acceleration: np.ndarray
-    moving: np.ndarray
-    """Part of ``base`` that holds away from reversals."""
-    slow: np.ndarray
-    """Speed below which a joint reverses [rad/s or m/s]."""
-    pole: np.ndarray
-    """One over the time constant that speed and acceleration fade with [1/s]."""
-    bias: np.ndarray
-    """Constant torque taken off the momentum balance [N·m or N]."""
-    speed_limit: np.ndarray
-    """Faster is implausible [rad/s or m/s]."""
-    turn: np.ndarray
-    """Positions that far apart are the same: a turn of a revolute joint; 0 for none."""
-    design: np.ndarray
-    """(3, nv) of the filter."""
+    kind: int
+    """Kind of filter."""
+    joint: np.ndarray
+    """(nv,) of ``_JOINT_SETTINGS``."""
+    arm: np.ndarray
+    """(1,) of ``_ARM_SETTINGS``."""
     whitening: np.ndarray
-    """(nv, nv) lower triangular L with s = |L r|."""
-
-
-class Rules(NamedTuple):
-    """What the parameters say of the whole arm."""
-
-    settling_time: float
-    maximum_gap: float
-    repeated_time: float
-    repeated_time_at_rest: float
-    onset_debounce: float
-    release_debounce: float
-    release_ratio: float
-    statistic_threshold: float
-    """Infinite where the covariance of the residual is not known."""
-    statistic_speed: float
-    contact_force_threshold: float
-    """Infinite where force is not judged."""
-    collision_force_threshold: float
-    force_uncertainty: float
-
-
-class Traces(NamedTuple):
-    """What is remembered of each joint, rows of one array (5 + 8, nv)."""
-
-    filter: np.ndarray
-    """(5, nv) state of the filter; its first row is the residual."""
-    p: np.ndarray
-    rate: np.ndarray
-    v: np.ndarray
-    effort: np.ndarray
-    mean: np.ndarray
-    """Mean of the residual of late, without contact."""
-    speed: np.ndarray
-    acceleration: np.ndarray
-    reversal: np.ndarray
-    """Of a reversal of late, see :mod:`~rbd_control.estimation.reversals`."""
+    """(nv, nv) lower triangular L with statistic |L r|."""
 
 
 class Memory(NamedTuple):
-    """What is remembered of the whole arm, entries of one array."""
+    """What the decision carries from sample to sample."""
+
+    joint: np.ndarray
+    """(nv,) of ``_JOINT_MEMORY``."""
+    arm: np.ndarray
+    """(1,) of ``_ARM_MEMORY``."""
+    q: np.ndarray
+    """(nq,) positions of the last sample that was believed [rad or m]."""
+    v: np.ndarray
+    """(nv,) its velocities [rad/s or m/s]."""
+    effort: np.ndarray
+    """(nv,) its efforts as published."""
+    history: np.ndarray
+    """(HISTORY, 1 + nv) ring of the last stamps and residuals."""
+
+    @property
+    def residual(self) -> np.ndarray:
+        """(nv,) copy of the external torque estimate after the last sample [N·m or N]."""
+        return self.joint["filter"][:, 0].copy()  # type: ignore[no-any-return]
+
+
+class Samples(NamedTuple):
+    """The samples that the decision goes through, with their momentum balance."""
 
     stamp: np.ndarray
-    started: np.ndarray
-    """Stamp of the sample the observer started with; NaN before there is one."""
-    above: np.ndarray
-    """Time for which some residual has been above its threshold."""
-    below: np.ndarray
-    level: np.ndarray
-    height: np.ndarray
-    """Highest level of the last contact."""
-    peak: np.ndarray
-    """Highest residual over threshold of the open contact."""
-    peak_joint: np.ndarray
-    peak_torque: np.ndarray
-    looked: np.ndarray
-    ended: np.ndarray
-    """Stamp at which the last contact was last known to be."""
-    same_since: np.ndarray
-    frozen: np.ndarray
-    saturated: np.ndarray
-    """Stamp of the last saturated sample."""
-    jumps: np.ndarray
-    remembered: np.ndarray
-    """Samples in the history since the observer settled."""
+    """(k,) [s]."""
+    q: np.ndarray
+    """(k, nq) [rad or m]."""
+    v: np.ndarray
+    """(k, nv) [rad/s or m/s]."""
+    effort: np.ndarray
+    """(k, nv) as published."""
+    p: np.ndarray
+    """(k, nv) momentum [N·m·s or N·s]."""
+    rate: np.ndarray
+    """(k, nv) its rate without external torque [N·m or N]."""
+    torque: np.ndarray
+    """(k, nv) the effort as a torque [N·m or N]."""
+    load: np.ndarray
+    """(k, nv) the arm's own weight in the effort [N·m or N]."""
+    quality: np.ndarray
+    """(k,) int8, see :class:`~rbd_control.estimation.momentum_balance.Balance`."""
+    jacobian: np.ndarray
+    """(k, 3, nv) of the point whose force is judged, or (0, 3, nv)."""
 
 
-TRACES_ROWS = len(Traces._fields) - 1 + STATE
+def new_settings(kind: int, n: int) -> Settings:
+    """Return zeroed settings for ``n`` joints."""
+    joint, arm = np.zeros(n, _JOINT_SETTINGS), np.zeros(1, _ARM_SETTINGS)
+    return Settings(kind, joint, arm, np.zeros((n, n)))
 
 
-@inlined
-def settings_of(a):
-    """The rows of an array (10 + 3 + nv, nv) by name."""
-    return Settings(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10:13], a[13:])
-
-
-@inlined
-def rules_of(a):
-    """The entries of an array by name."""
-    return Rules(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11])
-
-
-@inlined
-def traces_of(a):
-    """The rows of an array (TRACES_ROWS, nv) by name."""
-    return Traces(a[:5], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12])
-
-
-@inlined
-def memory_of(a):
-    """The entries of an array by name, each an array of one."""
-    return Memory(
-        a[0:1],
-        a[1:2],
-        a[2:3],
-        a[3:4],
-        a[4:5],
-        a[5:6],
-        a[6:7],
-        a[7:8],
-        a[8:9],
-        a[9:10],
-        a[10:11],
-        a[11:12],
-        a[12:13],
-        a[13:14],
-        a[14:15],
-        a[15:16],
+def new_memory(nq: int, nv: int) -> Memory:
+    """Return the memory of a detector that has not taken any sample."""
+    memory = Memory(
+        np.zeros(nv, _JOINT_MEMORY),
+        np.zeros(1, _ARM_MEMORY),
+        np.zeros(nq),
+        np.zeros(nv),
+        np.zeros(nv),
+        np.zeros((HISTORY, 1 + nv)),
     )
+    memory.joint["zero_since"] = math.nan
+    memory.joint["reversal"] = 1.0
+    arm = memory.arm[0]
+    arm["stamp"] = arm["started"] = math.nan
+    arm["saturated"] = -math.inf
+    arm["reason"] = SETTLING
+    return memory
 
 
-def new_settings(n: int) -> np.ndarray:
-    """Room for the settings of n joints."""
-    return np.zeros((10 + DESIGN + n, n))
-
-
-def new_memory() -> np.ndarray:
-    """The memory of a detector that has seen nothing."""
-    a = np.zeros(len(Memory._fields))
-    memory = memory_of.py_func(a)
-    memory.stamp[0] = memory.started[0] = math.nan
-    memory.saturated[0] = -math.inf
-    return a
-
-
-def remembered(history: np.ndarray, memory: Memory) -> np.ndarray:
-    """Rows of the history in the onset window, the oldest first: stamp, residual, q."""
-    count = int(memory.remembered[0])
+def recent_residuals(memory: Memory) -> tuple[np.ndarray, np.ndarray]:
+    """Return stamps (m,) and residuals (m, nv) of the onset window, the oldest first."""
+    count = int(memory.arm["remembered"][0])
     rows = np.arange(max(count - HISTORY, 0), count) % HISTORY
-    stamps = history[rows, 0]
+    stamps = memory.history[rows, 0]
     first = int(np.searchsorted(stamps, stamps[-1] - ONSET_WINDOW))
-    return history[rows[min(first, max(rows.size - LEAST, 0)) :]]
+    rows = rows[min(first, max(rows.size - LEAST, 0)) :]
+    return memory.history[rows, 0], memory.history[rows, 1:]

@@ -14,9 +14,6 @@ Corrections of bodies are drawn towards none, by a prior of :data:`MASS_SPREAD` 
 into :data:`FOLDS` parts, each is predicted from the others, and the error of these predictions has
 to fall. The inertia of rotors, which is not negative, and the shape of friction are chosen joint by
 joint in the same way.
-
-Motor currents are regressed on the torques of the model, ``current = tau / gain + friction``:
-the noise is in the currents, and a gain fitted the other way round would come out too small.
 """
 
 from __future__ import annotations
@@ -65,8 +62,6 @@ IMPLAUSIBLE_MASS = 0.25
 """A larger correction, as a part of the body's mass, is worth a word."""
 IMPLAUSIBLE_SHIFT = 0.05
 """A larger shift of the centre of mass is [m]."""
-VAGUE_GAIN = 0.2
-"""A drive gain with a larger relative standard deviation is not identified."""
 LEAST_SPREAD = 1e-4
 """Weights are bounded by this spread [N·m or N], for data without any noise."""
 
@@ -98,7 +93,7 @@ class Identification:
 
 
 @dataclass(frozen=True, eq=False)
-class _Columns:
+class Columns:
     """Everything that is linear, filtered and thinned out; n rows."""
 
     x: Array
@@ -112,7 +107,7 @@ class _Columns:
     spread: Array
     """(P,) prior standard deviation of each."""
 
-    def only(self, chosen: NDArray[np.bool_]) -> _Columns:
+    def only(self, chosen: NDArray[np.bool_]) -> Columns:
         """With some of the corrections."""
         return replace(
             self,
@@ -128,7 +123,7 @@ def identify(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Ide
     Raises:
         RecordingError: when there is too little to learn from.
     """
-    columns = _columns(motions, model, maximum_gap)
+    columns = _columns(motions, model, maximum_gap, variations(model))
     joint, column = columns.which.T
     bodies, rotors = column != ROTOR, column == ROTOR
     kept = columns.only(np.zeros_like(rotors))
@@ -167,9 +162,7 @@ def identify(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Ide
     )
 
 
-def _tried(
-    columns: _Columns, shapes: NDArray[np.int64]
-) -> tuple[_Columns, NDArray[np.int64], Array]:
+def _tried(columns: Columns, shapes: NDArray[np.int64]) -> tuple[Columns, NDArray[np.int64], Array]:
     """Columns, shapes of friction and error of prediction where all corrections are made."""
     found = _fit(columns, shapes)
     # With the masses right, friction may show another shape.
@@ -177,51 +170,6 @@ def _tried(
         columns.x + columns.inertia @ found[: len(columns.which)], columns.friction
     )
     return columns, others, _prediction_error(columns, others)
-
-
-def drive_gains(
-    motions: Sequence[Motion], model: Model, maximum_gap: float
-) -> tuple[Array, tuple[str, ...]]:
-    """Torque per unit of effort of each joint, (nv,), signed, from motions in such units.
-
-    A joint whose own motion does not tell takes the mean gain of the joints of the same effort
-    limit, which have the same drive; the notes say so.
-
-    Raises:
-        RecordingError: naming a joint whose gain cannot be told at all.
-    """
-    still = [replace(m, tau=np.zeros_like(m.tau)) for m in motions]
-    columns = _columns(still, model, maximum_gap, inertia=False)
-    efforts = _columns(motions, model, maximum_gap, inertia=False).x - columns.x
-    shape = SHAPES.index((0.05, None))
-    gains, known = np.zeros(model.nv), np.zeros(model.nv, dtype=bool)
-    for i in range(model.nv):
-        features = np.column_stack([columns.x[:, i], columns.friction[:, i, shape, :3]])
-        # The external torque falls by what the motor gives.
-        inverse, *_ = np.linalg.lstsq(features, -efforts[:, i], rcond=None)
-        left = features @ inverse + efforts[:, i]
-        variance = left.var() * np.linalg.pinv(features.T @ features)[0, 0]
-        known[i] = abs(inverse[0]) * VAGUE_GAIN > np.sqrt(variance)
-        gains[i] = 1.0 / inverse[0] if inverse[0] else 0.0
-    notes = []
-    for k in np.flatnonzero(~known):
-        i = int(k)
-        # Joints without an effort limit in the description need not have the same motor.
-        limit = model.effort_limit
-        like = known & np.isfinite(limit) & np.isclose(limit, limit[i])
-        joint = model.joint_names[i - model.nv]
-        if not like.any():
-            raise RecordingError(
-                f"the drive gain of joint {joint!r} cannot be told: the torque its motion takes "
-                f"drowns in its friction; record faster motion of it, or a pose in which gravity "
-                f"loads it, or give all gains with --effort-gain"
-            )
-        gains[i] = gains[like].mean()
-        notes.append(
-            f"the drive gain of {joint} cannot be told from its motion; it is taken as that of "
-            f"the joints of the same effort limit, {gains[i]:.3g}"
-        )
-    return gains, tuple(notes)
 
 
 def external_means(motion: Motion, model: Model) -> Array:
@@ -235,11 +183,22 @@ def means(x: Array) -> Array:
     return np.asarray(0.5 * (x[1:] + x[:-1]))
 
 
+def filtered_columns(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Columns:
+    """Return external torque and friction without any corrections.
+
+    Raises:
+        RecordingError: when no stretch of the motions is long enough to be used.
+    """
+    return _columns(motions, model, maximum_gap, [])
+
+
 def _columns(
-    motions: Sequence[Motion], model: Model, maximum_gap: float, *, inertia: bool = True
-) -> _Columns:
+    motions: Sequence[Motion],
+    model: Model,
+    maximum_gap: float,
+    changes: Sequence[tuple[int, int, Model]],
+) -> Columns:
     rows: list[tuple[Array, Array, Array]] = []
-    changes = variations(model) if inertia else []
     for motion in motions:
         period = float(np.median(np.diff(motion.t)))
         gain = min(FILTER_GAIN, PER_RATE / period)
@@ -273,11 +232,11 @@ def _columns(
     which = np.array([(i, c) for i, c, _ in changes], dtype=np.int64).reshape(-1, 2)
     spread = np.where(which[:, 1] == 0, MASS_SPREAD * model.arrays.mass[which[:, 0]], COM_SPREAD)
     spread[which[:, 1] == ROTOR] = np.inf
-    return _Columns(x, friction, inertial, which, spread)
+    return Columns(x, friction, inertial, which, spread)
 
 
 def _fit(
-    columns: _Columns, shapes: NDArray[np.int64], rows: NDArray[np.bool_] | slice = slice(None)
+    columns: Columns, shapes: NDArray[np.int64], rows: NDArray[np.bool_] | slice = slice(None)
 ) -> Array:
     """Coefficients: corrections, then friction joint by joint."""
     from scipy.optimize import lsq_linear
@@ -305,7 +264,7 @@ def _fit(
     return np.asarray(found)
 
 
-def _design(columns: _Columns, shapes: NDArray[np.int64]) -> Array:
+def _design(columns: Columns, shapes: NDArray[np.int64]) -> Array:
     """(n, nv, P + 4 nv): what every coefficient puts on every joint."""
     n, nv, corrections = columns.inertia.shape
     D = np.zeros((n, nv, corrections + COLUMNS * nv))
@@ -316,7 +275,7 @@ def _design(columns: _Columns, shapes: NDArray[np.int64]) -> Array:
     return D
 
 
-def _prediction_error(columns: _Columns, shapes: NDArray[np.int64]) -> Array:
+def _prediction_error(columns: Columns, shapes: NDArray[np.int64]) -> Array:
     """RMS of what is left of each part of the motion with what the others say, (nv,)."""
     fold = np.arange(len(columns.x)) * FOLDS // len(columns.x)
     D = _design(columns, shapes)

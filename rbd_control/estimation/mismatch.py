@@ -4,6 +4,7 @@ A wrong hand, a sign, a unit, gravity that the driver has taken off already: eac
 of its own shape. Over some seconds without contact, ``x`` being the mean external torque that the
 model sees, ``y`` the torque that it says the joints need and ``g`` gravity:
 
+* no effort:            effort = 0 on one joint that needs a torque
 * gravity taken off:    ``x = g`` on all joints that carry weight; ``-g`` if it is not, as declared
 * payload not modelled: ``x`` is minus what a mass fixed to the last link needs, on all joints
 * sign or unit:         effort = ``gain y`` on one joint, with a gain far from one
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.identification import external_means, means
-from rbd_control.estimation.motion import Motion
+from rbd_control.estimation.motion import Motion, implausible, in_range
 from rbd_control.estimation.second_order_observer import SecondOrderObserver
 
 Array = NDArray[np.float64]
@@ -42,7 +43,12 @@ WELL = 0.15
 GAINS = (0.6, 1.6)
 """Gains that friction, motion or a small payload explain."""
 LEAST_MASS = 0.05
-"""Payloads below are not worth a word [kg]."""
+"""Payloads below this mass are not reported [kg]."""
+NO_EFFORT = 1e-6
+"""An effort that is less than this fraction of the torque that the model needs is none."""
+MINORITY = 0.5
+"""Implausible samples are left out if they are fewer than this fraction of all. Otherwise the whole
+effort is in another unit, and they are what shows it."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,7 @@ class Mismatch:
     """One thing about the model or the efforts that does not fit."""
 
     kind: str
-    """``gravity``, ``payload``, ``sign``, ``unit`` or ``offset``."""
+    """``dead``, ``gravity``, ``payload``, ``sign``, ``unit`` or ``offset``."""
     joint: str
     """The joint it concerns; empty when it concerns all."""
     text: str
@@ -74,19 +80,27 @@ def find_mismatches(
     Returns:
         What was found, the likeliest first; nothing when the model fits or too little is recorded.
     """
+    motion = _believable(motion, model, parameters)
     told = _tell(motion, model, parameters, np.zeros(model.nv) if bias is None else bias)
     if told is None:
         return ()
     x, need, gravity, payload = told
-    threshold = parameters.for_joints("contact_threshold", model.nv)
-    if not (_rms(x) > 0.5 * threshold).any():
+    known = parameters.for_joints("contact_threshold", model.nv)
+    if not (_rms(x) > 0.5 * known).any():
         return ()
+    dead = (motion.tau == 0.0).all(axis=0) & (_rms(x) > 0.5 * known)
+    found = _dead(dead, need, model)
+    # What a joint without effort leaves says nothing of the others.
+    threshold = np.where(dead, np.inf, known)
+    if not (_rms(x) > 0.5 * threshold).any():
+        return tuple(found)
     if (
         parameters.effort_kind == "torque"
         and _explains(x - gravity, x, threshold, WELL)
         and not _proportional(need - x, need, x - gravity, threshold)
     ):
         return (
+            *found,
             Mismatch(
                 "gravity",
                 "",
@@ -98,6 +112,7 @@ def find_mismatches(
         x + gravity, x, threshold, WELL
     ):
         return (
+            *found,
             Mismatch(
                 "gravity",
                 "",
@@ -118,7 +133,7 @@ def find_mismatches(
         scaled = [None] * model.nv
     # What other joints say of a payload is not to be drowned by those.
     trusted = np.where([item is None for item in scaled], threshold, np.inf)
-    found = [item for item in scaled if item]
+    found += [item for item in scaled if item]
     theta = _solve(payload, -x, trusted)
     left = x + payload @ theta
     if abs(theta[0]) > LEAST_MASS and _explains(left, x, trusted, LEFT):
@@ -131,6 +146,13 @@ def find_mismatches(
     return tuple(found)
 
 
+def _believable(motion: Motion, model: Model, parameters: DetectorParameters) -> Motion:
+    """Return the motion without the samples that the detector drops."""
+    motion = motion.only(in_range(motion))
+    kept = np.asarray(~implausible(motion, model, parameters).any(axis=1))
+    return motion.only(kept) if kept.sum() > MINORITY * kept.size else motion
+
+
 def _tell(
     motion: Motion, model: Model, parameters: DetectorParameters, bias: Array
 ) -> tuple[Array, Array, Array, Array] | None:
@@ -138,7 +160,6 @@ def _tell(
     corrected = parameters.corrected(model)
     gain = parameters.for_joints("effort_gain", model.nv)
     friction = parameters.friction(model.nv)
-    last = model.nv - 1
     slow = SecondOrderObserver(model, FILTER_GAIN)
     parts = []
     for part in motion.stretches(parameters.maximum_gap, 1.0):
@@ -150,7 +171,7 @@ def _tell(
         without = replace(part, tau=np.zeros_like(tau))
         need = external_means(without, corrected) + means(rubbed)
         signals = [need - means(tau) - bias, need, means(g)]
-        signals += [external_means(without, one) for one in _unit_payloads(model, last)]
+        signals += [external_means(without, one) for one in unit_payloads(model)]
         dt = np.diff(part.t)
         step = max(1, round(SPACING / float(np.median(dt))))
         settled = np.flatnonzero(part.t[1:] - part.t[0] > 6.0 / FILTER_GAIN)[::step]
@@ -161,9 +182,9 @@ def _tell(
     return x, need, g, np.stack(payload, axis=-1)
 
 
-def _unit_payloads(model: Model, row: int) -> list[Model]:
-    """Robots made of a mass of 1 kg at the origin of a body, and of its three first moments."""
-    arrays = model.arrays
+def unit_payloads(model: Model) -> list[Model]:
+    """Return robots of a mass of 1 kg at the origin of the last body, and of its first moments."""
+    arrays, row = model.arrays, model.nv - 1
     result = []
     for column in range(4):
         mass, first = np.zeros_like(arrays.mass), np.zeros_like(arrays.first_moment)
@@ -176,6 +197,23 @@ def _unit_payloads(model: Model, row: int) -> list[Model]:
         )
         result.append(replace(model, arrays=only))
     return result
+
+
+def _dead(dead: NDArray[np.bool_], need: Array, model: Model) -> list[Mismatch]:
+    """Return what is to be said of joints whose effort is exactly zero throughout."""
+    if dead.all():
+        text = "effort not measured: it is exactly zero on all joints; mend the driver"
+        return [Mismatch("dead", "", text)]
+    return [
+        Mismatch(
+            "dead",
+            joint,
+            f"{joint} publishes no effort: it is exactly zero where the model needs up to "
+            f"{np.abs(need[:, i]).max():.3g} N·m or N; mend the driver",
+        )
+        for i, joint in enumerate(model.joint_names)
+        if dead[i]
+    ]
 
 
 def _solve(features: Array, wanted: Array, threshold: Array) -> Array:
@@ -227,6 +265,13 @@ def _scale(joint: str, x: Array, need: Array, threshold: float) -> Mismatch | No
     left = float(((effort - gain * need) ** 2).mean())
     if GAINS[0] <= gain <= GAINS[1] or left > WELL * min(size, gain * gain * power):
         return None
+    if abs(gain) < NO_EFFORT:
+        return Mismatch(
+            "dead",
+            joint,
+            f"{joint} publishes hardly any effort: {gain:.1g} times what the model needs; mend the "
+            f"driver or its configuration",
+        )
     if -GAINS[1] <= gain <= -GAINS[0]:
         return Mismatch(
             "sign",

@@ -27,9 +27,13 @@ from rbd_control.dynamics.momentum import momentum_sweep
 from rbd_control.dynamics.sweep import new_sweep
 from rbd_control.friction import ROWS, Friction, NoFriction, joint_friction
 
-GAIN, LIMIT = ROWS, ROWS + 1
-"""Rows of the settings after those of friction."""
-SATURATED, NOT_FINITE = 1, 2
+GAIN = ROWS
+"""Row of the effort gain in the settings, after the rows of friction."""
+LARGEST = 1e9
+"""Momenta and torques beyond this are out of range: no arm has them [N·m·s, N·s, N·m or N]."""
+
+USABLE, OUT_OF_RANGE, NOT_FINITE = 0, 1, 2
+"""Quality of a sample: usable; finite numbers with results beyond ``LARGEST``; NaN or infinite."""
 
 
 class Balance(NamedTuple):
@@ -39,34 +43,48 @@ class Balance(NamedTuple):
     """Generalised momentum M v, (k, nv) [N·m·s or N·s]."""
     rate: np.ndarray
     """tau - tau_friction + Cᵀ v - g, (k, nv) [N·m or N]."""
+    torque: np.ndarray
+    """Torque of the joint, the driver's effort converted, (k, nv) [N·m or N]."""
+    load: np.ndarray
+    """The arm's own weight in the driver's effort, (k, nv) [N·m or N]."""
     quality: np.ndarray
-    """(k,) int8: ``SATURATED`` where some joint's torque is at its limit, so that more would not
-    show; ``NOT_FINITE`` where the sample is not; else 0."""
+    """(k,) int8: ``USABLE``, ``OUT_OF_RANGE`` or ``NOT_FINITE``."""
 
 
 @inlined
-def mean_external(p, rate, last_p, last_rate, dt, i):
-    """x of joint ``i`` over ``dt``, see the top of this file."""
-    return (p[i] - last_p[i]) / dt - 0.5 * (rate[i] + last_rate[i])
+def mean_external(p, rate, last_p, last_rate, dt):
+    """Return the mean external torque x of one joint over ``dt``, see the top of this file."""
+    return (p - last_p) / dt - 0.5 * (rate + last_rate)
+
+
+@inlined
+def _quality(q, v, effort, p, rate):
+    """Return the quality of one sample."""
+    numbers, in_range = 0.0, True
+    for i in range(q.shape[0]):
+        numbers += 0.0 * q[i]
+    for i in range(v.shape[0]):
+        numbers += 0.0 * v[i] + 0.0 * effort[i]
+        in_range = in_range and abs(p[i]) <= LARGEST and abs(rate[i]) <= LARGEST
+    if not math.isfinite(numbers):
+        return NOT_FINITE
+    return USABLE if in_range else OUT_OF_RANGE
 
 
 @compiled
-def _balance(packed, kind, gravity_share, settings, q, v, effort, p, rate, g, quality):
+def _balance(packed, kind, gravity_share, settings, q, v, effort, p, rate, torque, load, quality):
     model = unpacked(packed)
     s = new_sweep(model.parent.shape[0])
     for k in range(q.shape[0]):
-        momentum_sweep(model, q[k], v[k], s, p[k], rate[k], g[k])
-        quality[k] = 0
+        momentum_sweep(model, q[k], v[k], s, p[k], rate[k], load[k])
         for i in range(v.shape[1]):
-            torque = settings[GAIN, i] * effort[k, i]
-            whole = torque + (1.0 - gravity_share) * g[k, i]
-            if abs(whole) >= settings[LIMIT, i]:
-                quality[k] = SATURATED
+            g = load[k, i]
+            measured = settings[GAIN, i] * effort[k, i]
+            torque[k, i] = measured + (1.0 - gravity_share) * g
+            load[k, i] = gravity_share * g
             friction = joint_friction(kind, settings, i, v[k, i])
-            rate[k, i] = torque - friction + rate[k, i] - gravity_share * g[k, i]
-            if not math.isfinite(rate[k, i] + p[k, i]):
-                quality[k] = NOT_FINITE
-                break
+            rate[k, i] = measured - friction + rate[k, i] - gravity_share * g
+        quality[k] = _quality(q[k], v[k], effort[k], p[k], rate[k])
 
 
 class MomentumBalance:
@@ -77,7 +95,6 @@ class MomentumBalance:
         friction: tau_friction(v); none by default.
         effort_gain: torque per unit of effort, a number or (nv,) [N·m or N per unit].
         with_gravity: whether the effort holds the torque that carries the arm's own weight.
-        torque_limit: torque at which a joint counts as saturated, (nv,) [N·m or N].
     """
 
     def __init__(
@@ -87,34 +104,31 @@ class MomentumBalance:
         *,
         effort_gain: float | np.ndarray = 1.0,
         with_gravity: bool = True,
-        torque_limit: float | np.ndarray = np.inf,
     ) -> None:
         friction = friction or NoFriction()
         self.model = model
         self._kind = friction.kind
-        self._settings = np.zeros((ROWS + 2, model.nv))
+        self._settings = np.zeros((ROWS + 1, model.nv))
         self._settings[:ROWS] = friction.coefficients(model.nv)
         self._settings[GAIN] = effort_gain
-        self._settings[LIMIT] = torque_limit
         self._gravity_share = 1.0 if with_gravity else 0.0
         self._one = self._room(1)
 
     def run(self, q: np.ndarray, v: np.ndarray, effort: np.ndarray) -> Balance:
-        """Momentum and rate of k samples.
+        """Return the momentum balance of k samples.
 
-        Nothing is checked: arguments are C-contiguous, (k, nq) and (k, nv). What is returned for a
-        single sample is overwritten by the next.
+        Nothing is checked: arguments are C-contiguous, (k, nq) and (k, nv). The result of a single
+        sample is overwritten by the next one.
         """
-        p, rate, g, quality = self._one if v.shape[0] == 1 else self._room(v.shape[0])
+        balance = self._one if v.shape[0] == 1 else self._room(v.shape[0])
         over_states(
             _balance,
             (self.model.packed, self._kind, self._gravity_share, self._settings),
             v.shape[0],
-            [q, v, effort, p, rate, g, quality],
+            [q, v, effort, *balance],
         )
-        return Balance(p, rate, quality)
+        return balance
 
-    def _room(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        n = self.model.nv
-        p, rate, g = (np.empty((count, n)) for _ in range(3))
-        return p, rate, g, np.empty(count, dtype=np.int8)
+    def _room(self, count: int) -> Balance:
+        p, rate, torque, load = (np.empty((count, self.model.nv)) for _ in range(4))
+        return Balance(p, rate, torque, load, np.empty(count, dtype=np.int8))

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.dynamics import Model
+from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import RecordingError
+from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.momentum_balance import LARGEST
 
 Array = NDArray[np.float64]
 
@@ -45,9 +47,39 @@ class Motion:
             if b - a > 2 and self.t[b - 1] - self.t[a] >= least
         ]
 
+    def only(self, rows: NDArray[np.bool_]) -> Motion:
+        """Return the motion without the samples that are False in ``rows`` (k,)."""
+        return Motion(self.name, self.t[rows], self.q[rows], self.v[rows], self.tau[rows])
+
+
+def implausible(motion: Motion, model: Model, parameters: DetectorParameters) -> NDArray[np.bool_]:
+    """Return which velocities and efforts no arm can have, (k, nv) bool.
+
+    The detector drops the samples they belong to.
+
+    Args:
+        motion: the motion, ``tau`` as ``parameters.effort_kind`` declares.
+        model: the robot.
+        parameters: those of the detector, ``implausible_speed`` and ``implausible_effort`` among
+            them.
+    """
+    bounds = parameters.bounds(model)
+    with np.errstate(over="ignore", invalid="ignore"):
+        torque = parameters.for_joints("effort_gain", model.nv) * motion.tau
+        if parameters.effort_kind == "torque_without_gravity":
+            torque = torque + gravity_torque(model, motion.q)
+        return ~((np.abs(torque) <= bounds.effort) & (np.abs(motion.v) <= bounds.speed))
+
+
+def in_range(motion: Motion) -> NDArray[np.bool_]:
+    """Return which samples can be computed with at all, (k,) bool."""
+    with np.errstate(invalid="ignore"):
+        columns = (np.abs(x).max(axis=1) <= LARGEST for x in (motion.q, motion.v, motion.tau))
+        return np.logical_and.reduce(list(columns))
+
 
 def refuse_little_motion(motions: Sequence[Motion], model: Model) -> None:
-    """Refuse what tells too little of a joint.
+    """Refuse motions that tell too little of a joint.
 
     Raises:
         RecordingError: naming the joint, how much it moved, and how much is needed.

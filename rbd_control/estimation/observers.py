@@ -41,21 +41,21 @@ class Observer:
 
     def __init__(self, model: Model, friction: Friction | None, *design: np.ndarray) -> None:
         self.model = model
-        self.design = np.zeros((DESIGN, model.nv))
-        self.design[: len(design)] = design
-        self._balance = MomentumBalance(model, friction)
+        self.design = np.zeros((model.nv, DESIGN))
+        self.design[:, : len(design)] = np.transpose(design)
+        self.balance = MomentumBalance(model, friction)
         self._rise = 0.0, np.zeros((0, model.nv))
         self.reset()
 
     def reset(self) -> None:
         """Start again: the next sample sets p(0), and r is zero there."""
-        self._z = np.zeros((STATE, self.model.nv))
+        self._z = np.zeros((self.model.nv, STATE))
         self._last: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def residual(self) -> np.ndarray:
         """r of the last sample, (nv,) [N·m or N]."""
-        return self._z[0].copy()
+        return self._z[:, 0].copy()
 
     def update(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, dt: float) -> np.ndarray:
         """Take one sample in and return the residual.
@@ -154,7 +154,7 @@ class Observer:
 
     def _carry(self, dt: np.ndarray, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> np.ndarray:
         """Residuals at the end of each interval that ends in one of the samples."""
-        p, rate, _ = self._balance.run(q, v, tau)
+        p, rate, *_ = self.balance.run(q, v, tau)
         if self._last is not None:
             p, rate = np.vstack([self._last[0], p]), np.vstack([self._last[1], rate])
         self._last = p[-1].copy(), rate[-1].copy()

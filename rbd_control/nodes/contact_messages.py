@@ -1,8 +1,10 @@
-"""What a contact looks like as messages."""
+"""Messages of contacts: events, forces and markers."""
 
 from __future__ import annotations
 
-from math import isnan
+from collections.abc import Mapping
+from contextlib import suppress
+from math import isfinite, isnan
 
 import numpy as np
 from builtin_interfaces.msg import Time
@@ -13,24 +15,32 @@ from rclpy.publisher import Publisher
 from visualization_msgs.msg import Marker, MarkerArray
 
 from rbd_control.dynamics import Model, frame_placement
+from rbd_control.errors import InputError
 from rbd_control.estimation import ContactEvent
 from rbd_control.nodes.joint_state_wire import TailTemplate
 from rbd_control.nodes.messages import Stamp, Writer, to_seconds
+from rbd_control.wording import shortened
 
 Array = NDArray[np.float64]
 
 THRESHOLD = "threshold "
-"""What the names of the thresholds begin with in the diagnostics, then the joint."""
+"""Prefix of the names of thresholds in the diagnostics; the joint and the unit follow."""
+
+LONGEST = 200
+"""Length above which a name in a message is cut [characters]."""
+
+MOST_VALUES = 200
+"""Number of values of a status that are looked at; an event has fifteen."""
 
 ARROW_SCALE = 0.02
 """Length of the arrow for each newton [m/N]."""
 
 ARROW_PERIOD = 0.03
-"""The least time between two arrows [s]; nobody sees more."""
+"""Least time between two arrows [s]; nobody sees more."""
 
 
 def event_message(node: str, event: ContactEvent, stamp: Stamp) -> DiagnosticArray:
-    """One status that tells of the onset or the release of a contact."""
+    """Return a message whose one status tells of the onset or the release of a contact."""
     released = event.phase == "release"
     severe = DiagnosticStatus.ERROR if event.level == "collision" else DiagnosticStatus.WARN
     force = event.force
@@ -67,22 +77,52 @@ def event_message(node: str, event: ContactEvent, stamp: Stamp) -> DiagnosticArr
 
 
 def event_from_status(status: DiagnosticStatus) -> ContactEvent:
-    """The event that a status of :func:`event_message` tells of; its joint torque is rounded."""
-    values = {item.key: item.value for item in status.values}
-    onset, phase = float(values["stamp"]), values["phase"]
+    """Return the event that a status of :func:`event_message` tells of; its torque is rounded.
+
+    Raises:
+        InputError: when the status tells of no contact event.
+    """
+    values = {item.key: item.value for item in status.values[:MOST_VALUES]}
+    try:
+        return _event(values)
+    except (KeyError, ValueError) as error:
+        raise InputError(f"the status tells of no contact event: {error}") from None
+
+
+def events_in(message: DiagnosticArray) -> tuple[list[ContactEvent], int]:
+    """Return the events that a message tells of, and the number of its other statuses."""
+    events = []
+    for status in message.status:
+        with suppress(InputError):
+            events.append(event_from_status(status))
+    return events, len(message.status) - len(events)
+
+
+def _event(values: Mapping[str, str]) -> ContactEvent:
+    """Return the event of a status's values.
+
+    Raises:
+        KeyError: when a value is missing.
+        ValueError: when a value is not what a detector tells.
+    """
+    onset, phase, level = _finite(values["stamp"]), values["phase"], values["level"]
+    if phase not in ("onset", "release") or level not in ("contact", "collision"):
+        raise ValueError(f"phase {phase[:40]!r}, level {level[:40]!r}")
     return ContactEvent(
         id=int(values["id"]),
         phase="release" if phase == "release" else "onset",
-        level="collision" if values["level"] == "collision" else "contact",
+        level="collision" if level == "collision" else "contact",
         onset=onset,
         onset_uncertainty=float(values.get("stamp_uncertainty", "nan")),
-        detected=float(values["detected"]),
-        release=onset + float(values["duration"]) if phase == "release" else None,
-        joint=values["joint"],
-        link=values["link"],
-        peak_torque=float(values["peak_torque"]),
+        detected=_finite(values["detected"]),
+        release=onset + _finite(values["duration"]) if phase == "release" else None,
+        joint=shortened(values["joint"], LONGEST),
+        link=shortened(values["link"], LONGEST),
+        peak_torque=_finite(values["peak_torque"]),
         force=_vector(values["force"]),
-        candidates=tuple(values.get("candidates", "").split()),
+        candidates=tuple(
+            shortened(link, LONGEST) for link in values.get("candidates", "").split()[:MOST_VALUES]
+        ),
         confidence=float(values.get("confidence") or "nan"),
         point=_vector(values.get("point", "")),
     )
@@ -160,7 +200,22 @@ def _numbers(values: Array) -> str:
 
 
 def _vector(text: str) -> Array | None:
-    return np.array([float(x) for x in text.split()]) if text else None
+    """Return the three numbers of a text; None for an empty one.
+
+    Raises:
+        ValueError: when they are not three finite numbers.
+    """
+    if not text:
+        return None
+    x, y, z = (_finite(part) for part in text.split(maxsplit=3))
+    return np.array([x, y, z])
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text[:40]!r} is not finite")
+    return value
 
 
 def _point(values: Array) -> Point:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -17,7 +19,7 @@ from std_msgs.msg import Bool
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from rbd_control.dynamics import Model
-from rbd_control.nodes.contact_messages import event_from_status
+from rbd_control.nodes.contact_messages import events_in
 from rbd_control.nodes.demo_scenario import Scenario
 from rbd_control.nodes.messages import to_array, to_seconds
 from rbd_control.nodes.run import make_executor
@@ -41,6 +43,7 @@ class DemoObserver:
     Attributes:
         log: what was recorded.
         activity: what is going on, in words.
+        ignored: number of messages that none of the three nodes sends.
     """
 
     def __init__(self, scenario: Scenario, thresholds: tuple[float, ...]) -> None:
@@ -48,6 +51,7 @@ class DemoObserver:
         limits = np.broadcast_to(np.array(thresholds), (len(joints),))
         self.log = DemoLog(joints, limits, scenario.contacts)
         self.activity = STARTING_NODES
+        self.ignored = 0
         self._scenario = scenario
         self._begin: float | None = None
         self._pushes = list(scenario.pushes)
@@ -143,10 +147,16 @@ class DemoObserver:
             self._shown_until = self.elapsed + PUSH_SHOWN
 
     def _on_torque(self, series: Series, message: JointState) -> None:
-        series.add(to_seconds(message.header.stamp), message.effort)
+        self._add(series, message, message.effort)
 
     def _on_error(self, message: JointState) -> None:
-        self.log.tracking_error.add(to_seconds(message.header.stamp), message.position)
+        self._add(self.log.tracking_error, message, message.position)
+
+    def _add(self, series: Series, message: JointState, values: Sequence[float]) -> None:
+        if len(values) == len(self.log.joints) and all(map(math.isfinite, values)):
+            series.add(to_seconds(message.header.stamp), values)
+        else:
+            self.ignored += 1
 
     def _on_true_force(self, message: WrenchStamped) -> None:
         force = message.wrench.force
@@ -158,8 +168,9 @@ class DemoObserver:
         self.log.true_forces.append(entry)
 
     def _on_event(self, message: DiagnosticArray) -> None:
-        for status in message.status:
-            event = event_from_status(status)
+        events, ignored = events_in(message)
+        self.ignored += ignored
+        for event in events:
             self.log.events[event.id] = event
 
     def _on_verdict(self, message: Bool) -> None:
@@ -168,10 +179,12 @@ class DemoObserver:
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:
             if status.name.startswith("contact_detector"):
-                values = {
-                    item.key: int(item.value) for item in status.values if item.key in _COUNTS
-                }
-                self._count(*(values.get(key, 0) for key in _COUNTS))
+                values = {item.key: item.value for item in status.values if item.key in _COUNTS}
+                counts = [values.get(key, "0") for key in _COUNTS]
+                if all(count.isdecimal() and len(count) < 20 for count in counts):
+                    self._count(*map(int, counts))
+                else:
+                    self.ignored += 1
 
     def _count(self, samples: int, valid: int) -> None:
         """Take the samples since the first report of the motion; before, there was no torque."""

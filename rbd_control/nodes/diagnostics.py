@@ -9,10 +9,15 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
+from rbd_control.wording import shortened
+
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 
 MOST_DURATIONS = 1000
 """Number of durations that are kept for the median; sorting more would delay a torque."""
+
+LONGEST = 2000
+"""Length above which a message or value of a report is cut [characters]."""
 
 
 class Status:
@@ -25,6 +30,7 @@ class Status:
 
     def raise_to(self, level: bytes, message: str) -> None:
         """Report something to heed; milder things said before are no longer in the message."""
+        message = shortened(message, LONGEST)
         if level > self.level:
             self.level, self.messages = level, [message]
         elif level == self.level:
@@ -33,7 +39,7 @@ class Status:
     def add(self, key: str, value: object) -> None:
         """Add one value."""
         text = f"{value:.6g}" if isinstance(value, float) else str(value)
-        self.values.append(KeyValue(key=key, value=text))
+        self.values.append(KeyValue(key=shortened(key, LONGEST), value=shortened(text, LONGEST)))
 
 
 class Diagnostics:

@@ -1,4 +1,4 @@
-"""``rbd-control monitor``: listens to a running detector and shows what it says."""
+"""``rbd-control monitor``: shows the verdict, residuals and events of a running detector."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
@@ -21,7 +22,7 @@ from rich.live import Live
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
-from rbd_control.nodes.contact_messages import THRESHOLD, event_from_status
+from rbd_control.nodes.detector_listener import DetectorListener
 from rbd_control.nodes.managed_node import LATCHED
 from rbd_control.nodes.run import make_executor
 from rbd_control.playback.live_view import LiveState, event_line, render
@@ -31,7 +32,7 @@ REFRESH = 0.1
 """Time between two pictures [s]."""
 
 PATIENCE = 5.0
-"""After so long without a word from the detector, that is said [s]."""
+"""Time without a message of the detector after which the monitor says so [s]."""
 
 WIDTH = 110
 
@@ -48,22 +49,22 @@ class Monitor:
 
     def __init__(self, detector: str, on_event: Callable[[str], None]) -> None:
         self.state = LiveState(f"/{detector.strip('/')}")
-        self._on_event = on_event
+        listener = DetectorListener(self.state, lambda event: on_event(event_line(event)))
+        self._listener = listener
         self._node = node = Node(f"monitor_{os.getpid()}")
         self._executor = make_executor()
         self._executor.add_node(node)
-        self._thresholds: dict[str, float] = {}
-        self._counted, self._since = 0, time.monotonic()
+        self._since, self._samples = time.monotonic(), 0
         name = self.state.detector
-        node.create_subscription(Bool, f"{name}/contact", self._on_contact, LATCHED)
-        node.create_subscription(
-            JointState, f"{name}/external_joint_torques", self._on_residual, _WEAK
+        subscriptions: tuple[tuple[type, str, Callable[[Any], None], QoSProfile], ...] = (
+            (Bool, f"{name}/contact", _timed(listener.on_contact), LATCHED),
+            (JointState, f"{name}/external_joint_torques", _timed(listener.on_residual), _WEAK),
+            (DiagnosticArray, f"{name}/events", listener.on_events, QoSProfile(depth=50)),
+            (WrenchStamped, f"{name}/external_wrench", listener.on_wrench, _WEAK),
+            (DiagnosticArray, "/diagnostics", listener.on_diagnostics, QoSProfile(depth=50)),
         )
-        node.create_subscription(
-            DiagnosticArray, f"{name}/events", self._on_events, QoSProfile(depth=50)
-        )
-        node.create_subscription(WrenchStamped, f"{name}/external_wrench", self._on_wrench, _WEAK)
-        node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, 50)
+        for kind, topic, callback, qos in subscriptions:
+            node.create_subscription(kind, topic, callback, qos)
 
     @property
     def has_heard(self) -> bool:
@@ -78,46 +79,18 @@ class Monitor:
     def spin(self, seconds: float) -> None:
         """Listen for some time."""
         self._executor.spin_until_future_complete(Future(), timeout_sec=seconds)
-        now = time.monotonic()
+        now, samples = time.monotonic(), self._listener.samples
         if now - self._since >= 1.0:
-            self.state.rate = self._counted / (now - self._since) or math.nan
-            self._counted, self._since = 0, now
+            self.state.rate = (samples - self._samples) / (now - self._since) or math.nan
+            self._since, self._samples = now, samples
 
     def destroy(self) -> None:
         """Give the node back."""
         self._node.destroy_node()
 
-    def _on_contact(self, message: Bool) -> None:
-        self.state.contact, self.state.judged = message.data, time.monotonic()
 
-    def _on_residual(self, message: JointState) -> None:
-        self._counted += 1
-        state = self.state
-        state.joints, state.residual = tuple(message.name), tuple(message.effort)
-        state.told = time.monotonic()
-        if all(joint in self._thresholds for joint in state.joints):
-            state.thresholds = tuple(self._thresholds[joint] for joint in state.joints)
-
-    def _on_wrench(self, message: WrenchStamped) -> None:
-        force = message.wrench.force
-        self.state.link = message.header.frame_id
-        self.state.force = (force.x, force.y, force.z)
-
-    def _on_events(self, message: DiagnosticArray) -> None:
-        for status in message.status:
-            event = event_from_status(status)
-            self.state.link, self.state.force = event.link, None
-            self.state.events.append(event)
-            self._on_event(event_line(event))
-
-    def _on_diagnostics(self, message: DiagnosticArray) -> None:
-        for status in message.status:
-            if f"/{status.name.lstrip('/')}" != self.state.detector:
-                continue
-            self.state.condition = status.message
-            for item in status.values:
-                if item.key.startswith(THRESHOLD):
-                    self._thresholds[item.key[len(THRESHOLD) :].split(" ")[0]] = float(item.value)
+def _timed(take: Callable[[Any, float], None]) -> Callable[[Any], None]:
+    return lambda message: take(message, time.monotonic())
 
 
 def run_monitor(detector: str, duration: float | None, once: bool) -> int:

@@ -104,11 +104,17 @@ class NodeProcesses:
     ) -> None:
         self.stop()
 
-    def start(self, node: str, arguments: Sequence[str]) -> None:
-        """Start a node of the package, or another module by its dotted name."""
+    def start(self, node: str, arguments: Sequence[str], name: str = "") -> None:
+        """Start a node of the package, or another module by its dotted name.
+
+        Args:
+            node: node or module to start.
+            arguments: command-line arguments of the process.
+            name: what the other methods call this process; empty: the same as ``node``.
+        """
         module = node if "." in node else f"rbd_control.nodes.{node}"
-        with self._log(node).open("wb") as log:
-            self._running[node] = subprocess.Popen(
+        with self._log(name or node).open("ab") as log:
+            self._running[name or node] = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
@@ -127,8 +133,12 @@ class NodeProcesses:
                 raise RbdControlError(f"{node} ended with code {code}:\n{self.tail(node)}")
 
     def pid(self, node: str) -> int:
-        """The process number of a node that was started."""
+        """Return the process number of a node that was started."""
         return self._running[node].pid
+
+    def exit_code(self, node: str) -> int | None:
+        """Return the exit code of a node that was started, None while it runs."""
+        return self._running[node].poll()
 
     def tail(self, node: str) -> str:
         """The last lines that a node wrote."""

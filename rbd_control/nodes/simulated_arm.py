@@ -37,6 +37,8 @@ class SimulatedArmParameters(ModelParameters, SimulationParameters):
         (),
         "balls in the way, six numbers each: centre x y z, radius, stiffness, damping",
         unit="m, N/m, N·s/m",
+        lower=-1e8,
+        upper=1e8,
         live=False,
     )
     half_spaces: tuple[float, ...] = parameter(
@@ -44,6 +46,8 @@ class SimulatedArmParameters(ModelParameters, SimulationParameters):
         "tables and walls, eight numbers each: point x y z, normal x y z (out of the obstacle), "
         "stiffness, damping",
         unit="m, N/m, N·s/m",
+        lower=-1e8,
+        upper=1e8,
         live=False,
     )
     push_timeout: float = parameter(

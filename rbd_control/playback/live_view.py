@@ -31,7 +31,8 @@ class LiveState:
     """What was heard of a detector; times are those of a steady clock [s].
 
     ``contact`` is the last verdict and ``judged`` when it came, ``told`` when the last residual.
-    ``thresholds`` are in ``joints``' order and empty until the detector has told them.
+    ``thresholds`` are in ``joints``' order and empty until the detector has told them;
+    ``ignored`` is the number of messages that no detector sends.
     """
 
     detector: str
@@ -45,6 +46,7 @@ class LiveState:
     link: str = ""
     force: tuple[float, float, float] | None = None
     condition: str = ""
+    ignored: int = 0
     events: deque[ContactEvent] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def verdict(self, now: float) -> str:
@@ -99,6 +101,8 @@ def _headline(state: LiveState, now: float) -> Text:
     text.append(f"    {state.detector}, {rate}", style="dim")
     if state.condition and state.condition != "ok":
         text.append(f"\n{state.condition}", style="yellow")
+    if state.ignored:
+        text.append(f"\n{state.ignored} messages of something else ignored", style="yellow")
     return text
 
 
@@ -118,7 +122,7 @@ def _residuals(state: LiveState) -> Table:
 
 def _bar(ratio: float) -> Text:
     style = "red" if ratio > 1.0 else "yellow" if ratio > 0.7 else "green"
-    return Text("█" * min(round(BAR * ratio / FULL), BAR), style=style)
+    return Text("█" * round(BAR * min(ratio / FULL, 1.0)), style=style)
 
 
 def _events(state: LiveState) -> Text:

@@ -12,7 +12,13 @@ class SimulationParameters(Parameters):
     """Parameters of :class:`SimulatedArm`; all are fixed when it is made."""
 
     initial_position: tuple[float, ...] = parameter(
-        (0.0,), "where the arm stands at first", unit="rad or m", per_joint=True, live=False
+        (0.0,),
+        "where the arm stands at first",
+        unit="rad or m",
+        lower=-1e4,
+        upper=1e4,
+        per_joint=True,
+        live=False,
     )
     rate: float = parameter(
         1000.0,
@@ -111,5 +117,9 @@ class SimulationParameters(Parameters):
         0.0, "probability that a joint state is lost", lower=0.0, upper=1.0, live=False
     )
     seed: int = parameter(
-        0, "of the random numbers: noise, wrong masses, dropouts", lower=0, live=False
+        0,
+        "of the random numbers: noise, wrong masses, dropouts",
+        lower=0,
+        upper=2**32 - 1,
+        live=False,
     )

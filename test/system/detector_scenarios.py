@@ -10,7 +10,7 @@ from math import nan
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import WrenchStamped
-from rcl_interfaces.srv import SetParametersAtomically
+from rcl_interfaces.srv import GetParameters, SetParametersAtomically
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
@@ -224,6 +224,18 @@ def live_parameters(probe: Probe, source: Source) -> None:
     probe.wait(lambda: np.allclose(efforts(torques), 0.0, atol=0.05), "the payload is felt")
     assert _set(probe, payload_mass=0.0, observer="momentum").successful
     released(source)
+    _wait_for_flag(probe, contact, False)
+    # Out of bounds: refused as a whole, with the bounds, and the verdict goes on.
+    for name in ("friction_viscous", "friction_offset", "effort_gain", "friction_f2"):
+        for value in (1e23, float("nan"), float("inf")):
+            answer = _set(probe, release_ratio=0.6, **{name: value})
+            assert not answer.successful
+            assert name in answer.reason
+            assert "at most" in answer.reason or "finite" in answer.reason
+    kept = probe.call(
+        GetParameters, f"{NODE}/get_parameters", GetParameters.Request(names=["release_ratio"])
+    )
+    assert kept.values[0].double_value == 0.5
     _wait_for_flag(probe, contact, False)
 
 

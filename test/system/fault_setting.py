@@ -29,7 +29,17 @@ def wait_for_mode(probe: Probe, mode: str, node: str = NODE) -> Report:
 
 def resume(probe: Probe, node: str = NODE) -> None:
     """Leave whatever mode a test has led to; joint states must be good again."""
-    probe.wait(lambda: probe.call(Trigger, f"{node}/resume").success, "cannot resume")
+
+    def resumed() -> bool:
+        nonlocal answer
+        answer = probe.call(Trigger, f"{node}/resume")
+        return bool(answer.success)
+
+    answer = None
+    try:
+        probe.wait(resumed, "cannot resume")
+    except AssertionError as error:
+        raise AssertionError(f"{answer}: {error}") from error
 
 
 def hold_again(probe: Probe) -> None:

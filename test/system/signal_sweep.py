@@ -23,6 +23,7 @@ import numpy as np
 from std_msgs.msg import Float64MultiArray
 
 import rbd_control.nodes
+from rbd_control import prompt_end
 from rbd_control.nodes import passivity_controller
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
@@ -122,6 +123,7 @@ def once(probe: Probe, phase: str, line: int) -> dict[str, Any]:
 
 
 def main() -> None:
+    prompt_end.GRACE = PATIENCE  # tracing takes its time, and the process is to survive
     domain, phase, stride = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     os.environ["ROS_DOMAIN_ID"] = str(domain)
     # Nothing is compiled any more after the first time.

@@ -22,7 +22,6 @@ from std_srvs.srv import Trigger
 
 from rbd_control.control import ControllerParameters
 from rbd_control.dynamics import Model, gravity_torque
-from rbd_control.nodes.messages import to_seconds
 from rbd_control.nodes.passivity_controller import PassivityControllerParameters
 from rbd_control.simulation import arm7_urdf
 
@@ -133,27 +132,32 @@ def best_effort(probe: Probe, source: Source, start: Start, folder: Path) -> Non
 
 
 def queue_depth(probe: Probe, source: Source, start: Start, folder: Path) -> None:
-    """[48] Of what came while it was paused, so many are answered and the older are skipped."""
-    errors = probe.listen(JointState, f"{NODE}/tracking_error")
-    answered = []
-    for depth in (5, 1000):
+    """[48] Of what came while it was paused, so many wait in the queue; the others are lost."""
+    skipped, lost = "skipped for a newer one", "overwritten in the queue (estimated)"
+    for depth, key, other in ((5, lost, skipped), (1000, skipped, lost)):
         process, commands = start(queue_depth=depth, timeout=1.0)
         wait_for_torque(probe, commands, WEIGHT)
+        before = int(probe.report(NODE).values[other])
         process.signal(signal.SIGSTOP)
-        before = time.time()
-        time.sleep(0.5)
-        after = time.time()
+        time.sleep(0.5)  # in which the source sends a hundred
         process.signal(signal.SIGCONT)
-        probe.wait(
-            lambda: errors and to_seconds(errors[-1].header.stamp) > after,  # noqa: B023
-            "does not go on",
+        report = probe.wait_for_report(
+            NODE,
+            lambda r: int(r.values[key]) > 50,  # noqa: B023
+            f"does not count what is {key}",
         )
-        stamps = [to_seconds(message.header.stamp) for message in errors]
-        # What was on its way at either end counts for nothing.
-        answered.append(sum(before + 0.02 < stamp < after - 0.1 for stamp in stamps))
+        assert int(report.values[other]) - before <= 40
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
-    assert answered[0] <= 5 < 20 < answered[1]
+
+
+def discovery_time(probe: Probe, source: Source, start: Start, folder: Path) -> None:
+    """For so long it looks for another controller before it sends torque."""
+    _, commands = start(discovery_time=60.0)
+    probe.wait_for_report(
+        NODE, lambda r: "s without another controller of" in r.message, "does not wait"
+    )
+    assert not commands
 
 
 def estimates(probe: Probe, source: Source, start: Start, folder: Path) -> None:
@@ -177,6 +181,7 @@ CASES = (
     joints,
     best_effort,
     queue_depth,
+    discovery_time,
     estimates,
 )
 

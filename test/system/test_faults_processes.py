@@ -6,9 +6,11 @@ The numbers in brackets are the rows of ``docs/faults.md``.
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from math import inf, nan
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +20,9 @@ from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray
+from std_msgs.msg import Bool, Float64MultiArray
 
-from .bringup import BringUp, Process
+from .bringup import BringUp, Process, command
 from .controller_scenarios import (
     COMMANDS,
     NODE,
@@ -28,7 +30,6 @@ from .controller_scenarios import (
     WEIGHT,
     holds,
     resting,
-    trajectory,
     wait_for_torque,
 )
 from .fault_setting import ZERO, resume, set_parameters, torques, wait_for_mode
@@ -109,12 +110,6 @@ def test_fifty_other_nodes_change_nothing(probe: Probe, source: Source, crowd: l
     first = len(commands)
     assert probe.report(NODE).values["mode"] == "hold"
     assert np.allclose([message.data for message in commands[first:]], WEIGHT, atol=1e-6)
-    # It still does what it is told.
-    errors = probe.listen(JointState, f"{NODE}/tracking_error")
-    probe.send(f"{NODE}/joint_trajectory", trajectory(0.02, seconds=0.5))
-    probe.wait(lambda: errors and np.allclose(errors[-1].position, -0.02, atol=1e-4), "stays")
-    probe.send(f"{NODE}/joint_trajectory", trajectory(0.0, seconds=0.5))
-    wait_for_torque(probe, commands, WEIGHT)
 
 
 FAILING = """
@@ -123,50 +118,108 @@ from pathlib import Path
 from rbd_control.control.passivity_controller import PassivityController
 from rbd_control.nodes.passivity_controller import main
 
-once = PassivityController.update
+def failing(name):
+    unchanged = getattr(PassivityController, name)
+    def method(self, *arguments, **options):
+        if Path(sys.argv[1], name).exists():
+            raise ArithmeticError(f"{name} has failed")
+        return unchanged(self, *arguments, **options)
+    setattr(PassivityController, name, method)
 
-def update(self, stamp, q, v, now=None):
-    if Path(sys.argv[1]).exists():
-        self._law.torque = raising
-    else:
-        vars(self._law).pop("torque", None)
-    return once(self, stamp, q, v, now)
-
-def raising(*arguments):
-    raise ArithmeticError("the model has failed")
-
-PassivityController.update = update
-sys.exit(main(sys.argv[2:]))
+for name in sys.argv[2].split(","):
+    failing(name)
+sys.exit(main(sys.argv[3:]))
 """
-"""The controller with a law that raises for as long as a file exists."""
+"""The controller with methods that raise for as long as a file of their name exists."""
+
+METHODS = {"the law": "_wanted", "the callback of the contact flag": "contact"}
 
 
-def test_a_model_that_raises_leads_to_the_safe_torque(
-    bring_up: BringUp, probe: Probe, source: Source, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """[42] At once, with the error in the log and in /diagnostics; the process lives on."""
+@pytest.fixture(scope="module")
+def failing(
+    bring_up: BringUp,
+    probe: Probe,
+    source: Source,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Process, Path]]:
+    """A controller that can be made to fail, and the folder of the files that do it."""
     folder = tmp_path_factory.mktemp("failing")
-    trigger = folder / "fail"
-    failing = Process(
-        [sys.executable, "-c", FAILING, str(trigger), "--ros-args", "-p", "urdf:=arm7"]
-        + ["-p", "timeout:=1.0", "-r", "__node:=failing", "-r", f"{COMMANDS}:=failing/commands"],
+    process = Process(
+        [sys.executable, "-c", FAILING, str(folder), ",".join(METHODS.values()), "--ros-args"]
+        + ["-p", "urdf:=arm7", "-p", "timeout:=1.0", "-r", "__node:=failing"]
+        + ["-r", f"{COMMANDS}:=failing/commands", "-r", "contact_detector/contact:=flag"],
         bring_up.environment,
         folder / "log",
     )
     try:
-        commands = probe.listen(Float64MultiArray, "failing/commands")
-        wait_for_torque(probe, commands, WEIGHT)
-        trigger.touch()
-        report = wait_for_mode(probe, "safe", "failing")
-        assert "the model has failed" in report.message
-        assert "Traceback" not in failing.output
-        trigger.unlink()
-        resume(probe, "failing")
-        wait_for_torque(probe, commands, WEIGHT)
-        assert np.isfinite([message.data for message in commands]).all()
+        wait_for_torque(probe, probe.listen(Float64MultiArray, "failing/commands"), WEIGHT)
+        yield process, folder
+        process.signal(signal.SIGTERM)
+        assert process.wait() == 0
     finally:
-        failing.signal(signal.SIGTERM)
-        assert failing.wait() == 0
+        process.kill()
+
+
+@pytest.mark.parametrize("what", METHODS)
+def test_an_exception_leads_to_the_safe_torque(
+    what: str, probe: Probe, source: Source, failing: tuple[Process, Path]
+) -> None:
+    """[42, 55] At once, with the error in the log and in /diagnostics; the process lives on."""
+    process, folder = failing
+    commands = probe.listen(Float64MultiArray, "failing/commands")
+    method = folder / METHODS[what]
+    method.touch()
+    probe.send("flag", Bool())
+    report = wait_for_mode(probe, "safe", "failing")
+    assert "has failed" in report.message
+    assert "Traceback" not in process.output
+    method.unlink()
+    resume(probe, "failing")
+    wait_for_torque(probe, commands, WEIGHT)
+    assert np.isfinite([message.data for message in commands]).all()
+
+
+BUSY = 4
+"""Processes that do nothing but take processor time."""
+
+
+def test_busy_processes_beside_it_change_nothing(probe: Probe, source: Source) -> None:
+    """[80] The controller holds the arm; what comes late is no fault below ``timeout``."""
+    commands = torques(probe)
+    first = len(commands)
+    busy = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"], stdin=subprocess.DEVNULL)
+        for _ in range(BUSY)
+    ]
+    try:
+        for _ in range(3):
+            assert probe.report(NODE).values["mode"] == "hold"
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    assert len(commands) > first
+    assert np.allclose([message.data for message in commands[first:]], WEIGHT, atol=1e-6)
+
+
+def test_enforced_security_without_keys_is_no_start(bring_up: BringUp, tmp_path: Path) -> None:
+    """[90] Neither without an enclave nor with a middleware that has no security."""
+    ended = subprocess.run(
+        command(NODE),
+        env={
+            **bring_up.environment,
+            "ROS_SECURITY_ENABLE": "true",
+            "ROS_SECURITY_STRATEGY": "Enforce",
+            "ROS_SECURITY_KEYSTORE": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert ended.returncode == 1
+    assert "SECURITY ERROR" in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_a_killed_controller_leaves_the_arm_to_its_brakes(

@@ -36,7 +36,11 @@ BAD_STARTS = {
         },
         "xacro",
     ),
-    "not XML": ("contact_detector", {"robot_description": "robot: arm"}, "neither URDF text"),
+    "not XML": (
+        "contact_detector",
+        {"robot_description": "robot: arm"},
+        "give the path of a URDF, or its text",
+    ),
     "mass": ("simulated_arm", {"robot_description": UNPHYSICAL}, "link_1"),
     "range": ("contact_detector", {"urdf": "arm7", "observer_gain": -1.0}, "observer_gain"),
     "NaN": ("passivity_controller", {"urdf": "arm7", "timeout": float("nan")}, "timeout"),
@@ -44,6 +48,26 @@ BAD_STARTS = {
     "type": ("passivity_controller", {"urdf": "arm7", "bandwidth": "fast"}, "bandwidth"),
     "joint": ("simulated_arm", {"urdf": "arm7", "joints": ["elbow"]}, "elbow"),
     "obstacle": ("simulated_arm", {"urdf": "arm7", "spheres": [0.0, 1.0]}, "spheres"),
+    "far beyond": (
+        "contact_detector",
+        {"urdf": "arm7", "friction_f2": 1e308},
+        "friction_f2[0] is 1e+308 s/rad or s/m; it must be at least",
+    ),
+    "beyond, of a controller": (
+        "passivity_controller",
+        {"urdf": "arm7", "friction_stribeck": [1e308]},
+        "friction_stribeck[0] is 1e+308",
+    ),
+    "a number that YAML makes a text": (
+        "joint_state_player",
+        {"recording": "/no/such.mcap", "listeners": "1e400"},
+        "listeners is '1e400'; give a whole number",
+    ),
+    "infinite": (
+        "contact_detector",
+        {"urdf": "arm7", "payload_com": [0.0, float("inf"), 0.0]},
+        "payload_com[1] is inf; give a finite number",
+    ),
     "no recording": ("joint_state_player", {"recording": "/no/such.mcap"}, "/no/such.mcap"),
 }
 

@@ -1,0 +1,1 @@
+"""Seeded fuzzing of the running nodes and of the command line: ``python -m bench.fuzz``."""

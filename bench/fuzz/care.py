@@ -1,0 +1,232 @@
+"""Brings the nodes under test up, and back to normal work after each scene."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rcl_interfaces.msg import Parameter
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from bench.fuzz.arm import Arm
+from bench.fuzz.inputs import message_input
+from bench.fuzz.monitor import LoopMonitor
+from bench.fuzz.plan import Topic
+from bench.fuzz.requests import Interface
+from bench.fuzz.result import Failure
+from bench.fuzz.wire import Wire
+from bench.rig import Rig
+
+ANSWER = 30.0
+"""Longest time that a node may take to answer a service; generous for a busy machine [s]."""
+
+STARTING = 180.0
+"""Longest time that nodes may take to start; the first time, they compile [s]."""
+
+RECOVERY = 60.0
+"""Longest time from the last fuzzed input until the nodes work normally again [s]."""
+
+LATER = 0.1
+"""Anything heard this long after the last fuzzed input is the nodes' own [s]."""
+
+NOT_FINITE = "its joint states are not finite"
+"""Trouble of the simulated arm that waiting does not cure."""
+
+CONFIGURE, CLEAN_UP, ACTIVATE, DEACTIVATE = 1, 2, 3, 4
+"""Lifecycle transitions."""
+
+UNCONFIGURED, INACTIVE, ACTIVE, FINALIZED = 1, 2, 3, 4
+"""Lifecycle states."""
+
+CONTROLLER, DETECTOR = "loop/passivity_controller", "loop/contact_detector"
+LOOP_ARM = "loop/simulated_arm"
+LOOP = (LOOP_ARM, CONTROLLER, DETECTOR)
+"""Nodes of the closed loop, in the order in which they can be activated."""
+
+
+class Care:
+    """Starts, observes, and restores a rig of nodes.
+
+    Args:
+        rig: processes.
+        wire: connection to the nodes.
+        monitor: listener on the closed loop.
+        arm: the arm that the nodes run on.
+        started: called with the name of each node that was started again.
+    """
+
+    def __init__(
+        self,
+        rig: Rig,
+        wire: Wire,
+        monitor: LoopMonitor,
+        arm: Arm,
+        started: Callable[[str], None],
+    ) -> None:
+        self._rig, self._wire, self._monitor = rig, wire, monitor
+        self._started = started
+        self._originals: dict[str, dict[str, Any]] = {}
+        self._description = message_input(
+            "", "/loop/robot_description", "std_msgs/msg/String", String(data=arm.urdf)
+        )
+
+    def start(self, name: str) -> None:
+        """Start a node that has ended."""
+        self._rig.start(name)
+        self._started(name)
+
+    def bring_up(self) -> tuple[list[Topic], list[Interface]]:
+        """Start all nodes and wait until they work; return what they listen to.
+
+        Raises:
+            RuntimeError: when they do not start.
+        """
+        for name in self._rig.names:
+            self.start(name)
+        begin = time.monotonic()
+        troubles = self._troubles(begin, STARTING)
+        if troubles:
+            raise RuntimeError("; ".join(f"{name}: {why}" for name, why in troubles.items()))
+        interfaces = []
+        for name in self._rig.names:
+            interface = self._wire.interface(name)
+            values = self._wire.parameters(name, ANSWER)
+            if interface is None or values is None:
+                raise RuntimeError(f"{name} does not tell its services and parameters")
+            interfaces.append(interface)
+            self._originals[name] = values
+        return self._topics(), interfaces
+
+    def _topics(self) -> list[Topic]:
+        found: dict[tuple[str, str], list[str]] = {}
+        for name in self._rig.names:
+            for topic, kind in self._wire.subscriptions(name).items():
+                found.setdefault((topic, kind), []).append(name)
+        return [Topic(topic, kind, tuple(names)) for (topic, kind), names in found.items()]
+
+    def recover(self) -> list[Failure]:
+        """Bring all nodes back to normal work; return what did not come back by itself.
+
+        Parameters get their first values again, and the nodes are asked to be active and to
+        resume. A node that does not work within :data:`RECOVERY` is started again.
+        """
+        failures = []
+        begin = time.monotonic()
+        for name in self._rig.names:
+            why = self._restore(name)
+            if why:
+                failures.append(Failure("not recovered", name, why))
+                self._start_again(name)
+        for name, why in self._troubles(begin, RECOVERY).items():
+            failures.append(Failure("not recovered", name, why))
+            self._start_again(name)
+        if failures:
+            left = self._troubles(time.monotonic(), STARTING)
+            failures += [Failure("not restarted", name, why) for name, why in left.items()]
+        return failures
+
+    def use_simulated_time(self, names: tuple[str, ...], on: bool) -> None:
+        """Switch simulated time on or off in some nodes."""
+        for name in names:
+            parameter = Parameter(name="use_sim_time")
+            parameter.value.type, parameter.value.bool_value = 1, on
+            self._wire.set_parameters(name, [parameter], ANSWER)
+
+    def clean_up(self, names: tuple[str, ...]) -> None:
+        """Bring nodes into the state unconfigured."""
+        for name in names:
+            for transition in (DEACTIVATE, CLEAN_UP):
+                self._wire.change_state(name, transition, ANSWER)
+
+    # Inside ----------------------------------------------------------------------------------
+
+    def _start_again(self, name: str) -> None:
+        self._rig.end(name)
+        self.start(name)
+
+    def _restore(self, name: str) -> str:
+        """End a finalized node, and give the others their first parameters; say what fails."""
+        if self._rig.exit_code(name) is not None:
+            self.start(name)
+            return ""
+        state = self._wire.state(name, ANSWER)
+        if state is None:
+            return "lifecycle state not told"
+        if state == FINALIZED:
+            code = self._rig.end(name)
+            self.start(name)
+            return "" if code == 0 else f"ended with code {code} after its shutdown transition"
+        changed = self._changed(name)
+        if not changed:
+            return ""
+        refused = self._wire.set_parameters(name, changed, ANSWER)
+        if refused:
+            # Some can be changed only while the node is not configured.
+            self.clean_up((name,))
+            refused = self._wire.set_parameters(name, self._changed(name), ANSWER)
+        return f"parameters cannot be restored: {'; '.join(refused)}" if refused else ""
+
+    def _changed(self, name: str) -> list[Parameter]:
+        """Return the parameters of a node that differ from those of its start, as they were."""
+        values = self._wire.parameters(name, ANSWER) or {}
+        return [
+            Parameter(name=key, value=value)
+            for key, value in self._originals[name].items()
+            if values.get(key) != value
+        ]
+
+    def _troubles(self, begin: float, seconds: float) -> dict[str, str]:
+        """Work toward normal operation; return what is missing, by node, at the deadline.
+
+        Args:
+            begin: time of the last fuzzed input on the steady clock [s].
+            seconds: longest time to work on it [s].
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            troubles = self._inactive() or self._idle(begin)
+            if not troubles or time.monotonic() > deadline or NOT_FINITE in troubles.values():
+                return troubles
+            self._wire.spin(0.05)
+
+    def _inactive(self) -> dict[str, str]:
+        """Ask nodes that are not active to be; return those that still are not."""
+        troubles = {}
+        order = [*(name for name in LOOP if name in self._rig.names)]
+        order += [name for name in self._rig.names if name not in order]
+        for name in order:
+            if self._rig.exit_code(name) is not None:
+                troubles[name] = f"ended with code {self._rig.exit_code(name)}"
+                continue
+            state = self._wire.state(name, 1.0)
+            if state == UNCONFIGURED:
+                self._wire.publish([self._description])
+                self._wire.spin(0.05)
+                self._wire.change_state(name, CONFIGURE, ANSWER)
+                state = self._wire.state(name, ANSWER)
+            if state == INACTIVE:
+                self._wire.change_state(name, ACTIVATE, ANSWER)
+                state = self._wire.state(name, ANSWER)
+            if state != ACTIVE:
+                troubles[name] = f"not active: lifecycle state {state}"
+        return troubles
+
+    def _idle(self, begin: float) -> dict[str, str]:
+        """Ask the controller to resume; return who does not do its work, and why."""
+        if self._monitor.state_at < begin + LATER:
+            return {LOOP_ARM: "no joint states"}
+        if not self._monitor.state_is_finite:
+            return {LOOP_ARM: NOT_FINITE}
+        answer = self._wire.call(Trigger, f"/{CONTROLLER}/resume", Trigger.Request(), ANSWER)
+        if answer is None or not answer.success:
+            why = "does not answer" if answer is None else answer.message
+            return {CONTROLLER: f"~/resume: {why}"}
+        self._wire.spin(0.05)
+        if self._monitor.torque_at < begin + LATER:
+            return {CONTROLLER: "no torque"}
+        if self._monitor.verdict_at < begin + LATER:
+            report = self._wire.reports.get(DETECTOR)
+            return {DETECTOR: f"no verdict: {report[1] if report else 'no diagnostics'}"}
+        return {}

@@ -1,0 +1,93 @@
+"""One run of the command line inside this process, and the judgement of what it said."""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+import traceback
+import warnings
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+from rbd_control.cli.main import BAD_INPUT, main
+
+LONGEST_ERROR = 300
+"""Longest message for a bad input [characters]."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a command.
+
+    Attributes:
+        code: exit code; None when an exception came out.
+        error: what went to stderr.
+        trace: the traceback, if there was one.
+        seconds: how long it took [s].
+    """
+
+    code: int | None
+    error: str
+    trace: str
+    seconds: float
+
+
+def run(arguments: Sequence[str], folder: Path) -> Run:
+    """Run ``rbd-control`` with its working directory at ``folder``."""
+    output, error = io.StringIO(), io.StringIO()
+    begin = time.monotonic()
+    code: int | None = None
+    trace = ""
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        with redirect_stdout(output), redirect_stderr(error), warnings.catch_warnings():
+            # Each run is to show what a process of its own would show.
+            warnings.simplefilter("always")
+            code = main(list(arguments))
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException:  # whatever would end the process with a traceback
+        trace = traceback.format_exc()
+    finally:
+        os.chdir(before)
+    return Run(code, error.getvalue(), trace, time.monotonic() - begin)
+
+
+def judgement(done: Run, damaged: Sequence[str]) -> tuple[str, str]:
+    """Return what was wrong with a run, and the detail; empty when nothing was.
+
+    Args:
+        done: the run.
+        damaged: names of which one must stand in the message when the input is refused.
+    """
+    if done.trace:
+        return "traceback", done.trace.strip().splitlines()[-1][:200]
+    if "Traceback" in done.error:
+        return "traceback", done.error.strip().splitlines()[-1][:200]
+    lines = done.error.strip().splitlines()
+    if done.code == 0:
+        return ("output on stderr", lines[0][:200]) if lines else ("", "")
+    if done.code != BAD_INPUT:
+        return "exit code", f"{done.code}: {lines[-1][:200] if lines else ''}"
+    if len(lines) != 1:
+        return "not one line", f"{len(lines)} lines: {lines[0][:200] if lines else ''}"
+    if len(lines[0]) > LONGEST_ERROR:
+        return "long line", f"{len(lines[0])} characters: {lines[0][:100]}"
+    if not any(name in lines[0] for name in damaged):
+        return "file not named", lines[0]
+    return "", ""
+
+
+def leave_room(megabytes: int) -> None:
+    """Let this process allocate so much more memory, so that a flood ends in MemoryError."""
+    try:
+        import resource
+    except ImportError:  # not on this system
+        return
+    with open("/proc/self/statm", encoding="ascii") as file:
+        used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (used + megabytes * 2**20,) * 2)

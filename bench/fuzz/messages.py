@@ -1,0 +1,187 @@
+"""Fuzzed messages of every other type that a node subscribes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+from geometry_msgs.msg import Vector3, WrenchStamped
+from rosgraph_msgs.msg import Clock
+from std_msgs.msg import Bool, Float64MultiArray, MultiArrayDimension, String
+from trajectory_msgs.msg import JointTrajectory
+
+from bench.fuzz.arm import Arm, time_message, trajectory_point
+from bench.fuzz.descriptions import odd_description
+from bench.fuzz.inputs import Input, message_input
+from bench.fuzz.odd_values import (
+    odd_length,
+    odd_shift,
+    odd_stamp,
+    odd_text,
+    replaced,
+    resized,
+)
+
+LONG_TRAJECTORY = 3000
+"""Number of points of a long trajectory."""
+
+_POINT_FIELDS = ("positions", "velocities", "accelerations", "effort")
+
+Made = tuple[Any, float | None]
+"""A message and the offset of its stamp from the present [s], None: the stamp it has."""
+
+
+def trajectory(random: Random, arm: Arm) -> Made:
+    """Return a trajectory with one to three faults, now and then without any."""
+    choice = random.random()
+    if choice < 0.005:
+        return arm.trajectory(random, LONG_TRAJECTORY), None
+    if choice < 0.15:  # a stream of single points
+        message = JointTrajectory(joint_names=list(arm.joints))
+        positions = [q + random.uniform(-0.05, 0.05) for q in arm.posture]
+        message.points = [trajectory_point(positions, random.choice((0.01, 0.05, 0.2, 0.3)))]
+        return message, None
+    message, shift = arm.trajectory(random, random.randint(1, 5)), None
+    for _ in range(random.choice((0, 1, 1, 1, 2, 3))):
+        shift = random.choice(_TRAJECTORY_FAULTS)(random, message, shift)
+    return message, shift
+
+
+def _numbers(random: Random, message: JointTrajectory, shift: float | None) -> float | None:
+    if message.points:
+        point, field = random.choice(message.points), random.choice(_POINT_FIELDS)
+        usual = getattr(point, field) or [0.0] * len(message.joint_names)
+        setattr(point, field, replaced(random, usual))
+    return shift
+
+
+def _lengths(random: Random, message: JointTrajectory, shift: float | None) -> float | None:
+    if message.points:
+        point, field = random.choice(message.points), random.choice(_POINT_FIELDS)
+        setattr(point, field, resized(random, getattr(point, field)))
+    return shift
+
+
+def _times(random: Random, message: JointTrajectory, shift: float | None) -> float | None:
+    for point in random.sample(message.points, min(random.choice((1, 2)), len(message.points))):
+        seconds, nanoseconds = odd_stamp(random)
+        point.time_from_start.sec, point.time_from_start.nanosec = seconds, nanoseconds
+    return shift
+
+
+def _hurry(random: Random, message: JointTrajectory, shift: float | None) -> float | None:
+    """Points due at almost the same time, hence far over every speed limit."""
+    step = random.choice((1, 1000, 10**6, 10**7))
+    for k, point in enumerate(message.points):
+        point.time_from_start.sec, point.time_from_start.nanosec = 0, step * (k + 1)
+    return shift
+
+
+def _names(random: Random, message: JointTrajectory, shift: float | None) -> float | None:
+    names = list(message.joint_names)
+    choice = random.choice(("order", "duplicate", "missing", "other", "many", "none"))
+    if choice == "order":
+        random.shuffle(names)
+    elif choice == "duplicate" and names:
+        names[0] = names[-1]
+    elif choice == "missing" and names:
+        names.pop()
+    elif choice == "other" and names:
+        names[0] = odd_text(random)
+    elif choice == "many":
+        names = [odd_text(random)] * odd_length(random, len(names))
+    else:
+        names = []
+    message.joint_names = names
+    return shift
+
+
+def _points(random: Random, message: JointTrajectory, shift: float | None) -> float | None:
+    if random.random() < 0.5:
+        message.points = []
+    else:
+        random.shuffle(message.points)
+    return shift
+
+
+def _stamp(random: Random, message: JointTrajectory, shift: float | None) -> float | None:
+    if random.random() < 0.5:
+        return odd_shift(random)
+    message.header.stamp = time_message(*odd_stamp(random))
+    return None
+
+
+_TRAJECTORY_FAULTS: tuple[Callable[[Random, JointTrajectory, float | None], float | None], ...] = (
+    _numbers, _numbers, _lengths, _times, _hurry, _names, _points, _stamp,
+)  # fmt: skip
+
+
+def verdict(random: Random, arm: Arm) -> Made:
+    """Return a verdict on contact."""
+    return Bool(data=random.random() < 0.3), None
+
+
+def wrench(random: Random, arm: Arm) -> Made:
+    """Return a force on a link: plausible, odd, or on no link at all."""
+    message = WrenchStamped()
+    message.header.frame_id = random.choice(arm.links)
+    numbers = [random.gauss(0.0, 10.0) for _ in range(6)]
+    if random.random() < 0.6:
+        numbers = replaced(random, numbers)
+    if random.random() < 0.3:
+        message.header.frame_id = odd_text(random)
+    message.wrench.force = Vector3(x=numbers[0], y=numbers[1], z=numbers[2])
+    message.wrench.torque = Vector3(x=numbers[3], y=numbers[4], z=numbers[5])
+    return message, odd_shift(random) if random.random() < 0.3 else 0.0
+
+
+def torques(random: Random, arm: Arm) -> Made:
+    """Return a torque command: numbers, length or layout wrong."""
+    data: list[float] = [tau + random.gauss(0.0, 5.0) for tau in arm.weight]
+    message = Float64MultiArray()
+    choice = random.random()
+    if choice < 0.5:
+        data = replaced(random, data)
+    elif choice < 0.8:
+        data = resized(random, data)
+    if random.random() < 0.1:
+        size = random.choice((0, 7, 2**32 - 1))
+        message.layout.dim = [MultiArrayDimension(label=odd_text(random), size=size, stride=size)]
+        message.layout.data_offset = random.choice((0, 1, 2**32 - 1))
+    message.data = data
+    return message, None
+
+
+def description(random: Random, arm: Arm) -> Made:
+    """Return a robot description with a fault."""
+    return String(data=odd_description(random, arm.urdf)), None
+
+
+def clock(random: Random, arm: Arm) -> Made:
+    """Return a simulated time: around the present, or anything."""
+    if random.random() < 0.5:
+        return Clock(clock=time_message(random.randrange(0, 2**31), random.randrange(10**9))), None
+    return Clock(clock=time_message(*odd_stamp(random))), None
+
+
+MESSAGES: Mapping[str, tuple[str, Callable[[Random, Arm], Made]]] = {
+    "trajectory_msgs/msg/JointTrajectory": ("trajectories", trajectory),
+    "std_msgs/msg/Bool": ("verdicts", verdict),
+    "geometry_msgs/msg/WrenchStamped": ("forces", wrench),
+    "std_msgs/msg/Float64MultiArray": ("torque commands", torques),
+    "std_msgs/msg/String": ("robot descriptions", description),
+    "rosgraph_msgs/msg/Clock": ("clock", clock),
+}
+"""For each type of message the row of the results that counts it, and what makes one."""
+
+
+def message_burst(
+    random: Random, arm: Arm, channel: str, type_name: str, count: int
+) -> list[Input]:
+    """Return ``count`` well-formed messages of a type of :data:`MESSAGES` with odd content."""
+    kind, make = MESSAGES[type_name]
+    return [
+        message_input(kind, channel, type_name, message, shift)
+        for message, shift in (make(random, arm) for _ in range(count))
+    ]

@@ -1,0 +1,245 @@
+"""The seeded plan of a run: which inputs go where, in scenes after each of which nodes must work.
+
+Each scene has a random generator of its own, made from the seed and the number of the scene, so
+that a scene can be repeated without those before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from bench.fuzz import joint_states
+from bench.fuzz.arm import Arm
+from bench.fuzz.inputs import Input, request_input, type_of
+from bench.fuzz.joint_states import joint_state_burst
+from bench.fuzz.messages import MESSAGES, message_burst
+from bench.fuzz.raw import raw_burst
+from bench.fuzz.requests import (
+    CHANGE_STATE,
+    LIFECYCLE,
+    PARAMETERS,
+    SERVICES,
+    Interface,
+    lifecycle_burst,
+    parameter_burst,
+    service_burst,
+)
+
+RAW = ", raw bytes"
+"""End of the kinds whose messages are damaged byte by byte."""
+
+MIXED = "mixed"
+"""Scenes in which inputs of all kinds follow each other."""
+
+CONFIGURATION = "robot descriptions, configured"
+"""Scenes in which nodes are configured with what was published."""
+
+SHARES: Mapping[str, float] = {
+    "joint states": 0.34,
+    "joint states" + RAW: 0.10,
+    "trajectories": 0.06,
+    "trajectories" + RAW: 0.03,
+    "verdicts": 0.04,
+    "verdicts" + RAW: 0.02,
+    "forces": 0.05,
+    "forces" + RAW: 0.03,
+    "torque commands": 0.06,
+    "torque commands" + RAW: 0.03,
+    "robot descriptions": 0.005,
+    "robot descriptions" + RAW: 0.005,
+    CONFIGURATION: 0.01,
+    "clock": 0.02,
+    "clock" + RAW: 0.01,
+    PARAMETERS: 0.06,
+    SERVICES: 0.04,
+    LIFECYCLE: 0.01,
+    MIXED: 0.08,
+}
+"""Share of each kind of scene in the inputs of a run."""
+
+CLOCK = ("/clock", "rosgraph_msgs/msg/Clock")
+
+BURSTS = 20
+"""Bursts of a scene at the most."""
+
+_LONG_BURST, _BURST, _SHORT_BURST = 200, 10, 4
+"""Inputs of a burst: joint states, whose queue is long; others; those that take long."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic that nodes under test subscribe to."""
+
+    name: str
+    type: str
+    nodes: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        """The row of the results that counts its inputs."""
+        if self.type == joint_states.TYPE:
+            return joint_states.KIND
+        return MESSAGES[self.type][0] if self.type in MESSAGES else self.type
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Some bursts of one kind at one target.
+
+    Attributes:
+        kind: key of :data:`SHARES`.
+        number: position in the plan.
+        count: how many inputs.
+        topic: where they go, None for requests and mixtures.
+        interface: node whose services are called, None for topics and mixtures.
+        nodes: nodes that receive the inputs.
+    """
+
+    kind: str
+    number: int
+    count: int
+    topic: Topic | None
+    interface: Interface | None
+    nodes: tuple[str, ...]
+
+    @property
+    def simulates_time(self) -> bool:
+        """Whether the nodes are to use simulated time."""
+        return self.topic is not None and self.topic.name == CLOCK[0]
+
+
+class Plan:
+    """Scenes of a run.
+
+    Args:
+        seed: seed of the run.
+        count: inputs in all.
+        topics: all topics that the nodes subscribe to.
+        interfaces: services and parameters of all nodes.
+        arm: the arm that the nodes run on.
+        only: kinds of scenes; empty: all.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        count: int,
+        topics: Sequence[Topic],
+        interfaces: Sequence[Interface],
+        arm: Arm,
+        only: Sequence[str] = (),
+    ) -> None:
+        self._seed, self._arm = seed, arm
+        self._shares = {kind: SHARES[kind] for kind in only or SHARES}
+        self._topics, self._interfaces = tuple(topics), tuple(interfaces)
+        self.scenes: tuple[Scene, ...] = tuple(self._laid_out(count))
+
+    def _laid_out(self, count: int) -> list[Scene]:
+        drafts: list[Scene] = []
+        total = sum(self._shares.values())
+        for kind, part in self._shares.items():
+            share = part / total
+            targets = self._targets(kind)
+            for k, (topic, interface, nodes) in enumerate(targets):
+                left = round(share * count * (k + 1) / len(targets))
+                left -= round(share * count * k / len(targets))
+                while left > 0:
+                    size = min(left, BURSTS * _burst_size(kind))
+                    drafts.append(Scene(kind, 0, size, topic, interface, nodes))
+                    left -= size
+        Random(f"{self._seed} order").shuffle(drafts)
+        return [
+            Scene(each.kind, number, *(each.count, each.topic, each.interface, each.nodes))
+            for number, each in enumerate(drafts)
+        ]
+
+    def _targets(self, kind: str) -> list[tuple[Topic | None, Interface | None, tuple[str, ...]]]:
+        """Return everything that inputs of a kind can be sent to."""
+        if kind == MIXED:
+            nodes = tuple(each.node for each in self._interfaces)
+            return [(None, None, nodes)] if nodes else []
+        if kind in (PARAMETERS, SERVICES, LIFECYCLE):
+            return [(None, each, (each.node,)) for each in self._interfaces]
+        plain = "robot descriptions" if kind == CONFIGURATION else kind.removesuffix(RAW)
+        return [(topic, None, topic.nodes) for topic in self._topics if topic.kind == plain]
+
+    def bursts(self, scene: Scene) -> Iterator[list[Input]]:
+        """Return the bursts of a scene; the same ones each time."""
+        random = Random(f"{self._seed} {scene.number} {scene.kind}")
+        left = scene.count
+        while left > 0:
+            burst = self._burst(random, scene, min(left, _burst_size(scene.kind)))
+            yield burst
+            left -= max(len(burst), 1)
+
+    def _burst(self, random: Random, scene: Scene, count: int) -> list[Input]:
+        if scene.kind == MIXED:
+            return self._mixed(random, count)
+        if scene.interface is not None:
+            make = {
+                PARAMETERS: parameter_burst,
+                SERVICES: service_burst,
+                LIFECYCLE: lifecycle_burst,
+            }[scene.kind]
+            return make(random, scene.interface, count)
+        assert scene.topic is not None
+        if scene.kind == CONFIGURATION:
+            return self._configurations(random, scene, count)
+        return self._messages(random, scene.topic, scene.kind.endswith(RAW), count)
+
+    def _messages(self, random: Random, topic: Topic, raw: bool, count: int) -> list[Input]:
+        sound = self._well_formed(random, topic, 5 if raw else count)
+        if not raw:
+            return sound
+        return raw_burst(random, topic.kind + RAW, topic.name, topic.type, sound, count)
+
+    def _well_formed(self, random: Random, topic: Topic, count: int) -> list[Input]:
+        if topic.type == joint_states.TYPE:
+            return joint_state_burst(random, self._arm, topic.name, count)
+        if topic.type in MESSAGES:
+            return message_burst(random, self._arm, topic.name, topic.type, count)
+        return []
+
+    def _configurations(self, random: Random, scene: Scene, count: int) -> list[Input]:
+        """Descriptions, each followed by an order to configure every node with it."""
+        assert scene.topic is not None
+        burst: list[Input] = []
+        for description in self._well_formed(random, scene.topic, max(count // 3, 1)):
+            burst.append(description)
+            for transition in (1, 2):  # configure, clean up
+                for interface in self._interfaces:
+                    if interface.node in scene.nodes:
+                        burst.append(transition_input(interface, transition, CONFIGURATION))
+        return burst
+
+    def _mixed(self, random: Random, count: int) -> list[Input]:
+        """A few inputs of any kind in any order."""
+        burst: list[Input] = []
+        while len(burst) < count:
+            some = random.randint(1, 4)
+            if random.random() < 0.6:
+                topic = random.choice(self._topics)
+                raw = random.random() < 0.2 or not (
+                    topic.type in MESSAGES or topic.type == joint_states.TYPE
+                )
+                burst += self._messages(random, topic, raw, some)
+            else:
+                make = random.choice((parameter_burst, service_burst, service_burst))
+                burst += make(random, random.choice(self._interfaces), some)
+        return burst
+
+
+def transition_input(interface: Interface, transition: int, kind: str) -> Input:
+    """Return the request for a lifecycle transition by its number."""
+    channel = next(name for name, type_ in interface.services.items() if type_ == CHANGE_STATE)
+    request = type_of(CHANGE_STATE).Request()
+    request.transition.id = transition
+    return request_input(kind, channel, CHANGE_STATE, request)
+
+
+def _burst_size(kind: str) -> int:
+    if kind.startswith("joint states"):
+        return _LONG_BURST
+    return _SHORT_BURST if kind in (LIFECYCLE, CONFIGURATION) else _BURST

@@ -1,0 +1,176 @@
+"""What a run found, as plain values."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.fuzz.inputs import Input
+from rbd_control.joint_states import DROPS
+
+MALFORMED = "malformed messages on "
+"""Beginning of the diagnostic keys that count messages which are no messages, by topic."""
+
+CAUGHT = "failures of "
+"""Beginning of the diagnostic keys that count exceptions, by callback."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Something that must not happen.
+
+    Attributes:
+        what: kind of failure: ended, no answer, traceback, torque, long line, not recovered, ...
+        where: node or command that failed.
+        detail: one line.
+        kind: kind of the inputs that led to it.
+        scene: number of the scene in the plan, -1 outside.
+        trace: the traceback, if there is one.
+        saved: file with the inputs, for ``--replay``.
+    """
+
+    what: str
+    where: str
+    detail: str
+    kind: str = ""
+    scene: int = -1
+    trace: str = ""
+    saved: str = ""
+
+    @property
+    def signature(self) -> tuple[str, str, str]:
+        """What failures of the same cause have in common."""
+        by_detail = self.what not in ("file not named", "long line")
+        return self.what, self.where, self.detail if by_detail else ""
+
+
+@dataclass
+class KindCount:
+    """Inputs of one kind.
+
+    Attributes:
+        sent: published or requested.
+        received: requests that were answered, and messages after which every node answered; how
+            many joint states the nodes themselves have counted is in :class:`NodeCount`.
+        skipped: left out, as the same failure had been found often enough.
+    """
+
+    sent: int = 0
+    received: int = 0
+    skipped: int = 0
+
+
+@dataclass
+class NodeCount:
+    """What one node did in a run.
+
+    Attributes:
+        starts: how often it was started.
+        counted: each count of its diagnostics, summed over all processes.
+        lines: lines of output.
+        kilobytes: resident memory over the run: (inputs so far, kB), one list for each process.
+    """
+
+    starts: int = 0
+    counted: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    lines: int = 0
+    kilobytes: list[list[tuple[int, int]]] = field(default_factory=list)
+
+    @property
+    def dropped(self) -> int:
+        """Joint states that the node received and did not use."""
+        return sum(self.counted[reason] for reason in DROPS) + sum(
+            count for key, count in self.counted.items() if key.startswith(MALFORMED)
+        )
+
+
+@dataclass
+class WireResult:
+    """Everything that a run over the wire found.
+
+    Attributes:
+        orders: answers of ``~/resume`` during the run, by whether it succeeded: shows how many
+            bursts met a controller in charge.
+    """
+
+    seed: int
+    seconds: float = 0.0
+    kinds: dict[str, KindCount] = field(default_factory=dict)
+    nodes: dict[str, NodeCount] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    torques: int = 0
+    largest_torque: float = 0.0
+    orders: Counter[str] = field(default_factory=Counter)
+    unavailable: tuple[str, ...] = ()
+
+    @property
+    def sent(self) -> int:
+        """Inputs of all kinds."""
+        return sum(each.sent for each in self.kinds.values())
+
+    def count(self, inputs: Sequence[Input], attribute: str) -> None:
+        """Add inputs to the counts of their kinds."""
+        for each in inputs:
+            row = self.kinds.setdefault(each.kind, KindCount())
+            setattr(row, attribute, getattr(row, attribute) + 1)
+
+
+@dataclass
+class FileCount:
+    """Files of one kind, given to one command.
+
+    Attributes:
+        files: how many were given.
+        accepted: runs that ended with exit code 0.
+        refused: runs that ended with one line that names the file.
+        failures: all other runs.
+        longest: time of the longest run [s].
+    """
+
+    files: int = 0
+    accepted: int = 0
+    refused: int = 0
+    failures: int = 0
+    longest: float = 0.0
+
+
+@dataclass
+class FileResult:
+    """Everything that a run with files found."""
+
+    seed: int
+    seconds: float = 0.0
+    kinds: dict[tuple[str, str], FileCount] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    growth: float = 0.0
+    """Largest growth of the memory of a worker after its first tenth of files [MB]."""
+
+    @property
+    def files(self) -> int:
+        """Files of all kinds."""
+        return sum(each.files for each in self.kinds.values())
+
+
+def save_bursts(path: Path, bursts: Sequence[Sequence[Input]], about: dict[str, Any]) -> None:
+    """Write inputs for ``python -m bench.fuzz --replay``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {**about, "bursts": [[each.to_json() for each in burst] for burst in bursts]}
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
+
+
+def load_bursts(path: Path) -> tuple[dict[str, Any], list[list[Input]]]:
+    """Return what :func:`save_bursts` wrote: the facts about the failure, and the inputs.
+
+    Raises:
+        ValueError: when the file is not one of :func:`save_bursts`.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        bursts = [[Input.from_json(each) for each in burst] for burst in content.pop("bursts")]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} holds no inputs that the fuzzer saved: {error!r}") from error
+    return content, bursts

@@ -1,0 +1,358 @@
+"""A run over the wire: scene after scene, judged after every burst."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import rclpy
+from rclpy.signals import SignalHandlerOptions
+from std_srvs.srv import Trigger
+
+from bench.fuzz.arm import the_arm
+from bench.fuzz.care import ANSWER, CONTROLLER, Care
+from bench.fuzz.inputs import Input
+from bench.fuzz.monitor import LoopMonitor
+from bench.fuzz.plan import CLOCK, CONFIGURATION, Plan, Scene, Topic
+from bench.fuzz.recordings import playable
+from bench.fuzz.result import Failure, NodeCount, WireResult, save_bursts
+from bench.fuzz.wire import Wire
+from bench.rig import NodeSpec, Rig, signature, traces_in
+
+LONGEST_LINE = 500
+"""Longest line of output that a node may write, however long its input was [characters]."""
+
+OFTEN = 3
+"""After a failure was found this often, inputs of its kind are skipped."""
+
+ENDING = 2.0
+"""After one node has ended, others have so long to end for the same reason [s]."""
+
+REPORTED = 1.5
+"""Time after which every node has reported its counts once more; they do each second [s]."""
+
+KEPT_BURSTS = 20
+"""Bursts that are saved with a failure."""
+
+Show = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a run ends.
+
+    Attributes:
+        inputs: number of inputs.
+        seconds: longest time for them [s].
+    """
+
+    inputs: int
+    seconds: float
+
+
+class Session:
+    """The nodes, and what is found out about them.
+
+    Args:
+        seed: seed of the run.
+        folder: where outputs of the nodes go.
+        failures: folder for the inputs of failures.
+        show: told what happens.
+        stack: ends the session when it is closed.
+    """
+
+    def __init__(
+        self, seed: int, folder: Path, failures: Path, show: Show, stack: ExitStack
+    ) -> None:
+        self.result = WireResult(seed)
+        self._folder, self._failures, self._show = failures, failures, show
+        recording = playable(folder / "played.csv")
+        specs = [
+            NodeSpec("simulated_arm", "loop/simulated_arm"),
+            NodeSpec("passivity_controller", CONTROLLER),
+            NodeSpec("contact_detector", "loop/contact_detector"),
+            NodeSpec("simulated_arm", "alone/simulated_arm"),
+            NodeSpec(
+                "joint_state_player", "play/joint_state_player", ("-p", f"recording:={recording}")
+            ),
+        ]
+        config = Path(__file__).with_name("nodes.yaml")
+        self._rig = Rig(specs, config, folder, {"ROS_PYTHON_CHECK_FIELDS": "1"})
+        stack.callback(self._rig.stop)
+        rclpy.init(
+            args=[],
+            domain_id=self._rig.domain,
+            signal_handler_options=SignalHandlerOptions.NO,
+        )
+        stack.callback(rclpy.try_shutdown)
+        self._wire = Wire()
+        stack.callback(self._wire.destroy)
+        arm = the_arm()
+        self._monitor = LoopMonitor(self._wire.node, "/loop", arm.torque_limit)
+        self._care = Care(self._rig, self._wire, self._monitor, arm, self._note_start)
+        self._found: Counter[tuple[str, str, str]] = Counter()
+        self._given_up: set[tuple[str, str]] = set()
+        self._counts: dict[str, dict[str, int]] = {}
+        show("starting the nodes; the first time they compile, which takes a minute")
+        topics, self.interfaces = self._care.bring_up()
+        # Any torque of the fuzzer would count as the controller's; the other arm takes those.
+        judged = [topic for topic in topics if topic.name != self._monitor.topic]
+        self.topics = [*judged, Topic(*CLOCK, self._rig.names)]
+
+    # Running ---------------------------------------------------------------------------------
+
+    def run(self, plan: Plan, seconds: float) -> None:
+        """Go through the scenes of a plan."""
+        begin = time.monotonic()
+        self._note_memory()
+        with suppress(KeyboardInterrupt):  # what was found until then counts
+            self._play_all(plan, begin + seconds)
+        self.result.seconds = time.monotonic() - begin
+        self._finish()
+
+    def _play_all(self, plan: Plan, deadline: float) -> None:
+        for scene in plan.scenes:
+            if time.monotonic() > deadline:
+                break
+            self._show(
+                f"scene {scene.number + 1} of {len(plan.scenes)}, {self.result.sent} inputs, "
+                f"{len(self.result.failures)} failures: {scene.kind}"
+            )
+            self._play(scene, plan)
+            self._note_memory()
+
+    def repeat(self, bursts: Sequence[Sequence[Input]]) -> None:
+        """Send saved bursts again."""
+        begin = time.monotonic()
+        scene = Scene("repeated", -1, 0, None, None, self._rig.names)
+        if any(each.channel == CLOCK[0] for burst in bursts for each in burst):
+            self._care.use_simulated_time(self._rig.names, on=True)
+        for k, burst in enumerate(bursts):
+            self._show(f"burst {k + 1} of {len(bursts)}")
+            failures = self._perform(scene, burst)
+            if failures:
+                self._report(failures, scene, bursts[: k + 1])
+                break
+        self._care.use_simulated_time(self._rig.names, on=False)
+        self._report(self._care.recover(), scene, bursts)
+        self.result.seconds = time.monotonic() - begin
+        self._finish()
+
+    def _finish(self) -> None:
+        self._wire.spin(REPORTED)
+        self._note_memory()
+        self.result.torques = self._monitor.torque.count
+        self.result.largest_torque = self._monitor.torque.largest
+        self.result.unavailable = tuple(sorted(self._wire.unavailable))
+
+    def _play(self, scene: Scene, plan: Plan) -> None:
+        key = (scene.kind, scene.topic.name if scene.topic else ",".join(scene.nodes))
+        self._prepare(scene)
+        sent: list[list[Input]] = []
+        for burst in plan.bursts(scene):
+            if key in self._given_up:
+                self.result.count(burst, "skipped")
+                continue
+            sent = [*sent[1 - KEPT_BURSTS :], burst]
+            failures = self._perform(scene, burst)
+            if failures:
+                if self._report(failures, scene, sent):
+                    self._given_up.add(key)
+                self._report(self._care.recover(), scene, sent)
+                self._prepare(scene)
+        if scene.simulates_time:
+            self._care.use_simulated_time(scene.nodes, on=False)
+        if scene.topic and not scene.simulates_time and len(scene.topic.nodes) == 1:
+            self._wire.forget(scene.topic.name)
+        self._report(self._care.recover(), scene, sent)
+
+    def _prepare(self, scene: Scene) -> None:
+        """Bring the nodes into the state that a scene is about."""
+        if scene.simulates_time:
+            self._care.use_simulated_time(scene.nodes, on=True)
+        if scene.kind == CONFIGURATION:
+            self._care.clean_up(scene.nodes)
+        elif scene.topic is not None:
+            sample = Input("", scene.topic.name, scene.topic.type, b"")
+            self._wire.is_heard(sample, len(scene.topic.nodes), ANSWER)
+
+    def _perform(self, scene: Scene, burst: Sequence[Input]) -> list[Failure]:
+        """Send a burst, wait for the nodes to take it, and judge."""
+        if scene.kind != CONFIGURATION:
+            self._resume()
+        unanswered: list[Input] = []
+        for is_request, group in groupby(burst, lambda each: each.is_request):
+            part = list(group)
+            self.result.count(part, "sent")
+            if is_request:
+                unanswered += self._wire.request(part, ANSWER)
+                missing = {id(each) for each in unanswered}
+                self.result.count([e for e in part if id(e) not in missing], "received")
+            else:
+                self._wire.publish(part)
+        silent = self._wire.silent(self._rig.names, ANSWER, unless=self._any_ended)
+        failures = self._judge(silent)
+        failures += [
+            Failure("no answer", each.channel, f"request unanswered for {ANSWER:g} s", each.kind)
+            for each in (unanswered if not failures else ())
+        ]
+        if not failures:
+            # A node works through what it has received in order, and has answered since.
+            self.result.count([each for each in burst if not each.is_request], "received")
+        return failures
+
+    def _resume(self) -> None:
+        """Ask the controller to resume, so that inputs do not all meet it in mode safe."""
+        answer = self._wire.call(
+            Trigger, f"/{CONTROLLER}/resume", Trigger.Request(), ANSWER, unless=self._any_ended
+        )
+        in_charge = answer is not None and answer.success
+        self.result.orders["in charge" if in_charge else "not in charge"] += 1
+
+    def _any_ended(self) -> bool:
+        return any(self._rig.exit_code(name) is not None for name in self._rig.names)
+
+    # Judging ---------------------------------------------------------------------------------
+
+    def _judge(self, silent: Sequence[str]) -> list[Failure]:
+        """Look at processes, outputs and torques."""
+        failures = []
+        if self._any_ended():
+            # What ends one node may end others that are a little slower.
+            self._wire.spin(ENDING)
+        ended = [name for name in self._rig.names if self._rig.exit_code(name) is not None]
+        for name in silent:
+            if name not in ended and not ended:
+                self._rig.kill(name, with_stack=True)
+                trace = self._take_output(name)
+                what = f"no answer within {ANSWER:g} s"
+                failures.append(Failure("no answer", name, what, trace=trace[-4000:]))
+        for name in self._rig.names:
+            output = self._take_output(name)
+            traces = traces_in(output)
+            if name in ended:
+                code = self._rig.exit_code(name)
+                last = traces[-1] if traces else output[-2000:]
+                detail = f"ended with code {code}: {signature(last)}"
+                failures.append(Failure("ended", name, detail, trace=last))
+            else:
+                failures += [
+                    Failure("traceback", name, signature(trace), trace=trace) for trace in traces
+                ]
+            failures += _long_lines(name, output)
+        for violation in self._monitor.torque.take_violations():
+            text = re.sub(r"-?\d+\.\d+(e[+-]\d+)?", "#", violation)
+            failures.append(Failure("torque", CONTROLLER, text, trace=violation))
+        return failures
+
+    def _take_output(self, name: str) -> str:
+        output = self._rig.output(name)
+        self.result.nodes[name].lines += output.count("\n")
+        return output
+
+    def _report(
+        self, failures: Sequence[Failure], scene: Scene, bursts: Sequence[Sequence[Input]]
+    ) -> bool:
+        """Keep failures, with the inputs of those seen first; return whether one is frequent."""
+        frequent = False
+        for failure in failures:
+            self._found[failure.signature] += 1
+            count = self._found[failure.signature]
+            frequent |= count >= OFTEN
+            saved = ""
+            if count == 1:
+                self._show(f"new failure: {failure.what}, {failure.where}: {failure.detail}")
+                path = self._failures / f"{len(self.result.failures):03d}.json"
+                about = {
+                    "seed": self.result.seed,
+                    "scene": scene.number,
+                    "kind": scene.kind,
+                    "what": failure.what,
+                    "where": failure.where,
+                    "detail": failure.detail,
+                    "trace": failure.trace,
+                }
+                save_bursts(path, bursts, about)
+                saved = str(path)
+            self.result.failures.append(
+                replace(
+                    failure,
+                    kind=failure.kind or scene.kind,
+                    scene=scene.number,
+                    saved=saved,
+                )
+            )
+        return frequent
+
+    # Counting --------------------------------------------------------------------------------
+
+    def _note_start(self, name: str) -> None:
+        count = self.result.nodes.setdefault(name, NodeCount())
+        count.starts += 1
+        count.kilobytes.append([])
+
+    def _note_memory(self) -> None:
+        """Keep the memory of each process and what its diagnostics count."""
+        for name, count in self.result.nodes.items():
+            used = self._rig.resident(name)
+            if used:
+                count.kilobytes[-1].append((self.result.sent, used))
+            _, _, values = self._wire.reports.get(name, (0, "", {}))
+            now = {
+                key: int(value)
+                for key, value in values.items()
+                if value.isdigit() and "[" not in key and key != "publishers"
+            }
+            before = self._counts.get(name, {})
+            for key, value in now.items():
+                # A count that became smaller began again.
+                old = before.get(key, 0)
+                count.counted[key] += value - old if value >= old else value
+            self._counts[name] = now
+
+
+def _long_lines(name: str, output: str) -> list[Failure]:
+    # The C library of ROS repeats type hashes as it got them, before any code of the package.
+    lines = [line for line in output.splitlines() if "[rcl]:" not in line]
+    longest = max(lines, key=len, default="")
+    if len(longest) <= LONGEST_LINE:
+        return []
+    text = re.sub(r"\[\d+\.\d+\]", "", longest[:120])
+    detail = f"a line of over {LONGEST_LINE} characters: {text}"
+    return [Failure("long line", name, detail, trace=text)]
+
+
+def fuzz_wire(
+    seed: int, limits: Limits, failures: Path, show: Show, only: Sequence[str] = ()
+) -> WireResult:
+    """Fuzz the running nodes; return what was found.
+
+    Args:
+        seed: seed of all choices.
+        limits: when to end.
+        failures: folder for the inputs of failures.
+        show: told what happens.
+        only: kinds of inputs; empty: all.
+    """
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="fuzz_")))
+        session = Session(seed, folder, failures, show, stack)
+        plan = Plan(seed, limits.inputs, session.topics, session.interfaces, the_arm(), only)
+        session.run(plan, limits.seconds)
+        return session.result
+
+
+def repeat_wire(bursts: Sequence[Sequence[Input]], failures: Path, show: Show) -> WireResult:
+    """Send saved bursts to freshly started nodes; return what was found."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="fuzz_")))
+        session = Session(0, folder, failures, show, stack)
+        session.repeat(bursts)
+        return session.result

@@ -1,0 +1,180 @@
+"""Nodes of the package as named processes in a ROS domain of their own, watched from outside."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.loop.usage import resident
+from rbd_control.nodes.processes import PATIENCE, NodeProcesses, free_domain
+
+TRACES = ("Traceback (most recent call last)", "Fatal Python error", "terminate called", "Aborted")
+"""What the output of a node that failed holds."""
+
+_STACK = 100
+"""Lines kept of a traceback."""
+
+_TAIL = 7
+"""Lines that :meth:`Rig.last_lines` returns at the most."""
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """One node of a rig.
+
+    Attributes:
+        executable: module of :mod:`rbd_control.nodes`, or a dotted name.
+        name: full name of the node, ``namespace/name``.
+        arguments: further ROS arguments.
+    """
+
+    executable: str
+    name: str
+    arguments: Sequence[str] = ()
+
+    @property
+    def label(self) -> str:
+        """What the process and its log file are called."""
+        return self.name.replace("/", ".")
+
+
+class Rig:
+    """Starts nodes in an unused ROS domain of this machine and watches their processes.
+
+    Args:
+        specs: nodes to run.
+        config: parameter file for all of them.
+        folder: where their output goes.
+        environment: further environment variables for them.
+
+    Attributes:
+        domain: ROS domain of all nodes.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[NodeSpec],
+        config: Path,
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._specs = {spec.name: spec for spec in specs}
+        self._config, self._folder = config, folder
+        self.domain = free_domain()
+        # This process takes part in the same domain, and only on this machine.
+        os.environ.update(
+            ROS_DOMAIN_ID=str(self.domain),
+            ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST",
+            ROS_LOG_DIR=str(folder),
+        )
+        self._processes = NodeProcesses({**os.environ, **(environment or {})}, folder)
+        self._read: dict[str, int] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Full names of the nodes."""
+        return tuple(self._specs)
+
+    def start(self, name: str) -> None:
+        """Start one node, or start it again after it has ended."""
+        spec = self._specs[name]
+        namespace, _, node = name.rpartition("/")
+        ros = ["--ros-args", "-r", f"__ns:=/{namespace}", "-r", f"__node:={node}"]
+        self._processes.start(
+            spec.executable,
+            [*ros, "--params-file", str(self._config), *spec.arguments],
+            spec.label,
+        )
+
+    def start_all(self) -> None:
+        """Start all nodes."""
+        for name in self._specs:
+            self.start(name)
+
+    def pid(self, name: str) -> int:
+        """Return the process number of a node."""
+        return self._processes.pid(self._specs[name].label)
+
+    def exit_code(self, name: str) -> int | None:
+        """Return the exit code of a node that has ended, None while it runs."""
+        return self._processes.exit_code(self._specs[name].label)
+
+    def resident(self, name: str) -> int:
+        """Return the resident memory of a node [kB]; 0 when it has ended."""
+        with suppress(OSError, StopIteration):
+            return resident(self.pid(name))
+        return 0
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to a node that runs."""
+        if self.exit_code(name) is None:
+            os.kill(self.pid(name), number)
+
+    def end(self, name: str, patience: float = PATIENCE) -> int | None:
+        """Ask a node to end and wait for it; kill it when it does not.
+
+        Returns:
+            Its exit code; None when it had to be killed.
+        """
+        self.signal(name, signal.SIGTERM)
+        deadline = time.monotonic() + patience
+        while self.exit_code(name) is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        code = self.exit_code(name)
+        if code is None:
+            self.kill(name)
+        return code
+
+    def kill(self, name: str, with_stack: bool = False) -> None:
+        """Kill a node; ``with_stack`` makes Python write where it stood into the log first."""
+        self.signal(name, signal.SIGABRT if with_stack else signal.SIGKILL)
+        deadline = time.monotonic() + PATIENCE
+        while self.exit_code(name) is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.signal(name, signal.SIGKILL)
+
+    def output(self, name: str) -> str:
+        """Return what a node has written since the last call."""
+        path = self._folder / f"{self._specs[name].label}.log"
+        if not path.exists():
+            return ""
+        with path.open("rb") as log:
+            log.seek(self._read.get(name, 0))
+            data = log.read()
+        # The last line may be half written.
+        whole = data.rfind(b"\n") + 1 if self.exit_code(name) is None else len(data)
+        self._read[name] = self._read.get(name, 0) + whole
+        return data[:whole].decode("utf-8", "replace")
+
+    def last_lines(self, name: str, prefix: str) -> str:
+        """Return the end of what a node has written in lines that begin with ``prefix``."""
+        path = self._folder / f"{self._specs[name].label}.log"
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join([line for line in lines if line.startswith(prefix)][-_TAIL:])
+
+    def stop(self) -> None:
+        """End all nodes."""
+        self._processes.stop()
+
+
+def traces_in(output: str) -> list[str]:
+    """Return the tracebacks in the output of a node, each as one text."""
+    lines, found = output.splitlines(), []
+    for k, line in enumerate(lines):
+        if any(sign in line for sign in TRACES):
+            found.append("\n".join(lines[k : k + _STACK]))
+    return found
+
+
+def signature(trace: str) -> str:
+    """Return the line of a traceback that names the error, without what differs each time."""
+    lines = [line.strip() for line in trace.splitlines() if line.strip()]
+    errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Interrupt)\b", line)]
+    text = errors[0] if errors else lines[0] if lines else "no output"
+    return re.sub(r"0x[0-9a-f]+|[-+]?\d+(\.\d+)?(e[-+]?\d+)?", "#", text)[:200]

@@ -1,0 +1,30 @@
+"""The simulated arm of the package, with faults in its joint states when it is told to."""
+
+from __future__ import annotations
+
+import sys
+
+from rclpy.qos import QoSProfile
+from std_msgs.msg import String
+
+from bench.soak.faults import FaultyWriter, Order
+from rbd_control.nodes.run import run
+from rbd_control.nodes.simulated_arm import SimulatedArmNode
+
+
+class SoakArm(SimulatedArmNode):
+    """Publishes joint states through a :class:`FaultyWriter`; orders come on ``~/fault``."""
+
+    def configure(self) -> None:
+        """Make the arm, and put the faults between it and its joint states."""
+        super().configure()
+        self._faulty = FaultyWriter(self._state_writer)
+        self._state_writer = self._faulty  # type: ignore[assignment]
+        self.create_subscription(String, "~/fault", self._on_fault, QoSProfile(depth=10))
+
+    def _on_fault(self, message: String) -> None:
+        self._faulty.obey(Order.from_text(message.data))
+
+
+if __name__ == "__main__":
+    sys.exit(run(SoakArm))

@@ -1,0 +1,303 @@
+"""Carries out the schedule: one item at a time, and back to normal work after each."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import Vector3, WrenchStamped
+from rcl_interfaces.msg import Parameter, ParameterType
+from rcl_interfaces.srv import SetParameters
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from rclpy.serialization import serialize_message
+from rclpy.task import Future
+from std_msgs.msg import Float64MultiArray, String
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory
+
+from bench.fuzz.raw import damaged
+from bench.rig import Rig
+from bench.soak import schedule
+from bench.soak.ear import ARM, CONTROLLER, DETECTOR, Ear
+from bench.soak.faults import Order
+from bench.soak.motion import make_motion, make_push
+from bench.soak.schedule import FAULTS, MOTION, PUSH, Item
+from rbd_control.dynamics import Model
+from rbd_control.nodes.run import make_executor
+
+FOREIGN = 0.125
+"""Torque of each joint that the second publisher sends, by which it is recognized [N·m]."""
+
+RECOVERY = 20.0
+"""Longest time from the end of an item until the nodes work normally again [s]."""
+
+STEADY = 0.4
+"""Normal work must have lasted so long before the next item [s]."""
+
+PUSHED = 1.0
+"""Time for a push, its release and the arm's reaction [s]."""
+
+EVERY = 0.1
+"""Period at which ``~/resume`` is called while the nodes recover [s]."""
+
+_STOPPED = {
+    "controller stopped": CONTROLLER,
+    "detector stopped": DETECTOR,
+    "arm stopped": ARM,
+}
+_CHANGES: dict[str, tuple[str, tuple[tuple[str, Any], ...]]] = {
+    "controller parameters": (
+        CONTROLLER,
+        (
+            ("bandwidth", [30.0]),
+            ("bandwidth", [40.0]),
+            ("damping_rate", 60.0),
+            ("damping_rate", 80.0),
+            ("stop_time", 0.15),
+            ("stop_time", 0.1),
+            ("contact_reaction", "float"),
+            ("contact_reaction", "none"),
+            ("contact_reaction", "hold"),
+        ),
+    ),
+    "detector parameters": (
+        DETECTOR,
+        (
+            ("observer_gain", [40.0]),
+            ("observer_gain", [50.0]),
+            ("release_debounce", 0.2),
+            ("release_debounce", 0.15),
+            ("collision_threshold", [70.0, 70.0, 50.0, 50.0, 30.0, 30.0, 30.0]),
+        ),
+    ),
+    "refused parameters": (
+        CONTROLLER,
+        (
+            ("bandwidth", [-1.0]),
+            ("stop_time", 1e9),
+            ("contact_reaction", "jump"),
+            ("damping", [1.0] * 3),
+        ),
+    ),
+}  # fmt: skip
+
+
+class Conductor:
+    """Does what is due.
+
+    Args:
+        node: node to give orders with.
+        ear: listener whose figures the items excuse.
+        rig: processes.
+        model: the arm.
+        thresholds: of the detector [N·m].
+
+    Attributes:
+        done: items carried out, by kind.
+        skipped: items for which the nodes were not ready in time, or no push was possible.
+        failures: what did not come back to normal, in words.
+        staged: ratios of the pushes that were staged.
+        doing: what is going on.
+    """
+
+    def __init__(
+        self, node: Node, ear: Ear, rig: Rig, model: Model, thresholds: np.ndarray
+    ) -> None:
+        self._node, self._ear, self._rig = node, ear, rig
+        self._model, self._thresholds = model, thresholds
+        self._executor = make_executor()
+        self._executor.add_node(node)
+        self.done: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
+        self.failures: list[str] = []
+        self.staged: list[float] = []
+        self.doing = ""
+        self._item: Item | None = None
+        self._until = 0.0
+        self._deadline = 0.0
+        self._good_since: float | None = None
+        self._asked = 0.0
+        self._answer: Future | None = None
+        self._futures: list[Future] = []
+        self._after: Callable[[], None] | None = None
+        self._publishers = {
+            kind: node.create_publisher(kind, topic, QoSProfile(depth=10))
+            for kind, topic in (
+                (String, f"/{ARM}/fault"),
+                (WrenchStamped, f"/{ARM}/external_wrench"),
+                (JointTrajectory, f"/{CONTROLLER}/joint_trajectory"),
+            )
+        }
+        self._clients: dict[str, Any] = {}
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the nodes work normally and nothing is going on."""
+        return self._item is None and self._is_steady(time.monotonic())
+
+    def step(self) -> None:
+        """Go on with what is going on; to be called often."""
+        self._executor.spin_until_future_complete(Future(), timeout_sec=0.001)
+        now = time.monotonic()
+        if now >= self._until and self._after is not None:
+            after, self._after = self._after, None
+            after()
+        if now >= self._until:
+            self._watch(now)
+        if self._item is None or now < self._until:
+            return
+        if self._is_steady(now):
+            self._end()
+        elif now > self._deadline:
+            self.failures.append(
+                f"no normal work {RECOVERY:g} s after {self._item.kind}: {self._why}"
+            )
+            self._end()
+
+    def begin(self, item: Item) -> None:
+        """Carry out an item; nothing else may be going on."""
+        random = Random(item.seed)
+        self._item, self.doing, self._good_since = item, item.kind, None
+        now, wall = time.monotonic(), time.time_ns()
+        lasts = FAULTS[item.kind].lasts if item.kind in FAULTS else 0.0
+        if item.kind in FAULTS and not FAULTS[item.kind].spares_samples:
+            self._ear.sample_windows.open(wall)
+        if item.kind in FAULTS and not FAULTS[item.kind].spares_torque:
+            self._ear.torque_windows.open(wall)
+        self._until = now + lasts
+        self.done[item.kind] += 1
+        if item.kind == PUSH:
+            self._push(random, now)
+        elif item.kind == MOTION:
+            assert self._ear.state is not None
+            self._publish(make_motion(random, self._model.joint_names, self._ear.state[0]))
+        elif item.kind in schedule.OF_THE_ARM:
+            order = Order(item.kind, max(round(1e3 * lasts), 1), random.randrange(self._model.nv))
+            self._publish(String(data=order.to_text()))
+        elif item.kind in schedule.ORDERS:
+            self._call(Trigger, f"/{CONTROLLER}/{item.kind}", Trigger.Request())
+        elif item.kind in _CHANGES:
+            self._change(random, item.kind)
+        elif item.kind in _STOPPED:
+            name = _STOPPED[item.kind]
+            self._rig.signal(name, signal.SIGSTOP)
+            self._after = lambda: self._rig.signal(name, signal.SIGCONT)
+        elif item.kind == schedule.RESTART:
+            self._rig.end(DETECTOR)
+            self._rig.start(DETECTOR)
+        elif item.kind == "second torque publisher":
+            self._rival()
+        elif item.kind == "garbage on topics":
+            self._garbage(random)
+        self._deadline = self._until + RECOVERY
+
+    # Items -----------------------------------------------------------------------------------
+
+    def _push(self, random: Random, now: float) -> None:
+        assert self._ear.state is not None
+        push = make_push(random, self._model, self._ear.state[0], self._thresholds)
+        if push is None:
+            self.done[PUSH] -= 1
+            self.skipped[PUSH] += 1
+            return
+        message = WrenchStamped()
+        message.header.frame_id = push.link
+        x, y, z = push.force
+        message.wrench.force = Vector3(x=x, y=y, z=z)
+        self._publish(message)
+        self.staged.append(push.ratio)
+        self._until = now + PUSHED
+
+    def _change(self, random: Random, kind: str) -> None:
+        name, changes = _CHANGES[kind]
+        parameter, value = random.choice(changes)
+        request = SetParameters.Request(parameters=[_parameter(parameter, value)])
+        self._call(SetParameters, f"/{name}/set_parameters", request)
+
+    def _rival(self) -> None:
+        publisher = self._node.create_publisher(
+            Float64MultiArray, "/soak/effort_controller/commands", QoSProfile(depth=1)
+        )
+        publisher.publish(Float64MultiArray(data=[FOREIGN] * self._model.nv))
+        self._after = lambda: self._node.destroy_publisher(publisher)
+
+    def _garbage(self, random: Random) -> None:
+        for kind in (WrenchStamped, JointTrajectory):
+            sound = serialize_message(kind())
+            for _ in range(3):
+                self._publishers[kind].publish(damaged(random, sound))
+
+    # Recovery --------------------------------------------------------------------------------
+
+    def _watch(self, now: float) -> None:
+        """Call ``~/resume`` now and then, and note since when everything is well."""
+        if self._answer is not None and self._answer.done():
+            answer, self._answer = self._answer.result(), None
+            resumed = answer is not None and answer.success
+            fresh = now - self._ear.verdict_at < 0.3 and now - self._ear.torque_at < 0.3
+            if resumed and fresh and not self._ear.verdict:
+                self._good_since = self._good_since or now
+            else:
+                self._good_since = None
+        if self._item is not None or self._good_since is None:
+            if self._answer is None and now - self._asked > EVERY:
+                self._asked = now
+                self._answer = self._call(Trigger, f"/{CONTROLLER}/resume", Trigger.Request())
+            elif self._answer is not None and now - self._asked > 2.0:
+                self._answer = None  # lost with a node that was stopped or restarted
+        elif now - self._ear.verdict_at > 0.3:
+            self._good_since = None
+
+    def _is_steady(self, now: float) -> bool:
+        return self._good_since is not None and now - self._good_since > STEADY
+
+    @property
+    def _why(self) -> str:
+        reports = {name: self._ear.reports.get(name) for name in (CONTROLLER, DETECTOR)}
+        return "; ".join(
+            f"{name}: {report[1] if report else 'no diagnostics'}"[:150]
+            for name, report in reports.items()
+        )
+
+    def _end(self) -> None:
+        wall = time.time_ns()
+        self._ear.sample_windows.close(wall)
+        self._ear.torque_windows.close(wall)
+        self._item, self.doing = None, ""
+        # Calls that were never answered are forgotten with the item.
+        self._futures = [future for future in self._futures if not future.done()][-20:]
+
+    # Wire ------------------------------------------------------------------------------------
+
+    def _publish(self, message: Any) -> None:
+        self._publishers[type(message)].publish(message)
+
+    def _call(self, kind: Any, service: str, request: Any) -> Future | None:
+        client = self._clients.get(service)
+        if client is None:
+            client = self._clients[service] = self._node.create_client(kind, service)
+        if not client.service_is_ready():
+            return None
+        future: Future = client.call_async(request)
+        self._futures.append(future)
+        return future
+
+
+def _parameter(name: str, value: Any) -> Parameter:
+    parameter = Parameter(name=name)
+    if isinstance(value, str):
+        parameter.value.type = ParameterType.PARAMETER_STRING
+        parameter.value.string_value = value
+    elif isinstance(value, list):
+        parameter.value.type = ParameterType.PARAMETER_DOUBLE_ARRAY
+        parameter.value.double_array_value = value
+    else:
+        parameter.value.type = ParameterType.PARAMETER_DOUBLE
+        parameter.value.double_value = value
+    return parameter

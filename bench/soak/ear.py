@@ -1,0 +1,171 @@
+"""Listens to all nodes of the soak without an executor: queues are emptied now and then.
+
+The events executor of rclpy 9.1 cannot hand a message's time of sending to a callback, and the
+others would take a core at 5,000 messages a second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from struct import unpack_from
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import WrenchStamped
+from numpy.typing import NDArray
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from rclpy.serialization import deserialize_message
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool, Float64MultiArray
+
+from bench.soak.figures import Contacts, Gaps, Unanswered, Windows
+from rbd_control.nodes.contact_messages import event_from_status
+from rbd_control.nodes.joint_state_wire import JointStateReader
+
+DEPTH = 20_000
+"""Messages of a topic that are kept while this process is busy."""
+
+ARM, CONTROLLER, DETECTOR, PLAYER = (
+    "soak/simulated_arm",
+    "soak/passivity_controller",
+    "soak/contact_detector",
+    "play/joint_state_player",
+)
+"""Full names of the nodes."""
+
+Array = NDArray[np.float64]
+
+
+class Ear:
+    """Keeps figures, not messages, so that its memory does not grow with the run.
+
+    Args:
+        node: node to listen with; nothing else may spin it.
+        timeout: longest gap between torques [s].
+        limits: largest torque of each joint [N·m].
+        foreign: torques of the soak's own second publisher, which are not judged.
+
+    Attributes:
+        sample_windows, torque_windows: times in which faults excuse missing answers and torques.
+        answered: samples without answer, by node.
+        torque_gaps, state_gaps, play_gaps: gaps between torques, joint states, played states.
+        contacts: the true contacts.
+        detected: times of detection of all events, by the stamps of their samples [ns].
+        violations: torques that were not finite or over their limit.
+        reports: level, message and values that each node told last.
+        verdict: the last verdict, and when it was heard on the steady clock [s].
+        state: the newest joint state as position, velocity, effort; empty before the first.
+    """
+
+    def __init__(self, node: Node, timeout: float, limits: Sequence[float], foreign: float) -> None:
+        self._timeout = timeout
+        self._limits, self._foreign = np.array(limits), foreign
+        self.reports: dict[str, tuple[int, str, dict[str, str]]] = {}
+        self.verdict, self.verdict_at, self.torque_at = False, 0.0, 0.0
+        self.state: tuple[Array, Array, Array] | None = None
+        self._reader = JointStateReader()
+        self.restart()
+        self._takes: list[tuple[Any, type, Callable[[bytes, dict[str, Any]], None]]] = []
+        for kind, topic, take in (
+            (JointState, "/soak/joint_states", self._on_state),
+            (JointState, f"/{CONTROLLER}/tracking_error", self._answer(CONTROLLER)),
+            (JointState, f"/{DETECTOR}/external_joint_torques", self._answer(DETECTOR)),
+            (Float64MultiArray, "/soak/effort_controller/commands", self._on_torque),
+            (WrenchStamped, f"/{ARM}/true_external_wrench", self._on_force),
+            (Bool, f"/{DETECTOR}/contact", self._on_verdict),
+            (DiagnosticArray, f"/{DETECTOR}/events", self._on_event),
+            (DiagnosticArray, "/diagnostics", self._on_report),
+            (JointState, "/play/joint_states", self._on_played),
+        ):
+            self._takes.append((node.create_subscription(
+                kind, topic, lambda _: None, QoSProfile(depth=DEPTH)
+            ), kind, take))  # fmt: skip
+
+    def restart(self) -> None:
+        """Forget all figures."""
+        self.sample_windows, self.torque_windows = Windows(), Windows()
+        self.answered = {name: Unanswered(self.sample_windows) for name in (CONTROLLER, DETECTOR)}
+        self.torque_gaps = Gaps(self.torque_windows, self._timeout)
+        self.state_gaps = Gaps(self.torque_windows, self._timeout)
+        self.play_gaps = Gaps(Windows(), self._timeout)
+        self.contacts = Contacts()
+        self.detected: list[int] = []
+        self.violations: list[str] = []
+        self.torques = self.played = self.play_missed = 0
+        self.largest = 0.0
+        self._play_number: int | None = None
+
+    def listen(self) -> None:
+        """Take everything that has come."""
+        for subscription, kind, take in self._takes:
+            with subscription.handle:
+                while (taken := subscription.handle.take_message(kind, True)) is not None:
+                    take(*taken)
+        now = time.time_ns()
+        for unanswered in self.answered.values():
+            unanswered.settle(now)
+
+    def _on_state(self, raw: bytes, info: dict[str, Any]) -> None:
+        try:
+            wire = self._reader.read(raw)
+        except Exception:  # the soak's own garbage
+            return
+        if len(wire.position) != len(self._limits):
+            return
+        sent = int(info["source_timestamp"])
+        self.state_gaps.message(sent)
+        stamp = wire.sec * 10**9 + wire.nanosec
+        self.answered[CONTROLLER].sample(stamp, sent)
+        if len(wire.effort):  # without, with brakes closed, there is no residual
+            self.answered[DETECTOR].sample(stamp, sent)
+        self.state = (wire.position, wire.velocity, wire.effort)
+
+    def _answer(self, name: str) -> Callable[[bytes, dict[str, Any]], None]:
+        def take(raw: bytes, info: dict[str, Any]) -> None:
+            seconds, nanoseconds = unpack_from("<iI", raw, 4)
+            self.answered[name].answer(int(seconds) * 10**9 + int(nanoseconds))
+
+        return take
+
+    def _on_torque(self, raw: bytes, info: dict[str, Any]) -> None:
+        torque = np.array(deserialize_message(raw, Float64MultiArray).data)
+        if torque.size and (torque == self._foreign).all():
+            return
+        self.torques += 1
+        self.torque_at = time.monotonic()
+        self.torque_gaps.message(int(info["source_timestamp"]))
+        share = np.abs(torque) / self._limits if torque.shape == self._limits.shape else None
+        if share is None or not np.isfinite(torque).all() or (share > 1.0 + 1e-9).any():
+            self.violations.append(f"torque {torque.tolist()}"[:200])
+        else:
+            self.largest = max(self.largest, float(share.max()))
+
+    def _on_force(self, raw: bytes, info: dict[str, Any]) -> None:
+        seconds, nanoseconds = unpack_from("<iI", raw, 4)
+        self.contacts.force(int(seconds) * 10**9 + int(nanoseconds))
+
+    def _on_verdict(self, raw: bytes, info: dict[str, Any]) -> None:
+        self.verdict, self.verdict_at = bool(raw[4]) if len(raw) > 4 else False, time.monotonic()
+
+    def _on_event(self, raw: bytes, info: dict[str, Any]) -> None:
+        for status in deserialize_message(raw, DiagnosticArray).status:
+            event = event_from_status(status)
+            if event.phase == "onset":
+                self.detected.append(round(event.detected * 1e9))
+
+    def _on_report(self, raw: bytes, info: dict[str, Any]) -> None:
+        for status in deserialize_message(raw, DiagnosticArray).status:
+            level = int.from_bytes(status.level, "little")
+            values = {item.key: item.value for item in status.values}
+            self.reports[status.name] = (level, status.message, values)
+
+    def _on_played(self, raw: bytes, info: dict[str, Any]) -> None:
+        self.played += 1
+        self.play_gaps.message(int(info["source_timestamp"]))
+        number = info.get("publication_sequence_number")
+        if number is not None and self._play_number is not None:
+            self.play_missed += max(number - self._play_number - 1, 0)
+        self._play_number = number

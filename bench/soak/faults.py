@@ -1,0 +1,129 @@
+"""Faults in the joint states, applied to what the simulated arm's sensors say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from math import nan
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.nodes.messages import Stamp
+
+Array = NDArray[np.float64]
+
+CLOCK_STEP = 2.0
+"""How far the clock jumps [s]."""
+
+POSITION_STEP, VELOCITY_STEP, EFFORT = 0.7, 50.0, 1e30
+"""Implausible steps of a position [rad] and of a velocity [rad/s]; implausible effort [N·m]."""
+
+
+class Writer(Protocol):
+    """Publishes joint states, as :class:`rbd_control.nodes.messages.JointStateWriter`."""
+
+    def publish(
+        self,
+        stamp: Any,
+        position: Array | None = None,
+        velocity: Array | None = None,
+        effort: Array | None = None,
+    ) -> None:
+        """Publish; fields that are None stay empty."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order to spoil some joint states.
+
+    Attributes:
+        kind: one of :data:`bench.soak.schedule.OF_THE_ARM`.
+        samples: how many joint states.
+        joint: which joint is affected where it is one.
+    """
+
+    kind: str
+    samples: int
+    joint: int
+
+    def to_text(self) -> str:
+        """Return the order as the text of a message."""
+        return json.dumps({"kind": self.kind, "samples": self.samples, "joint": self.joint})
+
+    @classmethod
+    def from_text(cls, text: str) -> Order:
+        """Return the order that :meth:`to_text` wrote."""
+        plain = json.loads(text)
+        return cls(plain["kind"], plain["samples"], plain["joint"])
+
+
+class FaultyWriter:
+    """Publishes joint states, spoiled while an order says so.
+
+    Args:
+        writer: publishes them in the end.
+    """
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._order = Order("", 0, 0)
+        self._left = 0
+        self._last: tuple[Any, Array, Array, Array | None] | None = None
+
+    def obey(self, order: Order) -> None:
+        """Spoil the next joint states."""
+        self._order, self._left = order, order.samples
+
+    def publish(
+        self,
+        stamp: Stamp,
+        position: Array | None = None,
+        velocity: Array | None = None,
+        effort: Array | None = None,
+    ) -> None:
+        """Publish, unless the order is to lose the joint state."""
+        if self._left <= 0 or position is None or velocity is None:
+            if position is not None and velocity is not None:
+                self._last = (stamp, position, velocity, effort)
+            self._writer.publish(stamp, position, velocity, effort)
+            return
+        self._left -= 1
+        spoiled = self._spoiled(stamp, position.copy(), velocity.copy(), effort)
+        if spoiled is not None:
+            self._writer.publish(*spoiled)
+
+    def _spoiled(
+        self, stamp: Stamp, q: Array, v: Array, tau: Array | None
+    ) -> tuple[Stamp, Array, Array, Array | None] | None:
+        kind, joint = self._order.kind, self._order.joint
+        tau = None if tau is None else tau.copy()
+        if kind.startswith("dropout"):
+            return None
+        if kind == "frozen" and self._last is not None:
+            return (stamp, *self._last[1:])
+        if kind == "same stamp" and self._last is not None:
+            return self._last[0], q, v, tau
+        if kind == "clock back":
+            stamp = _shifted(stamp, -CLOCK_STEP)
+        elif kind == "clock forward":
+            stamp = _shifted(stamp, CLOCK_STEP)
+        elif kind == "NaN position":
+            q[joint] = nan
+        elif kind == "NaN velocity":
+            v[joint] = nan
+        elif kind == "NaN effort" and tau is not None:
+            tau[:] = nan
+        elif kind == "implausible position":
+            q[joint] += POSITION_STEP
+        elif kind == "implausible velocity":
+            v[joint] += VELOCITY_STEP
+        elif kind == "implausible effort" and tau is not None:
+            tau[joint] = EFFORT
+        return stamp, q, v, tau
+
+
+def _shifted(stamp: Stamp, seconds: float) -> Stamp:
+    nanoseconds = stamp.sec * 10**9 + stamp.nanosec + round(seconds * 1e9)
+    return Stamp(nanoseconds // 10**9, nanoseconds % 10**9)

@@ -1,0 +1,232 @@
+"""The arithmetic of the soak: samples without answer, gaps, events against the truth, memory.
+
+Stamps and times of the wire are whole nanoseconds of this machine's clock; everything else is in
+seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+GRACE = 0.2
+"""A contact may be reported so long after its end, with the observer's delay [s]."""
+
+PATIENCE = 5_000_000_000
+"""A sample that has no answer after this time has none at all [ns]."""
+
+MOST_KEPT = 10_000
+"""Times of missing answers that are kept."""
+
+APART = 50_000_000
+"""A true contact has ended when its force is absent for this long [ns]."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """Time in which a fault excuses something [ns]."""
+
+    begin: int
+    end: int
+
+    def overlaps(self, begin: int, end: int) -> bool:
+        """Whether it has anything in common with the time from ``begin`` to ``end``."""
+        return self.begin <= end and begin <= self.end
+
+
+class Windows:
+    """Times in which something is excused; the last one may still be open."""
+
+    def __init__(self) -> None:
+        self._closed: list[Window] = []
+        self._open: int | None = None
+
+    def open(self, now: int) -> None:
+        """Excuse from ``now`` on."""
+        if self._open is None:
+            self._open = now
+
+    def close(self, now: int) -> None:
+        """Excuse no longer."""
+        if self._open is not None:
+            self._closed.append(Window(self._open, now))
+            self._open = None
+
+    def cover(self, begin: int, end: int) -> bool:
+        """Whether any part of the time from ``begin`` to ``end`` is excused."""
+        if self._open is not None and end >= self._open:
+            return True
+        return any(window.overlaps(begin, end) for window in reversed(self._closed))
+
+
+class Unanswered:
+    """Counts samples that never got an answer; memory does not grow with the run.
+
+    Attributes:
+        sent: samples that counted.
+        missing: samples of these that got no answer, outside of excused times.
+        excused: samples without answer in excused times.
+        times: when the first :data:`MOST_KEPT` of the missing ones were sent [ns].
+    """
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+        self._pending: dict[int, int] = {}
+        self.sent = self.missing = self.excused = 0
+        self.times: list[int] = []
+
+    def sample(self, stamp: int, now: int) -> None:
+        """A sample was sent."""
+        self.sent += 1
+        self._pending[stamp] = now
+
+    def answer(self, stamp: int) -> None:
+        """A sample was answered."""
+        self._pending.pop(stamp, None)
+
+    def settle(self, now: int) -> None:
+        """Give up samples that are too old to be answered."""
+        for stamp, sent in list(self._pending.items()):
+            if sent > now - PATIENCE:
+                break  # later ones were sent later
+            del self._pending[stamp]
+            if self._windows.cover(sent, sent):
+                self.excused += 1
+                continue
+            self.missing += 1
+            if len(self.times) < MOST_KEPT:
+                self.times.append(sent)
+
+
+class Gaps:
+    """Finds the gaps between messages.
+
+    Args:
+        windows: times in which a gap is excused.
+        limit: from which length on a gap counts [s].
+
+    Attributes:
+        largest: the longest gap that is not excused [s].
+        over: gaps over the limit: time of the end [ns], length [s], whether it was excused.
+    """
+
+    def __init__(self, windows: Windows, limit: float) -> None:
+        self._windows, self._limit = windows, limit
+        self._last: int | None = None
+        self.largest = 0.0
+        self.over: list[tuple[int, float, bool]] = []
+
+    def message(self, sent: int) -> None:
+        """A message was sent at this time [ns]."""
+        last, self._last = self._last, sent
+        if last is None:
+            return
+        gap = 1e-9 * (sent - last)
+        if gap <= self.largest and gap <= self._limit:
+            return
+        excused = self._windows.cover(last, sent)
+        if gap > self._limit:
+            self.over.append((sent, gap, excused))
+        if not excused:
+            self.largest = max(self.largest, gap)
+
+
+class Contacts:
+    """Turns the stamps of a true force into intervals.
+
+    Attributes:
+        intervals: begin and end of each contact that has ended [ns].
+    """
+
+    def __init__(self) -> None:
+        self.intervals: list[tuple[int, int]] = []
+        self._begin: int | None = None
+        self._last = 0
+
+    def force(self, stamp: int) -> None:
+        """The arm is touched at this time."""
+        if self._begin is None or stamp - self._last > APART:
+            self.finish()
+            self._begin = stamp
+        self._last = stamp
+
+    def finish(self) -> None:
+        """End the contact that is open, if there is one."""
+        if self._begin is not None:
+            self.intervals.append((self._begin, self._last))
+            self._begin = None
+
+
+@dataclass(frozen=True)
+class Match:
+    """Events against the truth.
+
+    Attributes:
+        delays: from the begin of each contact that was found to its detection [s].
+        missed: contacts that no event tells of, (begin, end) [ns].
+        false: times of detection of events without contact [ns].
+    """
+
+    delays: tuple[float, ...]
+    missed: tuple[tuple[int, int], ...]
+    false: tuple[int, ...]
+
+
+def matched(contacts: Sequence[tuple[int, int]], detected: Sequence[int]) -> Match:
+    """Match events with contacts.
+
+    Args:
+        contacts: begin and end of each true contact [ns].
+        detected: times of detection of the events [ns].
+    """
+    grace = round(GRACE * 1e9)
+    delays, missed, explained = [], [], set[int]()
+    for begin, end in contacts:
+        own = [at for at in detected if begin <= at <= end + grace]
+        explained.update(own)
+        if own:
+            delays.append(1e-9 * (min(own) - begin))
+        else:
+            missed.append((begin, end))
+    return Match(tuple(delays), tuple(missed), tuple(at for at in detected if at not in explained))
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Growth of the memory of one node, summed over its processes.
+
+    Attributes:
+        megabytes: growth after the settling time [MB].
+        slope: by least squares [kB/min]; NaN without enough samples.
+        observed: time over which it was measured [s].
+    """
+
+    megabytes: float
+    slope: float
+    observed: float
+
+
+def growth(lives: Sequence[Sequence[tuple[float, int]]], settling: float) -> Growth:
+    """Return the growth of memory.
+
+    Args:
+        lives: (time [s], resident memory [kB]) of each process of a node.
+        settling: time from the start of a process until its memory counts [s].
+    """
+    total, observed = 0.0, 0.0
+    slopes: list[tuple[float, float]] = []
+    for life in lives:
+        settled = [(t, used) for t, used in life if t >= life[0][0] + settling]
+        if len(settled) < 4:
+            continue
+        t, used = (np.array(column, dtype=float) for column in zip(*settled, strict=True))
+        few = max(len(used) // 10, 1)
+        total += float(np.median(used[-few:]) - np.median(used[:few])) / 1024.0
+        span = float(t[-1] - t[0])
+        observed += span
+        slopes.append((float(np.polyfit(t, used, 1)[0]) * 60.0, span))
+    if not slopes:
+        return Growth(float("nan"), float("nan"), 0.0)
+    return Growth(total, sum(s * w for s, w in slopes) / sum(w for _, w in slopes), observed)

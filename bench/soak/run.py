@@ -1,0 +1,365 @@
+"""One soak: nodes up, the schedule carried out and watched, nodes down."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import rclpy
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+
+from bench.fuzz.recordings import motion, write_bag
+from bench.loop.usage import processor_seconds
+from bench.rig import NodeSpec, Rig, signature, traces_in
+from bench.soak.conductor import FOREIGN, Conductor
+from bench.soak.ear import ARM, CONTROLLER, DETECTOR, PLAYER, Ear
+from bench.soak.figures import growth, matched
+from bench.soak.schedule import PUSH, make_schedule
+from bench.soak.verdict import (
+    SETTLING,
+    Line,
+    contact_lines,
+    gap_line,
+    growth_line,
+    samples_line,
+)
+from rbd_control.dynamics import Model
+from rbd_control.errors import RbdControlError
+from rbd_control.estimation import DetectorParameters
+from rbd_control.node_parameters import NODE_PARAMETERS
+from rbd_control.nodes.priority import take_priority
+from rbd_control.simulation import arm7_urdf
+
+CONFIG = Path(__file__).with_name("nodes.yaml")
+
+TIMEOUT = 0.05
+"""The controller's timeout, its default [s]."""
+
+STARTING = 180.0
+"""Longest time for the nodes to start; the first time, they compile [s]."""
+
+MEMORY_EVERY = 10.0
+"""Period at which memory is read [s]; a sixtieth of shorter runs."""
+
+WAITED = 0.5
+"""A gap is the machine's when the process waited for a processor for this share of it."""
+
+PAUSE = 0.003
+"""Pause between two looks at everything [s]."""
+
+NODES = (ARM, CONTROLLER, DETECTOR, PLAYER)
+
+COUNTED_LOST = (
+    "lost on the way",
+    "overwritten in the queue (estimated)",
+    "skipped for a newer one",
+)
+"""Diagnostic values that count samples a node did not act on."""
+
+Show = Callable[[str], None]
+
+
+@dataclass
+class Process:
+    """What one node took of the machine.
+
+    Attributes:
+        lives: (time [s], resident memory [kB]) of each of its processes.
+        cores: mean share of a core.
+        starts: how often it was started.
+    """
+
+    lives: list[list[tuple[float, int]]] = field(default_factory=list)
+    cores: float = 0.0
+    starts: int = 0
+
+
+@dataclass
+class Soak:
+    """What a soak showed.
+
+    Attributes:
+        lines: the verdict.
+        staged, contacts: time of each push [s], and whether it was found.
+        delays: of detection [s].
+        false: times of false contacts [s].
+        gaps: torque gaps over the timeout: time [s], length [s], whether a fault excused it.
+        begun: time [s] and kind of each item.
+        unanswered: times at which samples outside of faults got no answer, by node [s].
+        failures: everything that must not happen and has no line, in words.
+    """
+
+    seed: int
+    seconds: float
+    priority: str
+    lines: list[Line] = field(default_factory=list)
+    processes: dict[str, Process] = field(default_factory=dict)
+    items: dict[str, int] = field(default_factory=dict)
+    skipped: dict[str, int] = field(default_factory=dict)
+    contacts: list[tuple[float, bool]] = field(default_factory=list)
+    delays: list[float] = field(default_factory=list)
+    false: list[float] = field(default_factory=list)
+    gaps: list[tuple[float, float, bool]] = field(default_factory=list)
+    begun: list[tuple[float, str]] = field(default_factory=list)
+    unanswered: dict[str, list[float]] = field(default_factory=dict)
+    figures: dict[str, float] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    traced: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed and no line was missed."""
+        return not self.failures and not any(line.missed for line in self.lines)
+
+
+class _Watch:
+    """Looks at the processes from outside: memory, processor, waiting, output."""
+
+    def __init__(self, rig: Rig, begin: float, every: float, soak: Soak) -> None:
+        self._rig, self._begin, self._every, self._soak = rig, begin, every, soak
+        self._due = begin
+        self._pids: dict[str, int] = {}
+        self._used: dict[int, tuple[float, float]] = {}
+        self._waits: list[tuple[int, float]] = []
+        self._waits_due = begin
+        for name in rig.names:
+            soak.processes[name] = Process()
+
+    def look(self) -> None:
+        """Read what is due."""
+        now = time.monotonic()
+        if now >= self._waits_due:
+            self._waits_due = now + 0.1
+            self._waits = [*self._waits[-100:], (time.time_ns(), self._waited(CONTROLLER))]
+        if now < self._due:
+            return
+        self._due += self._every
+        for name, process in self._soak.processes.items():
+            self._judge_process(name)
+            if self._rig.exit_code(name) is not None:
+                continue
+            pid = self._rig.pid(name)
+            if self._pids.get(name) != pid:
+                self._pids[name] = pid
+                process.lives.append([])
+                process.starts += 1
+            used = self._rig.resident(name)
+            if used:
+                process.lives[-1].append((now - self._begin, used))
+            with suppress(OSError, IndexError):
+                seconds = processor_seconds(pid)
+                self._used[pid] = (self._used.get(pid, (seconds, 0.0))[0], seconds)
+                process.cores = self._cores(name)
+
+    def is_of_the_machine(self, end: int, gap: float) -> bool:
+        """Return whether the controller waited for a processor for most of a gap.
+
+        Args:
+            end: end of the gap [ns].
+            gap: its length [s].
+        """
+        begin = end - round(gap * 1e9)
+        before = [wait for at, wait in self._waits if at <= begin]
+        after = [wait for at, wait in self._waits if at >= end]
+        if not before or not after:
+            return False
+        return after[0] - before[-1] > WAITED * gap
+
+    def _judge_process(self, name: str) -> None:
+        output = self._rig.output(name)
+        for trace in traces_in(output):
+            self._soak.failures.append(f"{name}: traceback: {signature(trace)}")
+        code = self._rig.exit_code(name)
+        if code is not None:
+            self._soak.failures.append(f"{name} ended with code {code}: {output[-300:]}")
+            self._rig.start(name)
+
+    def _cores(self, name: str) -> float:
+        first, last = self._used[self._pids[name]]
+        life = self._soak.processes[name].lives[-1]
+        span = life[-1][0] - life[0][0] if len(life) > 1 else 0.0
+        return (last - first) / span if span else 0.0
+
+    def _waited(self, name: str) -> float:
+        """Return the time that a process has waited for a processor, where Linux tells [s]."""
+        with suppress(OSError, IndexError, ValueError):
+            text = Path(f"/proc/{self._rig.pid(name)}/schedstat").read_text(encoding="ascii")
+            return 1e-9 * int(text.split()[1])
+        return 0.0
+
+
+def soak(seed: int, minutes: float, priority: int, trace: bool, show: Show) -> Soak:
+    """Run a soak.
+
+    Args:
+        seed: seed of the schedule.
+        minutes: length [min].
+        priority: real-time priority of the nodes, where that is permitted; 0: none.
+        trace: let the nodes trace what Python allocates, which makes them slower.
+        show: told what happens.
+
+    Raises:
+        RbdControlError: when the nodes do not start.
+    """
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="soak_")))
+        rig = Rig(_specs(folder, priority, trace), CONFIG, folder)
+        stack.callback(rig.stop)
+        rclpy.init(args=[], domain_id=rig.domain, signal_handler_options=SignalHandlerOptions.NO)
+        stack.callback(rclpy.try_shutdown)
+        listening, giving = Node("soak_ear"), Node("soak_conductor")
+        stack.callback(listening.destroy_node)
+        stack.callback(giving.destroy_node)
+        model = Model.from_urdf(arm7_urdf())
+        parameters = DetectorParameters.from_yaml(CONFIG, f"/{DETECTOR}", ignore=NODE_PARAMETERS)
+        thresholds = parameters.for_joints("contact_threshold", model.nv)
+        ear = Ear(listening, TIMEOUT, list(model.effort_limit), FOREIGN)
+        conductor = Conductor(giving, ear, rig, model, thresholds)
+        rig.start_all()
+        show("starting the nodes; the first time they compile, which takes a minute")
+        _wait_until_free(conductor, ear, rig)
+        # What the nodes did while they started does not count.
+        ear.restart()
+        conductor.failures.clear()
+        refused = take_priority(max(priority - 10, 1)) if priority else "not wanted"
+        told = f"none, {refused}" if refused else f"{priority} for the nodes"
+        result = Soak(seed, 60.0 * minutes, told)
+        _carry_out(result, conductor, ear, rig, show)
+        if trace:
+            result.traced = {name: rig.last_lines(name, "traced: ") for name in rig.names}
+        return result
+
+
+def _specs(folder: Path, priority: int, trace: bool) -> list[NodeSpec]:
+    recording = write_bag(folder / "played", "mcap", motion(20.0, 1000.0))
+    modules = {
+        ARM: "bench.soak.arm",
+        CONTROLLER: "passivity_controller",
+        DETECTOR: "contact_detector",
+        PLAYER: "joint_state_player",
+    }
+    specs = []
+    for name, module in modules.items():
+        arguments = ["-p", f"thread_priority:={priority}"]
+        if name == PLAYER:
+            arguments += ["-p", f"recording:={recording}"]
+        if trace:
+            full = module if "." in module else f"rbd_control.nodes.{module}"
+            arguments += ["--", f"--traced={full}"]
+            module = "bench.soak.traced"
+        specs.append(NodeSpec(module, name, arguments))
+    return specs
+
+
+def _wait_until_free(conductor: Conductor, ear: Ear, rig: Rig) -> None:
+    deadline = time.monotonic() + STARTING
+    while not conductor.is_free or not ear.played:
+        ear.listen()
+        conductor.step()
+        time.sleep(PAUSE)
+        ended = [name for name in rig.names if rig.exit_code(name) is not None]
+        if ended or time.monotonic() > deadline:
+            tails = "\n".join(f"--- {name}\n{rig.output(name)[-1500:]}" for name in rig.names)
+            raise RbdControlError(f"the nodes did not work in {STARTING:g} s\n{tails}")
+
+
+def _carry_out(result: Soak, conductor: Conductor, ear: Ear, rig: Rig, show: Show) -> None:
+    begin, wall = time.monotonic(), time.time_ns()
+    every = min(MEMORY_EVERY, result.seconds / 60.0)
+    watch = _Watch(rig, begin, every, result)
+    items = make_schedule(result.seed, result.seconds)
+    at_first = {name: _told(ear, name) for name in (CONTROLLER, DETECTOR)}
+    by_machine, judged = 0, 0
+    shown = -1
+    with suppress(KeyboardInterrupt):  # what was seen until then counts
+        while (passed := time.monotonic() - begin) < result.seconds:
+            ear.listen()
+            conductor.step()
+            watch.look()
+            for end, gap, excused in ear.torque_gaps.over[judged:]:
+                # The waiting time after the gap must be known first.
+                if time.time_ns() - end < 1_000_000_000:
+                    break
+                by_machine += not excused and watch.is_of_the_machine(end, gap)
+                judged += 1
+            if items and passed >= items[0].at and conductor.is_free:
+                result.begun.append((passed, items[0].kind))
+                conductor.begin(items.pop(0))
+            if int(passed) != shown:
+                shown = int(passed)
+                left = result.seconds - passed
+                show(f"{left:.0f} s to go; {conductor.done.total()} items; {conductor.doing}")
+            time.sleep(PAUSE)
+    result.seconds = time.monotonic() - begin
+    _finish(conductor, ear)
+    _sum_up(result, conductor, ear, at_first, by_machine, wall)
+
+
+def _finish(conductor: Conductor, ear: Ear) -> None:
+    """Listen to what is still on its way, and to the nodes' last counts."""
+    deadline = time.monotonic() + 6.0
+    while time.monotonic() < deadline:
+        ear.listen()
+        conductor.step()
+        time.sleep(PAUSE)
+    ear.contacts.finish()
+
+
+def _told(ear: Ear, name: str) -> int:
+    """Return how many samples a node says it did not act on."""
+    _, _, values = ear.reports.get(name, (0, "", {}))
+    return sum(int(values.get(key, 0)) for key in COUNTED_LOST)
+
+
+def _sum_up(
+    result: Soak,
+    conductor: Conductor,
+    ear: Ear,
+    at_first: dict[str, int],
+    by_machine: int,
+    wall: int,
+) -> None:
+    match = matched(ear.contacts.intervals, ear.detected)
+    gaps = ear.torque_gaps
+    over = [gap for gap in gaps.over if not gap[2]]
+    result.items, result.skipped = dict(conductor.done), dict(conductor.skipped)
+    result.delays = list(match.delays)
+    result.false = [1e-9 * (at - wall) for at in match.false]
+    missed = set(match.missed)
+    result.contacts = [(1e-9 * (c[0] - wall), c not in missed) for c in ear.contacts.intervals]
+    result.gaps = [(1e-9 * (end - wall), gap, excused) for end, gap, excused in gaps.over]
+    result.failures += conductor.failures
+    result.failures += [f"over the limit: {text}" for text in ear.violations]
+    grown = {name: growth(process.lives, SETTLING) for name, process in result.processes.items()}
+    result.lines = [growth_line(name, each) for name, each in grown.items()]
+    for name, unanswered in ear.answered.items():
+        told = max(_told(ear, name) - at_first[name], 0)
+        result.unanswered[name] = [1e-9 * (at - wall) for at in unanswered.times]
+        result.lines.append(samples_line(name, unanswered.missing, told, unanswered.sent))
+    result.lines.append(Line("player: messages lost", float(ear.play_missed), 0.0))
+    result.lines.append(gap_line(gaps.largest, len(over), by_machine, TIMEOUT))
+    result.lines += contact_lines(match, conductor.done[PUSH])
+    result.lines.append(Line("torques over the limit", float(len(ear.violations)), 0.0))
+    result.lines.append(Line("faults not recovered from", float(len(conductor.failures)), 0.0))
+    result.figures = {
+        "torques": float(ear.torques),
+        "joint states": float(ear.answered[CONTROLLER].sent),
+        "samples without answer during faults": float(
+            sum(each.excused for each in ear.answered.values())
+        ),
+        "largest torque, share of its limit": ear.largest,
+        "largest gap between joint states [ms]": 1e3 * ear.state_gaps.largest,
+        "largest gap between played states [ms]": 1e3 * ear.play_gaps.largest,
+        "played states": float(ear.played),
+        "least torque of a push over the threshold": min(conductor.staged, default=float("nan")),
+        "median delay of detection [ms]": 1e3 * float(np.median(match.delays or [np.nan])),
+        "longest delay of detection [ms]": 1e3 * max(match.delays, default=float("nan")),
+        "load of the machine": os.getloadavg()[0],
+    }

@@ -1,0 +1,127 @@
+"""What happens when in a soak: pushes, motions and faults, all drawn from the seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+START, END = 4.0, 6.0
+"""Time without an item at the beginning, and before the end of the run [s]."""
+
+SHORTEST, LONGEST = 2.0, 4.0
+"""Bounds of the time between the starts of two items [s]."""
+
+PUSHES, MOTIONS = 0.4, 0.2
+"""Shares of pushes and motions in the items; all others are faults."""
+
+RESTART = "detector restarted"
+
+RESTART_EVERY = 1200.0
+"""Shortest time between two restarts of the detector, whose memory counts anew after each [s]."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of item.
+
+    Attributes:
+        weight: how often it is drawn among the faults.
+        lasts: how long it is applied [s].
+        spares_samples: whether every joint state that is sent can be answered meanwhile.
+        spares_torque: whether torque must go on without a gap meanwhile.
+    """
+
+    weight: float
+    lasts: float
+    spares_samples: bool = True
+    spares_torque: bool = True
+
+
+PUSH, MOTION = "push", "motion"
+
+FAULTS: Mapping[str, Kind] = {
+    # In the joint states, applied by the arm's process.
+    "dropout, short": Kind(2.0, 0.02, spares_samples=False),
+    "dropout, long": Kind(1.0, 0.3, spares_samples=False, spares_torque=False),
+    "NaN position": Kind(1.0, 0.003, spares_samples=False),
+    "NaN velocity": Kind(1.0, 0.003, spares_samples=False),
+    "NaN effort": Kind(1.0, 0.02, spares_samples=False),
+    "implausible position": Kind(1.0, 0.002, spares_samples=False),
+    "implausible velocity": Kind(1.0, 0.002, spares_samples=False),
+    "implausible effort": Kind(1.0, 0.002, spares_samples=False),
+    "frozen": Kind(1.0, 0.3, spares_samples=False),
+    "same stamp": Kind(1.0, 0.005, spares_samples=False),
+    "clock back": Kind(1.0, 0.2, spares_samples=False),
+    "clock forward": Kind(1.0, 0.2, spares_samples=False),
+    # Orders and parameters, which are ordinary work.
+    "hold": Kind(1.0, 1.0),
+    "float": Kind(1.0, 1.0),
+    "slow": Kind(1.0, 1.0),
+    "retract": Kind(1.0, 1.0),
+    "cancel": Kind(1.0, 0.5),
+    "controller parameters": Kind(2.0, 1.0),
+    "detector parameters": Kind(2.0, 1.0),
+    "refused parameters": Kind(1.0, 0.5),
+    # From outside.
+    "second torque publisher": Kind(1.0, 0.5),
+    "garbage on topics": Kind(2.0, 0.2, spares_samples=False),
+    # Of the processes.
+    "controller stopped": Kind(1.0, 0.3, spares_samples=False, spares_torque=False),
+    "detector stopped": Kind(1.0, 0.3, spares_samples=False),
+    "arm stopped": Kind(1.0, 0.3, spares_samples=False, spares_torque=False),
+    RESTART: Kind(1.0, 0.1, spares_samples=False),
+}
+"""All kinds of faults."""
+
+OF_THE_ARM = tuple(FAULTS)[: tuple(FAULTS).index("hold")]
+"""Faults that the arm's process applies."""
+
+ORDERS = ("hold", "float", "slow", "retract", "cancel")
+"""Faults that are a call of the service with the same name."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """Something that happens.
+
+    Attributes:
+        at: time from the beginning [s].
+        kind: ``push``, ``motion`` or a key of :data:`FAULTS`.
+        seed: of everything else about it.
+    """
+
+    at: float
+    kind: str
+    seed: int
+
+
+def make_schedule(seed: int, seconds: float) -> list[Item]:
+    """Return the items of a run of some length.
+
+    Each kind of fault comes once before any comes again, as long as there is time, and the detector
+    is restarted once in :data:`RESTART_EVERY`.
+    """
+    random = Random(f"soak {seed}")
+    items = []
+    at, restarted, waiting = START, -RESTART_EVERY, list[str]()
+    while at < seconds - END:
+        if not waiting:
+            waiting = _round(random)
+        choice = random.random()
+        kind = PUSH if choice < PUSHES else MOTION if choice < PUSHES + MOTIONS else waiting.pop()
+        if kind == RESTART:
+            if at - restarted < RESTART_EVERY:
+                kind = PUSH
+            else:
+                restarted = at
+        items.append(Item(at, kind, random.getrandbits(32)))
+        at += random.uniform(SHORTEST, LONGEST)
+    return items
+
+
+def _round(random: Random) -> list[str]:
+    """Return every fault at least once, in random order."""
+    names = [name for name, kind in FAULTS.items() for _ in range(round(kind.weight))]
+    random.shuffle(names)
+    return names

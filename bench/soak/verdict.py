@@ -1,0 +1,105 @@
+"""What a soak must show, line by line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isnan
+
+from bench.soak.figures import Growth, Match
+
+SETTLING = 300.0
+"""Time after the start of a process from which on its memory counts [s]."""
+
+MOST_GROWTH = 1.0
+"""Largest growth of a node's memory after that [MB]."""
+
+ENOUGH = 600.0
+"""Shortest time over which growth is judged [s]."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the verdict.
+
+    Attributes:
+        text: what was asked for.
+        measured: what was found.
+        limit: the most that is allowed.
+        doubt: why it cannot be judged by this run; empty when it can.
+        remark: what helps to read it.
+    """
+
+    text: str
+    measured: float
+    limit: float
+    doubt: str = ""
+    remark: str = ""
+
+    @property
+    def met(self) -> bool:
+        """Whether it was judged and is within its limit; a missing figure is not."""
+        return not self.doubt and self.measured <= self.limit
+
+    @property
+    def missed(self) -> bool:
+        """Whether it was judged and is beyond its limit."""
+        return not self.doubt and not self.measured <= self.limit
+
+
+def growth_line(node: str, growth: Growth) -> Line:
+    """Return the line on the memory of one node."""
+    doubt = ""
+    if growth.observed < ENOUGH or isnan(growth.megabytes):
+        doubt = f"observed for {growth.observed:.0f} s of {ENOUGH:g}"
+    remark = (
+        "" if isnan(growth.slope) else f"{growth.slope:+.1f} kB/min over {growth.observed:.0f} s"
+    )
+    return Line(f"{node}: growth of memory [MB]", growth.megabytes, MOST_GROWTH, doubt, remark)
+
+
+def samples_line(node: str, missing: int, told: int, sent: int) -> Line:
+    """Return the line on samples that were delivered and not answered.
+
+    Args:
+        node: the node.
+        missing: samples without answer outside of faults.
+        told: samples that the node counted as lost, overwritten or skipped for a newer one.
+        sent: samples in all.
+    """
+    remark = f"{missing} of {sent} without answer, {told} counted by the node"
+    return Line(
+        f"{node}: samples delivered and lost", float(max(missing - told, 0)), 0.0, "", remark
+    )
+
+
+def contact_lines(match: Match, staged: int) -> list[Line]:
+    """Return the lines on contacts."""
+    found = len(match.delays)
+    return [
+        Line(
+            "staged contacts not found",
+            float(staged - found if staged > found else len(match.missed)),
+            0.0,
+            "" if staged else "none was staged",
+            f"{found} of {staged} found",
+        ),
+        Line("false contacts", float(len(match.false)), 0.0),
+    ]
+
+
+def gap_line(largest: float, over: int, by_machine: int, timeout: float) -> Line:
+    """Return the line on gaps between torques.
+
+    Args:
+        largest: longest gap outside of faults [s].
+        over: gaps over ``timeout`` outside of faults.
+        by_machine: how many of them the controller spent waiting for a processor.
+        timeout: the controller's [s].
+    """
+    return Line(
+        f"torque gaps over {1e3 * timeout:g} ms",
+        float(over - by_machine),
+        0.0,
+        "",
+        f"largest {1e3 * largest:.1f} ms; {by_machine} more while waiting for a processor",
+    )

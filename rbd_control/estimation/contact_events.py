@@ -1,0 +1,122 @@
+"""Onset and release of one contact after the other: who was touched, where, since when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from rbd_control.dynamics import Model
+from rbd_control.estimation.detection import ContactEvent
+from rbd_control.estimation.detector_state import LEVELS, Memory, Settings, recent_residuals
+from rbd_control.estimation.isolation import Isolation, LinkIsolation, found
+from rbd_control.estimation.observers import Observer
+from rbd_control.estimation.onset import estimate_onset
+
+REVERSED = 0.14
+"""Standard deviation of a reversal's residual, as a fraction of the threshold's allowance."""
+FAST = 0.15
+"""Standard deviation of a fast joint's residual, as a fraction of the threshold's allowance."""
+
+
+class ContactEvents:
+    """Makes the events of one detector.
+
+    Args:
+        memory: what the detector carries from sample to sample; only read here.
+
+    Attributes:
+        open: the contact that lasts, as told at its onset or later; None without one.
+        now: isolation of that contact at its last look; None without one.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._count = 0
+        self._peak = np.zeros(memory.joint.size)
+        self.open: ContactEvent | None = None
+        self.now: Isolation | None = None
+
+    def use(
+        self, model: Model, observer: Observer, settings: Settings, isolation: LinkIsolation
+    ) -> None:
+        """Go on with another model or other parameters; an open contact stays open."""
+        self._model, self._observer = model, observer
+        self._settings, self._isolation = settings, isolation
+
+    def force(self, residual: np.ndarray) -> np.ndarray | None:
+        """Return the force on the touched link for a residual (nv,), (3,) world axes [N].
+
+        None without contact, and where the force is not observable.
+        """
+        return None if self.now is None else self._isolation.force(residual)
+
+    def begin(self, stamp: float, q: np.ndarray) -> ContactEvent:
+        """Return the onset of the contact that begins at ``stamp`` [s] with positions q (nq,)."""
+        joint = self._settings.joint
+        onset = estimate_onset(
+            *recent_residuals(self._memory), self._observer, 1.0 / joint["contact"]
+        )
+        self._peak = self._memory.residual
+        risen = self._observer.risen(stamp - onset.stamp)
+        self.now = self._isolation.isolate(q, self._peak, risen, self._doubt())
+        self._count += 1
+        self.open = self._with_peak(
+            ContactEvent(
+                id=self._count,
+                phase="onset",
+                level="contact",
+                onset=onset.stamp,
+                detected=float(stamp),
+                release=None,
+                joint="",
+                peak_torque=0.0,
+                force=self.now.force,
+                onset_uncertainty=onset.uncertainty,
+                **found(self.now),
+            ),
+            int(self._memory.arm["level"][0]),
+        )
+        return self.open
+
+    def look(self, stamp: float, q: np.ndarray, *, at_peak: bool) -> None:
+        """Isolate the open contact again, with one residual more.
+
+        Args:
+            stamp: time of the sample [s].
+            q: joint positions, (nq,) [rad or m].
+            at_peak: whether link and force of this moment are those of the peak.
+        """
+        assert self.open is not None
+        residual = self._memory.residual
+        risen = self._observer.risen(stamp - self.open.onset)
+        self.now = self._isolation.look(q, residual, risen, self._doubt())
+        if at_peak:
+            self._peak = residual
+        self.open = replace(self.open, force=self._isolation.force(self._peak), **found(self.now))
+
+    def end(self, release: float) -> ContactEvent | None:
+        """Return the release of the open contact at ``release`` [s]; None without a contact."""
+        if self.open is None:
+            return None
+        event = self._with_peak(self.open, int(self._memory.arm["height"][0]))
+        self.open = self.now = None
+        return replace(event, phase="release", release=float(release))
+
+    def _with_peak(self, event: ContactEvent, level: int) -> ContactEvent:
+        """Return the event with its level and the highest residual so far."""
+        arm = self._memory.arm[0]
+        joints = self._model.joint_names
+        joint = max(int(arm["peak_joint"]) - (self._model.nv - len(joints)), 0)
+        return replace(
+            event,
+            level=LEVELS[level],  # type: ignore[arg-type]
+            joint=joints[joint],
+            peak_torque=float(arm["peak_torque"]),
+        )
+
+    def _doubt(self) -> np.ndarray:
+        """Return the standard deviation that reversals and speed add to each residual, (nv,)."""
+        setting, joint = self._settings.joint, self._memory.joint
+        reversing = REVERSED * joint["reversal"] * (1.0 - setting["moving"]) * setting["contact"]
+        return np.hypot(reversing, FAST * setting["per_speed"] * joint["speed"])

@@ -1,0 +1,310 @@
+"""Is the effort of each joint the model's torque, in its unit and with its sign?
+
+Over motions without contact the effort of a joint is regressed on the torque that the model needs,
+together with friction::
+
+    effort = scale need + friction(v)
+
+For motor currents ``1 / scale`` is the gain of the drive. Efforts that are declared to be torques
+must have a scale near one. Where the model's torque does not show, the sign of friction tells the
+sign of the effort: friction never drives a joint.
+
+A payload that the model lacks looks like a scale above one on the joints that carry it. So it is
+fitted too, to all joints at once, and a scale counts only where no payload explains as much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics import Model
+from rbd_control.errors import RecordingError
+from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.identification import SHAPES, filtered_columns
+from rbd_control.estimation.mismatch import unit_payloads
+from rbd_control.estimation.momentum_balance import LARGEST
+from rbd_control.estimation.motion import SLOW, Motion, implausible, in_range
+
+Array = NDArray[np.float64]
+
+VAGUE = 0.2
+"""A scale with a larger relative standard deviation is not known."""
+SCALES = (0.6, 1.6)
+"""Scales that friction, motion or a small payload explain."""
+CERTAIN = 5.0
+"""The error of the scale one must be this many times that of the fitted scale to refuse a joint."""
+SUSPECT = 1.2
+"""The same ratio from which a joint is named."""
+SIGNIFICANT = 10.0
+"""A coefficient of friction is certain from this many standard deviations on."""
+PAYLOAD_EXPLAINS = 1.5
+"""A payload explains a joint if its error is at most this many times that of the fitted scale."""
+DEAD_SHARE = 0.1
+"""Largest fraction of exactly zero efforts while a joint moves."""
+STRAY_SHARE = 0.01
+"""Largest fraction of implausible samples that are left out; more are refused."""
+STRAY_FACTOR = 1000.0
+"""Currents this many times as large as the joint's median are implausible."""
+FRICTION = SHAPES.index((0.05, None))
+"""Shape of friction that the efforts are regressed on."""
+
+
+@dataclass(frozen=True)
+class EffortScale:
+    """What the efforts of one joint tell of their unit and sign."""
+
+    joint: str
+    scale: float
+    """Effort per torque of the model."""
+    is_known: bool
+    """Whether ``scale`` is known to 20 %."""
+    ratio: float
+    """Error with a scale of one, divided by the error with the fitted scale."""
+    drives: bool
+    """Whether the friction of the effort drives the joint, which no friction does."""
+    is_payload: bool
+    """Whether one payload explains all joints as well as their scales do."""
+
+    @property
+    def is_reversed(self) -> bool:
+        """Whether the effort has the wrong sign."""
+        certain = self.is_known and self.scale < -0.3
+        return (certain and self.ratio > CERTAIN) or (
+            self.drives and (certain or not self.is_known)
+        )
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether the effort is known to be in another unit."""
+        beyond = self.is_known and not SCALES[0] <= self.scale <= SCALES[1]
+        return beyond and not self.is_payload
+
+    @property
+    def text(self) -> str:
+        """What is wrong with the effort, and what to do about it; empty when it is right."""
+        if self.is_reversed:
+            return (
+                f"the effort of joint {self.joint!r} has the wrong sign: it is {self.scale:.3g} "
+                f"times the model's torque; mend the driver, or declare currents and let their "
+                f"gains be found (--effort current)"
+            )
+        if self.is_odd and self.ratio > SUSPECT:
+            return (
+                f"the effort of joint {self.joint!r} is {self.scale:.3g} times the model's torque: "
+                f"it looks like motor current or another unit (--effort current), or an inertia is "
+                f"missing in the URDF"
+            )
+        return ""
+
+
+def usable_efforts(
+    motions: Sequence[Motion], model: Model, parameters: DetectorParameters
+) -> tuple[list[Motion], tuple[str, ...]]:
+    """Leave out stray samples, and refuse joints that have no effort, or an absurd one.
+
+    Args:
+        motions: motions without contact, ``tau`` as ``parameters.effort_kind`` declares.
+        model: the robot.
+        parameters: kind and gains of the efforts; a gain of one for currents is not known yet.
+
+    Returns:
+        The motions without samples that no arm can have, and notes that count these.
+
+    Raises:
+        RecordingError: naming the joint, what is wrong with its effort, and how often.
+    """
+    usable, notes = [], []
+    _refuse_dead(motions, model)
+    for motion in motions:
+        fine = in_range(motion)
+        bad = ~(np.abs(motion.tau) <= _strays(motion.tau))
+        if not _are_currents(model, parameters):
+            bad |= implausible(motion, model, parameters)
+        _refuse_absurd(motion, bad, model)
+        dropped = bad.any(axis=1) | ~fine
+        if dropped.any():
+            joint = model.joint_names[int(np.argmax(bad.sum(axis=0))) - model.nv]
+            notes.append(
+                f"{motion.name}: {dropped.sum()} of {dropped.size} samples are left out: "
+                f"implausible effort or speed on {joint}"
+            )
+            motion = motion.only(~dropped)
+        usable.append(motion)
+    return usable, tuple(notes)
+
+
+def _are_currents(model: Model, parameters: DetectorParameters) -> bool:
+    """Return whether efforts are currents whose gains are not known yet."""
+    gain = parameters.for_joints("effort_gain", model.nv)
+    return parameters.effort_kind == "current" and bool((gain == 1.0).all())
+
+
+def _strays(tau: Array) -> Array:
+    """Return the size (nv,) beyond which an effort does not belong to the others of its joint."""
+    with np.errstate(invalid="ignore"):
+        median = np.nanmedian(np.abs(tau), axis=0)
+    return np.where(median > 0.0, np.minimum(STRAY_FACTOR * median, LARGEST), LARGEST)
+
+
+def _refuse_dead(motions: Sequence[Motion], model: Model) -> None:
+    """Refuse joints whose effort is not measured, or only now and then."""
+    tau, v = (np.concatenate(x) for x in zip(*((m.tau, m.v) for m in motions), strict=True))
+    if not tau.any():
+        raise RecordingError(
+            "effort is not measured: it is exactly zero on all joints; mend the driver, or record "
+            "a topic that carries it"
+        )
+    for i, joint in enumerate(model.joint_names, model.nv - len(model.joint_names)):
+        moving = np.abs(v[:, i]) > SLOW
+        zero = float((tau[moving, i] == 0.0).mean()) if moving.any() else 0.0
+        if zero > DEAD_SHARE:
+            raise RecordingError(
+                f"joint {joint!r} publishes no effort: it is exactly zero in {zero:.0%} of the "
+                f"samples in which the joint moves; mend the driver"
+            )
+        if np.ptp(tau[:, i]) == 0.0:
+            raise RecordingError(
+                f"the effort of joint {joint!r} never changes, it is {tau[0, i]:.4g} throughout: "
+                f"it is not measured; mend the driver"
+            )
+
+
+def _refuse_absurd(motion: Motion, bad: NDArray[np.bool_], model: Model) -> None:
+    """Refuse a motion with more than a few stray efforts."""
+    share = bad.mean(axis=0)
+    i = int(np.argmax(share))
+    if share[i] <= STRAY_SHARE:
+        return
+    joint = model.joint_names[i - model.nv]
+    worst = float(np.abs(motion.tau[:, i]).max())
+    raise RecordingError(
+        f"{motion.name}: effort or speed of joint {joint!r} is implausible in {share[i]:.0%} of "
+        f"the samples: the effort reaches {worst:.4g}, the effort limit is "
+        f"{float(model.effort_limit[i]):.4g} N·m or N; declare what the effort is (--effort), or "
+        f"mend the driver"
+    )
+
+
+def effort_scales(motions: Sequence[Motion], model: Model, maximum_gap: float) -> list[EffortScale]:
+    """Return the scale of each joint's effort, for motions whose ``tau`` is declared a torque.
+
+    Raises:
+        RecordingError: when no stretch of the motions is long enough.
+    """
+    need, friction, effort = _regressors(motions, model, maximum_gap)
+    scaled, errors, covariances = _regressions(need, friction, effort)
+    declared = _errors(effort - need, friction)
+    lighter = _with_payload(motions, model, maximum_gap, friction, effort - need, declared)
+    first = model.nv - len(model.joint_names)
+    return [
+        EffortScale(
+            joint=joint,
+            scale=float(scaled[i, 0]),
+            is_known=bool(VAGUE * abs(scaled[i, 0]) > np.sqrt(covariances[i, 0])),
+            ratio=float(declared[i] / max(errors[i], np.finfo(float).tiny)),
+            drives=bool(scaled[i, 1] < -SIGNIFICANT * np.sqrt(covariances[i, 1])),
+            is_payload=bool(lighter[i] <= PAYLOAD_EXPLAINS * errors[i]),
+        )
+        for i, joint in enumerate(model.joint_names, first)
+    ]
+
+
+def drive_gains(
+    motions: Sequence[Motion], model: Model, maximum_gap: float
+) -> tuple[Array, tuple[str, ...]]:
+    """Return the torque per unit of effort of each joint, signed, from motions in such units.
+
+    A joint whose own motion does not tell takes the mean gain of the joints of the same effort
+    limit, which have the same drive; the notes say so.
+
+    Returns:
+        Gains (nv,), and notes.
+
+    Raises:
+        RecordingError: naming a joint whose gain cannot be told at all.
+    """
+    scaled, _, covariances = _regressions(*_regressors(motions, model, maximum_gap))
+    inverse = scaled[:, 0]
+    known = VAGUE * np.abs(inverse) > np.sqrt(covariances[:, 0])
+    gains = np.divide(1.0, inverse, out=np.zeros(model.nv), where=inverse != 0.0)
+    notes = []
+    for k in np.flatnonzero(~known):
+        i = int(k)
+        # Joints without an effort limit in the description need not have the same motor.
+        limit = model.effort_limit
+        like = known & np.isfinite(limit) & np.isclose(limit, limit[i])
+        joint = model.joint_names[i - model.nv]
+        if not like.any():
+            raise RecordingError(
+                f"the drive gain of joint {joint!r} cannot be told: the torque its motion takes "
+                f"drowns in its friction; record faster motion of it, or a pose in which gravity "
+                f"loads it, or give all gains with --effort-gain"
+            )
+        gains[i] = gains[like].mean()
+        notes.append(
+            f"the drive gain of {joint} cannot be told from its motion; it is taken as that of "
+            f"the joints of the same effort limit, {gains[i]:.3g}"
+        )
+    return gains, tuple(notes)
+
+
+def _regressors(
+    motions: Sequence[Motion], model: Model, maximum_gap: float
+) -> tuple[Array, Array, Array]:
+    """Return needed torque (n, nv), friction (n, nv, 3) and effort (n, nv), all filtered."""
+    still = [replace(m, tau=np.zeros_like(m.tau)) for m in motions]
+    columns = filtered_columns(still, model, maximum_gap)
+    # The external torque falls by what the motor gives.
+    effort = columns.x - filtered_columns(motions, model, maximum_gap).x
+    return columns.x, columns.friction[:, :, FRICTION, :3], effort
+
+
+def _regressions(need: Array, friction: Array, effort: Array) -> tuple[Array, Array, Array]:
+    """Return coefficients (nv, 4), RMS errors (nv,) and variances (nv, 4) of each effort."""
+    found, errors, variances = [], [], []
+    for i in range(effort.shape[1]):
+        features = np.column_stack([need[:, i], friction[:, i]])
+        theta, *_ = np.linalg.lstsq(features, effort[:, i], rcond=None)
+        left = effort[:, i] - features @ theta
+        found.append(theta)
+        errors.append(left.std())
+        variances.append(left.var() * np.diag(np.linalg.pinv(features.T @ features)))
+    return np.array(found), np.array(errors), np.array(variances)
+
+
+def _errors(rest: Array, friction: Array) -> Array:
+    """Return the RMS error (nv,) of fitting friction alone to ``rest`` (n, nv)."""
+    left = np.empty(rest.shape[1])
+    for i in range(rest.shape[1]):
+        theta, *_ = np.linalg.lstsq(friction[:, i], rest[:, i], rcond=None)
+        left[i] = (rest[:, i] - friction[:, i] @ theta).std()
+    return left
+
+
+def _with_payload(
+    motions: Sequence[Motion],
+    model: Model,
+    maximum_gap: float,
+    friction: Array,
+    rest: Array,
+    spread: Array,
+) -> Array:
+    """Return the RMS error (nv,) that friction and the best payload leave of ``rest``."""
+    still = [replace(m, tau=np.zeros_like(m.tau)) for m in motions]
+    payloads = [filtered_columns(still, one, maximum_gap).x for one in unit_payloads(model)]
+    features = np.stack(payloads, axis=-1)
+    # Friction is projected out joint by joint, so that the payload is fitted to what it leaves.
+    weight = np.maximum(spread, np.finfo(float).tiny)
+    rows, wanted = [], []
+    for i in range(rest.shape[1]):
+        both = np.column_stack([features[:, i], rest[:, i]])
+        theta, *_ = np.linalg.lstsq(friction[:, i], both, rcond=None)
+        left = (both - friction[:, i] @ theta) / weight[i]
+        rows.append(left[:, :-1])
+        wanted.append(left[:, -1])
+    theta, *_ = np.linalg.lstsq(np.concatenate(rows), np.concatenate(wanted), rcond=None)
+    return _errors(rest - features @ theta, friction)

@@ -1,0 +1,113 @@
+"""How far residuals stand above their thresholds, compiled.
+
+Thresholds move with the motion, because errors of friction and model grow with it::
+
+    threshold_i = contact_i (moving_i + (1 - moving_i) reversal_i)
+                  + per_speed_i |v_i| + per_acceleration_i |a_i|
+
+``reversal_i`` is one where joint i stands or reverses; what it adds is left to friction
+(:mod:`~rbd_control.estimation.reversals`). ``|v_i|`` is held and fades with the observer's time
+constant, and ``a_i`` is the derivative of ``v_i`` through a filter of that time constant, so both
+are as late as the residual is.
+
+Noise of the velocities reaches the residuals of all joints together, through the mass matrix. Where
+the covariance of the residual without contact is known, the length of the residual in standard
+deviations is judged too, ``s² = rᵀ covariance⁻¹ r`` without the part left to friction, against::
+
+    statistic_threshold + statistic_speed max |v_i|
+
+The force ``F`` at one link can be judged besides. It is the most likely one under the prior that
+its components are of the size ``force_uncertainty``, so that a force that hardly moves any joint
+stays small::
+
+    (J W Jᵀ + 1 / force_uncertainty²) F = J W r        W: inverse variances of the residuals
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rbd_control.dynamics.compiled import inlined
+from rbd_control.dynamics.spatial import cross, dot
+from rbd_control.estimation.detector_state import COLLISION, CONTACT
+from rbd_control.estimation.reversals import less_friction, reversing
+
+NOISE_FRACTION = 1.0 / 3.0
+"""Standard deviation of a joint's residual, as a fraction of its detection threshold."""
+
+
+@inlined
+def follow_motion(setting, joint, v, last_v, dt):
+    """Advance the speed, acceleration and reversal that one joint's thresholds depend on."""
+    fade = math.exp(-setting.pole * dt)
+    joint.reversal = reversing(v, last_v, joint.reversal, setting.slow, fade)
+    joint.speed = max(abs(v), fade * joint.speed)
+    joint.acceleration = fade * joint.acceleration + (1.0 - fade) * ((v - last_v) / dt)
+
+
+@inlined
+def friction_allowance(setting, joint):
+    """Return the part of a joint's residual that is left to friction [N·m or N]."""
+    return setting.contact * (1.0 - setting.moving) * joint.reversal
+
+
+@inlined
+def highest_residual(settings, joints):
+    """Return the joint with the highest ratio of residual to threshold, that ratio, and the level.
+
+    The level is that of a contact, if there is one: ``CONTACT`` or ``COLLISION``.
+    """
+    highest_joint, highest, collision = 0, 0.0, False
+    for i in range(joints.shape[0]):
+        setting, joint = settings[i], joints[i]
+        moving = setting.per_speed * joint.speed + setting.per_acceleration * abs(
+            joint.acceleration
+        )
+        size = abs(joint.filter[0])
+        threshold = setting.moving * setting.contact + friction_allowance(setting, joint) + moving
+        ratio = size / threshold
+        if ratio > highest:
+            highest_joint, highest = i, ratio
+        collision = collision or size > setting.collision + moving
+    return highest_joint, highest, COLLISION if collision else CONTACT
+
+
+@inlined
+def statistic_ratio(settings, joints, arm, whitening):
+    """Return the residual's length in standard deviations, divided by its threshold."""
+    if arm.statistic_threshold == math.inf:
+        return 0.0
+    square, fastest = 0.0, 0.0
+    for i in range(joints.shape[0]):
+        fastest = max(fastest, joints[i].speed)
+        white = 0.0
+        for j in range(i + 1):
+            allowance = friction_allowance(settings[j], joints[j])
+            white += whitening[i, j] * less_friction(joints[j].filter[0], allowance)
+        square += white * white
+    return math.sqrt(square) / (arm.statistic_threshold + arm.statistic_speed * fastest)
+
+
+@inlined
+def force_size(settings, joints, arm, J):
+    """Return the size of the force at the point of the Jacobian ``J`` (3, nv) [N]."""
+    prior = 1.0 / arm.force_uncertainty**2
+    A, b = np.zeros((3, 3)), np.zeros(3)
+    for i in range(joints.shape[0]):
+        weight = 1.0 / (NOISE_FRACTION * settings[i].contact) ** 2
+        for row in range(3):
+            b[row] += weight * J[row, i] * joints[i].filter[0]
+            for column in range(3):
+                A[row, column] += weight * J[row, i] * J[column, i]
+    x, y, z = (
+        (A[0, 0] + prior, A[1, 0], A[2, 0]),
+        (A[0, 1], A[1, 1] + prior, A[2, 1]),
+        (A[0, 2], A[1, 2], A[2, 2] + prior),
+    )
+    f = (b[0], b[1], b[2])
+    # Cramer's rule; the prior keeps the determinant away from zero.
+    yz = cross(y, z)
+    F = (dot(f, yz), dot(f, cross(z, x)), dot(f, cross(x, y)))
+    return math.sqrt(dot(F, F)) / dot(x, yz)

@@ -1,0 +1,116 @@
+"""Which samples are believed, and which of them are no news, compiled.
+
+A sample that no arm can have is dropped as if its message had been lost: it reaches neither filter
+nor threshold, and the last verdict holds. Only when samples keep failing there is no verdict.
+
+An effort of exactly zero is no measurement where the model expects a load: drives that are switched
+off, and drivers that fill a field with zeros, publish it. A joint may carry nothing for a moment,
+so only loads well above the noise count. Weight counts at once; what the motion needs, which the
+residual shows, counts when the effort has been zero for ``repeated_time``.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rbd_control.dynamics.compiled import inlined
+from rbd_control.estimation.detector_state import (
+    ALL_ZERO,
+    EFFORT,
+    JUMP,
+    NO_JOINT,
+    POSITION,
+    RANGE,
+    SPEED,
+    TOO_CLOSE,
+    VALID,
+    ZERO_EFFORT,
+)
+from rbd_control.estimation.momentum_balance import LARGEST, USABLE
+from rbd_control.plausibility import FARTHEST, has_jumped, is_within
+
+LEAST_INTERVAL = 5e-10
+"""Shortest interval that is filtered; stamps of ROS 2 are whole nanoseconds [s]."""
+
+
+@inlined
+def find_fault(samples, k, settings, memory, is_fresh):
+    """Return why sample ``k`` cannot be believed, and the row of the first joint to blame.
+
+    The reason is ``VALID`` for a sample that can be. ``is_fresh`` says that the observer starts
+    with this sample, so that there is none to compare it with.
+    """
+    n = settings.joint.shape[0]
+    base = memory.q.shape[0] - n  # a floating base has one number more, no limits
+    dt = samples.stamp[k] - memory.arm[0].stamp
+    compares = not is_fresh and dt <= settings.arm[0].maximum_gap
+    reason, row = _find_zero_effort(samples, k, settings, memory)
+    if compares:
+        for i in range(n - 1, -1, -1):
+            speed, turn = settings.joint[i].highest_speed, settings.joint[i].turn
+            if speed < math.inf and has_jumped(
+                samples.q[k, base + i], memory.q[base + i], turn, speed, dt
+            ):
+                reason, row = JUMP, i
+    if dt < LEAST_INTERVAL:
+        reason, row = TOO_CLOSE, NO_JOINT
+    if samples.quality[k] != USABLE:
+        reason, row = RANGE, NO_JOINT
+    for i in range(memory.q.shape[0] - 1, -1, -1):
+        if not is_within(samples.q[k, i], FARTHEST):
+            reason, row = POSITION, max(i - base, 0)
+    for i in range(n - 1, -1, -1):
+        if not is_within(samples.torque[k, i], settings.joint[i].highest_effort):
+            reason, row = EFFORT, i
+        if not is_within(samples.v[k, i], settings.joint[i].highest_speed):
+            reason, row = SPEED, i
+    return reason, row
+
+
+@inlined
+def _find_zero_effort(samples, k, settings, memory):
+    """Return ``ZERO_EFFORT`` and its row, or ``ALL_ZERO``, where an effort is not measured."""
+    stamp, rules = samples.stamp[k], settings.arm[0]
+    reason, row = VALID, NO_JOINT
+    some_zero, all_zero, moving, since = False, True, False, -math.inf
+    for i in range(memory.joint.shape[0] - 1, -1, -1):
+        joint = memory.joint[i]
+        moving = moving or samples.v[k, i] != 0.0
+        if samples.effort[k, i] != 0.0:
+            all_zero = False
+            joint.zero_since = math.nan
+        elif settings.joint[i].loaded < math.inf:
+            if math.isnan(joint.zero_since):
+                joint.zero_since = stamp
+            some_zero = True
+            since = max(since, joint.zero_since)
+            shown = abs(joint.filter[0]) > settings.joint[i].loaded
+            late = shown and stamp - joint.zero_since >= rules.repeated_time
+            if late or abs(samples.load[k, i]) > settings.joint[i].loaded:
+                reason, row = ZERO_EFFORT, i
+    if some_zero and all_zero:
+        longest = rules.repeated_time if moving else rules.repeated_time_at_rest
+        if reason != VALID or stamp - since >= longest:
+            reason, row = ALL_ZERO, NO_JOINT
+    return reason, row
+
+
+@inlined
+def repetition(samples, k, memory):
+    """Return whether sample ``k`` repeats the last one to the last bit, and whether it moves."""
+    same, moving = True, False
+    for i in range(memory.v.shape[0]):
+        same = same and samples.v[k, i] == memory.v[i] and samples.effort[k, i] == memory.effort[i]
+        moving = moving or samples.v[k, i] != 0.0
+    for i in range(memory.q.shape[0]):
+        same = same and samples.q[k, i] == memory.q[i]
+    return same, moving
+
+
+@inlined
+def residuals_in_range(memory):
+    """Return whether all residuals are finite, and of a size that an arm can have."""
+    in_range = True
+    for i in range(memory.joint.shape[0]):
+        in_range = in_range and is_within(memory.joint[i].filter[0], LARGEST)
+    return in_range

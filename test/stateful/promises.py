@@ -1,0 +1,409 @@
+"""What the controller promises, each promise a function that is checked after every step.
+
+A promise gets the :class:`~stateful.history.Stretch` that the last step of a state machine added,
+with one row from before it, and raises ``AssertionError`` where it is broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics import gravity_torque, mass_matrix
+from stateful.history import FLOAT, FOLLOW, HOLD, SAFE, Stretch
+
+Array = NDArray[np.float64]
+Promise = Callable[[Stretch], None]
+
+PROMISES: list[Promise] = []
+
+ROUNDING = 1e-7
+"""What sums of torques of order 100 N·m may be off by, as they are added in another order."""
+
+SLACK_OF_FREEZE = 0.0051
+"""Joint states that move must be a fault within ``repeated_time`` and this time [s], one period at
+200 Hz: 20 ms with the default of 15 ms."""
+
+MOVING = 0.02
+"""Speed from which on joint states cannot repeat [rad/s or m/s]."""
+
+AT_REST = 1e-6
+"""Largest desired speed of an arm that has stopped [rad/s or m/s]; in theory it is zero."""
+
+HARD_SPEED = 2.0
+"""Largest speed under control, in velocity limits: the reference stays below 1.2 of them."""
+
+LATE = 2.5
+"""Periods by which a stop may end late: orders come between joint states, times are rounded."""
+
+
+class BrokenPromise(AssertionError):
+    """A promise that was not kept; its name is in ``promise``."""
+
+    def __init__(self, promise: str, docstring: str | None, details: str) -> None:
+        statement = (docstring or "").partition("\n")[0]
+        super().__init__(f"{promise}: {statement} {details}")
+        self.promise = promise
+
+
+def promise(function: Promise) -> Promise:
+    """Add ``function`` to the promises that every step is held to."""
+    PROMISES.append(function)
+    return function
+
+
+def check(stretch: Stretch, ignored: frozenset[str] = frozenset()) -> None:
+    """Hold a stretch to all promises but the ignored ones."""
+    for function in PROMISES:
+        if function.__name__ in ignored:
+            continue
+        try:
+            function(stretch)
+        except AssertionError as error:
+            raise BrokenPromise(function.__name__, function.__doc__, str(error)) from error
+
+
+# --- What goes out on the wire -------------------------------------------------------------------
+
+
+@promise
+def torque_is_finite(s: Stretch) -> None:
+    """Every torque sent is finite."""
+    assert np.isfinite(s.torque).all(), s.torque[~np.isfinite(s.torque).all(axis=1)][0]
+
+
+@promise
+def torque_keeps_its_limits(s: Stretch) -> None:
+    """No motor is asked for more than its effort limit times ``torque_share``.
+
+    For an arm that carries its own weight the limit holds for the sum of command and weight.
+    """
+    own = s.rig.own_weight(s.seen_q)
+    # What the arm adds by itself is no torque that the controller asks for.
+    over = np.abs(s.torque + own) - np.maximum(s.rig.largest, np.abs(own))
+    fresh = s.torque.any(axis=1) & (s.unusable == 0) & (s.silent == 0)
+    fresh[0] = False  # the limits may have been lowered since
+    worst = float(over[fresh].max(initial=-1.0))
+    assert worst <= ROUNDING, f"{worst:.4g} over {s.rig.largest}"
+
+
+@promise
+def torque_keeps_its_rate(s: Stretch) -> None:
+    """No torque changes faster than ``torque_rate``, but for the step to zero and to new limits."""
+    p, rig = s.rig.parameters, s.rig
+    sent = ((s.unusable == 0) & (s.silent == 0)) | ~s.torque.any(axis=1)  # else the last stands
+    torque, weight = s.torque[sent], rig.own_weight(s.seen_q[sent])
+    time = np.clip(s.elapsed[sent], 0.0, p.timeout)[1:, None]
+    most = p.for_joints("torque_rate", rig.n) * time + np.abs(np.diff(weight, axis=0))
+    # The own weight moves on, too, in rows left out; and stamps that go back leave no time.
+    most += 0.1 * rig.setup.compensated
+    over = np.abs(np.diff(torque + weight, axis=0)) - (1.0 + 1e-6) * most
+    at_limit = np.abs(np.abs(torque + weight) - rig.largest)[1:] < ROUNDING
+    over[at_limit | ~torque[1:].any(axis=1, keepdims=True)] = 0.0
+    over[s.mode[sent][1:] == SAFE] = 0.0  # what would drive a joint is dropped at once
+    assert over.max(initial=0.0) <= ROUNDING, f"{over.max():.4g} more than that"
+
+
+# --- Mode safe -----------------------------------------------------------------------------------
+
+
+@promise
+def safe_zero_is_exactly_zero(s: Stretch) -> None:
+    """In mode safe with ``safe_torque: zero`` exactly zero goes out, whatever arm it is."""
+    if s.rig.parameters.safe_torque == "zero":
+        safe = s.mode[1:] == SAFE
+        assert not s.torque[1:][safe].any(), f"{s.torque[1:][safe][-1]} was sent"
+
+
+def _damping(s: Stretch) -> tuple[NDArray[np.bool_], Array, Array]:
+    """Rows in which the safe torque shall damp, their torque beyond the weight, and its room."""
+    rows = (s.mode == SAFE) & (s.unusable == 0) & (s.silent == 0) & (s.frozen == 0)
+    rows &= (s.rate_limited == 0) & s.torque.any(axis=1)
+    rows &= s.rig.parameters.safe_torque == "damping"
+    rows[0] = False
+    q, largest = s.seen_q[rows], s.rig.largest
+    weight = np.clip(gravity_torque(s.rig.controller.law.model, q), -largest, largest)
+    beyond = s.torque[rows] - weight * (not s.rig.setup.compensated)
+    return rows, beyond, largest - np.abs(weight)
+
+
+@promise
+def safe_damping_drives_no_joint(s: Stretch) -> None:
+    """In mode safe with damping v (tau - g) <= 0 on every joint.
+
+    Where the weight g is over the torque limit, as much of it as the limit allows counts.
+    """
+    rows, torque, _ = _damping(s)
+    v = s.seen_v[rows]
+    worst = float((v * torque - ROUNDING * np.abs(v)).max(initial=0.0))
+    assert worst <= 0.0, f"{worst:.4g} W go into a joint"
+
+
+@promise
+def safe_damping_damps_every_joint(s: Stretch) -> None:
+    """In mode safe every joint that moves and has torque to spare is damped."""
+    rows, torque, room = _damping(s)
+    if not rows.any():
+        return
+    q, v = s.seen_q[rows], s.seen_v[rows]
+    least = np.linalg.eigvalsh(mass_matrix(s.rig.controller.law.model, q))[:, :1]
+    # A tenth of the damping that the arm's lightest motion would get.
+    wanted = 0.1 * s.rig.parameters.safe_damping * least * np.abs(v)
+    wanted = np.minimum(wanted, s.rig.braking(s.first)[rows])
+    lacks = -np.sign(v) * torque < np.minimum(wanted, 0.1 * room) - ROUNDING
+    bad = lacks & (np.abs(v) > 0.05) & (room > 0.05 * s.rig.largest)
+    assert not bad.any(), f"at {v[bad][0]:.3g} rad/s only {torque[bad][0]:.3g} N·m act"
+
+
+@promise
+def only_resume_leaves_safe(s: Stretch) -> None:
+    """From mode safe only :meth:`resume` leads out."""
+    left = (s.mode[:-1] == SAFE) & (s.mode[1:] != SAFE)
+    left[:2] &= not s.rig.leaves_safe  # a start has a row without torque first
+    assert not left.any(), f"the arm is in mode {s.mode[1:][left][0]:g}"
+
+
+# --- Joint states that cannot be used ------------------------------------------------------------
+
+
+@promise
+def no_torque_without_joint_states(s: Stretch) -> None:
+    """Silence beyond ``timeout``, or ``bad_samples`` unusable ones, lead to safe and zero torque."""
+    p = s.rig.parameters
+    bad = s.silent > p.timeout + 0.01 + s.rig.period  # the watchdog looks every 10 ms
+    bad |= s.unusable >= p.bad_samples
+    bad[0] = False
+    assert not s.torque[bad].any(), f"{s.torque[bad][-1]} goes out"
+    assert (s.mode[bad] == SAFE).all(), "the mode is not safe"
+
+
+@promise
+def an_unusable_sample_changes_no_torque(s: Stretch) -> None:
+    """A joint state that cannot be used leaves the last torque as it was, or makes it zero."""
+    bad = s.unusable[1:] > 0
+    same = (s.torque[1:] == s.torque[:-1]).all(axis=1) | ~s.torque[1:].any(axis=1)
+    assert same[bad].all(), f"the torque went from {s.torque[:-1][bad]} to {s.torque[1:][bad]}"
+
+
+@promise
+def frozen_motion_is_a_fault(s: Stretch) -> None:
+    """Joint states that repeat exactly while they move are a fault within 20 ms, and torque ends."""
+    longest = max(s.rig.parameters.repeated_time, 2.0 * s.rig.period) + SLACK_OF_FREEZE
+    frozen = (s.frozen > longest) & (np.abs(s.seen_v) > MOVING).any(axis=1)
+    frozen[0] = False
+    assert (s.mode[frozen] == SAFE).all(), f"{s.seen_v[frozen][0]} repeated without a fault"
+    assert not s.torque[frozen].any(), f"{s.torque[frozen][-1]} goes out"
+
+
+@promise
+def no_fault_without_a_cause(s: Stretch) -> None:
+    """While joint states are good and nothing disturbs an arm strong enough, there is no fault."""
+    rig, p = s.rig, s.rig.parameters
+    faults = np.flatnonzero((s.mode[1:] == SAFE) & (s.mode[:-1] != SAFE))
+    if not faults.size or rig.faulted or not rig.is_strong or p.tank_capacity:
+        return
+    k = int(faults[0]) + 1
+    cause = s.disturbed[k] or s.unusable[k] or s.frozen[k] or s.silent[k] > 0.0
+    entry, now = int(s.entry[k - 1]), s.first + k
+    at_rest = np.abs(rig.history.column("v")[entry]).max() < 0.1
+    limited = rig.history.column("saturated")[entry : now + 1].any()
+    limited |= rig.history.column("rate_limited")[entry : now + 1].any()
+    if not cause and at_rest and not limited and not rig.setup.payload:
+        raise AssertionError(rig.history.reasons[now])
+
+
+# --- Motion --------------------------------------------------------------------------------------
+
+
+@promise
+def a_stop_ends_within_stop_time(s: Stretch) -> None:
+    """After an order to stop the desired motion is at rest within ``stop_time``, and stays so."""
+    late = s.stopping > s.rig.orders.stop_time + LATE * s.rig.period
+    late &= ((s.mode == HOLD) | (s.mode == FOLLOW)) & (s.unusable == 0) & (s.silent == 0)
+    late[0] = False
+    speed = np.abs(s.v_d[late]).max(initial=0.0)
+    assert speed <= AT_REST, f"{s.stopping[late][0]:.3g} s after the order it is {speed:.3g}"
+
+
+@promise
+def a_retreat_begins_with_a_stop(s: Stretch) -> None:
+    """An arm that is told to retract first comes to rest within ``stop_time``."""
+    history = s.rig.history
+    for row, until in s.rig.due_pauses():
+        rows = slice(row, row + int(np.sum(history.column("time", row) <= until)))
+        speeds = np.abs(history.column("v_d")[rows]).max(axis=1)
+        if speeds.size and (history.column("mode")[rows] == HOLD).all():
+            assert speeds.min() <= AT_REST, f"its desired speed is still {speeds.min():.3g}"
+
+
+@promise
+def a_stopped_arm_comes_to_rest(s: Stretch) -> None:
+    """Where torque suffices the arm itself is at rest soon after the desired motion is."""
+    rig = s.rig
+    if not rig.is_strong or rig.parameters.tank_capacity or rig.setup.payload:
+        return
+    late = s.stopping > rig.orders.stop_time + rig.settling_time
+    late &= (s.mode == HOLD) & (s.entry <= rig.orders.stop_row)
+    late[0] = False
+    limited = rig.history.column("saturated", rig.orders.stop_row).any()
+    limited |= rig.history.column("rate_limited", rig.orders.stop_row).any()
+    if late.any() and not limited:
+        speed = np.abs(s.v[late]).max()
+        assert speed <= 0.05, f"{s.stopping[late][0]:.3g} s after the order it is {speed:.3g}"
+
+
+def _charged(s: Stretch) -> NDArray[np.bool_]:
+    """Rows in which the law moves an arm that is strong enough for it."""
+    rows = ((s.mode == HOLD) | (s.mode == FOLLOW)) & s.rig.is_strong
+    rows[0] = False
+    return rows
+
+
+@promise
+def speed_has_a_hard_bound(s: Stretch) -> None:
+    """Under control no joint is faster than twice its velocity limit, or than twice at first."""
+    rows = _charged(s)
+    first = np.abs(s.rig.history.column("v")[s.entry[rows].astype(int)])
+    most = HARD_SPEED * np.maximum(s.rig.speed_limit, first.max(axis=1, initial=0, keepdims=True))
+    fast = np.abs(s.v[rows])
+    assert (fast <= most).all(), f"{fast.max(axis=0)} with limits of {s.rig.speed_limit}"
+
+
+@promise
+def following_is_close(s: Stretch) -> None:
+    """Where torque suffices the arm is near its desired position, whole turns not counted."""
+    rig, p = s.rig, s.rig.parameters
+    entry = s.entry.astype(int)
+    rows = _charged(s) & (s.time - rig.history.column("time")[entry] > rig.settling_time)
+    if p.tank_capacity or p.adaptive or rig.setup.payload or not rows.any():
+        return
+    first = int(entry[rows].min())
+    limited = rig.history.column("saturated", first).any()
+    limited |= rig.history.column("rate_limited", first).any()
+    away = s.q[rows] - s.q_d[rows]
+    turns = rig.arm.continuous
+    away[:, turns] -= 2.0 * np.pi * np.round(away[:, turns] / (2.0 * np.pi))
+    assert limited or np.abs(away).max() < 0.1, f"it is {np.abs(away).max(axis=0)} away"
+
+
+# --- Position limits -----------------------------------------------------------------------------
+
+
+def _beyond(s: Stretch, q: Array) -> Array:
+    """By how much positions lie beyond the described limits; negative below the lower ones."""
+    model = s.rig.arm.model
+    return np.maximum(q - model.upper_limit, 0.0) - np.maximum(model.lower_limit - q, 0.0)
+
+
+@promise
+def position_limits_close_behind_the_arm(s: Stretch) -> None:
+    """Beyond a position limit the desired motion never leads further out.
+
+    A stop may begin where the arm is, and overshoot by 4/27 of speed times ``stop_time``.
+    """
+    rig, history = s.rig, s.rig.history
+    desired, real = np.abs(_beyond(s, s.q_d)), np.abs(_beyond(s, s.q))
+    if not desired.any() and not real.any():
+        rig.outside[:] = 0.0
+        return
+    speed = np.abs(s.v).max(axis=1)
+    overshoot = 0.16 * np.maximum(speed[1:], speed[:-1]) * rig.longest_stop + 0.004
+    for k in range(1, len(desired)):
+        led = s.mode[k] in (HOLD, FOLLOW)
+        now = s.first + k
+        begins = k <= 2 or history.goals[now] != history.goals[now - 1] or not led
+        if history.goals[now] == "moving" and led and not s.disturbed[k]:
+            begins = False  # a trajectory leads back in, and has no reason to lead out
+        if begins:
+            rig.outside = np.maximum(rig.outside, real[k] + overshoot[k - 1])
+            rig.outside_until = s.time[k] + rig.longest_stop
+        if led:
+            worst = float((desired[k] - rig.outside).max())
+            assert worst <= 0.002, f"by {worst:.3g}"
+            if s.time[k] > rig.outside_until:  # a stop is over, which may swing in and back
+                rig.outside = np.minimum(rig.outside, np.maximum(desired[k], real[k]))
+
+
+@promise
+def no_joint_is_driven_beyond_its_limit(s: Stretch) -> None:
+    """Under control no joint goes further beyond its limit than it must to brake."""
+    rig = s.rig
+    rows = _charged(s)
+    entry = s.entry[rows].astype(int)
+    first = np.abs(_beyond(s, rig.history.column("q")[entry]))
+    speed = np.abs(rig.history.column("v")[entry]).max(axis=1, keepdims=True)
+    away = np.abs(_beyond(s, s.q[rows])) - first - 0.3 * speed
+    if rig.parameters.tank_capacity == 0.0 and not rig.setup.payload:
+        worst = float(away.max(initial=0.0))
+        assert worst <= 0.03, f"by {worst:.3g}"
+
+
+@promise
+def no_torque_leads_out_of_limits(s: Stretch) -> None:
+    """On an arm at rest beyond a limit no torque but the weight's points further out."""
+    beyond = _beyond(s, s.q)
+    if s.rig.setup.payload or not beyond.any():
+        return
+    rows = (s.mode != SAFE) & (s.unusable == 0) & (s.silent == 0) & beyond.any(axis=1)
+    rows &= s.rig.quiet_time(s.first) > 0.2
+    rows[0] = False
+    if not rows.any():
+        return
+    weight = gravity_torque(s.rig.controller.law.model, s.seen_q[rows])
+    torque = s.torque[rows] + s.rig.own_weight(s.seen_q[rows]) - weight
+    out = torque * np.sign(beyond[rows])
+    worst = float(out.max())
+    assert worst < 0.5 + 0.02 * s.rig.largest.max(), f"{worst:.3g} N·m do"
+
+
+# --- Energy, estimates, words --------------------------------------------------------------------
+
+
+@promise
+def energy_is_within_the_tank(s: Stretch) -> None:
+    """With a tank, over any time t no more than capacity + refill t is put into the arm."""
+    rig, p = s.rig, s.rig.parameters
+    if not p.tank_capacity or p.adaptive or not rig.tank_is_known:
+        rig.tank = p.tank_capacity
+        return
+    weight = gravity_torque(rig.arm.model, s.q)
+    pushing = s.torque + rig.own_weight(s.q) - weight - p.friction(rig.n).torque(s.v)
+    work = (pushing[:-1] * np.diff(s.q, axis=0)).sum(axis=1)
+    # What a change of speed adds within a period cannot be foreseen, nor what a torque does
+    # that may fall no faster than torque_rate.
+    change = np.abs(pushing[:-1] * np.diff(s.v, axis=0)).sum(axis=1) * rig.period
+    rig.unforeseen = max(rig.unforeseen, 2.0 * float(change.max()))
+    rig.unforeseen += float(np.maximum(work, 0.0)[s.rate_limited[:-1] > 0].sum())
+    unforeseen = rig.unforeseen + 0.01
+    for k, energy in enumerate(work):
+        odd = s.disturbed[k] or s.unusable[k] or s.frozen[k] or s.silent[k]
+        rig.tank = p.tank_capacity if odd else rig.tank + p.tank_refill * rig.period - energy
+        rig.tank = min(rig.tank, p.tank_capacity)
+        assert rig.tank >= -unforeseen, f"it stands at {rig.tank:.3g} J, not {-unforeseen:.3g}"
+
+
+@promise
+def learned_mass_has_bounds(s: Stretch) -> None:
+    """A learned mass is positive, and adds no more than a payload can: ``payload_mass``."""
+    adaptive = s.rig.controller.law.adaptive
+    if adaptive is None:
+        return
+    links = adaptive.estimates.links
+    for estimate in links:
+        assert 0.0 < estimate.mass < np.inf, estimate
+    most = s.rig.parameters.payload_mass * len(links)
+    assert adaptive.payload <= 1.01 * most, f"{adaptive.payload:.3g} kg were learned"
+
+
+@promise
+def words_fit_the_mode(s: Stretch) -> None:
+    """Safe and float have a reason, follow has a goal that is moving, and nothing else has."""
+    history = s.rig.history
+    for k in np.flatnonzero(s.silent[1:] == 0.0) + 1:
+        mode, now = s.mode[k], s.first + int(k)
+        reason, goal = history.reasons[now], history.goals[now]
+        assert reason or mode not in (SAFE, FLOAT), f"no reason for mode {mode:g}"
+        assert (mode == FOLLOW) == (goal == "moving"), f"goal {goal} in mode {mode:g}"
+        assert goal != "paused" or mode == HOLD, f"goal {goal} in mode {mode:g}"

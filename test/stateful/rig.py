@@ -1,0 +1,473 @@
+"""The controller on a simulated arm, with everything that can go wrong between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.control import Command, ControllerParameters, PassivityController
+from rbd_control.dynamics import gravity_torque
+from rbd_control.simulation.plant import Surroundings, Truth, advance
+from stateful.arms import Arm
+from stateful.history import FLOAT, FOLLOW, HOLD, MODES, SAFE, History
+
+Array = NDArray[np.float64]
+
+STOPS_BEYOND = 0.4
+"""Distance of the mechanical stops from the described position limits [rad or m]."""
+
+WATCHDOG_PERIOD = 0.01
+"""Period at which the node calls :meth:`PassivityController.silence` [s]."""
+
+VERDICT_PERIOD = 0.02
+"""Period at which a detector repeats its verdict [s]."""
+
+VERDICT_LOST = 1.0
+"""Silence of a detector after which nobody may take its last verdict for the present one [s]."""
+
+_KINDS = {SAFE: 0, HOLD: 1, FOLLOW: 1, FLOAT: 2}
+_NUMBER_OF = {mode: i for i, mode in enumerate(MODES)}
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What an example starts with.
+
+    Attributes:
+        arm: the arm and its description.
+        parameters: of the controller, those that are not as by default.
+        compensated: whether the arm adds its own weight to the commanded torque.
+        period: of the joint states [s].
+        resolution: of measured position and velocity; zero for exact ones [rad or m, and per s].
+        noise: standard deviation of the measured position and velocity, likewise.
+        wraps: whether the encoders of continuous joints wrap at half a turn.
+        friction: Coulomb and viscous friction of every joint [N·m, N·m·s/rad].
+        payload: mass at the end of the arm that its description lacks [kg].
+        start: (n,) position at the start, which may lie beyond the limits [rad or m].
+    """
+
+    arm: Arm
+    parameters: Mapping[str, Any]
+    compensated: bool = False
+    period: float = 0.001
+    resolution: tuple[float, float] = (0.0, 0.0)
+    noise: tuple[float, float] = (0.0, 0.0)
+    wraps: bool = False
+    friction: tuple[float, float] = (0.1, 0.1)
+    payload: float = 0.0
+    start: tuple[float, ...] = ()
+
+
+@dataclass
+class Orders:
+    """What the orders so far let the arm do.
+
+    Attributes:
+        stopped: time of the last order to stop, which still holds [s]; NaN without one.
+        stop_row: row of that order.
+        stop_time: time in which the arm must come to rest after it [s].
+        pauses: rows of retreats, which begin with a stop, and the times until which it must come.
+    """
+
+    stopped: float = nan
+    stop_row: int = 0
+    stop_time: float = 0.0
+    pauses: list[tuple[int, float]] = field(default_factory=list)
+
+
+class Rig:
+    """Runs an arm and its controller period by period, and writes the history.
+
+    Joint states are shown to the controller as :class:`Setup` and the faults of the moment say.
+    The watchdog of the node and the detector that repeats its verdict are part of it.
+
+    An entry of the history is the row since which the mode has been of one kind (hold and follow
+    are one) while nothing disturbed the arm: no push, no bad joint states, no change of parameters.
+    """
+
+    def __init__(
+        self, setup: Setup, controller_type: type[PassivityController] = PassivityController
+    ) -> None:
+        self.setup = setup
+        self.arm = setup.arm
+        model = self.arm.model
+        self.n = model.nv
+        self.period = setup.period
+        self.now = 10.0
+        self.stamp = 1000.0
+        self._usable_stamp = self.stamp
+        self._heard = self.now
+        self.q = np.array(setup.start or self.arm.home, dtype=float)
+        self.v = np.zeros(self.n)
+        self.motors = np.zeros(self.n)
+        self.push = np.zeros(self.n)
+        self.shown_effort: Array | None = self.motors
+        """Effort that joint states carry; None when they carry none."""
+        self._last_q = self.q.copy()
+        self._desired = self.q.copy(), np.zeros(self.n)
+        self._random = np.random.default_rng(0)
+        self.verdict: bool | None = None
+        self._verdict_time = -inf
+        """Steady time at which the detector last spoke."""
+        self._last_verdict = False
+        self._watch_time = self.now
+        self._unusable = 0
+        self._frozen = 0.0
+        self.torque = np.zeros(self.n)
+        self.history = History(self.n)
+        self.orders = Orders()
+        self.disturbed = True
+        self.leaves_safe = self.faulted = False
+        """Whether the present step may lead out of safe, and whether it told of a fault."""
+        self.tank = 0.0
+        """Energy that the tank's promise leaves to the controller [J]."""
+        self.longest_stop = 0.0
+        self.unforeseen = 0.0
+        """Most work in a period that nobody could foresee, as the speed changed in it [J]."""
+        self.outside_until = self.now
+        """Time until which a stop may swing out and back [s]."""
+        self.outside = np.zeros(self.n)
+        """By how much the desired position may lie beyond each limit [rad or m]."""
+        self._kind, self._entry = 0, 0
+        parameters = ControllerParameters(gravity_compensated=setup.compensated, **setup.parameters)
+        self.controller = controller_type(model, parameters)
+        self._plant()
+
+    def _plant(self) -> None:
+        setup, model, n = self.setup, self.arm.model, self.n
+        true = model
+        if setup.payload:
+            true = model.with_payload(
+                model.joint_links[-1], setup.payload, (0.1, 0.0, 0.0), np.zeros((3, 3))
+            )
+        self.true_model = true
+        coulomb, viscous = setup.friction
+        self._around = Surroundings(
+            np.full(n, coulomb),
+            np.full(n, viscous),
+            0.01,
+            model.lower_limit - STOPS_BEYOND,
+            model.upper_limit + STOPS_BEYOND,
+            np.zeros(0, dtype=np.int64),
+            np.zeros((0, 3)),
+            0.0,
+            np.zeros((0, 10)),
+            np.zeros(0, dtype=np.int64),
+            np.zeros((0, 3)),
+            np.zeros((0, 6)),
+        )
+        self._truth = Truth(np.zeros(n), np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3)))
+        self._substeps = max(round(self.period / 0.001), 1)
+
+    # --- What the controller is shown --------------------------------------------------------
+
+    def measure(self) -> tuple[Array, Array]:
+        """Position and velocity as the encoders tell them now."""
+        q, v = self.q.copy(), self.v.copy()
+        for x, noise, step in zip((q, v), self.setup.noise, self.setup.resolution, strict=True):
+            if noise:
+                x += self._random.normal(scale=noise, size=self.n)
+            if step:
+                np.round(x / step, out=x)
+                x *= step
+        if self.setup.wraps:
+            turns = self.arm.continuous
+            q[turns] = (q[turns] + np.pi) % (2.0 * np.pi) - np.pi
+        return q, v
+
+    def start(self) -> None:
+        """Start, or start again, as the node does when it is activated: the torque is zero then."""
+        self.torque = np.zeros(self.n)
+        if self.history.rows:
+            self._pass_silently()
+        if self.parameters.require_detector:
+            self.tell(False)
+        q, v = self.measure()
+        self.controller.start(self.stamp, q, v, self.now)
+        self._usable_stamp, self._heard, self._last_q = self.stamp, self.now, q
+        self._unusable, self._frozen = 0, 0.0
+        self.disturbed = self.leaves_safe = True
+        self.tank = self.parameters.tank_capacity
+        self.expect_stop()
+
+    def run(self, periods: int, effort: Array | None = None) -> None:
+        """Let good joint states come, with the effort of the motors or another."""
+        for _ in range(periods):
+            q, v = self.measure()
+            self.shown_effort = self.motors if effort is None else effort
+            self._show(q, v)
+            self.disturbed = self.push.any()
+
+    def repeat(self, periods: int) -> None:
+        """Let the joint state of now come again and again, with stamps that go on."""
+        q, v = self.measure()
+        self._show(q, v)
+        self.disturbed = True
+        for _ in range(periods):
+            self._frozen += self.period
+            self._show(q, v)
+        self._frozen = 0.0
+        self.disturbed = True
+
+    def show(self, q: Array, v: Array | None, stamp: float | None = None) -> None:
+        """Let one joint state come that no controller may use."""
+        self.disturbed = True
+        self._show(q, v, stamp, unusable=True)
+        self.disturbed = True
+
+    def silence(self, periods: int) -> None:
+        """Let no joint states come."""
+        for _ in range(periods):
+            self._watch()
+            self._speak()
+            self._pass_silently()
+
+    def _pass_silently(self) -> None:
+        self.now += self.period
+        self.stamp += self.period
+        self.disturbed = True
+        self._write(None, self.q, self.v)
+        self._move()
+
+    def jump(self, seconds: float) -> None:
+        """Let the stamps jump."""
+        self.stamp += seconds
+        self.disturbed = True
+        if self.orders.stopped == self.orders.stopped:
+            self.orders.stopped = self.now
+
+    def _show(
+        self, q: Array, v: Array | None, stamp: float | None = None, *, unusable: bool = False
+    ) -> None:
+        self.now += self.period
+        self.stamp += self.period
+        self._heard = self.now
+        if unusable:
+            self._unusable = max(self._unusable, 0) + 1
+        else:
+            refused = self._unusable < 0 and -self._unusable > self.parameters.bad_samples
+            doubtful = not refused and self._may_be_refused(q, v)
+            self._unusable = min(self._unusable, 0) - 1 if doubtful else 0
+        self._speak()
+        stamp = self.stamp if stamp is None else stamp
+        effort = self.shown_effort
+        command = self.controller.update(stamp, q, v, self.now, effort)
+        self.torque = command.torque
+        self.controller.balance(effort)
+        self._watch()
+        if unusable:
+            self._write(command, self.q, self.v)
+        else:
+            self._write(command, q, v)
+        if self._unusable == 0:
+            self._usable_stamp, self._last_q = self.stamp, q
+        self._move()
+
+    def _may_be_refused(self, q: Array, v: Array) -> bool:
+        """Whether a true joint state is implausible by the parameters, as after a freeze."""
+        p = self.parameters
+        fastest = p.speed_factor * np.minimum(self.speed_limit, self.arm.assumed_speed)
+        change = np.abs(q - self._last_q)
+        turns = self.arm.continuous
+        change[turns] = np.minimum(change[turns], np.abs(2.0 * np.pi - change[turns]))
+        way = p.jump_tolerance + fastest * max(self.stamp - self._usable_stamp, 0.0)
+        return bool((np.abs(v) > fastest).any() or (change > way).any())
+
+    def _watch(self) -> None:
+        if self.now - self._watch_time < WATCHDOG_PERIOD - 1e-9:
+            return
+        self._watch_time = self.now
+        command = self.controller.silence(self.now)
+        if command is not None:
+            self.torque = command.torque
+
+    def _speak(self) -> None:
+        if self.verdict is not None and self.now - self._verdict_time >= VERDICT_PERIOD - 1e-9:
+            self.tell(self.verdict)
+
+    def tell(self, verdict: bool) -> None:
+        """Let the detector tell its verdict."""
+        self.verdict, self._verdict_time = verdict, self.now
+        self._last_verdict = verdict
+        self.controller.contact(verdict, self.now)
+
+    def rises(self, verdict: bool) -> bool:
+        """Whether this verdict would be a new contact, as the last one was none, or is lost."""
+        lost = self.now - self._verdict_time > VERDICT_LOST
+        return verdict and (lost or not self._last_verdict)
+
+    # --- What the arm does -------------------------------------------------------------------
+
+    def _move(self) -> None:
+        motors = self.torque
+        if self.setup.compensated:
+            motors = motors + gravity_torque(self.arm.model, self.q)
+        self.motors = np.minimum(np.maximum(motors, -self.arm.strength), self.arm.strength)
+        advance(
+            self.true_model.packed,
+            self.q,
+            self.v,
+            self.motors + self.push,
+            self._around,
+            self.period / self._substeps,
+            self._substeps,
+            self._truth,
+        )
+
+    # --- What is known of the arm ------------------------------------------------------------
+
+    @property
+    def parameters(self) -> ControllerParameters:
+        return self.controller.parameters
+
+    @property
+    def desired(self) -> Array:
+        """The position that a trajectory should start from, (n,) [rad or m]."""
+        return self._desired[0]
+
+    @property
+    def middle(self) -> Array:
+        """Middle of the position limits, (n,) [rad or m]; 0 where there are none."""
+        model = self.arm.model
+        ends = np.where(self.arm.continuous, 0.0, (model.lower_limit, model.upper_limit))
+        return np.asarray(0.5 * (ends[0] + ends[1]))
+
+    @property
+    def half_range(self) -> Array:
+        """Half the range of the positions, (n,) [rad or m]; 0 where there are no limits."""
+        model = self.arm.model
+        ends = np.where(self.arm.continuous, 0.0, (model.lower_limit, model.upper_limit))
+        return np.asarray(0.5 * (ends[1] - ends[0]))
+
+    @property
+    def limited(self) -> int:
+        """Index of a joint that does not turn without end."""
+        return int(np.argmin(self.arm.continuous))
+
+    @property
+    def largest(self) -> Array:
+        """Largest torque that a motor may be asked for, (n,) [N·m or N]."""
+        p, n = self.parameters, self.n
+        given = p.for_joints("effort_limit", n)
+        limit = np.where(given > 0.0, given, self.arm.model.effort_limit)
+        return np.asarray(p.for_joints("torque_share", n) * limit)
+
+    @property
+    def speed_limit(self) -> Array:
+        """Velocity limits, (n,) [rad/s or m/s]; infinite where there are none."""
+        given = self.parameters.for_joints("velocity_limit", self.n)
+        limit = np.where(given > 0.0, given, self.arm.model.velocity_limit)
+        return np.where(limit > 0.0, limit, np.inf)
+
+    @property
+    def is_strong(self) -> bool:
+        """Whether the torque limits leave room in every posture."""
+        return bool((self.largest >= 1.5 * self.arm.weight + 20.0 * self.setup.payload).all())
+
+    @property
+    def tank_is_known(self) -> bool:
+        """Whether weight and work of the arm are what the controller takes them for."""
+        return not self.setup.payload
+
+    @property
+    def settling_time(self) -> float:
+        """Time in which tracking errors fade at the present gains [s]."""
+        slowest = float(self.parameters.for_joints("bandwidth", self.n).min())
+        rate = self.parameters.damping_rate + 1.0
+        return 0.1 + 10.0 / slowest + 10.0 / rate
+
+    def quiet_time(self, first: int) -> Array:
+        """For how long arm and desired motion have been at rest, for rows from ``first`` on [s]."""
+        v, v_d = self.history.column("v"), self.history.column("v_d")
+        moves = (np.abs(v).max(axis=1) > 0.02) | (np.abs(v_d).max(axis=1) > 1e-6)
+        last = np.maximum.accumulate(np.where(moves, np.arange(moves.size), -1))
+        return self.period * np.asarray((np.arange(moves.size) - last)[first:])
+
+    def braking(self, first: int) -> Array:
+        """Least torque that a brake can have grown to in mode safe, (rows, n) [N·m or N].
+
+        It grows at half of ``torque_rate`` or more from the third good joint state on.
+        """
+        numbers, torque = self.history.numbers[: self.history.rows], self.history.column("torque")
+        brakes = (numbers[:, 2] == SAFE) & (numbers[:, 5] == 0) & (numbers[:, 7] == 0)
+        brakes &= torque.any(axis=1)
+        last = np.maximum.accumulate(np.where(brakes, -1, np.arange(brakes.size)))
+        time = self.period * np.maximum(np.arange(brakes.size) - last - 3, 0)[first:, None]
+        return np.asarray(0.5 * time * self.parameters.for_joints("torque_rate", self.n))
+
+    def own_weight(self, q: Array) -> Array:
+        """Torque that the arm adds to the command at positions ``q``, (..., n) [N·m or N]."""
+        return gravity_torque(self.arm.model, q) if self.setup.compensated else np.zeros_like(q)
+
+    def due_pauses(self) -> list[tuple[int, float]]:
+        """The pauses that must have come by now; each is told of once."""
+        due = [pause for pause in self.orders.pauses if pause[1] <= self.now]
+        self.orders.pauses = [pause for pause in self.orders.pauses if pause[1] > self.now]
+        return due
+
+    # --- What is remembered ------------------------------------------------------------------
+
+    def allow_motion(self) -> None:
+        """No order to stop holds any longer."""
+        self.orders.stopped = nan
+
+    def expect_stop(self) -> None:
+        """From now on the arm must stop, and stay."""
+        orders = self.orders
+        orders.stopped, orders.stop_row = self.now, self.history.rows
+        orders.stop_time = self.parameters.stop_time
+        self.longest_stop = max(self.longest_stop, orders.stop_time)
+
+    def set_parameters(self, parameters: ControllerParameters) -> None:
+        """Change parameters while the arm moves."""
+        self.controller.set_parameters(parameters)
+        self.disturbed = True
+        self.orders.stop_time = max(self.orders.stop_time, parameters.stop_time)
+        self.longest_stop = max(self.longest_stop, parameters.stop_time)
+
+    def expect_pause(self) -> None:
+        """From now on the arm must stop; then it may move again."""
+        self.allow_motion()
+        wait = self.controller.parameters.stop_time + 3.0 * self.period
+        self.orders.pauses.append((self.history.rows, self.now + wait))
+
+    def _write(self, command: Command | None, seen_q: Array, seen_v: Array) -> None:
+        mode = _NUMBER_OF[self.controller.mode if command is None else command.mode]
+        kind = _KINDS[mode]
+        if command is not None:
+            self._desired = command.q_d, command.v_d
+        disturbed = self.disturbed
+        if disturbed or kind != self._kind:
+            self._kind, self._entry = kind, self.history.rows
+            self.disturbed = False
+        self.history.add(
+            (
+                self.now,
+                self.stamp,
+                mode,
+                command is not None and command.saturated,
+                command is not None and command.rate_limited,
+                self._unusable,
+                self._frozen,
+                self.now - self._heard,
+                self.stamp - self._usable_stamp,
+                self._entry,
+                disturbed,
+                self.now - self.orders.stopped,
+            ),
+            (
+                self.q,
+                self.v,
+                seen_q,
+                seen_v,
+                self.torque,
+                *self._desired,
+            ),
+            "" if command is None else command.reason,
+            "" if command is None else command.goal,
+        )

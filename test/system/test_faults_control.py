@@ -1,0 +1,356 @@
+"""States in which a controller could hurt the arm or whoever stands beside it.
+
+Several controllers run side by side, each with joint states of its own. The numbers in brackets are
+the rows of ``docs/faults.md``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import pi
+from typing import Any
+
+import numpy as np
+import pytest
+from geometry_msgs.msg import WrenchStamped
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool, Float64MultiArray
+from std_srvs.srv import Trigger
+
+from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.nodes.messages import to_seconds
+from rbd_control.simulation import arm7_urdf
+
+from .bringup import BringUp, Process
+from .controller_scenarios import COMMANDS, MODEL, NODE, POSTURE, WEIGHT, trajectory
+from .fault_setting import resume, wait_for_mode
+from .probe import Heard, Probe, Source
+
+RATE = 200.0
+"""Joint states per second."""
+
+STOP_TIME = 0.1
+"""The controller's default [s]."""
+
+LATE = 0.05
+"""Samples of a busy probe may be so far apart [s]; the stop begins with the first of them."""
+
+WEAK = 5.0
+"""Effort limit of joint_2 on the arm that cannot carry itself [N·m]; its weight needs more."""
+
+
+def continuous(urdf: str) -> str:
+    """The arm with a last joint that turns without end."""
+    before, _, after = urdf.partition('<joint name="joint_7" type="revolute">')
+    limit = re.compile(r'<limit lower="[^"]+" upper="[^"]+"')
+    return f'{before}<joint name="joint_7" type="continuous">{limit.sub("<limit", after, count=1)}'
+
+
+def weak(urdf: str) -> str:
+    """The arm with a second joint that has no torque to spare."""
+    before, name, after = urdf.partition('<joint name="joint_2"')
+    limited = re.sub(r'effort="[0-9.]+"', f'effort="{WEAK}"', after, count=1)
+    return f"{before}{name}{limited}"
+
+
+ARMS: dict[str, dict[str, Any]] = {
+    "plain": {"urdf": "arm7"},
+    "compensated": {"urdf": "arm7", "gravity_compensated": True, "safe_torque": "zero"},
+    "endless": {"robot_description": continuous(arm7_urdf())},
+    "weak": {"robot_description": weak(arm7_urdf())},
+    "limited": {"urdf": "arm7"},
+}
+
+
+class Follower(Source):
+    """An arm that is where it is wanted one sample later; ``still`` makes it stay where it is."""
+
+    errors: Heard
+    sent: dict[float, np.ndarray]
+    """Velocities by the stamp under which they were sent."""
+    still = False
+    noise = 0.0
+    turning = 0.0
+    """Speed at which the last joint turns over the wrap of its encoder [rad/s]."""
+
+    def message(self, stamp: Any) -> JointState:
+        if self.turning:
+            self.position = np.array(self.position)
+            self.velocity = np.zeros(len(self.names))
+            turned = self.position[-1] + self.turning / RATE
+            self.position[-1] = (turned + pi) % (2.0 * pi) - pi
+            self.velocity[-1] = self.turning
+        elif self.errors and not self.still:
+            last = self.errors[-1]
+            self.position = np.array(self.position) - np.array(last.position)
+            self.velocity = np.array(self.velocity) - np.array(last.velocity)
+        made = super().message(stamp)
+        self.sent[to_seconds(made.header.stamp)] = np.array(made.velocity)
+        if self.noise:
+            made.velocity = [x + self.noise * np.sin(7.0 * len(self.errors)) for x in made.velocity]
+        return made
+
+
+@dataclass
+class Arm:
+    """One controller and what it hears and says."""
+
+    name: str
+    process: Process
+    source: Follower
+    commands: Heard
+    errors: Heard
+
+    @property
+    def torque(self) -> np.ndarray:
+        return np.array(self.commands[-1].data)
+
+    def topic(self, name: str) -> str:
+        return f"{self.name}/{name}"
+
+
+@pytest.fixture(scope="module")
+def arms(bring_up: BringUp, probe: Probe) -> Callable[[str], Arm]:
+    """An arm of the table, started at its first use."""
+    made: dict[str, Arm] = {}
+
+    def arm(name: str) -> Arm:
+        if name not in made:
+            joint_states = f"{name}/joint_states"
+            process = bring_up.start(
+                NODE,
+                {"timeout": 1.0, **ARMS[name]},
+                ["-r", f"__node:={name}", "-r", f"joint_states:={joint_states}"]
+                + ["-r", f"{COMMANDS}:={name}/commands"]
+                + ["-r", f"contact_detector/contact:={name}/contact"]
+                + ["-r", f"contact_detector/external_wrench:={name}/wrench"],
+            )
+            position = POSTURE.copy()
+            if name == "limited":
+                position[3] = MODEL.lower_limit[3] - 0.1
+            if name == "endless":
+                position[6] = pi - 0.5
+            source = Follower(MODEL.joint_names, position, np.zeros(MODEL.nv))
+            source.sent = {}
+            source.errors = probe.listen(JointState, f"{name}/tracking_error")
+            probe.stream(source, joint_states, RATE)
+            commands = probe.listen(Float64MultiArray, f"{name}/commands")
+            made[name] = Arm(name, process, source, commands, source.errors)
+            wait_for_mode(probe, "hold", name)
+        return made[name]
+
+    return arm
+
+
+@pytest.fixture
+def plain(arms: Callable[[str], Arm], probe: Probe) -> Iterator[Arm]:
+    arm = arms("plain")
+    yield arm
+    arm.source.still = False
+    arm.source.noise = 0.0
+    # Not where it was: the same sample again would be the one that repeats.
+    arm.source.position = np.array(arm.source.position) + 1e-4
+    arm.source.velocity = np.zeros(MODEL.nv)
+    resume(probe, arm.name)
+
+
+def test_safe_zero_on_an_arm_that_carries_itself_is_zero(
+    arms: Callable[[str], Arm], probe: Probe
+) -> None:
+    """[49] Minus the weight would cancel what the arm does by itself, and it would fall."""
+    arm = arms("compensated")
+    probe.wait(lambda: np.allclose(arm.torque, 0.0, atol=1e-6), "does not hold")
+    first = len(arm.commands)
+    arm.source.still = True
+    arm.source.position = arm.source.position + 1.0
+    wait_for_mode(probe, "safe", arm.name)
+    sent = len(arm.commands)
+    probe.wait(lambda: len(arm.commands) > sent + 50, "sends nothing")
+    assert not np.any(arm.commands[-1].data)
+    largest = np.abs([message.data for message in arm.commands[first:]]).max()
+    assert largest < 0.1 * np.abs(WEIGHT).max()
+
+
+def test_a_continuous_joint_turns_over_pi(arms: Callable[[str], Arm], probe: Probe) -> None:
+    """[50] Where its encoder wraps, nothing happens to mode and torque."""
+    arm = arms("endless")
+    assert probe.call(Trigger, arm.topic("float")).success
+    wait_for_mode(probe, "float", arm.name)
+    model = Model.from_urdf(continuous(arm7_urdf()))
+    first = len(arm.commands)
+    arm.source.turning = 1.0
+    probe.wait(lambda: -2.5 < arm.source.position[-1] < -2.0, "does not turn")
+    weight = gravity_torque(model, np.array(arm.source.position))
+    assert probe.report(arm.name).values["mode"] == "float"
+    sent = np.array([message.data for message in arm.commands[first:]])
+    # The wrist weighs little; a step of 2 pi would ask for thousands of N·m.
+    assert np.abs(sent - weight).max() < 5.0
+
+
+def test_repeated_samples_of_a_moving_arm_are_a_fault(plain: Arm, probe: Probe) -> None:
+    """[51] Within 20 ms, on the stamps: no encoder repeats a velocity to the last digit."""
+    probe.send(plain.topic("joint_trajectory"), trajectory(0.3, seconds=3.0))
+    probe.wait(lambda: np.abs(plain.source.velocity).max() > 0.05, "does not move")
+    plain.source.still = True
+    repeated = probe.node.get_clock().now().nanoseconds * 1e-9
+    wait_for_mode(probe, "safe", plain.name)
+    followed = [
+        to_seconds(message.header.stamp)
+        for message in plain.errors
+        if np.any(message.position) and to_seconds(message.header.stamp) > repeated
+    ]
+    # The sample under way when the arm was stopped counts from the next one on.
+    assert not followed or followed[-1] - repeated < 0.020 + 2.0 / RATE
+
+
+def test_an_arm_that_does_not_move_when_told_to_is_a_fault(plain: Arm, probe: Probe) -> None:
+    """[51] A driver that repeats the state of rest, or brakes that stay closed."""
+    plain.source.still = True
+    probe.send(plain.topic("joint_trajectory"), trajectory(0.3, seconds=1.0))
+    wait_for_mode(probe, "safe", plain.name)
+    sent = np.array([message.data for message in plain.commands])
+    assert (np.abs(sent) <= MODEL.effort_limit + 1e-9).all()
+
+
+ORDERS = ("hold", "cancel", "contact")
+STATES = ("following", "slowed", "retracting")
+
+
+def set_in_motion(arm: Arm, probe: Probe, state: str) -> None:
+    if state == "retracting":
+        wrench = WrenchStamped()
+        wrench.header.frame_id = "link_6"
+        wrench.wrench.force.y = 12.0
+        probe.send(arm.topic("wrench"), wrench)
+        assert probe.call(Trigger, arm.topic("retract")).success
+    else:
+        if state == "slowed":
+            assert probe.call(Trigger, arm.topic("slow")).success
+        probe.send(arm.topic("joint_trajectory"), trajectory(0.3, seconds=3.0))
+    probe.wait(lambda: np.abs(arm.source.velocity).max() > 0.02, "does not move")
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("order", ORDERS)
+def test_every_order_stops_the_arm(order: str, state: str, plain: Arm, probe: Probe) -> None:
+    """[52] Within ``stop_time`` of the answer the desired motion has ended, slowed down or not."""
+    set_in_motion(plain, probe, state)
+    if order == "contact":
+        probe.send(plain.topic("contact"), Bool(data=True))
+        probe.wait(lambda: "hold" in plain.process.output.splitlines()[-1], "does not react")
+    else:
+        assert probe.call(Trigger, plain.topic(order)).success
+    ordered = probe.node.get_clock().now().nanoseconds * 1e-9
+    stopped = ordered + STOP_TIME + LATE
+    probe.wait(lambda: to_seconds(plain.errors[-1].header.stamp) > stopped + 0.1, "no more samples")
+    # The error is what was sent less what is wanted.
+    for message in plain.errors:
+        stamp = to_seconds(message.header.stamp)
+        if stamp > stopped:
+            assert np.allclose(plain.source.sent[stamp], message.velocity, atol=1e-9)
+    probe.send(plain.topic("contact"), Bool(data=False))
+
+
+def test_a_joint_without_room_leaves_the_others_their_damping(
+    arms: Callable[[str], Arm], probe: Probe
+) -> None:
+    """[54] joint_2 cannot even carry itself; all others are damped, none is pushed on."""
+    arm = arms("weak")
+    arm.source.still = True
+    arm.source.position = arm.source.position + 1.0
+    wait_for_mode(probe, "safe", arm.name)
+    arm.source.velocity = np.array([0.5, 0.0, -0.5, 0.5, -0.5, 0.5, -0.5])
+    arm.source.noise = 1e-3
+    first = len(arm.commands)
+    probe.wait(lambda: len(arm.commands) > first + 50, "sends nothing")
+    weight = gravity_torque(MODEL, np.array(arm.source.position))
+    damping = (arm.torque - weight) * arm.source.velocity
+    assert (damping <= 1e-9).all()
+    assert (damping[[0, 2, 3, 4]] < -1e-3).all()
+    assert abs(arm.torque[1]) <= WEAK + 1e-9
+
+
+def test_a_position_limit_closes_behind_the_arm(arms: Callable[[str], Arm], probe: Probe) -> None:
+    """[57] Activated beyond it, the arm is not pushed; once back, it is kept from going there."""
+    arm = arms("limited")
+    outside = np.array(arm.source.position)
+
+    def pushed() -> float:
+        return float(arm.torque[3] - gravity_torque(MODEL, np.array(arm.source.position))[3])
+
+    def move_to(position: float) -> None:
+        q = np.array(arm.source.position)
+        while abs(position - q[3]) > 1e-9:
+            q = q.copy()
+            q[3] += np.clip(position - q[3], -0.004, 0.004)
+            arm.source.position = q
+            seen = len(arm.errors)
+            probe.wait(lambda n=seen: len(arm.errors) > n + 1, "does not answer")
+
+    arm.source.still = True
+    assert probe.call(Trigger, arm.topic("float")).success
+    wait_for_mode(probe, "float", arm.name)
+    assert abs(pushed()) < 1e-3
+    move_to(MODEL.lower_limit[3] + 0.2)
+    move_to(outside[3])
+    probe.wait(lambda: pushed() > 1.0, "the limit stays where the arm was")
+
+
+def test_a_reaction_without_a_detector_is_told_of(plain: Arm, probe: Probe) -> None:
+    """[66] WARN at once, not only after a verdict has been heard."""
+    probe.wait_for_report(
+        plain.name,
+        lambda r: r.level >= 1 and ("verdict" in r.message or "detector" in r.message),
+        "the missing detector is not told of",
+    )
+
+
+def test_every_contact_counts_after_a_silence_of_the_detector(plain: Arm, probe: Probe) -> None:
+    """[56] A verdict ends with the silence: the next contact is a new one, and is reacted to."""
+    for _ in range(2):
+        probe.send(plain.topic("contact"), Bool(data=True))
+        probe.wait_for_report(plain.name, lambda r: "contact" in r.message, "does not react")
+        probe.wait_for_report(
+            plain.name, lambda r: "verdict" in r.message, "the silence is not told of"
+        )
+        resume(probe, plain.name)
+        probe.send(plain.topic("joint_trajectory"), trajectory(0.0, seconds=5.0))
+        probe.wait_for_report(
+            plain.name, lambda r: r.values["goal"] in ("moving", "reached"), "does not go on"
+        )
+
+
+def test_a_speed_over_the_limit_that_lasts_is_a_fault(plain: Arm, probe: Probe) -> None:
+    """[86] Whatever has led to it; each sample alone could be believed."""
+    plain.source.turning = 2.5 * MODEL.velocity_limit[-1]
+    try:
+        report = wait_for_mode(probe, "safe", plain.name)
+        assert "speed" in report.message
+    finally:
+        plain.source.turning = 0.0
+
+
+def test_an_arm_that_leaves_its_target_is_a_fault(plain: Arm, probe: Probe) -> None:
+    """[69, 86] Its energy is told of as it goes; beyond ``tracking_limit`` the torque is safe."""
+    energy = probe.listen(Float64MultiArray, plain.topic("energy"))
+    probe.wait(lambda: energy, "no energies")
+    at_rest = energy[-1].data[0]
+    plain.source.still = True
+    start = np.array(plain.source.position)
+
+    def pushed_to(offset: float) -> bool:
+        now = np.array(plain.source.position)
+        step = np.clip(start[0] + offset - now[0], -0.004, 0.004)
+        now[0] += step
+        plain.source.position = now
+        return abs(step) < 1e-12
+
+    probe.wait(lambda: pushed_to(0.05), "is not pushed")
+    seen = len(energy)
+    probe.wait(lambda: len(energy) > seen + 20, "no energies")
+    assert energy[-1].data[0] > at_rest + 0.01
+    probe.wait(lambda: pushed_to(0.7), "is not pushed")
+    report = wait_for_mode(probe, "safe", plain.name)
+    assert "joint_1" in report.message

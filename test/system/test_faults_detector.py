@@ -1,0 +1,162 @@
+"""What a running detector must not take for contact, nor for its absence.
+
+The numbers in brackets are the rows of ``docs/faults.md``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool
+from std_srvs.srv import Trigger
+
+from .bringup import BringUp, Process
+from .detector_scenarios import MODEL, NODE, PARAMETERS, resting, touched
+from .fault_setting import set_parameters
+from .probe import LATCHED, Heard, Probe, Source, efforts
+
+ABSURD = (500.0, 1e20, 1e30, 1e80, 1e308)
+"""Efforts of joint_2 [N·m], whose limit is 180 N·m."""
+
+
+@pytest.fixture(scope="module")
+def process(bring_up: BringUp) -> Process:
+    return bring_up.start(NODE, PARAMETERS)
+
+
+@pytest.fixture(scope="module")
+def streamed(process: Process, probe: Probe) -> Source:
+    return probe.stream(resting())
+
+
+@pytest.fixture
+def contact(probe: Probe) -> Heard:
+    return probe.listen(Bool, f"{NODE}/contact")
+
+
+@pytest.fixture
+def source(streamed: Source, contact: Heard, probe: Probe) -> Source:
+    """The joint states that the detector hears; it judges them to be free of contact."""
+    vars(streamed).update(vars(resting()), publishers=streamed.publishers)
+    wait_for_verdict(probe, contact, False)
+    return streamed
+
+
+def wait_for_verdict(probe: Probe, contact: Heard, flag: bool) -> None:
+    count = len(contact)
+    probe.wait(lambda: len(contact) > count and contact[-1].data == flag, f"contact is not {flag}")
+
+
+@pytest.mark.parametrize("effort", ABSURD, ids=lambda effort: f"{effort:g}")
+def test_one_absurd_effort_raises_no_flag(
+    effort: float, probe: Probe, contact: Heard, source: Source, process: Process
+) -> None:
+    """[53, 67] The sample is not believed; the verdict is back within a second."""
+    torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
+    first = len(contact)
+    message = source.message(probe.node.get_clock().now().to_msg())
+    message.effort[1] = effort
+    for _ in range(3):  # joint states are received best-effort: a message may be lost
+        message.header.stamp = probe.node.get_clock().now().to_msg()
+        probe.send("joint_states", message)
+    wait_for_verdict(probe, contact, False)
+    probe.report(NODE)
+    wait_for_verdict(probe, contact, False)
+    assert not any(message.data for message in contact[first:])
+    assert np.isfinite(efforts(torques)).all()
+    touched(source)
+    wait_for_verdict(probe, contact, True)
+    assert "Traceback" not in process.output
+
+
+def test_efforts_that_stay_absurd_give_no_verdict(
+    probe: Probe, contact: Heard, source: Source
+) -> None:
+    """[53, 67] For as long as they last, with the reason."""
+    first = len(contact)
+    effort = resting().effort
+    source.effort = np.where(np.arange(MODEL.nv) == 1, 1e30, effort)
+    report = probe.wait_for_report(
+        NODE, lambda r: r.values.get("valid") == "False" and r.level > 0, "is believed"
+    )
+    assert "effort" in report.message
+    assert not any(message.data for message in contact[first:])
+
+
+@pytest.mark.parametrize("joints", ["all", "joint_2"])
+def test_efforts_of_exactly_zero_are_not_measured(
+    joints: str, probe: Probe, contact: Heard, source: Source, process: Process
+) -> None:
+    """[61] A loaded joint whose effort is always 0 publishes none: no verdict, naming it."""
+    which = np.arange(MODEL.nv) == 1 if joints == "joint_2" else np.full(MODEL.nv, True)
+    before = probe.report(NODE)
+    source.effort = np.where(which, 0.0, resting().effort)
+    assert probe.call(Trigger, f"{NODE}/reset").success
+    report = probe.wait_for_report(
+        NODE,
+        lambda r: r.values.get("valid") == "False" and "effort" in r.message,
+        f"efforts of zero are believed, after {before.message}",
+    )
+    assert joints == "all" or "joint_2" in report.message
+    # Ten seconds of it used to end the process.
+    assert "Traceback" not in process.output
+
+
+def test_a_late_subscriber_hears_no_old_verdict(
+    probe: Probe, contact: Heard, source: Source, bring_up: BringUp
+) -> None:
+    """[58] Once joint states have ended there is no verdict, for nobody."""
+    touched(source)
+    wait_for_verdict(probe, contact, True)
+    source.on = False
+    probe.wait_for_report(NODE, lambda r: r.values.get("valid") == "False", "nothing is missed")
+    late = Probe(bring_up.domain)
+    try:
+        heard = late.listen(Bool, f"{NODE}/contact", LATCHED)
+        topic = f"/{NODE}/contact"
+        late.wait(lambda: late.node.count_publishers(topic), "does not find the detector")
+        late.report(NODE)  # what is kept for late subscribers comes before this
+        assert not heard
+    finally:
+        late.close()
+        source.on = True
+
+
+def test_no_tare_before_there_is_a_mean(bring_up: BringUp, probe: Probe, source: Source) -> None:
+    """[60] Right after a reset, as after a start, there is nothing to take off."""
+    bias = np.full(MODEL.nv, 0.7)
+    source.effort = resting().effort - bias
+    torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
+    probe.wait(lambda: np.allclose(efforts(torques), bias, atol=0.05), "no bias to see")
+    assert probe.call(Trigger, f"{NODE}/reset").success
+    answer = probe.call(Trigger, f"{NODE}/tare")
+    assert not answer.success
+    assert answer.message
+
+    def tared() -> bool:
+        return bool(probe.call(Trigger, f"{NODE}/tare").success)
+
+    probe.wait(tared, "cannot tare")
+    probe.wait(lambda: np.allclose(efforts(torques), 0.0, atol=0.05), "the tare takes off less")
+    assert probe.call(Trigger, f"{NODE}/reset").success
+
+
+IMPOSSIBLE = {
+    "friction_viscous": 1e23,
+    "friction_offset": 1e23,
+    "friction_f2": 1e308,
+    "friction_stribeck": 1e308,
+    "effort_gain": 1e30,
+}
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_parameters_have_physical_bounds(
+    name: str, probe: Probe, contact: Heard, source: Source
+) -> None:
+    """[78] A number that no joint can have is refused, and the verdict goes on."""
+    answer = set_parameters(probe, NODE, **{name: IMPOSSIBLE[name]})
+    assert not answer.successful
+    assert name in answer.reason
+    wait_for_verdict(probe, contact, False)

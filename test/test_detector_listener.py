@@ -1,0 +1,221 @@
+"""A message on a topic of the detector that is not for its listener is ignored and counted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from io import StringIO
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+pytest.importorskip("rclpy", reason="ROS 2 is not installed")
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from geometry_msgs.msg import WrenchStamped
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool
+
+from rbd_control.errors import InputError
+from rbd_control.estimation import ContactEvent
+from rbd_control.nodes.contact_messages import THRESHOLD, event_from_status, event_message
+from rbd_control.nodes.demo_observer import DemoObserver
+from rbd_control.nodes.detector_listener import LARGEST, DetectorListener
+from rbd_control.nodes.diagnostics import Status
+from rbd_control.nodes.messages import Stamp
+from rbd_control.playback.demo_result import DemoLog
+from rbd_control.playback.live_view import LiveState, render
+
+EVENT = ContactEvent(
+    id=3,
+    phase="onset",
+    level="contact",
+    onset=9.0,
+    onset_uncertainty=0.002,
+    detected=9.012,
+    release=None,
+    joint="elbow",
+    link="forearm",
+    peak_torque=8.0,
+    force=np.array([0.0, 3.0, -4.0]),
+)
+KEYS = [
+    "id",
+    "phase",
+    "level",
+    "stamp",
+    "stamp_uncertainty",
+    "detected",
+    "joint",
+    "link",
+    "candidates",
+    "confidence",
+    "peak_torque",
+    "force",
+    "point",
+    "duration",
+    "samples",
+    "valid samples",
+    f"{THRESHOLD}joint_1 [N·m]",
+    THRESHOLD,
+]
+
+texts = st.sampled_from(
+    ["", "0", "-1", "1e400", "nan", "inf", "1 2 3", "1 nan 3", "1 2", "onset", "release", "contact"]
+) | st.text(max_size=20)
+numbers = st.floats() | st.sampled_from([math.nan, math.inf, -math.inf, 1e308, -0.0])
+keys = st.sampled_from(KEYS) | texts
+values = st.dictionaries(keys, texts, max_size=20) | st.fixed_dictionaries(
+    dict.fromkeys(KEYS, texts)
+)
+# One value of a good event is another: most of the message is as it should be.
+nearly = st.tuples(st.sampled_from(KEYS[:14]), texts)
+
+
+def status_of(changes: dict[str, str], name: str = "contact_detector") -> DiagnosticStatus:
+    pairs = [KeyValue(key=key, value=text) for key, text in changes.items()]
+    return DiagnosticStatus(name=name, message="\x1b[2J" + name, values=pairs)
+
+
+def good(**changes: str) -> DiagnosticStatus:
+    (status,) = event_message("detector", EVENT, Stamp(1, 2)).status
+    for item in status.values:
+        item.value = changes.get(item.key, item.value)
+    return status
+
+
+def listener() -> tuple[DetectorListener, list[ContactEvent]]:
+    events: list[ContactEvent] = []
+    return DetectorListener(LiveState("/contact_detector"), events.append), events
+
+
+def shown(state: LiveState) -> str:
+    console = Console(file=StringIO(), width=110, force_terminal=False)
+    console.print(render(state, 1.0))
+    return str(console.file.getvalue())  # type: ignore[attr-defined]
+
+
+def joint_state(names: list[str], effort: list[float]) -> JointState:
+    return JointState(name=names, effort=[float(x) for x in effort])
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(values | nearly.map(lambda pair: dict([pair])), max_size=4),
+    st.lists(st.sampled_from(["joint_1", "joint_2", "other"]) | st.text(max_size=5), max_size=8),
+    st.lists(numbers, max_size=8),
+    st.tuples(numbers, numbers, numbers),
+    nearly,
+)
+def test_no_message_raises_or_spoils_the_picture(
+    statuses: list[dict[str, str]],
+    names: list[str],
+    effort: list[float],
+    force: tuple[float, float, float],
+    change: tuple[str, str],
+) -> None:
+    heard, events = listener()
+    array = DiagnosticArray(status=[status_of(s) for s in statuses])
+    array.status.append(good(**{change[0]: change[1]}))
+    heard.on_events(array)
+    heard.on_diagnostics(array)
+    heard.on_residual(joint_state(names, effort), 0.5)
+    heard.on_residual(joint_state(names[: len(effort)], effort[: len(names)]), 0.5)
+    wrench = WrenchStamped()
+    wrench.header.frame_id = "".join(names)
+    wrench.wrench.force.x, wrench.wrench.force.y, wrench.wrench.force.z = force
+    heard.on_wrench(wrench)
+    heard.on_contact(Bool(data=True), 0.9)
+    told = shown(heard.state)
+    assert told.startswith("contact")
+    assert "\x1b" not in told
+    assert len(events) + heard.state.ignored >= len(array.status)
+    # What is for it is still taken.
+    before = heard.state.ignored
+    heard.on_events(DiagnosticArray(status=[good()]))
+    heard.on_residual(joint_state(["a", "b"], [1.0, -2.0]), 1.0)
+    assert heard.state.ignored == before
+    assert events[-1].to_json() == replace(EVENT, joint="elbow").to_json()
+    assert heard.state.residual == (1.0, -2.0)
+    shown(heard.state)
+
+
+@pytest.mark.parametrize(
+    ("names", "effort"),
+    [
+        ([], []),
+        (["a", "b"], [1.0]),
+        (["a"], []),
+        (["a", "a"], [1.0, 2.0]),
+        (["a"], [math.nan]),
+        (["a"], [2.0 * LARGEST]),
+        ([str(k) for k in range(2000)], [0.0] * 2000),
+    ],
+)
+def test_joint_states_of_something_else_are_counted(names: list[str], effort: list[float]) -> None:
+    heard, _ = listener()
+    heard.on_residual(joint_state(names, effort), 1.0)
+    assert heard.state.ignored == 1
+    assert heard.samples == 0
+    assert not heard.state.joints
+    assert "1 messages of something else ignored" in shown(heard.state)
+
+
+def test_thresholds_are_those_of_the_joints_that_are_shown() -> None:
+    heard, _ = listener()
+    pairs = {f"{THRESHOLD}an elbow [N·m]": "2.5", f"{THRESHOLD}b [N·m]": "nan", "rate": "3"}
+    heard.on_diagnostics(DiagnosticArray(status=[status_of(pairs), status_of(pairs, "other")]))
+    heard.on_residual(joint_state(["an elbow"], [1.0]), 1.0)
+    assert heard.state.thresholds == (2.5,)
+    assert "2.50" in shown(heard.state)
+    heard.on_residual(joint_state(["an elbow", "b"], [1.0, 1e8]), 1.0)
+    assert heard.state.thresholds == ()
+    shown(heard.state)
+
+
+@pytest.mark.parametrize("key", KEYS[:14])
+def test_a_status_that_lacks_a_value_is_no_event(key: str) -> None:
+    status = good()
+    status.values = [item for item in status.values if item.key != key]
+    if key in ("stamp_uncertainty", "candidates", "confidence", "point", "duration"):
+        assert event_from_status(status).id == 3
+    else:
+        with pytest.raises(InputError, match=key):
+            event_from_status(status)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(values, max_size=3), st.lists(numbers, max_size=3))
+def test_the_demo_ignores_what_is_not_of_its_nodes(
+    statuses: list[dict[str, str]], numbers: list[float]
+) -> None:
+    observer: Any = object.__new__(DemoObserver)  # its handlers need no node
+    observer.log = DemoLog(("a", "b"), (1.0, 1.0), ())
+    observer.ignored, observer._begin, observer._counted = 0, None, (0, 0)
+    array = DiagnosticArray(status=[status_of(s) for s in statuses])
+    observer._on_event(array)
+    observer._on_diagnostics(array)
+    effort = joint_state([], numbers)
+    observer._on_torque(observer.log.residual, effort)
+    effort.position = effort.effort
+    observer._on_error(effort)
+    fits = len(numbers) == 2 and all(map(math.isfinite, numbers))
+    assert len(observer.log.residual.times) == fits
+    assert fits or observer.ignored >= 2
+    assert np.isfinite(observer.log.tracking_error.values).all()
+
+
+@given(st.text(), st.text())
+def test_a_report_can_be_published_whatever_it_tells_of(key: str, text: str) -> None:
+    status = Status()
+    status.add(key + "\ud800", text * 1000)
+    status.raise_to(b"\x02", text + "\x00")
+    told = [*status.messages, *(part for v in status.values for part in (v.key, v.value))]
+    for part in told:
+        assert part.isprintable()
+        assert len(part) <= 2000
+        part.encode()

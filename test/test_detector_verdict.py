@@ -1,0 +1,169 @@
+"""The contact detector's verdict: its age, and the controller that needs one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from control_loop import HOME, SCRIPTED, STILL, started
+
+from rbd_control.control import Command, ControllerParameters, PassivityController, TrajectoryPoint
+from rbd_control.control.detector_verdict import VERDICT_TIMEOUT, DetectorVerdict
+from rbd_control.dynamics import Model
+from rbd_control.errors import InputError, TrajectoryError
+from rbd_control.simulation import arm7_urdf
+
+REQUIRED = ControllerParameters(require_detector=True, **SCRIPTED)
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model.from_urdf(arm7_urdf())
+
+
+def see(controller: PassivityController, begin: float, end: float, verdict: object) -> Command:
+    """Joint states at 100 Hz; and the same verdict at 50 Hz, unless it is None."""
+    for k in range(round(100 * begin) + 1, round(100 * end) + 1):
+        if verdict is not None and k % 2 == 0:
+            controller.contact(bool(verdict), 0.01 * k)
+        command = controller.update(0.01 * k, HOME, STILL)
+    return command
+
+
+def test_a_verdict_ends_with_silence() -> None:
+    verdict = DetectorVerdict()
+    assert not verdict.fresh(0.0)
+    assert verdict.missing(0.0) == "no contact detector was ever heard"
+    assert verdict.hear(True, 10.0)
+    assert not verdict.hear(True, 10.2)
+    assert verdict.contact(10.2 + VERDICT_TIMEOUT)
+    assert not verdict.contact(10.21 + VERDICT_TIMEOUT)
+    assert verdict.missing(13.2) == "no verdict about contact for 3.0 s"
+    assert verdict.hear(True, 13.2)
+    assert not verdict.hear(False, 13.3)
+    assert verdict.hear(True, 13.4)
+
+
+@pytest.mark.parametrize("silence", [20.0, 0.6])
+def test_a_contact_after_silence_is_a_new_one(model: Model, silence: float) -> None:
+    """[56] Contact, resume, silence, contact again; it was taken for the same flag once."""
+    controller = started(model, ControllerParameters(timeout=1.0, **SCRIPTED))
+    assert see(controller, 0.0, 0.2, True).reason == "contact"
+    controller.resume()
+    assert see(controller, 0.2, 0.4, True).reason == ""  # the flag is still up
+    assert see(controller, 0.4, 0.4 + silence, None).reason == ""
+    end = 0.4 + silence
+    assert see(controller, end, end + 0.1, True).reason == "contact"
+
+
+def test_a_verdict_before_the_start_counts(model: Model) -> None:
+    """A flag that is up all the while is no new contact when the arm starts."""
+    controller = PassivityController(model, ControllerParameters(**SCRIPTED))
+    controller.contact(True, 9.9)
+    controller.start(0.0, HOME, STILL, now=10.0)
+    controller.contact(True, 10.0)
+    assert controller.update(0.001, HOME, STILL, now=10.001).reason == ""
+    controller.contact(False, 10.01)
+    controller.contact(True, 10.02)
+    assert controller.update(0.002, HOME, STILL, now=10.002).reason == "contact"
+
+
+def test_no_start_without_a_verdict_that_is_required(model: Model) -> None:
+    controller = PassivityController(model, REQUIRED)
+    with pytest.raises(InputError, match="no contact detector was ever heard"):
+        controller.start(0.0, HOME, STILL)
+    controller.contact(False, 0.0)
+    with pytest.raises(InputError, match=r"no verdict about contact for 0\.6 s"):
+        controller.start(0.6, HOME, STILL)
+    assert controller.update(0.6, HOME, STILL).mode == "safe"
+    controller.contact(False, 0.6)
+    controller.start(0.7, HOME, STILL)
+    assert controller.update(0.71, HOME, STILL).mode == "hold"
+
+
+@pytest.mark.parametrize("moves", [True, False])
+@pytest.mark.parametrize("by", ["samples", "watchdog"])
+def test_the_arm_is_held_when_verdicts_stop_that_are_required(
+    model: Model, moves: bool, by: str
+) -> None:
+    controller = PassivityController(model, REQUIRED)
+    controller.contact(False, 0.0)
+    controller.start(0.0, HOME, STILL)
+    if moves:
+        controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME + 0.3, (), (), 5.0)])
+    assert see(controller, 0.0, 1.0, False).reason == ""
+    command = see(controller, 1.0, 1.5, None)
+    assert (command.mode, command.reason) == ("follow" if moves else "hold", "")
+    if by == "watchdog":
+        assert controller.silence(1.52) is None  # joint states are late, but not too late
+        assert controller.mode == "hold"
+    command = see(controller, 1.5, 1.7, None)
+    assert command.mode == "hold"
+    assert command.goal == ("paused" if moves else "none")
+    assert command.reason == "no verdict about contact for 0.5 s"
+    with pytest.raises(TrajectoryError, match="resume first"):
+        controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME + 0.3, (), (), 5.0)])
+    with pytest.raises(InputError, match="cannot resume: require_detector is true"):
+        controller.resume()
+    assert see(controller, 1.7, 1.8, False).mode == "hold"  # latched
+    controller.resume()
+    assert see(controller, 1.8, 1.9, False).mode == ("follow" if moves else "hold")
+
+
+def test_float_and_safe_go_on_without_verdicts_but_do_not_end(model: Model) -> None:
+    for order, mode in (("float_", "float"), ("fault", "safe")):
+        controller = PassivityController(model, REQUIRED)
+        controller.contact(False, 0.0)
+        controller.start(0.0, HOME, STILL)
+        getattr(controller, order)("test")
+        assert see(controller, 0.0, 2.0, None).mode == mode
+        with pytest.raises(InputError, match="require_detector"):
+            controller.resume()
+
+
+@pytest.mark.parametrize(
+    ("reaction", "required", "never", "late"),
+    [
+        ("hold", False, "no contact detector was ever heard: no hold on contact", "no hold"),
+        ("retract", True, "no contact detector was ever heard: no retract on contact", "retract"),
+        ("none", False, "", ""),
+        ("none", True, "no contact detector was ever heard", "no verdict about contact"),
+    ],
+)
+def test_a_missing_detector_is_told_of(
+    model: Model, reaction: str, required: bool, never: str, late: str
+) -> None:
+    """At once: before the first verdict, and when verdicts have stopped."""
+    controller = PassivityController(
+        model, ControllerParameters(contact_reaction=reaction, require_detector=required)
+    )
+    assert controller.detector_warning(5.0) == never
+    controller.contact(False, 5.0)
+    assert controller.detector_warning(5.4) == ""
+    assert late in controller.detector_warning(9.0)
+    assert bool(controller.detector_warning(9.0)) == bool(late)
+
+
+def test_nothing_is_learned_in_contact_only(model: Model) -> None:
+    """A flag that nobody repeats any more keeps the arm from learning no longer."""
+    controller = started(
+        model,
+        ControllerParameters(
+            adaptive=True, contact_reaction="none", adaptation_dead_zone=(0.0,), **SCRIPTED
+        ),
+    )
+    learned = controller.law.adaptive
+    assert learned is not None
+
+    def move(k: int) -> float:
+        # Slowly enough for the limits of torque: what they take is not learned either.
+        controller.update(0.001 * k, HOME + 1e-4, np.full(7, 1e-3))
+        return learned.payload
+
+    for k in range(1, 50):
+        move(k)
+    before = move(50)
+    assert move(51) != before
+    controller.contact(True)
+    held = move(52)
+    assert all(move(k) == held for k in range(53, 540))
+    assert any(move(k) != held for k in range(540, 600))
