@@ -64,13 +64,8 @@ EFFORTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-UNMENDED = pytest.mark.xfail(strict=True, reason="the calibration itself does not see it yet")
-
-
 @pytest.mark.parametrize("joint", [0, 1])
-@pytest.mark.parametrize(
-    "effort", [pytest.param(key, marks=UNMENDED if key == "dead" else ()) for key in EFFORTS]
-)
+@pytest.mark.parametrize("effort", EFFORTS)
 def test_a_joint_with_bad_effort_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], effort: str, joint: int
 ) -> None:
@@ -91,7 +86,6 @@ def test_a_joint_with_bad_effort_is_named(
     assert name in said
 
 
-@UNMENDED
 def test_efforts_of_zero_on_all_joints_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
