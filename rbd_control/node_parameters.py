@@ -62,6 +62,28 @@ class ReceivingParameters(ModelParameters):
 
 
 @dataclass(frozen=True)
+class CommandingParameters(ReceivingParameters):
+    """How a node that sends torque receives joint states, and when it starts."""
+
+    queue_depth: int = parameter(
+        50,
+        "joint states that may wait in the queue while the node is busy; torque is computed for "
+        "the newest one, the others are skipped and counted",
+        lower=1,
+        upper=100_000,
+        live=False,
+    )
+    discovery_time: float = parameter(
+        3.5,
+        "time for which no other controller may be discovered before the node activates; Fast DDS "
+        "needs up to 3 s to find one",
+        unit="s",
+        lower=0.0,
+        upper=60.0,
+    )
+
+
+@dataclass(frozen=True)
 class PayloadParameters(Parameters):
     """What the arm carries beside what its description knows."""
 
@@ -90,5 +112,5 @@ class PayloadParameters(Parameters):
                 raise ParameterError(f"{name} has {len(values)} values; give {count}")
 
 
-NODE_PARAMETERS = tuple(item.name for item in fields(ReceivingParameters))
+NODE_PARAMETERS = tuple(item.name for item in fields(CommandingParameters))
 """Names that the parameter file of a node may hold beside those of its law."""

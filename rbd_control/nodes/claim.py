@@ -14,11 +14,13 @@ from std_msgs.msg import Empty
 class Claim:
     """A publisher on ``<commands>/claim`` that announces a controller that wants to start.
 
-    ROS needs up to a second to discover another node. A controller that starts without that wait
-    may not know of one that sends torque already, and two that start together both see a free
-    arm. So each one creates this publisher, on which nothing is ever published, and starts only
-    when its claim has been the only one for ``duration``. Two that see each other both withdraw
-    and try again after a random time, as stations on one cable do.
+    ROS needs up to 3 s to discover another node: of two Fast DDS participants that start within
+    some seconds of each other, one often waits for the periodic announcement of the other. A
+    controller that starts without that wait may not know of one that sends torque already, and two
+    that start together both see a free arm. So each one creates this publisher, on which nothing
+    is ever published, and starts only when its claim has been the only one for ``duration``. Two
+    that see each other both withdraw and try again after a random time, as stations on one cable
+    do.
 
     Args:
         node: the node.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from math import inf
 
 import numpy as np
 from geometry_msgs.msg import WrenchStamped
@@ -18,15 +16,12 @@ from rbd_control.nodes.managed_node import ManagedNode
 CONTACT = "contact_detector/contact"
 WRENCH = "contact_detector/external_wrench"
 
-VERDICT_TIMEOUT = 0.5
-"""Silence of the detector, which repeats its verdict at 50 Hz, after which it is missed [s]."""
-
 LARGEST_VERDICT = 4096
 """Size above which a message of the detector is dropped before it is read [bytes]."""
 
 
 class DetectorInput:
-    """Subscribes to the contact flag and the contact force, and watches for silence.
+    """Subscribes to contact flag and contact force, and tells when a detector is missed.
 
     The subscriptions are reliable and volatile. Reliable, because a lost flag would delay the
     reaction by the 20 ms until it is repeated; a best-effort publisher is named in the diagnostics.
@@ -37,8 +32,7 @@ class DetectorInput:
         node: the node.
         on_contact: takes each flag.
         on_force: takes the touched link and the force on it, (3,) in world axes [N].
-        reaction: tells the configured reaction to contact; 'none' needs no detector.
-        clock: steady clock [s].
+        warning: tells that a verdict is missing which the parameters need; empty otherwise.
     """
 
     def __init__(
@@ -46,15 +40,13 @@ class DetectorInput:
         node: ManagedNode,
         on_contact: Callable[[bool], None],
         on_force: Callable[[str, NDArray[np.float64]], None],
-        reaction: Callable[[], str],
-        clock: Callable[[], float] = time.monotonic,
+        warning: Callable[[], str],
     ) -> None:
-        self._node, self._clock, self._reaction = node, clock, reaction
+        self._node, self._warning = node, warning
         self._on_contact, self._on_force = on_contact, on_force
-        self._heard = -inf
         self._is_missed = False
         self._qos = QoSProfile(depth=10)
-        self._topic = node.resolve_topic_name(CONTACT)
+        self.topic = node.resolve_topic_name(CONTACT)
         node.create_subscription(
             Bool, CONTACT, self._receive_contact, self._qos, largest=LARGEST_VERDICT
         )
@@ -62,52 +54,37 @@ class DetectorInput:
             WrenchStamped, WRENCH, self._receive_wrench, self._qos, largest=LARGEST_VERDICT
         )
 
-    @property
-    def silence(self) -> float:
-        """Time since the last flag [s]; infinite before the first."""
-        return self._clock() - self._heard
-
-    @property
-    def missing(self) -> str:
-        """What is wrong while the detector is silent; empty while it is heard."""
-        silence = self.silence
-        if silence <= VERDICT_TIMEOUT:
-            return ""
-        if silence == inf:
-            return f"no contact detector has been heard on {self._topic}"
-        return f"no verdict about contact on {self._topic} for {silence:.1f} s"
-
     def watch(self) -> None:
         """Log, once, that the detector is missed, and once that it is back."""
-        missing = self.missing if self._reaction() != "none" else ""
-        if bool(missing) == self._is_missed:
+        warning = self._warning()
+        if bool(warning) == self._is_missed:
             return
-        self._is_missed = bool(missing)
-        if missing:
-            self._node.get_logger().warning(self._advice(missing))
+        self._is_missed = bool(warning)
+        if warning:
+            self._node.get_logger().warning(self._advice(warning))
         else:
-            self._node.get_logger().info(f"the contact detector is heard on {self._topic}")
+            self._node.get_logger().info(f"the contact detector is heard on {self.topic}")
 
     def report(self, status: Status) -> None:
-        """Add the silence of the detector, and why it may not be heard, to the diagnostics."""
-        if self._reaction() == "none" or not self.missing:
+        """Add to the diagnostics that the detector is missed, and why it may not be heard."""
+        warning = self._warning()
+        if not warning:
             return
-        status.raise_to(WARN, self._advice(self.missing))
-        for publisher in self._node.get_publishers_info_by_topic(self._topic):
+        status.raise_to(WARN, self._advice(warning))
+        for publisher in self._node.get_publishers_info_by_topic(self.topic):
             compatibility, reason = qos_check_compatible(publisher.qos_profile, self._qos)
             if compatibility == QoSCompatibility.ERROR:
                 status.raise_to(
-                    WARN, f"{self._topic} of {publisher.node_name} cannot be received: {reason}"
+                    WARN, f"{self.topic} of {publisher.node_name} cannot be received: {reason}"
                 )
 
-    def _advice(self, missing: str) -> str:
+    def _advice(self, warning: str) -> str:
         return (
-            f"{missing}: the reaction {self._reaction()!r} cannot happen; start a detector or set "
-            "contact_reaction to 'none'"
+            f"{warning}; start a detector that publishes {self.topic}, or set contact_reaction to "
+            "'none'"
         )
 
     def _receive_contact(self, message: Bool) -> None:
-        self._heard = self._clock()
         self._on_contact(bool(message.data))
 
     def _receive_wrench(self, message: WrenchStamped) -> None:

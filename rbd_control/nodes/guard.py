@@ -95,7 +95,7 @@ class CallbackGuard:
 
         A subscription that leaves deserializing to rclpy raises outside of any callback.
         """
-        name = f"callback of {topic}"
+        name, is_of_rclpy = f"callback of {topic}", _is_of_rclpy(callback)
 
         def receive(raw: bytes) -> None:
             if len(raw) > largest:
@@ -103,6 +103,9 @@ class CallbackGuard:
                 return
             try:
                 message = deserialize_message(raw, kind)
+                if is_of_rclpy:  # which raises for a message it cannot use, as a negative time
+                    callback(message)
+                    return
             except Exception as error:
                 self.dropped(topic, error)
                 return

@@ -4,35 +4,29 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
-from rclpy.qos import QoSProfile
-from rclpy.task import Future
 from sensor_msgs.msg import JointState
-from std_srvs.srv import Trigger
-from trajectory_msgs.msg import JointTrajectory
 
 from rbd_control.control import Command, ControllerParameters, PassivityController
-from rbd_control.errors import InputError, RbdControlError, TrajectoryError
 from rbd_control.joint_states import JointSample
-from rbd_control.node_parameters import ReceivingParameters
+from rbd_control.node_parameters import CommandingParameters
 from rbd_control.nodes.claim import Claim
-from rbd_control.nodes.detector_input import VERDICT_TIMEOUT, DetectorInput
+from rbd_control.nodes.detector_input import DetectorInput
 from rbd_control.nodes.diagnostics import ERROR, WARN, Status
 from rbd_control.nodes.energy_output import EnergyOutput
-from rbd_control.nodes.estimates_file import EstimatesWriter, read_estimates
+from rbd_control.nodes.estimates_file import read_estimates
 from rbd_control.nodes.joint_state_input import JointStateInput
 from rbd_control.nodes.managed_node import ManagedNode, NotReadyError
 from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, Stamp
-from rbd_control.nodes.planning_thread import PlanningThread
+from rbd_control.nodes.order_services import OrderServices
 from rbd_control.nodes.run import run
 from rbd_control.nodes.torque_output import TorqueOutput
 from rbd_control.nodes.torque_watchdog import TorqueWatchdog
-from rbd_control.nodes.trajectory_wire import TrajectoryMessage, check_size, read_trajectory
+from rbd_control.nodes.trajectory_input import TrajectoryInput
 from rbd_control.parameters import parameter
 from rbd_control.rehearsal import rehearse_controller
 
@@ -51,25 +45,9 @@ CLAIM_POLL = 0.01
 
 
 @dataclass(frozen=True)
-class PassivityControllerParameters(ReceivingParameters, ControllerParameters):
+class PassivityControllerParameters(CommandingParameters, ControllerParameters):
     """Parameters of the node: its model, its input, and the controller's."""
 
-    queue_depth: int = parameter(
-        50,
-        "joint states that may wait in the queue while the node is busy; torque is computed for "
-        "the newest one, the others are skipped and counted",
-        lower=1,
-        upper=100_000,
-        live=False,
-    )
-    discovery_time: float = parameter(
-        1.0,
-        "time for which no other publisher of torque may be discovered before the node activates; "
-        "ROS may need a second to find one",
-        unit="s",
-        lower=0.0,
-        upper=60.0,
-    )
     estimates: str = parameter(
         "",
         "file that ~/save_estimates writes what was learned to, and that is read when the node is "
@@ -88,31 +66,35 @@ class PassivityControllerNode(ManagedNode):
     def __init__(self) -> None:
         super().__init__("passivity_controller")
         self._errors = self.create_publisher(JointState, "~/tracking_error", EVERY_SAMPLE)
-        self.create_subscription(
-            JointTrajectory,
-            "~/joint_trajectory",
-            self._on_trajectory,
-            QoSProfile(depth=10),
-            raw=True,
-        )
+        self._topic = self.resolve_topic_name(COMMANDS)
+        self._controller: PassivityController | None = None
+        self._output: TorqueOutput | None = None
+        self._last: Command | None = None
+        self._saturated = 0
+        self._trajectories = TrajectoryInput(self)
         self._detector = DetectorInput(
-            self, self._on_contact, self._on_force, lambda: self.parameters.contact_reaction
+            self, self._on_contact, self._on_force, self._detector_warning
         )
         self._energy = EnergyOutput(self)
-        self._create_services()
-        self.create_timer(WATCH_PERIOD, self._watch, clock=self.steady)
-        self.create_timer(RIVALS_PERIOD, self._look_for_rivals, clock=self.steady)
-        self._topic = self.resolve_topic_name(COMMANDS)
+        OrderServices(
+            self,
+            lambda: self.controller,
+            self._trajectories.discard,
+            self._rivalry,
+            self.parameters.estimates,
+        )
         self._claim = Claim(self, f"{self._topic}/claim", lambda: self.parameters.discovery_time)
         self._claim.make()
-        self._output: TorqueOutput | None = None
-        self._planning: PlanningThread[TrajectoryMessage] | None = None
         self._watchdog = TorqueWatchdog(lambda: self.parameters.timeout, self._send_zero)
-        self._estimates = EstimatesWriter(self.parameters.estimates)
-        self._last: Command | None = None
-        self._refused = 0
-        self._saturated = 0
+        self.create_timer(WATCH_PERIOD, self._watch, clock=self.steady)
+        self.create_timer(RIVALS_PERIOD, self._look_around, clock=self.steady)
         self.diagnostics.append(self._report)
+
+    @property
+    def controller(self) -> PassivityController:
+        """The controller of the configured node."""
+        assert self._controller is not None
+        return self._controller
 
     # Lifecycle -------------------------------------------------------------------------------
 
@@ -143,11 +125,9 @@ class PassivityControllerNode(ManagedNode):
             return f"joint states on {self.resolve_topic_name('joint_states')}"
         if sample.v is None:
             return "velocity: the joint states carry none"
-        if (
-            getattr(self.parameters, "require_detector", False)
-            and self._detector.silence > VERDICT_TIMEOUT
-        ):
-            return f"a contact detector: {self._detector.missing}"
+        missing = self._detector_warning() if self.parameters.require_detector else ""
+        if missing:
+            return f"a verdict on {self._detector.topic}: {missing}"
         rivals = self._rivals()
         if rivals:
             return f"whoever sends torque to {self._topic} ({rivals}) to end"
@@ -166,33 +146,31 @@ class PassivityControllerNode(ManagedNode):
             sample = self._input.latest
             assert sample is not None
             self._refuse_when_stopping()
-            self._controller.start(sample.stamp, sample.q, sample.v, time.monotonic())
+            self.controller.start(sample.stamp, sample.q, sample.v, time.monotonic())
         except BaseException:
             output.abandon()
             raise
-        self._controller.clock_went_back()
+        self.controller.clock_went_back()
         self._claim.withdraw()
         self._output, self._last = output, None
-        self._planning = PlanningThread(self._plan, self._refuse_trajectory)
+        self._trajectories.start(self.controller)
         self._watchdog.start()
         self._detector.watch()
 
     def deactivate(self) -> None:
         """Send zero torque, wait for its acknowledgement, and end the threads."""
+        output, self._output = self._output, None
         try:
-            if self._output is not None:
-                self._output.close()
+            if output is not None:
+                output.close()
         finally:
-            self._output = None
             self._watchdog.stop()
-            if self._planning is not None:
-                self._planning.end()
-                self._planning = None
+            self._trajectories.stop()
 
     def on_failure(self, name: str, reason: str) -> None:
         """Go to the safe torque: after a defect of the software nothing else is certain."""
         if self.is_active:
-            self._controller.fault(reason)
+            self.controller.fault(reason)
 
     def _wait_for_discovery(self) -> None:
         """Block until the claim has been alone for ``discovery_time``.
@@ -216,13 +194,13 @@ class PassivityControllerNode(ManagedNode):
 
     def parameters_changed(self) -> None:
         """Use the new ones from the next sample on."""
-        self._controller.set_parameters(self.robot.in_model_order(self.parameters))
+        self.controller.set_parameters(self.robot.in_model_order(self.parameters))
 
     def _make_controller(self, parameters: PassivityControllerParameters) -> PassivityController:
         return PassivityController(self.robot.model, self.robot.in_model_order(parameters))
 
     def _load_estimates(self) -> None:
-        path, law = self.parameters.estimates, self._controller.law
+        path, law = self.parameters.estimates, self.controller.law
         if not path or law.adaptive is None:
             return
         estimates = read_estimates(path)
@@ -230,7 +208,7 @@ class PassivityControllerNode(ManagedNode):
             law.set_estimates(estimates)
             self.get_logger().info(f"estimates of {path}: payload {law.adaptive.payload:.3g} kg")
 
-    # Joint states ----------------------------------------------------------------------------
+    # Joint states in, torque out -------------------------------------------------------------
 
     def _on_sample(self, sample: JointSample, stamp: Stamp) -> None:
         try:
@@ -241,8 +219,8 @@ class PassivityControllerNode(ManagedNode):
 
     def _control(self, sample: JointSample, stamp: Stamp) -> None:
         self._watchdog.beat()
-        self._accept_plan()
-        command = self._controller.update(
+        self._trajectories.accept()
+        command = self.controller.update(
             sample.stamp, sample.q, sample.v, time.monotonic(), sample.tau
         )
         if self._was_late():
@@ -254,14 +232,15 @@ class PassivityControllerNode(ManagedNode):
             )
         self._note(command)
         # Once the torque is on its way.
-        self._energy.add(self._controller.balance(sample.tau), self._controller.law.tank.level)
+        self._energy.add(self.controller.balance(sample.tau), self.controller.law.tank.level)
 
     def _watch(self) -> None:
+        """Send the safe torque while joint states are silent."""
         self._watchdog.beat()
         if not self.is_active or self._was_late():
             return
         try:
-            command = self._controller.silence(time.monotonic())
+            command = self.controller.silence(time.monotonic())
         except BaseException:
             self._send_zero()
             raise
@@ -273,7 +252,7 @@ class PassivityControllerNode(ManagedNode):
         """Be safe when the watchdog has sent zero meanwhile: the torque at hand is too old."""
         late = self._watchdog.take_late()
         if late:
-            self._controller.fault(f"the node did not respond for {late:.3g} s")
+            self.controller.fault(f"the node did not respond for {late:.3g} s")
         return late > 0.0
 
     def _send(self, torque: Array) -> None:
@@ -291,11 +270,30 @@ class PassivityControllerNode(ManagedNode):
         if last is not None and last.mode == command.mode:
             return
         if command.mode == "safe":
-            self._discard_plans("fault")
+            self._trajectories.discard("fault")
             self.get_logger().error(f"safe torque: {command.reason}; ~/resume when it is cured")
         else:
             why = f": {command.reason}" if command.reason else ""
             self.get_logger().info(f"{command.mode}{why}")
+
+    # Contact ---------------------------------------------------------------------------------
+
+    def _on_contact(self, flag: bool) -> None:
+        if self._controller is None:
+            return
+        if flag and self.parameters.contact_reaction in ("hold", "float", "retract"):
+            self._trajectories.discard("contact")
+        # A verdict counts before the activation, too: it may be required.
+        self._controller.contact(flag, time.monotonic())
+
+    def _on_force(self, link: str, force: Array) -> None:
+        if self.is_active:
+            self.controller.touched(link, force)
+
+    def _detector_warning(self) -> str:
+        if self._controller is None:
+            return ""
+        return self._controller.detector_warning(time.monotonic())
 
     # Other publishers of torque --------------------------------------------------------------
 
@@ -304,129 +302,22 @@ class PassivityControllerNode(ManagedNode):
         own = self._output is not None
         return int(self.count_publishers(self._topic)) - own
 
-    def _look_for_rivals(self) -> None:
+    def _rivalry(self) -> str:
+        """Return that others send torque to the arm, in words; empty when there are none."""
+        rivals = self._rivals()
+        return f"{rivals} more publishers on {self._topic}" if rivals > 0 else ""
+
+    def _look_around(self) -> None:
+        """Look for other publishers of torque, for the detector, and for who listens."""
         if not self.is_active:
             self._claim.give_way()
             return
-        rivals = self._rivals()
-        if rivals > 0:
-            self._controller.fault(f"{rivals} more publishers on {self._topic}")
+        rivalry = self._rivalry()
+        if rivalry:
+            self.controller.fault(rivalry)
         self._detector.watch()
         self._energy.look_for_readers()
         self._writer.look_for_readers()
-
-    # Trajectories ----------------------------------------------------------------------------
-
-    def _on_trajectory(self, raw: bytes) -> None:
-        try:
-            if not self.is_active or self._planning is None:
-                raise TrajectoryError("the controller is not active")
-            check_size(raw, self.robot.model.nv)
-        except TrajectoryError as error:
-            self._refuse_trajectory(str(error))
-        else:
-            self._planning.submit(raw)
-
-    def _plan(self, raw: bytes) -> TrajectoryMessage:
-        return read_trajectory(raw)
-
-    def _accept_plan(self) -> None:
-        planned = None if self._planning is None else self._planning.take()
-        if planned is None:
-            return
-        try:
-            now = self.get_clock().now().nanoseconds * 1e-9
-            self._controller.set_trajectory(planned.names, planned.points, now, planned.stamp)
-        except TrajectoryError as error:
-            self._refuse_trajectory(str(error))
-
-    def _refuse_trajectory(self, reason: str) -> None:
-        self._refused += 1
-        self.get_logger().error(f"trajectory refused: {reason}")
-
-    def _discard_plans(self, why: str) -> None:
-        """Forget trajectories that were sent before a stop and would start after it."""
-        if self._planning is not None and self._planning.discard():
-            self.get_logger().info(f"the trajectory that was being planned is discarded: {why}")
-
-    # Contact ---------------------------------------------------------------------------------
-
-    def _on_contact(self, flag: bool) -> None:
-        if not self.is_active:
-            return
-        if flag and self.parameters.contact_reaction in ("hold", "float", "retract"):
-            self._discard_plans("contact")
-        self._controller.contact(flag, time.monotonic())
-
-    def _on_force(self, link: str, force: Array) -> None:
-        if self.is_active:
-            self._controller.touched(link, force)
-
-    # Services --------------------------------------------------------------------------------
-
-    def _create_services(self) -> None:
-        for what, order, stops in (
-            ("hold", lambda: self._controller.hold(), True),
-            ("float", lambda: self._controller.float_(), True),
-            ("retract", lambda: self._controller.retract(), True),
-            ("cancel", lambda: self._controller.cancel(), True),
-            ("slow", lambda: self._controller.slow(), False),
-            ("resume", self._resume, False),
-        ):
-            self.create_service(Trigger, f"~/{what}", self._service(what, order, stops))
-        # In a group of its own: the other callbacks go on while a file is written.
-        self.create_service(
-            Trigger,
-            "~/save_estimates",
-            self._save_estimates,
-            callback_group=MutuallyExclusiveCallbackGroup(),
-        )
-
-    def _service(
-        self, what: str, order: Callable[[], str | None], stops: bool
-    ) -> Callable[[Trigger.Request, Trigger.Response], Trigger.Response]:
-        def answer(request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-            if not self.is_active:
-                response.message = "the controller is not active"
-                return response
-            if stops:
-                self._discard_plans(what)
-            try:
-                response.message = order() or f"in {self._controller.mode}"
-                response.success = True
-            except RbdControlError as error:
-                response.message = str(error)
-            self.get_logger().info(f"{what}: {response.message}")
-            return response
-
-        return answer
-
-    def _resume(self) -> str:
-        rivals = self._rivals()
-        if rivals > 0:
-            raise InputError(f"cannot resume: {rivals} more publishers on {self._topic}")
-        return self._controller.resume()
-
-    async def _save_estimates(
-        self, request: Trigger.Request, response: Trigger.Response
-    ) -> Trigger.Response:
-        """Answer once the file is written; samples are answered meanwhile."""
-        try:
-            if not self.is_active:
-                raise InputError("the controller is not active")
-            adaptive = self._controller.law.adaptive
-            if adaptive is None:
-                raise InputError("nothing is learned: parameter adaptive is false")
-            written: Future = Future(executor=self.executor)
-            self._estimates.write(
-                adaptive.estimates,
-                lambda message, success: written.set_result((message, success)),
-            )
-            response.message, response.success = await written
-        except InputError as error:
-            response.message = str(error)
-        self.get_logger().info(f"save_estimates: {response.message}")
-        return response
 
     # Diagnostics -----------------------------------------------------------------------------
 
@@ -439,15 +330,16 @@ class PassivityControllerNode(ManagedNode):
                 status.raise_to(ERROR, f"safe torque: {command.reason}")
             elif command.reason:
                 status.raise_to(WARN, command.reason)
-            if self._controller.frozen:
-                status.raise_to(WARN, self._controller.frozen)
-            self._energy.report(status, self._controller)
-        self._detector.report(status)
+            if self.controller.frozen:
+                status.raise_to(WARN, self.controller.frozen)
+            self._energy.report(status, self.controller)
+        if self.is_active:
+            self._detector.report(status)
         status.add("saturated samples", self._saturated)
-        status.add("trajectories refused", self._refused)
-        rivals = self._rivals()
-        if rivals > 0:
-            status.raise_to(ERROR, f"{rivals} more publishers on {self._topic}")
+        self._trajectories.report(status)
+        rivalry = self._rivalry()
+        if rivalry:
+            status.raise_to(ERROR, rivalry)
 
 
 def main(args: Sequence[str] | None = None) -> int:

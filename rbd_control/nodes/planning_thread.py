@@ -10,14 +10,15 @@ from typing import Generic, TypeVar
 from rbd_control.errors import TrajectoryError
 from rbd_control.nodes.guard import describe
 
+Order = TypeVar("Order")
 Plan = TypeVar("Plan")
 
 MOST_WAITING = 10
 """Maximum number of trajectories that wait to be planned; the oldest is discarded."""
 
 
-class PlanningThread(Generic[Plan]):
-    """Plans serialized trajectories in the background.
+class PlanningThread(Generic[Order, Plan]):
+    """Plans trajectories in the background.
 
     The newest trajectory is planned first. If it can be followed, those that came before it and
     still wait are superseded; if not, it is refused and the next older one is planned. So the
@@ -25,15 +26,14 @@ class PlanningThread(Generic[Plan]):
     that is being planned: they were sent before the stop.
 
     Args:
-        plan: reads and plans a serialized trajectory; raises a :class:`TrajectoryError`. Called
-            by the thread.
+        plan: plans a trajectory; raises a :class:`TrajectoryError`. Called by the thread.
         refuse: called by the thread with the reason why a trajectory is refused.
     """
 
-    def __init__(self, plan: Callable[[bytes], Plan], refuse: Callable[[str], None]) -> None:
+    def __init__(self, plan: Callable[[Order], Plan], refuse: Callable[[str], None]) -> None:
         self._plan, self._refuse = plan, refuse
         self._changed = Condition()
-        self._waiting: deque[tuple[int, bytes]] = deque(maxlen=MOST_WAITING)
+        self._waiting: deque[tuple[int, Order]] = deque(maxlen=MOST_WAITING)
         self._submitted = self._era = 0
         self._planned: Plan | None = None
         self._is_planning = self._is_ending = False
@@ -45,11 +45,11 @@ class PlanningThread(Generic[Plan]):
         """Whether a trajectory waits or is being planned."""
         return self._is_planning or bool(self._waiting)
 
-    def submit(self, raw: bytes) -> None:
+    def submit(self, order: Order) -> None:
         """Plan this one next."""
         with self._changed:
             self._submitted += 1
-            self._waiting.append((self._submitted, raw))
+            self._waiting.append((self._submitted, order))
             self._changed.notify()
 
     def take(self) -> Plan | None:
@@ -84,10 +84,10 @@ class PlanningThread(Generic[Plan]):
                 self._changed.wait_for(lambda: self._waiting or self._is_ending)
                 if self._is_ending:
                     return
-                (number, raw), era = self._waiting.pop(), self._era
+                (number, order), era = self._waiting.pop(), self._era
                 self._is_planning = True
             try:
-                planned = self._plan(raw)
+                planned = self._plan(order)
             except TrajectoryError as error:
                 self._refuse(str(error))
                 continue

@@ -10,11 +10,12 @@ from __future__ import annotations
 from struct import Struct, error
 from typing import NamedTuple
 
+import numpy as np
 from rclpy.serialization import deserialize_message
 from trajectory_msgs.msg import JointTrajectory
 
-from rbd_control.control import TrajectoryPoint
-from rbd_control.control.waypoints import MOST_POINTS
+from rbd_control.control import TrajectoryArrays, TrajectoryPoint
+from rbd_control.control.waypoints import MOST_POINTS, Points
 from rbd_control.errors import TrajectoryError
 
 MOST_NAMES = 256
@@ -38,7 +39,7 @@ class TrajectoryMessage(NamedTuple):
     stamp: float
     """Time at which it starts [s]; 0: now."""
     names: tuple[str, ...]
-    points: list[TrajectoryPoint]
+    points: Points
 
 
 def largest_trajectory(joints: int) -> int:
@@ -74,6 +75,9 @@ def read_trajectory(raw: bytes) -> TrajectoryMessage:
         return _by_the_middleware(raw)
     reader = _Reader(raw)
     stamp, names, count = _head(reader)
+    points = _alike(raw, reader, count) if count > 2 else None
+    if points is not None:
+        return TrajectoryMessage(stamp, names, points)
     return TrajectoryMessage(stamp, names, [_point(reader) for _ in range(count)])
 
 
@@ -84,8 +88,8 @@ class _Reader:
         TrajectoryError: by each method, when the bytes end too early.
     """
 
-    def __init__(self, raw: bytes) -> None:
-        self._raw, self._at = raw, _HEAD
+    def __init__(self, raw: bytes, at: int = _HEAD) -> None:
+        self._raw, self.at = raw, at
 
     def stamp(self) -> tuple[int, int]:
         sec, nanosec = self._unpack(_STAMP, 4)
@@ -98,11 +102,11 @@ class _Reader:
         size = self.count()
         if size > LONGEST_NAME:
             raise TrajectoryError(f"a name of {size} bytes; at most {LONGEST_NAME} are read")
-        end = self._at + size
+        end = self.at + size
         if end > len(self._raw):
             raise _truncated(self._raw)
-        text = self._raw[self._at : end].rstrip(b"\0")
-        self._at = end
+        text = self._raw[self.at : end].rstrip(b"\0")
+        self.at = end
         return text.decode("utf-8", errors="replace")
 
     def numbers(self) -> tuple[float, ...]:
@@ -114,12 +118,12 @@ class _Reader:
         return self._unpack(Struct(f"<{count}d"), 8)
 
     def _unpack(self, layout: Struct, alignment: int) -> tuple[float, ...]:
-        at = _HEAD + -(-(self._at - _HEAD) // alignment) * alignment
+        at = _HEAD + -(-(self.at - _HEAD) // alignment) * alignment
         try:
             values = layout.unpack_from(self._raw, at)
         except error:
             raise _truncated(self._raw) from None
-        self._at = at + layout.size
+        self.at = at + layout.size
         return values
 
 
@@ -141,6 +145,48 @@ def _point(reader: _Reader) -> TrajectoryPoint:
     positions, velocities, accelerations, _ = (reader.numbers() for _ in range(_FIELDS))
     sec, nanosec = reader.stamp()
     return TrajectoryPoint(positions, velocities, accelerations, sec + 1e-9 * nanosec)
+
+
+def _alike(raw: bytes, reader: _Reader, count: int) -> TrajectoryArrays | None:
+    """Read points that all carry the same fields at once; None where they do not.
+
+    The first point may be aligned otherwise than the rest. From the second on the bytes are a
+    table with one row for each point. The reader stays where it is.
+    """
+    ahead = _Reader(raw, reader.at)
+    first, begin = _point(ahead), ahead.at
+    offsets: list[int] = []
+    sizes: list[int] = []
+    for _ in range(_FIELDS):
+        offsets.append(ahead.at - begin)
+        sizes.append(len(ahead.numbers()))
+        offsets.append(ahead.at - begin - 8 * sizes[-1])
+    offsets += [ahead.at - begin, ahead.at - begin + 4]
+    ahead.stamp()
+    stride = ahead.at - begin
+    formats = [x for size in sizes for x in ("<u4", f"({size},)<f8")] + ["<i4", "<u4"]
+    row = np.dtype(
+        {
+            "names": [str(k) for k in range(len(formats))],
+            "formats": formats,
+            "offsets": offsets,
+            "itemsize": stride,
+        }
+    )
+    if stride % 8 or len(raw) < begin + (count - 1) * stride:
+        return None
+    rows = np.frombuffer(raw, row, count - 1, begin)
+    if not sizes[0] or [len(field) for field in first[:3]] != sizes[:3]:
+        return None
+    if any((rows[str(2 * k)] != size).any() for k, size in enumerate(sizes)):
+        return None
+    positions, velocities, accelerations = (
+        np.vstack((np.array([begun]), rows[str(2 * k + 1)])) if begun else np.empty((0, 0))
+        for k, begun in enumerate(first[:3])
+    )
+    seconds = rows[str(2 * _FIELDS)] + 1e-9 * rows[str(2 * _FIELDS + 1)]
+    times = np.concatenate(([first.time_from_start], seconds))
+    return TrajectoryArrays(positions, times, velocities, accelerations)
 
 
 def _by_the_middleware(raw: bytes) -> TrajectoryMessage:

@@ -28,6 +28,8 @@ from .controller_scenarios import (
     PARAMETERS,
     POSTURE,
     SECOND,
+    STILL,
+    WAITS,
     WEIGHT,
     trajectory,
     wait_for_torque,
@@ -65,14 +67,25 @@ def not_passive(probe: Probe, source: Source) -> None:
     )
 
 
-def frozen(probe: Probe, source: Source) -> None:
-    """[13] The source says the same over and over, with a speed that is not zero."""
+def frozen(probe: Probe, source: Source, bring_up: BringUp) -> None:
+    """[13, 51] The source says the same over and over, with a speed that is not zero."""
+    process = bring_up.start(
+        NODE,
+        {"urdf": "arm7", "timeout": 1.0, "discovery_time": 0.0},
+        ["-r", f"{COMMANDS}:=frozen/commands", "-r", "__node:=frozen"],
+    )
+    commands = probe.listen(Float64MultiArray, "frozen/commands")
+    wait_for_torque(probe, commands, WEIGHT)
+    probe.wait_for_report("frozen", lambda r: r.values["mode"] == "hold", "is not content at rest")
     source.velocity = np.full(MODEL.nv, 1e-9)
     report = probe.wait_for_report(
-        NODE, lambda r: "joint states have repeated for" in r.message, "is content with it"
+        "frozen", lambda r: "repeated to the last digit" in r.message, "is content with it"
     )
-    assert report.level == 1
+    assert report.level == 2
+    wait_for_torque(probe, commands, np.zeros(MODEL.nv))
     source.velocity = np.zeros(MODEL.nv)
+    process.signal(signal.SIGTERM)
+    assert process.wait() == 0
 
 
 def slowed_down(probe: Probe, source: Source) -> None:
@@ -152,7 +165,7 @@ def paused_by_its_default(probe: Probe, source: Source, bring_up: BringUp) -> No
     """[16, 48] For 100 ms with the timeout that ships: safe when it wakes, and says how long."""
     process = bring_up.start(
         NODE,
-        {"urdf": "arm7"},
+        {"urdf": "arm7", **STILL},
         ["-r", f"{COMMANDS}:=paused/commands", "-r", "__node:=paused"],
     )
     commands = probe.listen(Float64MultiArray, "paused/commands")
@@ -212,20 +225,10 @@ def killed(
 
 
 def _waiting_second(probe: Probe, bring_up: BringUp, parameters: dict[str, Any]) -> Process:
-    """Another controller, which waits for the first to end.
-
-    ROS may take seconds to find the first; then both send, find each other and are safe, and the
-    test starts again.
-    """
-    for _ in range(3):
-        second = bring_up.start(NODE, parameters)
-        second.wait_until(lambda p=second: any(word in p.output for word in SECOND))
-        if SECOND[0] in second.output:
-            return second
-        second.signal(signal.SIGINT)
-        second.wait()
-        _resume(probe)
-    raise AssertionError("never finds the first one in time")
+    """Another controller, which waits for the first to end."""
+    second = bring_up.start(NODE, {**parameters, "discovery_time": SECOND["discovery_time"]})
+    second.wait_until(lambda: WAITS in second.output)
+    return second
 
 
 def _resume(probe: Probe) -> None:

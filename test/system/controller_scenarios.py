@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 from math import nan
+from typing import Any
 
 import numpy as np
 from lifecycle_msgs.srv import GetState
@@ -24,10 +25,15 @@ from .bringup import BringUp
 from .probe import Heard, Probe, Source
 
 NODE = "passivity_controller"
-PARAMETERS = {"urdf": "arm7", "timeout": 1.0}
+STILL = {"repeated_time": 3600.0, "repeated_torque_share": 2.0, "tracking_limit": [0.0]}
+"""The source stands still whatever the torque, which else is a fault."""
+PARAMETERS: dict[str, Any] = {"urdf": "arm7", "timeout": 1.0, "discovery_time": 0.0, **STILL}
+"""No other controller is there, as a rule, and a busy machine may keep a process waiting."""
 COMMANDS = "effort_controller/commands"
-SECOND = ("waiting for whoever sends torque", "safe torque")
-"""What a second controller says: the latter where ROS takes seconds to find the first one."""
+SECOND = {**PARAMETERS, "discovery_time": 5.0}
+"""Parameters of a second controller: it must find the first one, on a busy machine too."""
+WAITS = "waiting for whoever sends torque"
+"""What a second controller says."""
 MODEL = Model.from_urdf(arm7_urdf())
 POSTURE = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
 WEIGHT = gravity_torque(MODEL, POSTURE)

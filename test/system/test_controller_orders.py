@@ -37,7 +37,6 @@ def source(probe: Probe, process: Process) -> Source:
     [
         scenarios.energies,
         scenarios.not_passive,
-        scenarios.frozen,
         scenarios.slowed_down,
         scenarios.retracted,
         scenarios.a_clock_that_jumps,
@@ -48,6 +47,10 @@ def test_controller(
     scenario: Callable[[Probe, Source], None], probe: Probe, source: Source
 ) -> None:
     scenario(probe, source)
+
+
+def test_frozen(probe: Probe, source: Source, bring_up: BringUp) -> None:
+    scenarios.frozen(probe, source, bring_up)
 
 
 def test_paused_by_its_default(probe: Probe, source: Source, bring_up: BringUp) -> None:

@@ -64,7 +64,7 @@ def source(probe: Probe) -> Source:
 def start(bring_up: BringUp, space: str, preamble: str = "") -> Process:
     return bring_up.start(
         NODE,
-        {**PARAMETERS, "discovery_time": 0.0},
+        PARAMETERS,
         ["-r", f"{COMMANDS}:={space}/commands", "-r", f"__node:={space}"],
         preamble=preamble,
     )

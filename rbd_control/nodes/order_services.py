@@ -1,0 +1,106 @@
+"""The services by which people and programs give the controller orders."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.task import Future
+from std_srvs.srv import Trigger
+
+from rbd_control.control import PassivityController
+from rbd_control.errors import InputError, RbdControlError
+from rbd_control.nodes.estimates_file import EstimatesWriter
+from rbd_control.nodes.managed_node import ManagedNode
+
+
+class OrderServices:
+    """Offers ``~/hold``, ``~/float``, ``~/retract``, ``~/cancel``, ``~/slow``, ``~/resume`` and
+    ``~/save_estimates``; all are refused while the node is not active.
+
+    Args:
+        node: the node.
+        controller: tells the controller of the configured node.
+        before_stop: called with the name of an order that stops the arm, before it is executed.
+        obstacle: tells what forbids to resume; empty otherwise.
+        estimates: path of the file for ``~/save_estimates``; empty for none.
+    """
+
+    def __init__(
+        self,
+        node: ManagedNode,
+        controller: Callable[[], PassivityController],
+        before_stop: Callable[[str], None],
+        obstacle: Callable[[], str],
+        estimates: str,
+    ) -> None:
+        self._node, self._controller = node, controller
+        self._before_stop, self._obstacle = before_stop, obstacle
+        self._estimates = EstimatesWriter(estimates)
+        for what, order in (
+            ("hold", lambda: controller().hold()),
+            ("float", lambda: controller().float_()),
+            ("retract", lambda: controller().retract()),
+            ("cancel", lambda: controller().cancel()),
+        ):
+            self._offer(what, self._stopping(what, order))
+        self._offer("slow", lambda: controller().slow())
+        self._offer("resume", self._resume)
+        # In a group of its own: the other callbacks go on while a file is written.
+        node.create_service(
+            Trigger,
+            "~/save_estimates",
+            self._save_estimates,
+            callback_group=MutuallyExclusiveCallbackGroup(),
+        )
+
+    def _offer(self, what: str, order: Callable[[], str | None]) -> None:
+        def answer(request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+            try:
+                self._require_active()
+                response.message = order() or f"in {self._controller().mode}"
+                response.success = True
+            except RbdControlError as error:
+                response.message = str(error)
+            self._node.get_logger().info(f"{what}: {response.message}")
+            return response
+
+        self._node.create_service(Trigger, f"~/{what}", answer)
+
+    def _stopping(self, what: str, order: Callable[[], None]) -> Callable[[], None]:
+        def stop() -> None:
+            self._before_stop(what)
+            order()
+
+        return stop
+
+    def _resume(self) -> str:
+        obstacle = self._obstacle()
+        if obstacle:
+            raise InputError(f"cannot resume: {obstacle}")
+        return self._controller().resume(time.monotonic())
+
+    async def _save_estimates(
+        self, request: Trigger.Request, response: Trigger.Response
+    ) -> Trigger.Response:
+        """Answer once the file is written; the node answers joint states meanwhile."""
+        try:
+            self._require_active()
+            adaptive = self._controller().law.adaptive
+            if adaptive is None:
+                raise InputError("nothing is learned: parameter adaptive is false")
+            written: Future = Future(executor=self._node.executor)
+            self._estimates.write(
+                adaptive.estimates,
+                lambda message, success: written.set_result((message, success)),
+            )
+            response.message, response.success = await written
+        except InputError as error:
+            response.message = str(error)
+        self._node.get_logger().info(f"save_estimates: {response.message}")
+        return response
+
+    def _require_active(self) -> None:
+        if not self._node.is_active:
+            raise InputError("the controller is not active")

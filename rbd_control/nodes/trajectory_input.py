@@ -1,0 +1,124 @@
+"""Trajectories off the wire: checked for size, planned in the background, then followed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rclpy.qos import QoSProfile
+from trajectory_msgs.msg import JointTrajectory
+
+from rbd_control.control import PassivityController, PlannedTrajectory
+from rbd_control.control.planning import LEAD, LEAD_PER_POINT
+from rbd_control.errors import StalePlanError, TrajectoryError
+from rbd_control.nodes.diagnostics import Status
+from rbd_control.nodes.managed_node import ManagedNode
+from rbd_control.nodes.planning_thread import PlanningThread
+from rbd_control.nodes.trajectory_wire import check_size, read_trajectory
+
+MOST_ATTEMPTS = 4
+"""Number of times that a trajectory is planned before it is refused as too late."""
+
+LEAD_FACTOR = 3.0
+"""Factor on the time for planning from one attempt to the next."""
+
+
+class _Order(NamedTuple):
+    """A serialized trajectory, and how often it was planned before."""
+
+    raw: bytes
+    attempt: int
+
+
+class _Plan(NamedTuple):
+    """What was made of an order."""
+
+    order: _Order
+    planned: PlannedTrajectory
+
+
+class TrajectoryInput:
+    """Takes ``~/joint_trajectory``; the running motion goes on until a new one is planned.
+
+    The callback checks the size of the message and hands it to a thread, which reads and plans
+    it. :meth:`accept`, called with each joint state, takes microseconds. A plan that comes too
+    late for the motion it follows on from is made anew with more time.
+
+    Args:
+        node: the node.
+    """
+
+    def __init__(self, node: ManagedNode) -> None:
+        self._node = node
+        self._refused = 0
+        self._controller: PassivityController | None = None
+        self._thread: PlanningThread[_Order, _Plan] | None = None
+        node.create_subscription(
+            JointTrajectory, "~/joint_trajectory", self._receive, QoSProfile(depth=10), raw=True
+        )
+
+    def start(self, controller: PassivityController) -> None:
+        """Plan trajectories for this controller from now on."""
+        self._controller = controller
+        self._thread = PlanningThread(self._plan, self._refuse)
+
+    def stop(self) -> None:
+        """Refuse trajectories from now on, and discard those that are being planned."""
+        if self._thread is not None:
+            self._thread.end()
+            self._thread = None
+
+    def accept(self) -> None:
+        """Let the controller follow the trajectory that was planned last, if there is a new one."""
+        plan = None if self._thread is None else self._thread.take()
+        if plan is None or self._controller is None:
+            return
+        try:
+            self._controller.accept(plan.planned)
+        except StalePlanError as error:
+            self._plan_again(plan.order, str(error))
+        except TrajectoryError as error:
+            self._refuse(str(error))
+
+    def discard(self, why: str) -> None:
+        """Forget trajectories that were sent before a stop and would start after it."""
+        if self._thread is not None and self._thread.discard():
+            self._node.get_logger().info(f"the trajectory being planned is discarded: {why}")
+
+    def report(self, status: Status) -> None:
+        """Add the count of refused trajectories to the diagnostics."""
+        status.add("trajectories refused", self._refused)
+
+    def _receive(self, raw: bytes) -> None:
+        try:
+            if self._thread is None or self._controller is None or not self._node.is_active:
+                raise TrajectoryError("the controller is not active")
+            check_size(raw, self._controller.model.nv)
+        except TrajectoryError as error:
+            self._refuse(str(error))
+        else:
+            self._thread.submit(_Order(raw, 0))
+
+    def _plan(self, order: _Order) -> _Plan:
+        """Read and plan a trajectory; called by the thread."""
+        controller = self._controller
+        assert controller is not None
+        message = read_trajectory(order.raw)
+        lead = (LEAD + LEAD_PER_POINT * len(message.points)) * LEAD_FACTOR**order.attempt
+        now = self._node.get_clock().now().nanoseconds * 1e-9
+        planned = controller.plan_trajectory(
+            message.names, message.points, now, message.stamp, lead
+        )
+        return _Plan(order, planned)
+
+    def _plan_again(self, order: _Order, reason: str) -> None:
+        assert self._thread is not None
+        if self._thread.is_busy:  # with a newer one, which supersedes it
+            return
+        if order.attempt + 1 < MOST_ATTEMPTS:
+            self._thread.submit(_Order(order.raw, order.attempt + 1))
+        else:
+            self._refuse(f"{reason}; {MOST_ATTEMPTS} attempts were too late")
+
+    def _refuse(self, reason: str) -> None:
+        self._refused += 1
+        self._node.get_logger().error(f"trajectory refused: {reason}")
