@@ -20,9 +20,10 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
-from rbd_control.control import ControllerParameters
+from rbd_control.control import ControllerParameters, Estimates
 from rbd_control.dynamics import Model, gravity_torque
-from rbd_control.nodes.messages import to_seconds
+from rbd_control.errors import InputError
+from rbd_control.nodes.estimates_file import LARGEST_FILE, read_estimates, write_estimates
 from rbd_control.nodes.passivity_controller import PassivityControllerParameters
 from rbd_control.simulation import arm7_urdf
 
@@ -133,40 +134,83 @@ def best_effort(probe: Probe, source: Source, start: Start, folder: Path) -> Non
 
 
 def queue_depth(probe: Probe, source: Source, start: Start, folder: Path) -> None:
-    """[48] Of what came while it was paused, so many are answered and the older are skipped."""
-    errors = probe.listen(JointState, f"{NODE}/tracking_error")
-    answered = []
+    """[18, 48] Of what came while it was paused, the newest is answered, the rest is counted.
+
+    A short queue has overwritten most of it, a long one has kept it to be skipped.
+    """
     for depth in (5, 1000):
         process, commands = start(queue_depth=depth, timeout=1.0)
         wait_for_torque(probe, commands, WEIGHT)
+        before = probe.report(NODE).values
         process.signal(signal.SIGSTOP)
-        before = time.time()
-        time.sleep(0.5)
-        after = time.time()
+        time.sleep(0.5)  # 100 joint states; a busy machine makes fewer
         process.signal(signal.SIGCONT)
-        probe.wait(
-            lambda: errors and to_seconds(errors[-1].header.stamp) > after,  # noqa: B023
-            "does not go on",
+        probe.report(NODE)
+        after = probe.report(NODE).values
+        skipped, overwritten = (
+            int(after[key]) - int(before[key])
+            for key in ("skipped for a newer one", "overwritten in the queue (estimated)")
         )
-        stamps = [to_seconds(message.header.stamp) for message in errors]
-        # What was on its way at either end counts for nothing.
-        answered.append(sum(before + 0.02 < stamp < after - 0.1 for stamp in stamps))
+        if depth == 5:
+            assert overwritten > 20
+        else:
+            assert overwritten == 0
+            assert skipped > 20
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
-    assert answered[0] <= 5 < 20 < answered[1]
+
+
+def discovery_time(probe: Probe, source: Source, start: Start, folder: Path) -> None:
+    """Least time from the participant to the activation; by hand, too."""
+    for seconds in (0.0, 4.0):
+        began = time.monotonic()
+        process, commands = start(discovery_time=seconds)
+        wait_for_torque(probe, commands, WEIGHT)
+        assert commands.last - began > seconds
+        process.signal(signal.SIGTERM)
+        assert process.wait() == 0
+    _, commands = start(discovery_time=1.0, autostart=False)
+    assert _change(probe, Transition.TRANSITION_CONFIGURE)
+    probe.wait(lambda: _change(probe, Transition.TRANSITION_ACTIVATE), "cannot be activated")
+    wait_for_torque(probe, commands, WEIGHT)
 
 
 def estimates(probe: Probe, source: Source, start: Start, folder: Path) -> None:
-    """Where what was learned is written to; without a name, nowhere."""
-    file = folder / "learned.yaml"
-    for name, said in (("", "parameter estimates names no file"), (str(file), "written to")):
+    """Where what was learned is written to; without a name, nowhere; never to anywhere else."""
+    file, link, directory = folder / "learned.yaml", folder / "link.yaml", folder / "directory"
+    target = folder / "target.yaml"
+    target.write_text("links: {}\njoints: {}\n", encoding="utf-8")
+    link.symlink_to(target)
+    directory.mkdir()
+    for name, said in (
+        ("", "parameter estimates names no file"),
+        (str(file), "written to"),
+        (str(folder / "missing" / "learned.yaml"), "cannot write"),
+    ):
         process, commands = start(adaptive=True, estimates=name)
         wait_for_torque(probe, commands, WEIGHT)
         answer = probe.call(Trigger, f"{NODE}/save_estimates")
         assert said in answer.message
-        assert answer.success == file.exists() == bool(name)
+        assert answer.success == (name == str(file))
+        assert "safe torque" not in process.output
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
+    assert file.exists()
+    # Symbolic link: refused when it is written, and what it points to stays.
+    before = target.read_bytes()
+    estimates = Estimates.load(file)
+    for path, word in ((link, "symbolic link"), (directory, "directory")):
+        with pytest.raises(InputError, match=word) as refused:
+            write_estimates(str(path), estimates)
+        assert str(path) in str(refused.value)
+        assert "\n" not in str(refused.value)
+    assert target.read_bytes() == before
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        path.name for path in (file, link, directory, target)
+    )  # nothing unfinished is left behind
+    file.write_bytes(b"#" * (LARGEST_FILE + 1))
+    with pytest.raises(InputError, match="at most"):
+        read_estimates(str(file))
 
 
 CASES = (
@@ -177,6 +221,7 @@ CASES = (
     joints,
     best_effort,
     queue_depth,
+    discovery_time,
     estimates,
 )
 
