@@ -91,7 +91,7 @@ class JointStateInput:
         reliability = (
             ReliabilityPolicy.BEST_EFFORT if parameters.best_effort else ReliabilityPolicy.RELIABLE
         )
-        self._lost = self._skipped = 0
+        self._lost = self._skipped = self._answered = 0
         self._reader = JointStateReader()
         # In a queue of one nothing would tell that a message was overwritten, see Arrivals.
         depth = max(parameters.queue_depth, 2)
@@ -169,6 +169,7 @@ class JointStateInput:
                 self._jumps = self._intake.jumps
                 self._node.get_logger().warning("the clock has gone back; starting again")
                 self._on_jump()
+            self._answered += 1
             self._on_sample(judged.sample, judged.stamp)
             self._age.add(judged.now - judged.sample.stamp)
             self._latency.add(time.monotonic() - begin)
@@ -208,6 +209,7 @@ class JointStateInput:
 
     def _report_missed(self, status: Status) -> None:
         """Say how many joint states were published and not acted on, and why."""
+        status.add("answered", self._answered)
         # By the middleware's own count, which leaves out what a full queue overwrites.
         status.add("lost on the way", self._lost)
         overwritten = max(self._arrivals.missed - self._lost, 0)

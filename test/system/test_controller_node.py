@@ -20,8 +20,10 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
-from rbd_control.control import ControllerParameters
+from rbd_control.control import ControllerParameters, Estimates
 from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.errors import InputError
+from rbd_control.nodes.estimates_file import LARGEST_FILE, read_estimates, write_estimates
 from rbd_control.nodes.passivity_controller import PassivityControllerParameters
 from rbd_control.simulation import arm7_urdf
 
@@ -152,25 +154,56 @@ def queue_depth(probe: Probe, source: Source, start: Start, folder: Path) -> Non
 
 
 def discovery_time(probe: Probe, source: Source, start: Start, folder: Path) -> None:
-    """For so long it looks for another controller before it sends torque."""
-    _, commands = start(discovery_time=60.0)
-    probe.wait_for_report(
-        NODE, lambda r: "s without another controller of" in r.message, "does not wait"
-    )
-    assert not commands
+    """Least time from the participant to the activation; by hand, too."""
+    for seconds in (0.0, 4.0):
+        began = time.monotonic()
+        process, commands = start(discovery_time=seconds)
+        wait_for_torque(probe, commands, WEIGHT)
+        assert commands.last - began > seconds
+        process.signal(signal.SIGTERM)
+        assert process.wait() == 0
+    _, commands = start(discovery_time=1.0, autostart=False)
+    assert _change(probe, Transition.TRANSITION_CONFIGURE)
+    probe.wait(lambda: _change(probe, Transition.TRANSITION_ACTIVATE), "cannot be activated")
+    wait_for_torque(probe, commands, WEIGHT)
 
 
 def estimates(probe: Probe, source: Source, start: Start, folder: Path) -> None:
-    """Where what was learned is written to; without a name, nowhere."""
-    file = folder / "learned.yaml"
-    for name, said in (("", "parameter estimates names no file"), (str(file), "written to")):
+    """Where what was learned is written to; without a name, nowhere; never to anywhere else."""
+    file, link, directory = folder / "learned.yaml", folder / "link.yaml", folder / "directory"
+    target = folder / "target.yaml"
+    target.write_text("links: {}\njoints: {}\n", encoding="utf-8")
+    link.symlink_to(target)
+    directory.mkdir()
+    for name, said in (
+        ("", "parameter estimates names no file"),
+        (str(file), "written to"),
+        (str(folder / "missing" / "learned.yaml"), "cannot write"),
+    ):
         process, commands = start(adaptive=True, estimates=name)
         wait_for_torque(probe, commands, WEIGHT)
         answer = probe.call(Trigger, f"{NODE}/save_estimates")
         assert said in answer.message
-        assert answer.success == file.exists() == bool(name)
+        assert answer.success == (name == str(file))
+        assert "safe torque" not in process.output
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
+    assert file.exists()
+    # Symbolic link: refused when it is written, and what it points to stays.
+    before = target.read_bytes()
+    estimates = Estimates.load(file)
+    for path, word in ((link, "symbolic link"), (directory, "directory")):
+        with pytest.raises(InputError, match=word) as refused:
+            write_estimates(str(path), estimates)
+        assert str(path) in str(refused.value)
+        assert "\n" not in str(refused.value)
+    assert target.read_bytes() == before
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        path.name for path in (file, link, directory, target)
+    )  # nothing unfinished is left behind
+    file.write_bytes(b"#" * (LARGEST_FILE + 1))
+    with pytest.raises(InputError, match="at most"):
+        read_estimates(str(file))
 
 
 CASES = (

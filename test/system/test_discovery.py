@@ -6,13 +6,10 @@ The numbers in brackets are those of the fault list.
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
 from std_msgs.msg import Float64MultiArray
 
 from .bringup import BringUp, Process
@@ -101,26 +98,3 @@ def test_the_one_that_waits_takes_over(
     wait_for_torque(probe, commands, np.zeros(len(WEIGHT)))
     probe.wait(lambda: holds(second), "does not take over")
     wait_for_torque(probe, commands, WEIGHT)
-
-
-@pytest.mark.usefixtures("source")
-def test_discovery_time(bring_up: BringUp, probe: Probe, stopping: list[Process]) -> None:
-    """The parameter is the least time from the participant to the activation, by hand too."""
-    for k, seconds in enumerate((0.0, 4.0)):
-        began = time.monotonic()
-        process = start(bring_up, stopping, f"timed_{k}", discovery_time=seconds)
-        probe.wait(lambda p=process: holds(p), "does not start")
-        taken = time.monotonic() - began
-        assert taken > seconds
-        stopping.remove(process)
-        process.signal(signal.SIGTERM)
-        assert process.wait() == 0
-    process = start(bring_up, stopping, "by_hand", autostart=False, discovery_time=0.5)
-    for transition in (Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE):
-        request = ChangeState.Request(transition=Transition(id=transition))
-
-        def succeeds(request: ChangeState.Request = request) -> bool:
-            return bool(probe.call(ChangeState, "by_hand/change_state", request).success)
-
-        probe.wait(succeeds, "cannot be changed by hand")
-    probe.wait(lambda: holds(process), "does not hold")
