@@ -11,6 +11,9 @@ import numpy as np
 from hypothesis import reject
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from rbd_control.control import PassivityController, TrajectoryPoint
+from rbd_control.errors import ParameterError, RbdControlError, TrajectoryError
 from stateful.arms import make_arm
 from stateful.drawing import (
     AFTERWARDS,
@@ -31,9 +34,6 @@ from stateful.drawing import (
 from stateful.history import Stretch
 from stateful.promises import BrokenPromise, check
 from stateful.rig import VERDICT_LOST, Rig, Setup
-
-from rbd_control.control import PassivityController, TrajectoryPoint
-from rbd_control.errors import ParameterError, RbdControlError, TrajectoryError
 
 COUNTS = st.integers(1, 25)
 INDICES = st.integers(0, 3)

@@ -10,10 +10,10 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from numpy.typing import NDArray
-from stateful.arms import JOINTS, make_arm
-from stateful.rig import Rig, Setup
 
 from rbd_control.control import ControllerParameters, TrajectoryPoint
+from stateful.arms import JOINTS, make_arm
+from stateful.rig import Rig, Setup
 
 Array = NDArray[np.float64]
 

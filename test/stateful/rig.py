@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from stateful.arms import Arm
-from stateful.history import FLOAT, FOLLOW, HOLD, MODES, SAFE, History
 
 from rbd_control.control import Command, ControllerParameters, PassivityController
 from rbd_control.dynamics import gravity_torque
 from rbd_control.simulation.plant import Surroundings, Truth, advance
+from stateful.arms import Arm
+from stateful.history import FLOAT, FOLLOW, HOLD, MODES, SAFE, History
 
 Array = NDArray[np.float64]
 

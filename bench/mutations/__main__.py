@@ -1,0 +1,72 @@
+"""Put known defects back and print after how many examples the state machine finds each.
+
+``python -m bench.mutations [--examples N] [--seed N] [--defect NUMBER ...]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from bench.mutations.defects import DEFECTS, Defect
+from stateful.controller_machine import ControllerMachine
+from stateful.promises import BrokenPromise
+
+
+def find(defect: Defect, examples: int, seed_value: int) -> tuple[str, int, float]:
+    """Run the state machine with a defect.
+
+    Returns:
+        The promise that was broken or an empty text, after how many examples, and the time [s].
+
+    Raises:
+        LookupError: when the code that the defect patches is gone.
+    """
+    machine = type("Mutant", (ControllerMachine,), {"examples": 0, "samples": 0})
+    begin = time.perf_counter()
+    broken = ""
+    chosen = settings(
+        max_examples=examples,
+        stateful_step_count=30,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+        print_blob=False,
+    )
+    with defect.put_back():
+        try:
+            run_state_machine_as_test(seed(seed_value)(machine), settings=chosen)
+        except BrokenPromise as error:
+            broken = error.promise
+    return broken, machine.examples, time.perf_counter() - begin
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the table; 1 unless every defect was found."""
+    parser = argparse.ArgumentParser(prog="bench.mutations", description=__doc__)
+    parser.add_argument("--examples", type=int, default=5000, help="most examples for a defect")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--defect", type=int, nargs="*", help="numbers; all by default")
+    chosen = parser.parse_args(arguments)
+    missed = 0
+    print(f"{'defect':>6}  {'examples':>8}  {'time':>6}  promise broken")
+    for defect in DEFECTS:
+        if chosen.defect and defect.number not in chosen.defect:
+            continue
+        broken, examples, seconds = find(defect, chosen.examples, chosen.seed)
+        missed += not broken
+        # The test case that fails is run once more to be reported.
+        count = max(examples - 1, 1) if broken else examples
+        print(f"{defect.number:6}  {count:8}  {seconds:5.1f}s  {broken or 'NOT FOUND'}", flush=True)
+        print(f"{'':26}{defect.text}", flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""Eight defects that the controller once had, as patches of the present code.
+
+Each patch replaces one or two functions. Where such a function is gone, or does not contain the
+text that the patch was made for, :meth:`Defect.put_back` raises, so that no defect is counted as
+found or missed that was never there.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from rbd_control.control import arm_limits, samples
+from rbd_control.control.arm_limits import ArmLimits
+from rbd_control.control.detector_verdict import DetectorVerdict
+from rbd_control.control.modes import Modes
+from rbd_control.control.passivity_controller import PassivityController
+from rbd_control.control.repetition import Repetition
+from rbd_control.control.safe_torque import SafeTorque
+from rbd_control.control.soft_limits import SoftLimits
+from rbd_control.control.torque_step import safe_step
+
+
+@dataclass(frozen=True)
+class Change:
+    """A function that is replaced.
+
+    Attributes:
+        owner: the class or module that has it.
+        name: its name there.
+        contains: text that its source must contain for the patch to make sense; empty for a
+            compiled function.
+        new: what takes its place.
+    """
+
+    owner: Any
+    name: str
+    contains: str
+    new: Callable[..., Any]
+
+    def check(self) -> None:
+        """Raise a LookupError when the code that this replaces is gone."""
+        old = getattr(self.owner, self.name, None)
+        if old is None or (self.contains and self.contains not in inspect.getsource(old)):
+            raise LookupError(
+                f"{self.owner.__name__}.{self.name} with {self.contains!r} is gone: mend "
+                "bench/mutations/defects.py"
+            )
+
+
+@dataclass(frozen=True)
+class Defect:
+    """A defect, what it was, and how it is put back."""
+
+    number: int
+    text: str
+    changes: tuple[Change, ...]
+
+    @contextmanager
+    def put_back(self) -> Iterator[None]:
+        """Let the controller have the defect for a while.
+
+        Raises:
+            LookupError: when the code that is patched is gone.
+        """
+        with ExitStack() as stack:
+            for change in self.changes:
+                change.check()
+                stack.enter_context(patch.object(change.owner, change.name, change.new))
+            yield
+
+
+def _brake_with_minus_g(self: Any) -> Any:
+    if self._safe.is_zero and self._samples.good:
+        motors = np.zeros(self.model.nv)
+        return self._command(self._output.send(motors, self._samples.q))
+    return _BRAKE(self)
+
+
+def _do_not_unwrap(position: Any, before: Any, continuous: Any) -> Any:
+    return np.zeros_like(position)
+
+
+def _never_frozen(self: Any, *arguments: Any) -> str:
+    return ""
+
+
+def _held_already(self: Any, reason: str, again: bool = False) -> None:
+    if self.mode == "hold" and self.latched:
+        return
+    _HOLD(self, reason, again)
+
+
+def _as_described(described: Any, given: Any) -> Any:
+    return np.where(np.isfinite(described), described, 0.0)
+
+
+def _all_or_none(
+    self: Any, packed: Any, q: Any, v: Any, acting: Any, dt: float, period: float
+) -> Any:
+    weight, brake = safe_step(
+        packed, q, v, acting, self._largest, self._damping, self._rate * dt, period
+    )
+    if (np.abs(weight) >= self._largest).any():
+        brake = np.zeros_like(brake)
+    motors = weight + brake
+    return (brake if self._compensated else motors), motors
+
+
+def _verdicts_last(self: Any, now: float) -> bool:
+    return bool(np.isfinite(self._heard))
+
+
+_BRAKE, _HOLD = PassivityController._brake, Modes.hold
+
+DEFECTS = (
+    Defect(
+        1,
+        "the safe torque zero of an arm that carries its own weight is -g(q)",
+        (Change(PassivityController, "_brake", "is_zero", _brake_with_minus_g),),
+    ),
+    Defect(
+        2,
+        "positions of continuous joints are not unwrapped",
+        (Change(samples, "unwrap", "", _do_not_unwrap),),
+    ),
+    Defect(
+        3,
+        "joint states that repeat under new stamps are believed",
+        (
+            Change(Repetition, "take", "_same", _never_frozen),
+            Change(Repetition, "push", "largest_share", _never_frozen),
+        ),
+    ),
+    Defect(
+        4,
+        "hold answers success while the arm retracts, and it goes on",
+        (Change(Modes, "hold", "self._stop()", _held_already),),
+    ),
+    Defect(
+        6,
+        "an effort limit of zero is taken as it is, and removes all torque",
+        (
+            Change(ArmLimits, "require_effort", "InputError", lambda self: None),
+            Change(arm_limits, "_replaced", "limit > 0.0", _as_described),
+        ),
+    ),
+    Defect(
+        7,
+        "one joint at its weight limit takes the damping of all joints in mode safe",
+        (Change(SafeTorque, "torque", "safe_step", _all_or_none),),
+    ),
+    Defect(
+        9,
+        "the verdict of a detector that has fallen silent counts for ever",
+        (Change(DetectorVerdict, "fresh", "VERDICT_TIMEOUT", _verdicts_last),),
+    ),
+    Defect(
+        10,
+        "limits opened by a start beyond them stay open when the arm has come back",
+        (Change(SoftLimits, "close_behind", "close_behind", lambda self, q: None),),
+    ),
+)
+
