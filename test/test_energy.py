@@ -14,7 +14,9 @@ from rbd_control.control import (
     EnergyMonitor,
     EnergyParameters,
     EnergyTank,
+    PassivityController,
     SlotineLiController,
+    SoftLimits,
 )
 from rbd_control.control.torque_limits import TorqueLimits
 from rbd_control.dynamics import Model, dynamics_terms, gravity_torque, kinetic_energy
@@ -98,6 +100,58 @@ def test_storage_and_dissipation_are_those_of_the_matrices() -> None:
     assert balance.injected == pytest.approx(DT * s @ (acting - law), rel=1e-12)
     assert balance.rise == 0.0
     assert balance.supplied == pytest.approx(balance.dissipated - balance.injected, rel=1e-12)
+
+
+def test_the_controller_stores_what_the_docs_promise() -> None:
+    """V = ½ sᵀ M s + ½ eᵀ K e of the desired motion; the second term was always zero once."""
+    model, q = arm7(), START + np.array([0.01, -0.02, 0.01, 0.02, 0.03, -0.02, 0.01])
+    parameters = ControllerParameters(damping=(3.0,), tracking_limit=(0.0,))
+    controller = PassivityController(model, parameters)
+    controller.start(0.0, START, np.zeros(7))
+    rng = np.random.default_rng(0)
+    for k in range(1, 120):
+        v = 0.05 * rng.normal(size=7)
+        command = controller.update(0.001 * k, q, v)
+        balance = controller.balance()
+    assert balance is not None
+    e = q - command.q_d
+    assert np.abs(e).max() > 0.01
+    s = v - command.v_d + 40.0 * e
+    M = dynamics_terms(model, q, v).M
+    elastic = 40.0 * 3.0 * e @ e
+    assert elastic > 0.1
+    assert balance.storage == pytest.approx(0.5 * s @ M @ s + elastic, rel=1e-9)
+
+
+def test_where_references_are_bounded_no_more_is_stored_than_was_put_in() -> None:
+    """Pushed far off and led back: dissipation is never negative, and V stays a storage."""
+    model = arm7()
+    parameters = replace(LAW, damping=(5.0,))
+    soft = SoftLimits(model, parameters)
+    law = SlotineLiController(model, parameters, soft)
+    monitor = EnergyMonitor(model, parameters, DEFAULT, soft)
+    bounded, zero, taken, first = 0, np.zeros(7), 0.0, None
+    for k in range(4000):
+        t = k * DT
+        q = START + 1.2 * np.sin(1.5 * t) * np.array([1.0, 0.3, 1.0, 0.2, 1.0, 0.3, 1.0])
+        v = 1.8 * np.cos(1.5 * t) * np.array([1.0, 0.3, 1.0, 0.2, 1.0, 0.3, 1.0])
+        asked = law.step(q, v, START, zero, zero)
+        balance = monitor.update(q, v, START, zero, asked.torque, asked.torque, DT, v_r=asked.v_r)
+        e, M = q - START, dynamics_terms(model, q, v).M
+        bounded += bool((asked.v_r != -20.0 * e).any())
+        full = 0.5 * asked.s @ M @ asked.s + 100.0 * e @ e
+        depth = np.maximum(soft.lower_limit - q, 0.0) + np.maximum(q - soft.upper_limit, 0.0)
+        full += 0.5 * soft.stiffness @ depth**2
+        assert balance.dissipated >= 0.0
+        assert 0.0 <= balance.storage <= full + 1e-9
+        first = balance.storage if first is None else first
+        taken += balance.rise + balance.dissipated
+        # Along s the surroundings have supplied whatever V holds more, and what was dissipated.
+        assert balance.supplied == pytest.approx(
+            balance.rise + balance.dissipated - balance.injected, abs=1e-9
+        )
+    assert bounded > 1000
+    assert taken > 0.0
 
 
 def test_sampled_law_on_an_exact_model_keeps_to_the_bound() -> None:

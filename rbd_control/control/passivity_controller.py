@@ -98,7 +98,7 @@ class PassivityController:
             soft.open_to(self._samples.q, self._soft)
         tolerances = Tolerances(model.joint_names, parameters)
         torque_limits = TorqueLimits(model, parameters, soft)
-        safe = SafeTorque(limits, parameters)
+        safe = SafeTorque(model, limits, parameters)
         law = TrackingLaw(model, parameters, soft, before)
         # Nothing is refused from here on.
         self._output.set_parameters(limits, parameters)
@@ -480,7 +480,7 @@ class PassivityController:
             self._start_here()
             modes.start_again()
         self._soft.close_behind(samples.q)
-        fast = self._overspeed.fault(samples.stamp, samples.v, self._limits)
+        fast = self._overspeed.fault(samples.dt, samples.v, self._limits)
         if fast:
             modes.fault(fast)
         self._watch_detector(samples.now)

@@ -18,7 +18,8 @@ matrix would. Four rules keep this true on the way to the motors:
 
 - D is scaled down, all joints alike, until ``period * |D^½ M^-1 D^½| <= 0.5``. This norm bounds the
   largest eigenvalue of M^-1 D, so no velocity changes its sign within a period, at any rate of the
-  joint states. The period is the longest of late.
+  joint states. The period is the longest of late, M that of the arm as described: an inertia that
+  was learned too large would make the brake unstable.
 - Torque limits cut joint by joint: first the weight, then the brake to the room that is left.
 - The rate limit holds for a brake that grows. Whatever the last torque had beside the weight that
   would push a joint along its motion, or brake it harder than D_i, is dropped at once, and the
@@ -36,6 +37,7 @@ from numpy.typing import NDArray
 from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.torque_step import safe_step
+from rbd_control.dynamics import Model
 
 Array = NDArray[np.float64]
 
@@ -44,11 +46,13 @@ class SafeTorque:
     """The safe torque of one arm.
 
     Args:
+        model: the arm as described, by which it is braked.
         limits: of the arm.
         parameters: of which the safe torque and the torque rate are used.
     """
 
-    def __init__(self, limits: ArmLimits, parameters: ControllerParameters) -> None:
+    def __init__(self, model: Model, limits: ArmLimits, parameters: ControllerParameters) -> None:
+        self._described = model.packed
         self._largest = limits.torque
         self._rate = parameters.for_joints("torque_rate", len(limits.torque))
         self._damping = parameters.safe_damping
@@ -68,7 +72,15 @@ class SafeTorque:
             period: longest time for which the torque stands [s].
         """
         weight, brake = safe_step(
-            packed, q, v, acting, self._largest, self._damping, self._rate * dt, period
+            packed,
+            self._described,
+            q,
+            v,
+            acting,
+            self._largest,
+            self._damping,
+            self._rate * dt,
+            period,
         )
         motors = weight + brake
         return (brake if self._compensated else motors), motors

@@ -14,7 +14,8 @@ A torque that is over a limit is built up anew:
    zero for all joints, but keeps no other joint from being braked.
 
 D is ``diag(damping) + damping_rate diag(M)``, made smaller so that it stays stable as it is
-computed once a period only, see :func:`~rbd_control.control.torque_step.joint_damper`.
+computed once a period only, see :func:`~rbd_control.control.torque_step.joint_damper`. Its M is
+that of the arm as described: an inertia learned too large would make the brakes unstable.
 
 A joint that is beyond its soft limit gets no torque that leads further out, but what slows it down
 on its way in.
@@ -58,6 +59,7 @@ class TorqueLimits:
         self, model: Model, parameters: ControllerParameters, soft: SoftLimits | None = None
     ) -> None:
         n = model.nv
+        self._described = model.packed
         self.largest: Array = ArmLimits.of(model, parameters).torque
         self._gains = law_gains(parameters, n)
         none = np.full(n, np.inf)
@@ -79,7 +81,7 @@ class TorqueLimits:
 
         Args:
             torque: (nv,) torque of the motors [N·m or N].
-            packed: the model whose weight and damping the torque has, as kernels take it.
+            packed: the model whose weight the torque has, as kernels take it.
             q, v: measured positions and velocities, (nv,) each.
             s: (nv,) velocity error that the torque damps, by ``-share K_D s``.
             period: longest time for which the torque stands [s].
@@ -89,6 +91,7 @@ class TorqueLimits:
             return torque
         less: Array = cut_step(
             packed,
+            self._described,
             self._gains,
             share,
             q,

@@ -140,19 +140,20 @@ def joint_damper(M, rate, damping, period, L, column, D):
 
 
 @compiled
-def safe_step(packed, q, v, last, largest, rate, slew, period):
+def safe_step(packed, described, q, v, last, largest, rate, slew, period):
     """Return the weight that the motors can bear and the braking torque beside it.
 
-    ``last`` is the torque of the motors before, ``slew`` what a brake may grow by now. The brake
-    of each joint lies between zero and ``-D v``: it never pushes a joint along its motion, and it
-    never turns one round.
+    The weight is that of the model ``packed``, the brake that of ``described``. ``last`` is the
+    torque of the motors before, ``slew`` what a brake may grow by now. The brake of each joint lies
+    between zero and ``-D v``: it never pushes a joint along its motion, and it never turns one
+    round.
     """
     model, n = unpacked(packed), q.shape[0]
     sweep = new_sweep(model.parent.shape[0])
     weight, brake = np.empty(n), np.empty(n)
     gravity_sweep(model, q, sweep, weight)
     M, L, column, D = np.empty((n, n)), np.empty((n, n)), np.empty(n), np.empty(n)
-    mass_matrix_sweep(model, q, sweep, M)
+    mass_matrix_sweep(unpacked(described), q, sweep, M)
     joint_damper(M, rate, np.zeros(n), period, L, column, D)
     for i in range(n):
         weight[i] = min(max(weight[i], -largest[i]), largest[i])
@@ -164,10 +165,11 @@ def safe_step(packed, q, v, last, largest, rate, slew, period):
 
 
 @compiled
-def cut_step(packed, gains, share, q, v, s, torque, largest, lower, upper, period):
+def cut_step(packed, described, gains, share, q, v, s, torque, largest, lower, upper, period):
     """Return the torque cut to the limits: weight, the rest as a whole, and brakes.
 
-    The damping of the torque is ``-share K_D s``. Beyond ``lower`` or ``upper`` nothing but a brake
+    The weight is that of the model ``packed``, the brakes are those of ``described``. The damping
+    of the torque is ``-share K_D s``. Beyond ``lower`` or ``upper`` nothing but a brake
     leads further out.
     """
     model, n = unpacked(packed), q.shape[0]
@@ -175,7 +177,7 @@ def cut_step(packed, gains, share, q, v, s, torque, largest, lower, upper, perio
     g, M, L = np.empty(n), np.empty((n, n)), np.empty((n, n))
     column, D = np.empty(n), np.empty(n)
     gravity_sweep(model, q, sweep, g)
-    mass_matrix_sweep(model, q, sweep, M)
+    mass_matrix_sweep(unpacked(described), q, sweep, M)
     joint_damper(M, share * gains.damping_rate, share * gains.damping, period, L, column, D)
     weight, rest, out = np.empty(n), np.empty(n), np.empty(n)
     kept = 1.0

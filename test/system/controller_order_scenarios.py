@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import WrenchStamped
+from rcl_interfaces.srv import SetParametersAtomically
+from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
@@ -66,13 +68,28 @@ def not_passive(probe: Probe, source: Source) -> None:
 
 
 def frozen(probe: Probe, source: Source) -> None:
-    """[13] The source says the same over and over, with a speed that is not zero."""
+    """[13, 51] The source says the same over and over, with a speed that is not zero."""
+    commands = probe.listen(Float64MultiArray, COMMANDS)
+    _set_repeated_time(probe, 0.1)
     source.velocity = np.full(MODEL.nv, 1e-9)
     report = probe.wait_for_report(
-        NODE, lambda r: "joint states have repeated for" in r.message, "is content with it"
+        NODE, lambda r: "repeated to the last digit" in r.message, "is content with it"
     )
-    assert report.level == 1
+    assert report.level == 2
+    assert report.values["mode"] == "safe"
+    wait_for_torque(probe, commands, np.zeros(MODEL.nv))
+    assert not probe.call(Trigger, f"{NODE}/resume").success
     source.velocity = np.zeros(MODEL.nv)
+    _resume(probe)
+    _set_repeated_time(probe, PARAMETERS["repeated_time"])
+
+
+def _set_repeated_time(probe: Probe, value: float) -> None:
+    request = SetParametersAtomically.Request()
+    request.parameters = [Parameter("repeated_time", value=value).to_parameter_msg()]
+    service = f"{NODE}/set_parameters_atomically"
+    answer = probe.call(SetParametersAtomically, service, request).result
+    assert answer.successful, answer.reason
 
 
 def slowed_down(probe: Probe, source: Source) -> None:
@@ -152,7 +169,7 @@ def paused_by_its_default(probe: Probe, source: Source, bring_up: BringUp) -> No
     """[16, 48] For 100 ms with the timeout that ships: safe when it wakes, and says how long."""
     process = bring_up.start(
         NODE,
-        {"urdf": "arm7"},
+        {name: value for name, value in PARAMETERS.items() if name != "timeout"},
         ["-r", f"{COMMANDS}:=paused/commands", "-r", "__node:=paused"],
     )
     commands = probe.listen(Float64MultiArray, "paused/commands")

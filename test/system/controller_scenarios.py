@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 from math import nan
+from typing import Any
 
 import numpy as np
 from lifecycle_msgs.srv import GetState
@@ -24,7 +25,14 @@ from .bringup import BringUp
 from .probe import Heard, Probe, Source
 
 NODE = "passivity_controller"
-PARAMETERS = {"urdf": "arm7", "timeout": 1.0}
+PARAMETERS: dict[str, Any] = {
+    "urdf": "arm7",
+    "timeout": 1.0,
+    # The source stands still whatever the torque, and repeats to the last digit.
+    "repeated_time": 3600.0,
+    "repeated_torque_share": 2.0,
+    "tracking_limit": [0.0],
+}
 COMMANDS = "effort_controller/commands"
 SECOND = ("waiting for whoever sends torque", "safe torque")
 """What a second controller says: the latter where ROS takes seconds to find the first one."""
