@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 # The first of these that is new enough makes .venv; name another with `make PYTHON=...`.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11 python3.10
 
+# Examples of each state machine in test-long.
+EXAMPLES ?= 10000
+
 # A sourced ROS 2, or another environment with ROS wheels that runs this make, would put its own
 # Python packages and libraries before those of .venv.
 unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE LD_LIBRARY_PATH PYTHONPATH PYTHONHOME
@@ -12,7 +15,7 @@ unexport AMENT_PREFIX_PATH COLCON_PREFIX_PATH RMW_IMPLEMENTATION
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help warmup demo tables bench bench-loop compare test lint format clean
+.PHONY: help warmup demo tables bench bench-loop compare test test-long mutations lint format clean
 
 help: ## show this text
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -41,6 +44,12 @@ compare: $(VENV)/bench ## Slotine-Li beside PD and computed torque in MuJoCo; re
 test: lint ## linters, type checker and all tests
 	@logs=$$(mktemp -d) && trap 'rm -rf "$$logs"' EXIT && \
 	ROS_LOG_DIR="$$logs" ROS_PYTHON_CHECK_FIELDS=1 $(BIN)/python -m pytest -q
+
+test-long: $(VENV)/test ## 10,000 random examples of each state machine; more with EXAMPLES=n
+	RBD_STATEFUL_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q -s test/stateful
+
+mutations: $(VENV)/test ## put known defects back; the state machine must find each
+	$(BIN)/python -m bench.mutations
 
 lint: $(VENV)/test ## linters and type checker only
 	$(BIN)/ruff check .

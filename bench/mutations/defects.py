@@ -24,7 +24,6 @@ from rbd_control.control.passivity_controller import PassivityController
 from rbd_control.control.repetition import Repetition
 from rbd_control.control.safe_torque import SafeTorque
 from rbd_control.control.soft_limits import SoftLimits
-from rbd_control.control.torque_step import safe_step
 
 
 @dataclass(frozen=True)
@@ -104,20 +103,18 @@ def _as_described(described: Any, given: Any) -> Any:
 def _all_or_none(
     self: Any, packed: Any, q: Any, v: Any, acting: Any, dt: float, period: float
 ) -> Any:
-    weight, brake = safe_step(
-        packed, q, v, acting, self._largest, self._damping, self._rate * dt, period
-    )
+    arguments = (acting, dt, period)
+    weight = _SAFE(self, packed, q, np.zeros_like(v), *arguments)[1]
     if (np.abs(weight) >= self._largest).any():
-        brake = np.zeros_like(brake)
-    motors = weight + brake
-    return (brake if self._compensated else motors), motors
+        v = np.zeros_like(v)
+    return _SAFE(self, packed, q, v, *arguments)
 
 
 def _verdicts_last(self: Any, now: float) -> bool:
     return bool(np.isfinite(self._heard))
 
 
-_BRAKE, _HOLD = PassivityController._brake, Modes.hold
+_BRAKE, _HOLD, _SAFE = PassivityController._brake, Modes.hold, SafeTorque.torque
 
 DEFECTS = (
     Defect(

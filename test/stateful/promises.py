@@ -170,7 +170,7 @@ def only_resume_leaves_safe(s: Stretch) -> None:
 
 @promise
 def no_torque_without_joint_states(s: Stretch) -> None:
-    """Silence beyond ``timeout``, or ``bad_samples`` unusable samples, lead to zero torque."""
+    """Silence beyond ``timeout``, or ``bad_samples`` unusable ones, lead to safe and zero."""
     p = s.rig.parameters
     bad = s.silent > p.timeout + 0.01 + s.rig.period  # the watchdog looks every 10 ms
     bad |= s.unusable >= p.bad_samples
@@ -189,7 +189,7 @@ def an_unusable_sample_changes_no_torque(s: Stretch) -> None:
 
 @promise
 def frozen_motion_is_a_fault(s: Stretch) -> None:
-    """Joint states that repeat exactly while they move are a fault within 20 ms."""
+    """Joint states that repeat exactly while they move are a fault within 20 ms: zero torque."""
     longest = max(s.rig.parameters.repeated_time, 2.0 * s.rig.period) + SLACK_OF_FREEZE
     frozen = (s.frozen > longest) & (np.abs(s.seen_v) > MOVING).any(axis=1)
     frozen[0] = False
