@@ -15,7 +15,7 @@ unexport AMENT_PREFIX_PATH COLCON_PREFIX_PATH RMW_IMPLEMENTATION
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help warmup demo tables bench bench-loop compare test test-long mutations lint format clean
+.PHONY: help warmup demo tables bench contacts bench-loop compare test test-long mutations fuzz soak lint format clean
 
 help: ## show this text
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -50,6 +50,12 @@ test-long: $(VENV)/test ## 10,000 random examples of each state machine; more wi
 
 mutations: $(VENV)/test ## put known defects back; the state machine must find each
 	$(BIN)/python -m bench.mutations
+
+fuzz: $(VENV)/test warmup ## 100,000 odd inputs for the running nodes, 5,000 files for the command line; results in report/
+	$(BIN)/python -m bench.fuzz --report report
+
+soak: $(VENV)/test warmup ## the nodes at 1 kHz for an hour, with pushes and faults; results in report/
+	$(BIN)/python -m bench.soak --report report
 
 lint: $(VENV)/test ## linters and type checker only
 	$(BIN)/ruff check .
