@@ -163,6 +163,7 @@ def discovery_time(probe: Probe, source: Source, start: Start, folder: Path) -> 
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
     _, commands = start(discovery_time=1.0, autostart=False)
+    probe.wait_for_report(NODE, lambda r: r.values["state"] == "unconfigured", "starts by itself")
     assert _change(probe, Transition.TRANSITION_CONFIGURE)
     probe.wait(lambda: _change(probe, Transition.TRANSITION_ACTIVATE), "cannot be activated")
     wait_for_torque(probe, commands, WEIGHT)

@@ -1,0 +1,120 @@
+"""A controller whose reaction needs a contact detector that is not there, or cannot be heard.
+
+The numbers in brackets are those of the fault list.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from lifecycle_msgs.srv import GetState
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from std_msgs.msg import Bool, Float64MultiArray
+
+from .bringup import BringUp, Process
+from .controller_scenarios import COMMANDS, NODE, PARAMETERS, WEIGHT, resting, wait_for_torque
+from .probe import Probe, Source
+
+FLAG = "contact_detector/contact"
+NEVER = "no contact detector was ever heard"
+
+
+@pytest.fixture(scope="module")
+def source(probe: Probe) -> Source:
+    return probe.stream(resting())
+
+
+class Running:
+    """Controllers that are ended in order, one after the other."""
+
+    def __init__(self, bring_up: BringUp) -> None:
+        self._bring_up = bring_up
+        self._processes: list[Process] = []
+
+    def start(self, **parameters: Any) -> Process:
+        process = self._bring_up.start(NODE, {**PARAMETERS, **parameters})
+        self._processes.append(process)
+        return process
+
+    def end(self) -> None:
+        for process in self._processes:
+            process.signal(signal.SIGTERM)
+            assert process.wait() == 0
+        self._processes.clear()
+
+
+@pytest.fixture
+def running(bring_up: BringUp) -> Iterator[Running]:
+    running = Running(bring_up)
+    yield running
+    running.end()
+
+
+@pytest.mark.usefixtures("source")
+def test_a_detector_that_was_never_heard(probe: Probe, running: Running) -> None:
+    """[56] A warning at once, in the log and in the diagnostics; without a reaction, none."""
+    process = running.start()
+    report = probe.wait_for_report(NODE, lambda r: NEVER in r.message, "does not warn")
+    assert report.level == 1
+    assert NEVER in process.output.partition(": hold")[0]  # before it holds the arm
+    running.end()
+    quiet = running.start(contact_reaction="none")
+    report = probe.wait_for_report(NODE, lambda r: r.values.get("mode") == "hold", "not active")
+    assert NEVER not in report.message
+    assert NEVER not in quiet.output
+
+
+@pytest.mark.usefixtures("source")
+def test_require_detector(probe: Probe, running: Running) -> None:
+    """[56] The controller waits for a verdict and sends nothing before it has one."""
+    commands = probe.listen(Float64MultiArray, COMMANDS)
+    running.start(require_detector=True)
+    probe.wait_for_report(NODE, lambda r: NEVER in r.message, "does not wait for a detector")
+    assert probe.call(GetState, f"{NODE}/get_state").current_state.label == "inactive"
+    before = len(commands)
+    probe.report(NODE)
+    assert len(commands) == before
+    publisher = probe.node.create_publisher(Bool, FLAG, 10)
+    teller = probe.node.create_timer(0.02, lambda: publisher.publish(Bool(data=False)))
+    probe.wait(lambda: len(commands) > before, "does not start with a detector")
+    wait_for_torque(probe, commands, WEIGHT)
+    probe.node.destroy_timer(teller)
+    probe.wait_for_report(
+        NODE, lambda r: "no verdict about contact for" in r.message, "does not miss it"
+    )
+    probe.node.destroy_publisher(publisher)
+
+
+@pytest.mark.usefixtures("source")
+@pytest.mark.parametrize(
+    "durability", [DurabilityPolicy.VOLATILE, DurabilityPolicy.TRANSIENT_LOCAL]
+)
+def test_a_flag_of_either_durability_is_heard(
+    probe: Probe, running: Running, durability: DurabilityPolicy
+) -> None:
+    process = running.start()
+    probe.wait_for_report(NODE, lambda r: NEVER in r.message, "is not there")
+    publisher = probe.node.create_publisher(Bool, FLAG, QoSProfile(depth=1, durability=durability))
+    teller = probe.node.create_timer(0.02, lambda: publisher.publish(Bool(data=False)))
+    probe.wait_for_report(NODE, lambda r: "contact detector" not in r.message, "does not hear it")
+    assert "the contact detector is heard" in process.output
+    probe.node.destroy_timer(teller)
+    probe.node.destroy_publisher(publisher)
+
+
+@pytest.mark.usefixtures("source")
+def test_a_best_effort_flag_is_named(probe: Probe, bring_up: BringUp, running: Running) -> None:
+    """[23] The controller does not hear it, and says why."""
+    other = Probe(bring_up.domain)
+    weak = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+    other.node.create_publisher(Bool, FLAG, weak)
+    try:
+        running.start()
+        probe.wait_for_report(
+            NODE, lambda r: "of probe cannot be received" in r.message, "does not name it"
+        )
+    finally:
+        other.close()
