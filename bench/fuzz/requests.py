@@ -26,6 +26,7 @@ LEFT_ALONE = frozenset(
         "substeps",  # legal values keep the simulated arm from answering for seconds
         "use_sim_time",  # switched on for the clock only
         "gravity_compensated",  # changes which torque on the wire is within the limits
+        "effort_limit",  # replaces the limits of the description, which the monitor knows
     }
 )
 """Parameters that are not fuzzed, as their legal values disturb the fuzzer itself."""

@@ -85,7 +85,9 @@ class Unanswered:
         """A sample was sent."""
         self.sent += 1
         # Queues are emptied one after the other, so an answer may be taken before its sample.
-        if self._early.pop(stamp, None) is None:
+        if stamp in self._early:
+            del self._early[stamp]
+        else:
             self._pending[stamp] = now
 
     def answer(self, stamp: int) -> None:
