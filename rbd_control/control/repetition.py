@@ -3,7 +3,7 @@
 Stamps that go on make such data look alive, and no timeout notices. Exact repetition of position,
 velocity and measured effort is judged by what it would mean:
 
-- With a velocity that is not zero it contradicts itself. Three equal samples over
+- With a velocity that moves the position it contradicts itself. Three equal samples over
   ``repeated_time`` are frozen. Two or a few equal samples are normal where a driver publishes
   faster than its hardware updates.
 - At rest it is normal, as velocities may be cut to zero and encoders have steps, as long as the
@@ -79,7 +79,9 @@ class Repetition:
         self._stamp = stamp
         if last is None or not _same(q, v, effort, last):
             self._count, self._since = 1, stamp
-            self._moving = bool(v.any())
+            # A speed of rounding moves no position by as much as a double can show.
+            way = np.abs(v) * self._parameters.repeated_time
+            self._moving = bool((way > np.spacing(np.abs(q))).any())
             self._measured = effort is not None and bool(effort.any())
             self._frozen, self._torque = "", None
             return ""
