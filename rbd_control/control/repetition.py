@@ -3,8 +3,8 @@
 Stamps that go on make such data look alive, and no timeout notices. Exact repetition of position,
 velocity and measured effort is judged by what it would mean:
 
-- With a velocity that moves the position it contradicts itself. Three equal samples over
-  ``repeated_time`` are frozen. Two or a few equal samples are normal where a driver publishes
+- With a velocity that would move the encoder by a step it contradicts itself. Three equal
+  samples over ``repeated_time`` are frozen. Two or a few equal samples are normal where a driver publishes
   faster than its hardware updates.
 - At rest it is normal, as velocities may be cut to zero and encoders have steps, as long as the
   torque stays what it was. Where the torque has changed by more than dry friction can bear, the
@@ -26,6 +26,12 @@ Array = NDArray[np.float64]
 
 LEAST_SAMPLES = 3
 """Number of equal samples below which nothing is concluded."""
+
+ENCODER_STEP = 1e-5
+"""Motion within ``repeated_time`` below which a joint counts as at rest [rad or m].
+
+An encoder of 19 bits has steps of 1.2e-5 rad.
+"""
 
 WITH_EFFORT = 0.2
 """Share of ``repeated_torque_share`` that counts where the measured effort repeats, too."""
@@ -79,9 +85,9 @@ class Repetition:
         self._stamp = stamp
         if last is None or not _same(q, v, effort, last):
             self._count, self._since = 1, stamp
-            # A speed of rounding moves no position by as much as a double can show.
+            # A slower joint may well repeat: an encoder shows no part of a step.
             way = np.abs(v) * self._parameters.repeated_time
-            self._moving = bool((way > np.spacing(np.abs(q))).any())
+            self._moving = bool((way > ENCODER_STEP).any())
             self._measured = effort is not None and bool(effort.any())
             self._frozen, self._torque = "", None
             return ""

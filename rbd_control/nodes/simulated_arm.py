@@ -192,7 +192,8 @@ class SimulatedArmNode(ManagedNode):
         if torque.shape != (self.robot.model.nv,) or not np.isfinite(torque).all():
             self._bad_commands += 1
             self.get_logger().error(
-                f"command ignored: {list(message.data)}; give {self.robot.model.nv} finite torques",
+                f"command of {len(message.data)} values ignored; give {self.robot.model.nv} finite "
+                "torques",
                 throttle_duration_sec=5.0,
             )
             return

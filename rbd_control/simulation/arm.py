@@ -22,6 +22,10 @@ from rbd_control.simulation.simulation_parameters import SimulationParameters
 Array = NDArray[np.float64]
 
 
+LARGEST_PUSH = 1e4
+"""Largest component of a push [N or N·m]; far larger ones make the state of the arm infinite."""
+
+
 @dataclass(frozen=True, slots=True)
 class Contact:
     """One touch in the last step."""
@@ -203,12 +207,18 @@ class SimulatedArm:
             duration: [s].
 
         Raises:
-            InputError: for an unknown or fixed link, or numbers that are not finite.
+            InputError: for an unknown or fixed link, numbers that are not finite, or a force or
+                moment above LARGEST_PUSH.
         """
         body = self.model.link_index(link)
         if body < 0:
             raise InputError(f"link {link!r} is fixed to the world: a push does not move it")
         wrench = np.concatenate((_vector("moment", moment), _vector("force", force)))
+        if np.abs(wrench).max() > LARGEST_PUSH:
+            raise InputError(
+                f"the push has {np.abs(wrench).max():.3g} N or N·m; at most {LARGEST_PUSH:g} are "
+                "simulated"
+            )
         if not (isfinite(duration) and duration > 0.0):
             raise InputError(f"duration is {duration} s; give a positive, finite time")
         self._pushes.pop(link, None)
