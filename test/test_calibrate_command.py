@@ -59,7 +59,7 @@ EFFORTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "dead": lambda tau: 0.0 * tau,
     "sign flipped": lambda tau: -tau,
     "millinewtons": lambda tau: 1e3 * tau,
-    "absurd": lambda tau: 1e12 * tau,
+    "absurd": lambda tau: 1e6 * tau,
     "one absurd sample": lambda tau: np.where(np.arange(tau.size) == 700, 1e9, tau),
 }
 

@@ -10,7 +10,7 @@ import os
 from dataclasses import fields
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from bench.mutations.defects import DEFECTS, Defect
@@ -34,6 +34,7 @@ def test_every_promise_is_kept_in_any_order_of_events(
         max_examples=MANY or FEW[machine],
         stateful_step_count=30,
         derandomize=not MANY,
+        phases=list(Phase) if MANY else [Phase.generate],
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
