@@ -99,7 +99,7 @@ def test_a_recording_that_is_damaged_further_on(
     probe.listen(JointState, "damaged")
     player = play(bring_up, "damaged", recording=file)
     assert player.wait() == 1
-    assert "damaged.csv line 102" in player.output
+    assert "damaged.csv: line 102" in player.output
     assert "Traceback" not in player.output
 
 
