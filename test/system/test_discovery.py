@@ -5,6 +5,7 @@ The numbers in brackets are those of the fault list.
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 
