@@ -50,9 +50,9 @@ _EFFORT_MISSING = COUNTED.index("effort missing")
 
 # What an intake remembers: the numbers of its clock, and what its tally holds beside the counts.
 LAST_STAMP, PERIOD, LARGEST_GAP, _STRAGGLER = range(4)
-GAPS, JUMPS, FOLLOWS_JUMPS, LAST_REASON, _ON_RECEIPT, _STRAGGLERS = range(
-    len(COUNTED), len(COUNTED) + 6
-)
+_BEGIN, _END = len(COUNTED), len(COUNTED) + 7
+GAPS, JUMPS, FOLLOWS_JUMPS, LAST_REASON, TOO_LARGE, _ON_RECEIPT, _STRAGGLERS = range(_BEGIN, _END)
+"""``TOO_LARGE``: place of the last too large value among position, velocity, effort; or -1."""
 
 VELOCITY, EFFORT = 1, 2
 """What a sample has, added up."""
@@ -60,8 +60,9 @@ VELOCITY, EFFORT = 1, 2
 
 def new_memory(follow_jumps: bool) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Clock and tally of an intake that has seen nothing."""
-    tally = np.zeros(len(COUNTED) + 6, dtype=np.int64)
+    tally = np.zeros(_END, dtype=np.int64)
     tally[FOLLOWS_JUMPS] = follow_jumps
+    tally[TOO_LARGE] = -1
     return np.array([nan, nan, 0.0, -inf]), tally
 
 
@@ -86,6 +87,8 @@ def _judge(stamp, receipt, position, velocity, effort, layout, clock, tally, q, 
     tally[reason] += 1
     tally[LAST_REASON] = reason
     if reason != _ACCEPTED:
+        if reason == _TOO_LARGE:
+            tally[TOO_LARGE] = _first_too_large(places, q, speeds, v, tau)
         return -1
     has = 0
     if speeds == _ACCEPTED:
@@ -145,6 +148,22 @@ def _take(values, layout, into):
         if isnan(into[i]):
             reason = _NOT_FINITE
     return reason
+
+
+@inlined
+def _first_too_large(places, q, speeds, v, tau):
+    """Place of the first too large value in (q, v, tau), one after the other."""
+    n = q.shape[0]
+    for i in range(n):
+        if places == _TOO_LARGE and abs(q[i]) > LARGEST:
+            return i
+    for i in range(n):
+        if speeds == _TOO_LARGE and abs(v[i]) > LARGEST:
+            return n + i
+    for i in range(n):
+        if abs(tau[i]) > LARGEST:
+            return 2 * n + i
+    return -1
 
 
 @inlined

@@ -31,6 +31,7 @@ from rbd_control.joint_state_verdict import (
     LAST_STAMP,
     PERIOD,
     REMARKS,
+    TOO_LARGE,
     VELOCITY,
     judge_block,
     judge_one,
@@ -156,6 +157,7 @@ class JointStateIntake:
 
     Attributes:
         counts: ``accepted``, each reason of :data:`DROPS` and each remark of :data:`REMARKS`.
+        too_large: the joint and the field for which a message was last dropped as too large.
         last_reason: why the last message was dropped; empty when it was accepted.
         last_stamp: stamp of the last sample [s]; NaN before the first.
         period: running mean of the time between samples [s], gaps cut to
@@ -191,6 +193,25 @@ class JointStateIntake:
     def last_reason(self) -> str:
         reason = int(self._tally[LAST_REASON])
         return COUNTED[reason] if reason else ""
+
+    @property
+    def too_large(self) -> str:
+        """What was too large when a message was last dropped for that: "effort of joint_2"."""
+        place = int(self._tally[TOO_LARGE])
+        if place < 0:
+            return ""
+        field, joint = divmod(place, len(self.joint_names))
+        return f"{('position', 'velocity', 'effort')[field]} of {self.joint_names[joint]}"
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """How many messages were dropped for which reason, as far as any were.
+
+        "too large" says what was: ``{"too large (effort of joint_2)": 3}``.
+        """
+        named = {"too large": f"too large ({self.too_large})"}
+        counts = self.counts
+        return {named.get(reason, reason): counts[reason] for reason in DROPS if counts[reason]}
 
     @property
     def last_stamp(self) -> float:

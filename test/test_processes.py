@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
+from rbd_control.nodes.processes import reserved_domain
 
 PARENT = """
 import os, time
@@ -45,3 +48,13 @@ def is_running(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return text.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_domains_are_reserved_and_given_back() -> None:
+    """More can be had one after the other than there are; each of those held is another one."""
+    with ExitStack() as stack:
+        held = {stack.enter_context(reserved_domain()) for _ in range(3)}
+        for _ in range(40):
+            with reserved_domain() as domain:
+                assert domain not in held
+    assert len(held) == 3

@@ -20,7 +20,7 @@ from bench.loop.figures import Answers, Latency, answers, growth, latency, raise
 from bench.loop.usage import processor_seconds, resident
 from rbd_control.errors import RbdControlError
 from rbd_control.nodes.priority import take_priority
-from rbd_control.nodes.processes import NodeProcesses, free_domain
+from rbd_control.nodes.processes import NodeProcesses, reserved_domain
 
 ARM = "bench.loop.arm"
 NODES = ("passivity_controller", "contact_detector")
@@ -73,7 +73,7 @@ def measure(rate: float, duration: float, priority: int, show: Show) -> Loop:
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench_loop_")))
-        domain = free_domain()
+        domain = stack.enter_context(reserved_domain())
         os.environ.update(
             ROS_DOMAIN_ID=str(domain),
             ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST",

@@ -187,7 +187,7 @@ def _unused(intake: JointStateIntake) -> str:
         if intake.counts[f"{what} missing"]
     ]
     # Messages of a gripper that shares the topic are no loss.
-    dropped = {r: intake.counts[r] for r in DROPS if r != "missing joint" and intake.counts[r]}
+    dropped = {why: count for why, count in intake.dropped.items() if why != "missing joint"}
     return ", ".join([*missing, *([f"dropped: {counted(dropped)}"] if dropped else [])])
 
 

@@ -25,7 +25,7 @@ from rbd_control.estimation import DetectorParameters
 from rbd_control.node_parameters import NODE_PARAMETERS
 from rbd_control.nodes.demo_observer import STARTING_NODES, DemoObserver
 from rbd_control.nodes.demo_scenario import SHORTEST, Scenario
-from rbd_control.nodes.processes import NodeProcesses, free_domain
+from rbd_control.nodes.processes import NodeProcesses, reserved_domain
 from rbd_control.playback.demo_report import draw_demo, print_demo
 from rbd_control.playback.demo_result import DemoLog, DemoResult, judge
 from rbd_control.prompt_end import call_off
@@ -109,7 +109,7 @@ def _record(scenario: Scenario) -> DemoLog:
         stopped = stack.enter_context(_signals())
         call_off()  # the nodes take their time to end
         show = stack.enter_context(_progress(scenario.duration))
-        domain = free_domain()
+        domain = stack.enter_context(reserved_domain())
         # rclpy logs into the home directory, which there may be none of.
         stack.enter_context(
             _environment(

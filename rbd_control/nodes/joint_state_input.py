@@ -189,6 +189,8 @@ class JointStateInput:
         level = WARN
         if self.is_silent:
             why = f", last dropped: {intake.last_reason}" if intake.last_reason else ""
+            if intake.last_reason == "too large":
+                why += f" ({intake.too_large})"
             level = ERROR if self._node.is_active else WARN
             status.raise_to(level, f"no usable joint states for {self._timeout():g} s{why}")
         self._report_publishers(status, level)

@@ -9,7 +9,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import sample
 from types import TracebackType
@@ -25,25 +26,30 @@ _PARTICIPANTS = 8
 _TAIL = 15
 _PR_SET_PDEATHSIG = 1
 
-_reserved: list[socket.socket] = []
+_until_exit = ExitStack()
 
 
-def free_domain() -> int:
-    """A ROS domain that nobody on this machine uses; reserved until this process ends.
+@contextmanager
+def reserved_domain() -> Iterator[int]:
+    """A ROS domain that nobody on this machine uses, reserved until the context is left.
 
     Raises:
         RbdControlError: when all of those tried are in use.
     """
     for domain in sample(_DOMAINS, len(_DOMAINS)):
-        # The port by which ROS's own tests (domain_coordinator) reserve a domain.
-        reservation = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        if _binds(reservation, 32768 + domain) and not _is_used(domain):
-            _reserved.append(reservation)
-            return domain
-        reservation.close()
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as reservation:
+            # The port by which ROS's own tests (domain_coordinator) reserve a domain.
+            if _binds(reservation, 32768 + domain) and not _is_used(domain):
+                yield domain
+                return
     raise RbdControlError(
         f"ROS domains {_DOMAINS.start} to {_DOMAINS.stop - 1} are all in use on this machine"
     )
+
+
+def free_domain() -> int:
+    """:func:`reserved_domain` for a program that needs one until it ends."""
+    return _until_exit.enter_context(reserved_domain())
 
 
 def _is_used(domain: int) -> bool:

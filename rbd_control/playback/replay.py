@@ -81,9 +81,8 @@ def replay(
             if progress:
                 progress(_messages(intake))
         if not intake.counts["accepted"]:
-            dropped = {reason: intake.counts[reason] for reason in DROPS}
             raise RecordingError(
-                f"none of its {recording.count} messages can be used: {counted(dropped)}"
+                f"none of its {recording.count} messages can be used: {counted(intake.dropped)}"
             )
         return run.result(intake, names, [*notes, *unset(parameters)])
 

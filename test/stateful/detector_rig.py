@@ -18,6 +18,9 @@ Array = NDArray[np.float64]
 PERIOD = 0.002
 """Period of the joint states [s]."""
 
+START = 1e5
+"""Time at the start [s]: far from zero, which no number of jumps back may reach."""
+
 
 @dataclass
 class Verdicts:
@@ -52,7 +55,7 @@ class DetectorRig:
         ]
         self._last = [-np.inf, -np.inf]
         self.messages = 0
-        self.time = self.receipt = 100.0
+        self.time = self.receipt = START
         self._phase = 0.0
         self.amplitude = 0.0
         self.push = np.zeros(self.n)

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
-from rbd_control.nodes.processes import free_domain
+from rbd_control.nodes.processes import reserved_domain
 
 from .bringup import BringUp
 from .probe import Probe
@@ -26,11 +26,12 @@ def _alone() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def bring_up(_alone: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BringUp]:
     """Starts executables in a domain of this module's own."""
-    bring_up = BringUp(free_domain(), tmp_path_factory.mktemp("nodes"))
-    try:
-        yield bring_up
-    finally:
-        bring_up.stop()
+    with reserved_domain() as domain:
+        bring_up = BringUp(domain, tmp_path_factory.mktemp("nodes"))
+        try:
+            yield bring_up
+        finally:
+            bring_up.stop()
 
 
 @pytest.fixture(scope="module")

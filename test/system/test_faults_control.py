@@ -69,8 +69,10 @@ class Follower(Source):
     """An arm that is where it is wanted one sample later; ``still`` makes it stay where it is."""
 
     errors: Heard
-    sent: dict[float, np.ndarray]
-    """Velocities by the stamp under which they were sent."""
+    sent: dict[float, tuple[np.ndarray, np.ndarray]]
+    """Positions and velocities by the stamp under which they were sent."""
+    answered = 0.0
+    """Stamp of the last tracking error that was followed: each is followed once."""
     still = False
     noise = 0.0
     turning = 0.0
@@ -84,11 +86,17 @@ class Follower(Source):
             self.position[-1] = (turned + pi) % (2.0 * pi) - pi
             self.velocity[-1] = self.turning
         elif self.errors and not self.still:
+            # The error is what was sent under its stamp less what is wanted.
             last = self.errors[-1]
-            self.position = np.array(self.position) - np.array(last.position)
-            self.velocity = np.array(self.velocity) - np.array(last.velocity)
+            answered = to_seconds(last.header.stamp)
+            if answered > self.answered:
+                position, velocity = self.sent[answered]
+                self.position = position - np.array(last.position)
+                self.velocity = velocity - np.array(last.velocity)
+                self.answered = answered
         made = super().message(stamp)
-        self.sent[to_seconds(made.header.stamp)] = np.array(made.velocity)
+        now = to_seconds(made.header.stamp)
+        self.sent[now] = np.array(made.position), np.array(made.velocity)
         if self.noise:
             made.velocity = [x + self.noise * np.sin(7.0 * len(self.errors)) for x in made.velocity]
         return made
@@ -250,7 +258,7 @@ def test_every_order_stops_the_arm(order: str, state: str, plain: Arm, probe: Pr
     for message in plain.errors:
         stamp = to_seconds(message.header.stamp)
         if stamp > stopped:
-            assert np.allclose(plain.source.sent[stamp], message.velocity, atol=1e-9)
+            assert np.allclose(plain.source.sent[stamp][1], message.velocity, atol=1e-9)
     probe.send(plain.topic("contact"), Bool(data=False))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from std_msgs.msg import Float64MultiArray
 
-from rbd_control.nodes.processes import free_domain
+from rbd_control.nodes.processes import reserved_domain
 
 from .bringup import BringUp, Process
 from .controller_scenarios import COMMANDS, MODEL, NODE, PARAMETERS, WEIGHT, resting
@@ -112,15 +112,16 @@ def test_a_signal_at_each_line(bring_up: BringUp, phase: str, stride: int) -> No
 
     Every ``stride``-th line, to save time; by hand, ``python -m system.signal_sweep`` takes all.
     """
-    ended = subprocess.run(
-        [sys.executable, "-m", "system.signal_sweep", str(free_domain()), phase, str(stride)],
-        cwd=Path(__file__).parents[1],
-        env=bring_up.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    with reserved_domain() as domain:
+        ended = subprocess.run(
+            [sys.executable, "-m", "system.signal_sweep", str(domain), phase, str(stride)],
+            cwd=Path(__file__).parents[1],
+            env=bring_up.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
     assert ended.returncode == 0, ended.stderr
     outcomes = json.loads(ended.stdout.splitlines()[-1])
     assert len(outcomes) > 5
