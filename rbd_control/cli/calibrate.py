@@ -23,7 +23,7 @@ from rbd_control.estimation import Calibration, Motion, calibrate
 from rbd_control.estimation.calibration import START
 from rbd_control.inertial_corrections import CORRECTIONS, ROTOR
 from rbd_control.input_files import about
-from rbd_control.joint_states import DROPS, JointStateIntake, SampleBlock
+from rbd_control.joint_states import JointStateIntake, SampleBlock
 from rbd_control.output_files import prepare_output, write_whole
 from rbd_control.playback.clock import ReplayClock
 from rbd_control.playback.doubts import counted
