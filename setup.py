@@ -89,7 +89,7 @@ setup(
     entry_points={
         "console_scripts": [
             "rbd-control = rbd_control.cli.main:main",
-            *(f"{node} = rbd_control.executables:{node}" for node in nodes),
+            *(f"{node} = rbd_control.startup.executables:{node}" for node in nodes),
         ]
     },
     # Numba keeps its compiled code beside the sources, so they must be files.

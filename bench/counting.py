@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rbd_control.dynamics.uncompiled import uncompiled
+from rbd_control.dynamics.papers.uncompiled import uncompiled
 
 
 @dataclass

@@ -24,9 +24,9 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from rbd_control.errors import ParameterError
-from rbd_control.input_files import about
+from rbd_control.files.input_files import about
+from rbd_control.files.yaml_input import read_yaml
 from rbd_control.wording import listed, quoted
-from rbd_control.yaml_input import read_yaml
 
 P = TypeVar("P", bound="Parameters")
 

@@ -22,7 +22,7 @@ from rbd_control.control.adaptive_step import LARGEST, clip_eigenvalues
 from rbd_control.dynamics import Model, dynamics_terms, forward_dynamics
 from rbd_control.dynamics.inertia import pseudo_inertia, violation
 from rbd_control.errors import InputError, ParameterError
-from rbd_control.friction import CoulombViscousFriction
+from rbd_control.robot.friction import CoulombViscousFriction
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 
 PARAMETERS = ControllerParameters(bandwidth=(20.0,), damping_rate=30.0, damping=(2.0,))

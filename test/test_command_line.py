@@ -18,8 +18,8 @@ from rbd_control.cli import guard, replay
 from rbd_control.cli.guard import guarded
 from rbd_control.cli.main import main
 from rbd_control.errors import RbdControlError, RecordingError
-from rbd_control.input_files import about, reading
-from rbd_control.output_files import prepare_output, write_whole
+from rbd_control.files.input_files import about, reading
+from rbd_control.files.output_files import prepare_output, write_whole
 from rbd_control.wording import abridged, listed, printable, quoted, shortened
 
 COMMAND = (sys.executable, "-m", "rbd_control.cli.main")

@@ -22,7 +22,7 @@ from rbd_control.errors import ParameterError, RbdControlError
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.node_parameters import PayloadParameters
 from rbd_control.parameters import MOST_VALUES, Parameters, parameter
-from rbd_control.robot_model import with_payload
+from rbd_control.robot.robot import with_payload
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 
 T = TypeVar("T")

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from rbd_control.prompt_end import SIGNALS
+from rbd_control.startup.prompt_end import SIGNALS
 
 NUMBERS = {number.name: number for number in SIGNALS}
 
 BUSY = """
-from rbd_control.prompt_end import PromptEnd, call_off
+from rbd_control.startup.prompt_end import PromptEnd, call_off
 PromptEnd(7, lambda number, frame: None).start()
 print("ready", flush=True)
 while True:
@@ -24,7 +24,7 @@ while True:
 """
 
 SWALLOWING = """
-from rbd_control.prompt_end import PromptEnd
+from rbd_control.startup.prompt_end import PromptEnd
 
 def interrupt(number, frame):
     raise KeyboardInterrupt
@@ -42,7 +42,7 @@ while True:
 # A call into C code that is interrupted by no signal, as one into LLVM.
 IN_C = """
 import ctypes, signal
-from rbd_control.prompt_end import PromptEnd
+from rbd_control.startup.prompt_end import PromptEnd
 PromptEnd(7).start()
 spin = ctypes.CDLL(None).qsort
 numbers = (ctypes.c_int * 50_000_000)(*range(64))
@@ -54,7 +54,7 @@ print("sorted", flush=True)
 
 CALLED_OFF = """
 import time
-from rbd_control.prompt_end import PromptEnd, call_off
+from rbd_control.startup.prompt_end import PromptEnd, call_off
 
 seen = []
 with PromptEnd(7, lambda number, frame: seen.append(number), grace=0.2) as prompt_end:
@@ -74,7 +74,7 @@ print("orderly", flush=True)
 
 REPLACED = """
 import time
-from rbd_control.prompt_end import PromptEnd, call_off
+from rbd_control.startup.prompt_end import PromptEnd, call_off
 PromptEnd(7, grace=0.1).start()
 seen = []
 with PromptEnd(8, lambda number, frame: seen.append(number)):
@@ -88,7 +88,7 @@ print("orderly", flush=True)
 
 FORKED = """
 import os, signal, sys, time
-from rbd_control.prompt_end import PromptEnd
+from rbd_control.startup.prompt_end import PromptEnd
 PromptEnd(7, lambda number, frame: None, grace=0.1).start()
 child = os.fork()
 if child == 0:
@@ -154,7 +154,7 @@ def test_a_further_one_takes_the_place_of_the_first() -> None:
 STREAMS = """
 import os, sys
 from contextlib import suppress
-from rbd_control.standard_streams import (
+from rbd_control.startup.standard_streams import (
     ensure_standard_streams, release_standard_streams, say
 )
 ensure_standard_streams()

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from rbd_control import yaml_input
 from rbd_control.cli import guard
 from rbd_control.cli.main import main
 from rbd_control.control import ControllerParameters
 from rbd_control.dynamics import urdf
 from rbd_control.dynamics.urdf import MAX_ELEMENTS
 from rbd_control.estimation import DetectorParameters
+from rbd_control.files import yaml_input
 from rbd_control.node_parameters import NODE_PARAMETERS, PayloadParameters
 from rbd_control.parameters import read_parameter_file
 from rbd_control.playback.csv_lines import MAX_LINE

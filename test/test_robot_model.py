@@ -12,7 +12,7 @@ from rbd_control.cli.replay import configured
 from rbd_control.dynamics import Model, gravity_torque, mass_matrix
 from rbd_control.errors import InputError, ParameterError
 from rbd_control.node_parameters import PayloadParameters
-from rbd_control.robot_model import with_payload
+from rbd_control.robot.robot import with_payload
 from rbd_control.simulation import arm7_urdf
 
 MODEL = Model.from_urdf(arm7_urdf())

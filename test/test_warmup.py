@@ -13,9 +13,9 @@ from numba import njit
 
 import rbd_control
 from rbd_control.cli.main import main
-from rbd_control.compilation import storage, watch_compilation
 from rbd_control.dynamics import kernel_cache
 from rbd_control.dynamics.compiled import compiled
+from rbd_control.startup.compilation import storage, watch_compilation
 
 SOURCE = Path(rbd_control.__file__).resolve().parent
 
@@ -52,7 +52,11 @@ def stored(**environment: str) -> str:
     """Where a process with this environment keeps compiled code."""
     inherited = {key: value for key, value in os.environ.items() if key != "XDG_CACHE_HOME"}
     return subprocess.run(
-        [sys.executable, "-c", "from rbd_control.compilation import storage; print(storage())"],
+        [
+            sys.executable,
+            "-c",
+            "from rbd_control.startup.compilation import storage; print(storage())",
+        ],
         env={**inherited, **environment},
         cwd=environment["PYTHONPATH"],
         capture_output=True,

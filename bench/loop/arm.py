@@ -25,8 +25,8 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from rbd_control.dynamics import Model
 from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, to_array
 from rbd_control.nodes.priority import take_priority
-from rbd_control.rehearsal import rehearse_arm
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
+from rbd_control.startup.rehearsal import rehearse_arm
 
 POSTURE = np.array([0.0, 0.3, 0.0, -1.5, 0.0, 0.9, 0.0])
 PUSH_EVERY, PUSH_LASTS = 0.4, 0.15

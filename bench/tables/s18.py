@@ -13,7 +13,7 @@ from bench.counting import Tally, interpreted, numbers
 from rbd_control.dynamics import Model, mass_matrix, mass_matrix_gdahj
 from rbd_control.dynamics.constants import constants_of
 from rbd_control.dynamics.coriolis import mass_matrix_sweep
-from rbd_control.dynamics.gdahj import Columns, chain_of, gdahj_sweep
+from rbd_control.dynamics.papers.gdahj import Columns, chain_of, gdahj_sweep
 from rbd_control.dynamics.sweep import new_sweep, place_bodies
 
 try:

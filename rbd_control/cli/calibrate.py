@@ -21,16 +21,16 @@ from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError, RecordingError
 from rbd_control.estimation import Calibration, Motion, calibrate
 from rbd_control.estimation.calibration import START
-from rbd_control.inertial_corrections import CORRECTIONS, ROTOR
-from rbd_control.input_files import about
+from rbd_control.files.input_files import about
+from rbd_control.files.output_files import prepare_output, write_whole
 from rbd_control.joint_states import JointStateIntake, SampleBlock
-from rbd_control.output_files import prepare_output, write_whole
 from rbd_control.playback.clock import ReplayClock
 from rbd_control.playback.doubts import counted
 from rbd_control.playback.joint_matching import match_joints
 from rbd_control.playback.picture import draw_calibration
 from rbd_control.playback.recording import read_recording
-from rbd_control.robot_model import urdf_source
+from rbd_control.robot.inertial_corrections import CORRECTIONS, ROTOR
+from rbd_control.robot.robot import urdf_source
 from rbd_control.wording import printable, shortened
 
 _OF_THE_MODEL = (

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from rbd_control import __version__
 from rbd_control.errors import RbdControlError
-from rbd_control.input_files import concerned, reason
-from rbd_control.standard_streams import say
+from rbd_control.files.input_files import concerned, reason
+from rbd_control.startup.standard_streams import say
 from rbd_control.wording import abridged, printable
 
 NO_RESULT = 1

@@ -18,9 +18,9 @@ from typing import NoReturn
 from rbd_control import __version__
 from rbd_control.cli.guard import INTERRUPTED, guarded
 from rbd_control.errors import RbdControlError
-from rbd_control.output_files import remove_unfinished
-from rbd_control.prompt_end import PromptEnd, end_now
-from rbd_control.standard_streams import ensure_standard_streams, release_standard_streams
+from rbd_control.files.output_files import remove_unfinished
+from rbd_control.startup.prompt_end import PromptEnd, end_now
+from rbd_control.startup.standard_streams import ensure_standard_streams, release_standard_streams
 
 _EXIT_CODES = (
     "exit codes: 0 done, 1 done but without a result to rely on, 2 an input is wrong or an output "
@@ -289,7 +289,7 @@ def _run_monitor(arguments: argparse.Namespace) -> int:
 
 def _run_demo(arguments: argparse.Namespace) -> int:
     with _ros_needed("the demo"):
-        from rbd_control.nodes.demo import run_demo
+        from rbd_control.demo.run import run_demo
     code: int = run_demo(arguments.duration, arguments.report, arguments.json)
     return code
 

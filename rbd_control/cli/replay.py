@@ -16,9 +16,9 @@ from rbd_control.cli.guard import NO_RESULT, complain
 from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError, RecordingError
 from rbd_control.estimation import ContactDetector, DetectorParameters
-from rbd_control.input_files import about
+from rbd_control.files.input_files import about
+from rbd_control.files.output_files import prepare_output
 from rbd_control.node_parameters import NODE_PARAMETERS, PayloadParameters
-from rbd_control.output_files import prepare_output
 from rbd_control.parameters import read_parameter_file
 from rbd_control.playback.curve import FACTORS
 from rbd_control.playback.labels import read_labels
@@ -33,7 +33,7 @@ from rbd_control.playback.report import (
 )
 from rbd_control.playback.result import Overview, ReplayResult
 from rbd_control.playback.truth import Label
-from rbd_control.robot_model import RobotModel, urdf_source, with_payload
+from rbd_control.robot.robot import RobotModel, urdf_source, with_payload
 from rbd_control.wording import quoted
 
 _NODE = "contact_detector"

@@ -9,9 +9,9 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from rbd_control.compilation import CompilationWatch, storage
 from rbd_control.dynamics.kernel_cache import use
-from rbd_control.warmup import Step, steps
+from rbd_control.startup.compilation import CompilationWatch, storage
+from rbd_control.startup.warmup import Step, steps
 
 
 class _Display:

@@ -62,7 +62,7 @@ from rbd_control.dynamics.arguments import checked_array
 from rbd_control.dynamics.constants import constants_of, views
 from rbd_control.dynamics.inertia import central_inertia, pseudo_inertia
 from rbd_control.errors import InputError, ParameterError
-from rbd_control.friction import CoulombViscousFriction
+from rbd_control.robot.friction import CoulombViscousFriction
 
 Array = NDArray[np.float64]
 

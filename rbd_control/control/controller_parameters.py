@@ -9,8 +9,8 @@ from rbd_control.control.energy_parameters import EnergyParameters
 from rbd_control.control.motion_parameters import ReactionParameters, TrajectoryParameters
 from rbd_control.control.safety_parameters import FaultParameters, LimitParameters
 from rbd_control.errors import ParameterError
-from rbd_control.friction import FrictionParameters
 from rbd_control.parameters import parameter
+from rbd_control.robot.friction import FrictionParameters
 
 
 @dataclass(frozen=True)

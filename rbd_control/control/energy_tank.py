@@ -38,7 +38,7 @@ from rbd_control.control.energy_parameters import EnergyParameters
 from rbd_control.control.energy_step import tank_step
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
-from rbd_control.friction import NoFriction
+from rbd_control.robot.friction import NoFriction
 
 Array = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from rbd_control.dynamics.momentum import gravity_sweep
 from rbd_control.dynamics.newton_euler import new_forces, slotine_li_sweep
 from rbd_control.dynamics.small_systems import factor_cholesky, solve_factored
 from rbd_control.dynamics.sweep import new_sweep
-from rbd_control.friction import joint_friction
+from rbd_control.robot.friction import joint_friction
 
 LARGEST_STEP = 0.5
 """Largest share of a velocity that joint-wise damping may take in one period.

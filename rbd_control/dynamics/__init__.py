@@ -6,22 +6,7 @@ ROS.
 """
 
 from rbd_control.dynamics.articulated_body import forward_dynamics
-from rbd_control.dynamics.base_parameters import BaseParameters, base_parameters
 from rbd_control.dynamics.christoffel import christoffel_symbols
-from rbd_control.dynamics.closed_form import (
-    ClosedForm,
-    ClosedFormTerms,
-    closed_form,
-    closed_form_inverse_dynamics,
-    closed_form_terms,
-)
-from rbd_control.dynamics.coordinates import (
-    TransformedTerms,
-    change_christoffel_symbols,
-    change_coordinates,
-    decoupled_dynamics,
-    torque_velocity_derivative,
-)
 from rbd_control.dynamics.coriolis import (
     DynamicsTerms,
     coriolis_matrix,
@@ -29,18 +14,8 @@ from rbd_control.dynamics.coriolis import (
     mass_matrix,
     mass_matrix_rate,
 )
-from rbd_control.dynamics.de_luca_ferrajoli import (
-    coriolis_matrix_de_luca_ferrajoli,
-    modified_newton_euler,
-)
 from rbd_control.dynamics.energy import kinetic_energy, potential_energy
-from rbd_control.dynamics.factorizations import (
-    admissible_coriolis_matrix,
-    coriolis_matrix_from_body_jacobians,
-)
 from rbd_control.dynamics.frozen import FrozenDynamics, freeze
-from rbd_control.dynamics.gdahj import mass_matrix_gdahj
-from rbd_control.dynamics.joint_acceleration import forward_dynamics_by_mass_matrix
 from rbd_control.dynamics.kinematics import (
     frame_jacobian,
     frame_jacobian_rate,
@@ -55,14 +30,33 @@ from rbd_control.dynamics.momentum import (
     momentum_terms,
 )
 from rbd_control.dynamics.newton_euler import inverse_dynamics, slotine_li_torque
-from rbd_control.dynamics.regressor import (
-    inertial_parameter_names,
-    inertial_parameters,
-    regressor,
+from rbd_control.dynamics.papers import soa
+from rbd_control.dynamics.papers.base_parameters import BaseParameters, base_parameters
+from rbd_control.dynamics.papers.closed_form import (
+    ClosedForm,
+    ClosedFormTerms,
+    closed_form,
+    closed_form_inverse_dynamics,
+    closed_form_terms,
 )
-from rbd_control.dynamics.rotors import Rotor, with_rotors
-from rbd_control.dynamics.simulation_step import configuration_rate, simulation_step
-from rbd_control.dynamics.soa import (
+from rbd_control.dynamics.papers.coordinates import (
+    TransformedTerms,
+    change_christoffel_symbols,
+    change_coordinates,
+    decoupled_dynamics,
+    torque_velocity_derivative,
+)
+from rbd_control.dynamics.papers.de_luca_ferrajoli import (
+    coriolis_matrix_de_luca_ferrajoli,
+    modified_newton_euler,
+)
+from rbd_control.dynamics.papers.factorizations import (
+    admissible_coriolis_matrix,
+    coriolis_matrix_from_body_jacobians,
+)
+from rbd_control.dynamics.papers.gdahj import mass_matrix_gdahj
+from rbd_control.dynamics.papers.joint_acceleration import forward_dynamics_by_mass_matrix
+from rbd_control.dynamics.papers.soa import (
     InterbodyForces,
     center_of_mass,
     center_of_mass_jacobian,
@@ -75,12 +69,19 @@ from rbd_control.dynamics.soa import (
     nullify_momentum,
     system_inertia,
 )
-from rbd_control.dynamics.symbolic import SymbolicTerms, symbolic_dynamics
-from rbd_control.dynamics.task_space import (
+from rbd_control.dynamics.papers.symbolic import SymbolicTerms, symbolic_dynamics
+from rbd_control.dynamics.papers.task_space import (
     TaskSpaceTerms,
     task_space_inertia,
     task_space_terms,
 )
+from rbd_control.dynamics.regressor import (
+    inertial_parameter_names,
+    inertial_parameters,
+    regressor,
+)
+from rbd_control.dynamics.rotors import Rotor, with_rotors
+from rbd_control.dynamics.simulation_step import configuration_rate, simulation_step
 
 __all__ = [
     "BaseParameters",
@@ -140,6 +141,7 @@ __all__ = [
     "regressor",
     "simulation_step",
     "slotine_li_torque",
+    "soa",
     "symbolic_dynamics",
     "system_inertia",
     "task_space_inertia",

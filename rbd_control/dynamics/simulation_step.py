@@ -69,7 +69,7 @@ def simulation_step(
         dt: the time of the step [s].
         method: ``"euler"``, ``"semi_implicit_euler"`` or ``"runge_kutta"``.
         friction: torques (..., nv) that velocities (..., nv) cost, of their sign, such as
-            ``CoulombViscousFriction(...).torque`` of :mod:`rbd_control.friction`.
+            ``CoulombViscousFriction(...).torque`` of :mod:`rbd_control.robot.friction`.
         wrenches: what the environment applies, ``{link: [moment ; force]}`` [N·m, N],
             world-aligned at the link's origin.
 

@@ -22,7 +22,7 @@ from defusedxml.ElementTree import iterparse
 from numpy.typing import NDArray
 
 from rbd_control.errors import ModelError
-from rbd_control.input_files import about, read_bounded, reason
+from rbd_control.files.input_files import about, read_bounded, reason
 from rbd_control.wording import quoted
 
 Array = NDArray[np.float64]

@@ -45,7 +45,7 @@ from rbd_control.estimation.mismatch import Mismatch, find_mismatches
 from rbd_control.estimation.motion import SLOW, Motion, refuse_little_motion
 from rbd_control.estimation.reversals import reversals
 from rbd_control.estimation.tuning import SETTLING, choose_gains, covariance, statistic
-from rbd_control.inertial_corrections import CORRECTIONS
+from rbd_control.robot.inertial_corrections import CORRECTIONS
 
 Array = NDArray[np.float64]
 

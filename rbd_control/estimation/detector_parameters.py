@@ -14,10 +14,10 @@ from rbd_control.estimation.momentum_balance import MomentumBalance
 from rbd_control.estimation.momentum_observer import MomentumObserver
 from rbd_control.estimation.observers import Observer
 from rbd_control.estimation.second_order_observer import SecondOrderObserver
-from rbd_control.friction import FrictionParameters
-from rbd_control.inertial_corrections import InertialCorrections
+from rbd_control.joint_states.plausibility import PlausibilityParameters
 from rbd_control.parameters import parameter
-from rbd_control.plausibility import PlausibilityParameters
+from rbd_control.robot.friction import FrictionParameters
+from rbd_control.robot.inertial_corrections import InertialCorrections
 
 _TORQUE = "N·m or N"
 

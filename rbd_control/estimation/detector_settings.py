@@ -10,7 +10,7 @@ from rbd_control.dynamics import Model
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.detector_state import Settings, new_settings
 from rbd_control.estimation.observers import Observer
-from rbd_control.plausibility import limits_or
+from rbd_control.joint_states.plausibility import limits_or
 
 LOADED = 0.5
 """A load above this fraction of a joint's contact threshold shows in the effort of every drive."""

@@ -28,7 +28,7 @@ from rbd_control.dynamics import Model, momentum_terms
 from rbd_control.errors import RecordingError
 from rbd_control.estimation.motion import Motion
 from rbd_control.estimation.second_order_observer import SecondOrderObserver
-from rbd_control.inertial_corrections import CORRECTIONS, ROTOR, variations
+from rbd_control.robot.inertial_corrections import CORRECTIONS, ROTOR, variations
 
 Array = NDArray[np.float64]
 

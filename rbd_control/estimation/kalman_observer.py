@@ -7,7 +7,7 @@ import numpy as np
 from rbd_control.dynamics import Model
 from rbd_control.estimation.linear_filters import KALMAN
 from rbd_control.estimation.observers import Observer, positive
-from rbd_control.friction import Friction
+from rbd_control.robot.friction import Friction
 
 
 class KalmanObserver(Observer):

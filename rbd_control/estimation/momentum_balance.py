@@ -25,7 +25,7 @@ from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.momentum import momentum_sweep
 from rbd_control.dynamics.sweep import new_sweep
-from rbd_control.friction import ROWS, Friction, NoFriction, joint_friction
+from rbd_control.robot.friction import ROWS, Friction, NoFriction, joint_friction
 
 GAIN = ROWS
 """Row of the effort gain in the settings, after the rows of friction."""

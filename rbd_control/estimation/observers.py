@@ -22,7 +22,7 @@ from rbd_control.estimation.linear_filters import (
     filter_signal,
 )
 from rbd_control.estimation.momentum_balance import MomentumBalance
-from rbd_control.friction import Friction
+from rbd_control.robot.friction import Friction
 
 WARM_UP = 4000
 """Samples after which the gain of any Kalman filter worth having stands still."""

@@ -11,7 +11,7 @@ from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
 from rbd_control.estimation.linear_filters import SECOND_ORDER
 from rbd_control.estimation.observers import Observer, positive
-from rbd_control.friction import Friction
+from rbd_control.robot.friction import Friction
 
 
 class SecondOrderObserver(Observer):

@@ -27,7 +27,7 @@ from rbd_control.estimation.detector_state import (
     ZERO_EFFORT,
 )
 from rbd_control.estimation.momentum_balance import LARGEST, USABLE
-from rbd_control.plausibility import FARTHEST, has_jumped, is_within
+from rbd_control.joint_states.plausibility import FARTHEST, has_jumped, is_within
 
 LEAST_INTERVAL = 5e-10
 """Shortest interval that is filtered; stamps of ROS 2 are whole nanoseconds [s]."""

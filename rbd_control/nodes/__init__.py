@@ -2,7 +2,7 @@
 
 import sys
 
-from rbd_control.executables import prepare
+from rbd_control.startup.executables import prepare
 
 # `python -m rbd_control.nodes.<node>` imports this first, and the node's imports take seconds.
 if any(

@@ -42,8 +42,8 @@ from rbd_control.nodes.messages import (
 )
 from rbd_control.nodes.run import run
 from rbd_control.parameters import parameter
-from rbd_control.rehearsal import rehearse_detector
-from rbd_control.robot_model import with_payload
+from rbd_control.robot.robot import with_payload
+from rbd_control.startup.rehearsal import rehearse_detector
 
 REPEAT_PERIOD = 0.02
 """Period at which a valid verdict is repeated [s]."""

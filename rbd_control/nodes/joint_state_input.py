@@ -18,7 +18,7 @@ from rbd_control.nodes.diagnostics import ERROR, WARN, Durations, Status
 from rbd_control.nodes.joint_state_wire import JointStateReader
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import Stamp, to_stamp
-from rbd_control.rehearsal import rehearse_intake
+from rbd_control.startup.rehearsal import rehearse_intake
 
 WATCH_PERIOD = 0.02
 """Period of the watchdog that looks for silence [s]."""

@@ -21,7 +21,7 @@ from rbd_control.nodes.declared_parameters import DeclaredParameters, refusing_u
 from rbd_control.nodes.diagnostics import WARN, Diagnostics, Status
 from rbd_control.nodes.guard import LARGEST_MESSAGE, CallbackGuard, describe
 from rbd_control.nodes.priority import take_priority
-from rbd_control.robot_model import RobotModel, description_text
+from rbd_control.robot.robot import RobotModel, description_text
 
 LATCHED = QoSProfile(
     depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL

@@ -26,7 +26,7 @@ from rbd_control.nodes.detector_listener import DetectorListener
 from rbd_control.nodes.managed_node import LATCHED
 from rbd_control.nodes.run import make_executor
 from rbd_control.playback.live_view import LiveState, event_line, render
-from rbd_control.prompt_end import call_off
+from rbd_control.startup.prompt_end import call_off
 
 REFRESH = 0.1
 """Time between two pictures [s]."""

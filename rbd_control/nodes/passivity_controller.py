@@ -28,7 +28,7 @@ from rbd_control.nodes.torque_output import TorqueOutput
 from rbd_control.nodes.torque_watchdog import TorqueWatchdog
 from rbd_control.nodes.trajectory_input import TrajectoryInput
 from rbd_control.parameters import parameter
-from rbd_control.rehearsal import rehearse_controller
+from rbd_control.startup.rehearsal import rehearse_controller
 
 Array = NDArray[np.float64]
 

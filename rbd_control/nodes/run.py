@@ -15,12 +15,12 @@ from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
-from rbd_control.compilation import CompilationWatch
 from rbd_control.errors import RbdControlError
 from rbd_control.nodes.log_folder import log_folder_trouble
 from rbd_control.nodes.managed_node import ManagedNode
-from rbd_control.prompt_end import PromptEnd, end_now
-from rbd_control.standard_streams import (
+from rbd_control.startup.compilation import CompilationWatch
+from rbd_control.startup.prompt_end import PromptEnd, end_now
+from rbd_control.startup.standard_streams import (
     ensure_standard_streams,
     release_standard_streams,
     say,

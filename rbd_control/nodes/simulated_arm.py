@@ -22,8 +22,8 @@ from rbd_control.nodes.managed_node import LATCHED, ManagedNode
 from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, Stamp
 from rbd_control.nodes.run import run
 from rbd_control.parameters import parameter
-from rbd_control.rehearsal import rehearse_arm
 from rbd_control.simulation import HalfSpace, SimulatedArm, SimulationParameters, Sphere
+from rbd_control.startup.rehearsal import rehearse_arm
 
 SPHERE_NUMBERS = 6
 HALF_SPACE_NUMBERS = 8

@@ -12,9 +12,9 @@ from typing import Any
 from rosbags.typesys import Stores, get_typestore
 
 from rbd_control.errors import RecordingError
-from rbd_control.input_files import about, reading
+from rbd_control.files.input_files import about, reading
+from rbd_control.files.output_files import ScratchFolder
 from rbd_control.joint_states import JointMessage
-from rbd_control.output_files import ScratchFolder
 from rbd_control.playback.compression import ZSTD_MAGIC, expand, expand_file
 from rbd_control.playback.db3 import Db3Storage
 from rbd_control.playback.joint_state_cdr import decode_parts

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from rbd_control.errors import RecordingError
-from rbd_control.input_files import reading
+from rbd_control.files.input_files import reading
 
 MAX_LINE = 1 << 20
 """Longest line that is read [characters]: more than ten thousand columns."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rbd_control.estimation import Calibration
-from rbd_control.output_files import write_whole
+from rbd_control.files.output_files import write_whole
 from rbd_control.playback.result import JointResidual, ReplayResult
 from rbd_control.playback.summary import CONFIDENCE, Summary
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rbd_control.errors import RecordingError
-from rbd_control.input_files import about, reading
+from rbd_control.files.input_files import about, reading
 from rbd_control.joint_states import (
     JointBlock,
     JointMessage,

@@ -20,7 +20,7 @@ from rbd_control.estimation import (
     FitWatch,
     Mismatch,
 )
-from rbd_control.input_files import about
+from rbd_control.files.input_files import about
 from rbd_control.joint_states import DROPS, JointStateIntake, SampleBlock
 from rbd_control.playback.clock import ReplayClock
 from rbd_control.playback.curve import CurvePoint, scaled

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rbd_control.estimation import ContactEvent
-from rbd_control.output_files import write_whole
+from rbd_control.files.output_files import write_whole
 from rbd_control.playback.picture import draw_curve, draw_residuals
 from rbd_control.playback.result import Overview, ReplayResult
 from rbd_control.playback.summary import CONFIDENCE, Summary

@@ -7,10 +7,10 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple, Protocol
 
 from rbd_control.errors import RecordingError
-from rbd_control.input_files import about, reading, refuse_special
+from rbd_control.files.input_files import about, reading, refuse_special
+from rbd_control.files.yaml_input import read_yaml
 from rbd_control.playback.packed import Packed
 from rbd_control.wording import listed, quoted
-from rbd_control.yaml_input import read_yaml
 
 STORAGE_SUFFIXES = (".mcap", ".db3")
 """Suffixes of the storage files that are read."""

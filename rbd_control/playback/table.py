@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.errors import RecordingError
-from rbd_control.input_files import reading, refuse_special
+from rbd_control.files.input_files import reading, refuse_special
 from rbd_control.joint_states import JointBlock
 from rbd_control.playback.csv_lines import bounded_lines, line_blocks, open_csv
 from rbd_control.playback.parts import Part

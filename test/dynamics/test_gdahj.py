@@ -17,7 +17,7 @@ from rbd_control.dynamics import (
     mass_matrix_gdahj,
     with_rotors,
 )
-from rbd_control.dynamics.gdahj import chain_of
+from rbd_control.dynamics.papers.gdahj import chain_of
 from rbd_control.errors import InputError
 
 from .helpers import relative

@@ -12,7 +12,7 @@ from robots import random_tree_urdf
 from rbd_control import dynamics
 from rbd_control.dynamics import Model, Rotor, simulation_step
 from rbd_control.errors import InputError
-from rbd_control.friction import CoulombViscousFriction
+from rbd_control.robot.friction import CoulombViscousFriction
 
 from .helpers import DIFFERENCE, Array, advance, derivative, random_q, relative
 

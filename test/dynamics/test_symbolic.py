@@ -17,7 +17,7 @@ from rbd_control.dynamics import (
     dynamics_terms,
     symbolic_dynamics,
 )
-from rbd_control.dynamics.normal_form import NormalForm
+from rbd_control.dynamics.papers.normal_form import NormalForm
 from rbd_control.errors import InputError
 
 from .helpers import random_q, relative

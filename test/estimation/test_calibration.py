@@ -18,7 +18,7 @@ from rbd_control.estimation import (
     calibrate,
 )
 from rbd_control.estimation.alarm_levels import BLOCK, SEEN, alarm_levels
-from rbd_control.inertial_corrections import CORRECTIONS
+from rbd_control.robot.inertial_corrections import CORRECTIONS
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 
 COULOMB = (0.6, 0.7, 0.5, 0.6, 0.4, 0.3, 0.2)

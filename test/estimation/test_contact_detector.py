@@ -20,8 +20,8 @@ from rbd_control.dynamics import (
 )
 from rbd_control.errors import InputError, ParameterError
 from rbd_control.estimation import ContactDetector, DetectorParameters
-from rbd_control.inertial_corrections import CORRECTIONS
-from rbd_control.robot_model import RobotModel
+from rbd_control.robot.inertial_corrections import CORRECTIONS
+from rbd_control.robot.robot import RobotModel
 from rbd_control.simulation import arm7_urdf
 
 DT = 0.001

@@ -7,7 +7,7 @@ from robots import random_tree_urdf
 from rbd_control.dynamics import Model, forward_dynamics, frame_jacobian, momentum_terms
 from rbd_control.errors import InputError
 from rbd_control.estimation import MomentumObserver
-from rbd_control.friction import CoulombViscousFriction, SigmoidFriction
+from rbd_control.robot.friction import CoulombViscousFriction, SigmoidFriction
 
 GAIN = 50.0
 FINE = 1e-4

@@ -16,7 +16,7 @@ from rbd_control.estimation import (
     find_mismatches,
 )
 from rbd_control.estimation.identification import identify
-from rbd_control.robot_model import RobotModel
+from rbd_control.robot.robot import RobotModel
 from rbd_control.simulation import arm7_urdf
 
 DT = 0.002

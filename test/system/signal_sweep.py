@@ -23,11 +23,11 @@ import numpy as np
 from std_msgs.msg import Float64MultiArray
 
 import rbd_control.nodes
-from rbd_control import prompt_end
 from rbd_control.nodes import passivity_controller
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
 from rbd_control.nodes.run import Signals, run
+from rbd_control.startup import prompt_end
 
 from .controller_scenarios import COMMANDS, resting
 from .probe import Probe

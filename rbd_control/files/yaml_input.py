@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from rbd_control.errors import RbdControlError
-from rbd_control.input_files import read_bounded, reading
+from rbd_control.files.input_files import read_bounded, reading
 
 MAX_BYTES = 2_000_000
 """Largest YAML file that is read [bytes]."""

@@ -16,41 +16,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rbd_control.errors import InputError
-from rbd_control.joint_state_verdict import (
+from rbd_control.joint_states.acceptance import (
     COUNTED,
     DROPS,
     EFFORT,
-    FUTURE_TOLERANCE,
-    GAP_PERIODS,
     GAPS,
-    JUMP_MESSAGES,
     JUMPS,
-    LARGEST,
     LARGEST_GAP,
     LAST_REASON,
     LAST_STAMP,
     PERIOD,
-    REMARKS,
     TOO_LARGE,
     VELOCITY,
-    judge_block,
-    judge_one,
+    accept_block,
+    accept_one,
     new_memory,
 )
-
-__all__ = [
-    "DROPS",
-    "FUTURE_TOLERANCE",
-    "GAP_PERIODS",
-    "JUMP_MESSAGES",
-    "LARGEST",
-    "REMARKS",
-    "JointBlock",
-    "JointMessage",
-    "JointSample",
-    "JointStateIntake",
-    "SampleBlock",
-]
 
 Array = NDArray[np.float64]
 
@@ -275,7 +256,7 @@ class JointStateIntake:
             self._drop("lengths")
             return None
         sample = np.empty((3, len(layout)))
-        has = judge_one(
+        has = accept_one(
             float(stamp), float(receipt), q, v, tau, layout, self._clock, self._tally, sample
         )
         if has < 0:
@@ -306,7 +287,7 @@ class JointStateIntake:
             return self._drop("lengths", k)
         before, time, has = self.last_stamp, np.empty(k), np.empty(k, dtype=np.int64)
         out = np.empty((3, k, len(layout)))
-        accepted = judge_block(
+        accepted = accept_block(
             *block[:2], *block[3:], layout, self._clock, self._tally, time, has, out
         )
         if not accepted:

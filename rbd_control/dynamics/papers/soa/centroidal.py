@@ -24,7 +24,7 @@ from rbd_control.dynamics.arguments import configuration, state
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.model import Model
-from rbd_control.dynamics.soa.composite import store_full
+from rbd_control.dynamics.papers.soa.composite import store_full
 from rbd_control.dynamics.spatial import (
     add6,
     add_row,

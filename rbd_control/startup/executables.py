@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from rbd_control.prompt_end import PromptEnd
-from rbd_control.standard_streams import ensure_standard_streams
+from rbd_control.startup.prompt_end import PromptEnd
+from rbd_control.startup.standard_streams import ensure_standard_streams
 
 
 def prepare() -> None:

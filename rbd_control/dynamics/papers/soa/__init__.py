@@ -32,7 +32,7 @@ is meant; the derivation of the decomposition lacks the adjoint of the last fact
 alpha stands for the pseudo-acceleration in that body's own frame.
 """
 
-from rbd_control.dynamics.soa.centroidal import (
+from rbd_control.dynamics.papers.soa.centroidal import (
     center_of_mass,
     center_of_mass_jacobian,
     centroidal_momentum,
@@ -40,20 +40,20 @@ from rbd_control.dynamics.soa.centroidal import (
     nullify_momentum,
     system_inertia,
 )
-from rbd_control.dynamics.soa.composite import (
+from rbd_control.dynamics.papers.soa.composite import (
     InterbodyForces,
     composite_inertias,
     composite_inverse_dynamics,
     interbody_forces,
     mass_matrix_trace,
 )
-from rbd_control.dynamics.soa.operators import (
+from rbd_control.dynamics.papers.soa.operators import (
     Operator,
     SpatialOperators,
     link_operator,
     spatial_operators,
 )
-from rbd_control.dynamics.soa.recursions import gather, gather_inertias, scatter
+from rbd_control.dynamics.papers.soa.recursions import gather, gather_inertias, scatter
 
 __all__ = [
     "InterbodyForces",

@@ -23,7 +23,7 @@ from rbd_control.dynamics.compiled import compiled
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.inertia import spatial_inertia
 from rbd_control.dynamics.model import FLOATING, PRISMATIC, Model
-from rbd_control.dynamics.soa.recursions import gather, gather_inertias, scatter, times
+from rbd_control.dynamics.papers.soa.recursions import gather, gather_inertias, scatter, times
 from rbd_control.dynamics.sweep import new_sweep, place_bodies
 from rbd_control.errors import InputError
 
@@ -164,7 +164,7 @@ def spatial_operators(model: Model, q: np.ndarray, frame: str = "body") -> Spati
     Raises:
         InputError: for an unknown frame, or a ``q`` of the wrong shape or not finite.
 
-    Source: J24; :mod:`~rbd_control.dynamics.soa` says how its notation maps to ours.
+    Source: J24; :mod:`~rbd_control.dynamics.papers.soa` says how its notation maps to ours.
     """
     _check_frame(frame)
     rotation, position = _placements(model, q)

@@ -31,9 +31,9 @@ import numpy as np
 
 from rbd_control.dynamics.arguments import checked_array, configuration, state
 from rbd_control.dynamics.coriolis import dynamics_terms, mass_matrix
-from rbd_control.dynamics.joint_acceleration import cholesky_factor
 from rbd_control.dynamics.kinematics import frame_jacobian, frame_jacobian_rate
 from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.papers.joint_acceleration import cholesky_factor
 from rbd_control.errors import InputError
 
 SINGULAR = 1e-6

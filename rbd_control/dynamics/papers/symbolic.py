@@ -16,10 +16,10 @@ from rbd_control.dynamics.christoffel import christoffel_sweep
 from rbd_control.dynamics.constants import constants_of
 from rbd_control.dynamics.coriolis import coriolis_sweep
 from rbd_control.dynamics.model import Model, ModelArrays
-from rbd_control.dynamics.normal_form import NormalForm
+from rbd_control.dynamics.papers.normal_form import NormalForm
+from rbd_control.dynamics.papers.uncompiled import uncompiled
 from rbd_control.dynamics.spatial import quaternion_rotation
 from rbd_control.dynamics.sweep import new_sweep
-from rbd_control.dynamics.uncompiled import uncompiled
 from rbd_control.errors import InputError
 
 if TYPE_CHECKING:

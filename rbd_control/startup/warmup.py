@@ -17,13 +17,13 @@ from rbd_control.playback.mcap import rehearse_chunks
 from rbd_control.playback.parts import Part
 from rbd_control.playback.recording import Recording
 from rbd_control.playback.replay import replay
-from rbd_control.rehearsal import (
+from rbd_control.simulation import HalfSpace, SimulatedArm, Sphere, arm7_urdf
+from rbd_control.startup.rehearsal import (
     rehearse_arm,
     rehearse_controller,
     rehearse_detector,
     rehearse_intake,
 )
-from rbd_control.simulation import HalfSpace, SimulatedArm, Sphere, arm7_urdf
 
 Array = NDArray[np.float64]
 Step = tuple[str, Callable[[], object]]

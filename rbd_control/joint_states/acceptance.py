@@ -1,4 +1,4 @@
-"""The verdict on joint-state messages, compiled: what is dropped, and what time does."""
+"""Which joint-state messages are accepted, and the time of each: compiled."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def new_memory(follow_jumps: bool) -> tuple[NDArray[np.float64], NDArray[np.int6
 
 
 @inlined
-def _judge(stamp, receipt, position, velocity, effort, layout, clock, tally, q, v, tau):
+def _accept(stamp, receipt, position, velocity, effort, layout, clock, tally, q, v, tau):
     """Write one message's sample to ``q``, ``v`` and ``tau``.
 
     Returns:
@@ -83,7 +83,7 @@ def _judge(stamp, receipt, position, velocity, effort, layout, clock, tally, q, 
     if reason == _ACCEPTED and (speeds == _TOO_LARGE or efforts == _TOO_LARGE):
         reason = _TOO_LARGE
     if reason == _ACCEPTED:
-        reason = _judge_time(stamp, receipt, clock, tally)
+        reason = _accept_time(stamp, receipt, clock, tally)
     tally[reason] += 1
     tally[LAST_REASON] = reason
     if reason != _ACCEPTED:
@@ -103,14 +103,14 @@ def _judge(stamp, receipt, position, velocity, effort, layout, clock, tally, q, 
 
 
 @compiled
-def judge_one(stamp, receipt, position, velocity, effort, layout, clock, tally, sample):
-    """:func:`_judge` with q, v and tau as the rows of ``sample`` (3, n)."""
+def accept_one(stamp, receipt, position, velocity, effort, layout, clock, tally, sample):
+    """:func:`_accept` with q, v and tau as the rows of ``sample`` (3, n)."""
     q, v, tau = sample[0], sample[1], sample[2]
-    return _judge(stamp, receipt, position, velocity, effort, layout, clock, tally, q, v, tau)
+    return _accept(stamp, receipt, position, velocity, effort, layout, clock, tally, q, v, tau)
 
 
 @compiled
-def judge_block(stamp, receipt, position, velocity, effort, layout, clock, tally, time, has, out):
+def accept_block(stamp, receipt, position, velocity, effort, layout, clock, tally, time, has, out):
     """Judge (k,) messages in turn; how many are accepted.
 
     Their times, what they have, and their q, v, tau go to the front of ``time`` (k,), ``has`` (k,)
@@ -119,7 +119,7 @@ def judge_block(stamp, receipt, position, velocity, effort, layout, clock, tally
     accepted = 0
     for k in range(stamp.shape[0]):
         q, v, tau = out[0, accepted], out[1, accepted], out[2, accepted]
-        has[accepted] = _judge(
+        has[accepted] = _accept(
             stamp[k],
             receipt[k],
             position[k],
@@ -167,7 +167,7 @@ def _first_too_large(places, q, speeds, v, tau):
 
 
 @inlined
-def _judge_time(stamp, receipt, clock, tally):
+def _accept_time(stamp, receipt, clock, tally):
     """Move the clock to the message's time, or say why it has none; 0 when it was moved."""
     if stamp < 0.0:
         return _NEGATIVE_STAMP

@@ -1,0 +1,1 @@
+"""The demonstration: a simulated arm, the controller and the detector over ROS 2."""

@@ -1,0 +1,31 @@
+"""Joint states as nodes and recordings deliver them, and which of them can be used."""
+
+from rbd_control.joint_states.acceptance import (
+    DROPS,
+    FUTURE_TOLERANCE,
+    GAP_PERIODS,
+    JUMP_MESSAGES,
+    LARGEST,
+    REMARKS,
+)
+from rbd_control.joint_states.intake import (
+    JointBlock,
+    JointMessage,
+    JointSample,
+    JointStateIntake,
+    SampleBlock,
+)
+
+__all__ = [
+    "DROPS",
+    "FUTURE_TOLERANCE",
+    "GAP_PERIODS",
+    "JUMP_MESSAGES",
+    "LARGEST",
+    "REMARKS",
+    "JointBlock",
+    "JointMessage",
+    "JointSample",
+    "JointStateIntake",
+    "SampleBlock",
+]

@@ -1,0 +1,1 @@
+"""What an arm is: its description, and what was identified about it."""

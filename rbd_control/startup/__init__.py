@@ -1,0 +1,1 @@
+"""What happens before a node or command does its work: compiling ahead, signals, streams."""
