@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from rbd_control.demo.report import draw_demo, print_demo
-from rbd_control.demo.result import DemoLog, judge
 from rbd_control.estimation import ContactEvent
+from rbd_control.nodes.demo.report import draw_demo, print_demo
+from rbd_control.nodes.demo.result import DemoLog, judge
 
 EPOCH = 1.7e9
 STARTS = (2.0, 4.0)

@@ -20,11 +20,11 @@ from geometry_msgs.msg import WrenchStamped
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
-from rbd_control.demo.observer import DemoObserver
-from rbd_control.demo.result import DemoLog
 from rbd_control.errors import InputError
 from rbd_control.estimation import ContactEvent
 from rbd_control.nodes.contact_messages import THRESHOLD, event_from_status, event_message
+from rbd_control.nodes.demo.observer import DemoObserver
+from rbd_control.nodes.demo.result import DemoLog
 from rbd_control.nodes.detector_listener import LARGEST, DetectorListener
 from rbd_control.nodes.diagnostics import Status
 from rbd_control.nodes.messages import Stamp

@@ -635,9 +635,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_demo_gets_its_arguments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     called: list[object] = []
-    demo = ModuleType("rbd_control.demo.run")
+    demo = ModuleType("rbd_control.nodes.demo.run")
     demo.run_demo = lambda *arguments: called.extend(arguments) or 7  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "rbd_control.demo.run", demo)
+    monkeypatch.setitem(sys.modules, "rbd_control.nodes.demo.run", demo)
     arguments = ["demo", "--duration", "5", "--report", str(tmp_path), "--json", "demo.json"]
     assert main(arguments) == 7
     assert called == [5.0, tmp_path, Path("demo.json")]

@@ -289,7 +289,7 @@ def _run_monitor(arguments: argparse.Namespace) -> int:
 
 def _run_demo(arguments: argparse.Namespace) -> int:
     with _ros_needed("the demo"):
-        from rbd_control.demo.run import run_demo
+        from rbd_control.nodes.demo.run import run_demo
     code: int = run_demo(arguments.duration, arguments.report, arguments.json)
     return code
 

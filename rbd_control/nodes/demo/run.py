@@ -20,13 +20,13 @@ from rclpy.signals import SignalHandlerOptions
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from rbd_control.demo.observer import STARTING_NODES, DemoObserver
-from rbd_control.demo.report import draw_demo, print_demo
-from rbd_control.demo.result import DemoLog, DemoResult, judge
-from rbd_control.demo.scenario import SHORTEST, Scenario
 from rbd_control.errors import RbdControlError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.node_parameters import NODE_PARAMETERS
+from rbd_control.nodes.demo.observer import STARTING_NODES, DemoObserver
+from rbd_control.nodes.demo.report import draw_demo, print_demo
+from rbd_control.nodes.demo.result import DemoLog, DemoResult, judge
+from rbd_control.nodes.demo.scenario import SHORTEST, Scenario
 from rbd_control.nodes.processes import NodeProcesses, reserved_domain
 from rbd_control.share import share_directory
 from rbd_control.startup.prompt_end import call_off

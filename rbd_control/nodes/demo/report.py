@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from rbd_control.demo.result import RMS_LIMIT, DemoResult
+from rbd_control.nodes.demo.result import RMS_LIMIT, DemoResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

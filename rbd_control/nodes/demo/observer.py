@@ -18,10 +18,10 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from rbd_control.demo.result import DemoLog, Series
-from rbd_control.demo.scenario import Scenario
 from rbd_control.dynamics import Model
 from rbd_control.nodes.contact_messages import events_in
+from rbd_control.nodes.demo.result import DemoLog, Series
+from rbd_control.nodes.demo.scenario import Scenario
 from rbd_control.nodes.messages import to_array, to_seconds
 from rbd_control.nodes.run import make_executor
 from rbd_control.simulation import arm7_urdf
