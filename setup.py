@@ -65,7 +65,7 @@ setup(
     ],
     python_requires=">=3.10",
     packages=find_packages(include=[package_name, f"{package_name}.*"]),
-    package_data={package_name: ["py.typed"], f"{package_name}.simulation": ["arm7.urdf"]},
+    package_data={package_name: ["py.typed"], f"{package_name}.robot": ["arm7.urdf"]},
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{package_name}"]),
         (f"share/{package_name}", ["package.xml"]),
@@ -73,7 +73,7 @@ setup(
         (f"share/{package_name}/config", sorted(glob("config/*.yaml"))),
         (f"share/{package_name}/security", sorted(glob("security/*.xml"))),
         (f"share/{package_name}/security/common", sorted(glob("security/common/*.xml"))),
-        (f"share/{package_name}/urdf", ["rbd_control/simulation/arm7.urdf"]),
+        (f"share/{package_name}/urdf", ["rbd_control/robot/arm7.urdf"]),
     ],
     install_requires=[
         "defusedxml",

@@ -6,10 +6,14 @@ object serves both.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
-from rbd_control.errors import ParameterError
 from rbd_control.parameters import Parameters, parameter
+from rbd_control.robot.robot_parameters import RobotParameters
+
+P = TypeVar("P", bound=Parameters)
 
 
 @dataclass(frozen=True)
@@ -29,24 +33,8 @@ class NodeParameters(Parameters):
 
 
 @dataclass(frozen=True)
-class ModelParameters(NodeParameters):
-    """Where a node has its robot from."""
-
-    robot_description: str = parameter(
-        "", "URDF of the robot as text; empty: urdf is used", live=False
-    )
-    urdf: str = parameter(
-        "",
-        "path of the robot's URDF, or 'arm7' for the arm that ships with the package; when it and "
-        "robot_description are empty, the topic robot_description is used",
-        live=False,
-    )
-    joints: tuple[str, ...] = parameter(
-        (),
-        "joints in the order of parameters and commands; others are held at zero; empty: all "
-        "movable ones in the order of the description",
-        live=False,
-    )
+class ModelParameters(NodeParameters, RobotParameters):
+    """What every node has that works with an arm: the arm, in the names that all nodes share."""
 
 
 @dataclass(frozen=True)
@@ -83,34 +71,20 @@ class CommandingParameters(ReceivingParameters):
     )
 
 
-@dataclass(frozen=True)
-class PayloadParameters(Parameters):
-    """What the arm carries beside what its description knows."""
-
-    payload_mass: float = parameter(0.0, "mass of the payload", unit="kg", lower=0.0, upper=1e4)
-    payload_link: str = parameter("", "link that carries it; empty: that of the last joint")
-    payload_com: tuple[float, ...] = parameter(
-        (0.0, 0.0, 0.0),
-        "its centre of mass in the frame of that link: x y z",
-        unit="m",
-        lower=-10.0,
-        upper=10.0,
-    )
-    payload_inertia: tuple[float, ...] = parameter(
-        (0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
-        "its rotational inertia about that centre in the axes of that link: xx yy zz xy xz yz",
-        unit="kg·m²",
-        lower=-1e4,
-        upper=1e4,
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, count in (("payload_com", 3), ("payload_inertia", 6)):
-            values = getattr(self, name)
-            if len(values) != count:
-                raise ParameterError(f"{name} has {len(values)} values; give {count}")
-
-
 NODE_PARAMETERS = tuple(item.name for item in fields(CommandingParameters))
 """Names that the parameter file of a node may hold beside those of its law."""
+
+
+def law_parameters(kind: type[P], values: Mapping[str, Any]) -> P:
+    """Return the parameters of a law from those of its node.
+
+    Args:
+        kind: class of the law's parameters.
+        values: what a parameter file gives the node; what is of the node alone is left out.
+
+    Raises:
+        ParameterError: for a value that cannot be, and a name that neither the law nor a node has.
+    """
+    own = {item.name for item in fields(kind)}
+    others = {*NODE_PARAMETERS, "use_sim_time"} - own
+    return kind.from_mapping({name: value for name, value in values.items() if name not in others})

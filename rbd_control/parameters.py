@@ -101,6 +101,11 @@ class Parameters:
             object.__setattr__(self, item.name, _checked(item, getattr(self, item.name)))
 
     @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return the names of all parameters of the class."""
+        return tuple(item.name for item in fields(cls))
+
+    @classmethod
     def from_mapping(cls: type[P], values: Mapping[str, Any]) -> P:
         """Build from ``{name: value}``; an unknown name is refused with the nearest ones."""
         known = {item.name for item in fields(cls)}

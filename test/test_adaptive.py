@@ -306,8 +306,8 @@ OTHER = {
     "adapt_friction": True,
     "learning_rate": 10.0,
     "friction_learning_rate": 1e3,
-    "payload_mass": 1.0,
-    "payload_reach": 0.1,
+    "largest_payload_mass": 1.0,
+    "largest_payload_reach": 0.1,
     "adaptation_dead_zone": (1e3,),
 }
 
@@ -369,7 +369,7 @@ def test_estimates_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     ]
     for change, message in (
         ({"mass": -1.0}, "tool cannot have mass -1"),
-        ({"mass": 1e4}, "payload_mass"),
+        ({"mass": 1e4}, "largest_payload_mass"),
         ({"com": [0.0]}, r"com of tool has shape \(1,\)"),
         ({"inertia": "round"}, "inertia of tool is 'round'"),
     ):

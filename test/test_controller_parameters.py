@@ -14,7 +14,8 @@ from control_loop import HOME, SCRIPTED, STILL
 from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint
 from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError, TrajectoryError
-from rbd_control.node_parameters import NODE_PARAMETERS
+from rbd_control.node_parameters import law_parameters
+from rbd_control.parameters import read_parameter_file
 from rbd_control.simulation import arm7_urdf
 
 SLOW = np.full(7, 0.1)
@@ -185,8 +186,8 @@ CASES: dict[str, tuple[Any, Callable[[Script], None], dict[str, Any]]] = {
         swinging,
         {"adaptive": True, "adapt_friction": True, **FRICTION},
     ),
-    "payload_mass": (1.0, swinging, {"adaptive": True}),
-    "payload_reach": (0.1, swinging, {"adaptive": True}),
+    "largest_payload_mass": (1.0, swinging, {"adaptive": True}),
+    "largest_payload_reach": (0.1, swinging, {"adaptive": True}),
     "adaptation_dead_zone": ((5.0,), swinging, {"adaptive": True}),
     "passivity_margin": (0.9, swinging, {"torque_share": (0.5,)}),
     "passivity_tolerance": (500.0, tracking, {"torque_share": (0.25,)}),
@@ -244,7 +245,7 @@ def test_every_parameter_has_a_case() -> None:
 
 def test_the_configuration_that_ships_holds_the_defaults() -> None:
     path = Path(__file__).resolve().parent.parent / "config" / "passivity_controller.yaml"
-    read = ControllerParameters.from_yaml(path, "passivity_controller", ignore=NODE_PARAMETERS)
+    read = law_parameters(ControllerParameters, read_parameter_file(path, "passivity_controller"))
     assert read == ControllerParameters()
 
 

@@ -86,11 +86,11 @@ def test_an_arm_that_comes_free_under_load_stays_below_twice_its_speed_limits(
 def test_no_garbage_teaches_more_than_the_expected_payload(
     model: Model, links: tuple[str, ...]
 ) -> None:
-    """It learned 42 kg with a payload_mass of 3 once."""
+    """It learned 42 kg with a largest_payload_mass of 3 once."""
     parameters = ControllerParameters(
         adaptive=True,
         adapted_links=links,
-        payload_mass=3.0,
+        largest_payload_mass=3.0,
         learning_rate=1000.0,
         adaptation_dead_zone=(0.0,),
         torque_rate=(1e9,),

@@ -20,9 +20,8 @@ from rbd_control.control import ControllerParameters
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.errors import ParameterError, RbdControlError
 from rbd_control.estimation import ContactDetector, DetectorParameters
-from rbd_control.node_parameters import PayloadParameters
 from rbd_control.parameters import MOST_VALUES, Parameters, parameter
-from rbd_control.robot.robot import with_payload
+from rbd_control.robot.payload import PayloadParameters
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 
 T = TypeVar("T")
@@ -282,7 +281,7 @@ class _Payload(PayloadParameters):
 @pytest.mark.parametrize(("name", "value"), at_bounds(PayloadParameters))
 def test_a_payload_at_a_bound(name: str, value: float) -> None:
     changes = {"payload_mass": 1.0, name: value_of(PayloadParameters, name, value)}
-    model = accepted(lambda: with_payload(MODEL, _Payload(**changes)))
+    model = accepted(lambda: _Payload(**changes).loaded(MODEL))
     assert model or name == "payload_inertia"
     if model:
         assert np.isfinite(gravity_torque(model, np.zeros(N))).all()

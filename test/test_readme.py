@@ -13,12 +13,13 @@ from rbd_control.dynamics import urdf
 from rbd_control.dynamics.urdf import MAX_ELEMENTS
 from rbd_control.estimation import DetectorParameters
 from rbd_control.files import yaml_input
-from rbd_control.node_parameters import NODE_PARAMETERS, PayloadParameters
+from rbd_control.node_parameters import NODE_PARAMETERS
 from rbd_control.parameters import read_parameter_file
 from rbd_control.playback.csv_lines import MAX_LINE
 from rbd_control.playback.labels import MAX_LABELS
 from rbd_control.playback.mcap import MAX_CHUNK
 from rbd_control.playback.packed import MAX_MESSAGE
+from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.simulation import SimulationParameters
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,11 +41,11 @@ def test_links_lead_somewhere():
 @pytest.mark.parametrize(
     ("node", "parameters", "of_the_node"),
     [
-        ("contact_detector", (DetectorParameters, PayloadParameters), ()),
-        ("passivity_controller", (ControllerParameters,), ()),
+        ("contact_detector", (DetectorParameters, RobotParameters), ()),
+        ("passivity_controller", (ControllerParameters, RobotParameters), ()),
         (
             "simulated_arm",
-            (SimulationParameters,),
+            (SimulationParameters, RobotParameters),
             ("lockstep", "lockstep_timeout", "push_timeout"),
         ),
     ],

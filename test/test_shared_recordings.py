@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from rbd_control.cli.main import main
-from rbd_control.dynamics import Model
-from rbd_control.estimation import DetectorParameters
+from rbd_control.cli.replay import configured
 from rbd_control.joint_states import JointStateIntake
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.replay import replay
@@ -43,8 +42,8 @@ def test_simulated_panda(recording, contacts, config, request):
     """Every contact found within 20 ms, its link named, and no other event."""
     if config == "calibrated":
         config = request.getfixturevalue(config)
-    parameters = DetectorParameters.from_yaml(config, "contact_detector", ignore=("joints",))
-    result = replay(read_recording(DATA / recording), Model.from_urdf(URDF), parameters)
+    model, parameters = configured(str(URDF), config, {})
+    result = replay(read_recording(DATA / recording), model, parameters)
     assert result.warnings == ()
     assert len(result.events) == len(contacts)
     for event, (onset, link) in zip(result.events, contacts, strict=True):

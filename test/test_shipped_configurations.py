@@ -11,9 +11,11 @@ import pytest
 from robots import REAL_PANDA, RECORDINGS, panda_arm_urdf
 
 from rbd_control.cli.main import main
-from rbd_control.dynamics import Model
+from rbd_control.cli.replay import configured
 from rbd_control.estimation import DetectorParameters
 from rbd_control.joint_states import JointStateIntake
+from rbd_control.node_parameters import law_parameters
+from rbd_control.parameters import read_parameter_file
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.replay import replay
 
@@ -21,8 +23,7 @@ CONFIG = Path(__file__).resolve().parent.parent / "config"
 
 
 def run(recording, config):
-    model = Model.from_urdf(panda_arm_urdf())
-    parameters = DetectorParameters.from_yaml(config, "contact_detector", ignore=("joints",))
+    model, parameters = configured(panda_arm_urdf(), config, {})
     return replay(read_recording(recording), model, parameters)
 
 
@@ -75,7 +76,7 @@ def test_no_contact_in_free_motion(calibrated):
 def test_calibration_finds_the_friction_of_the_simulated_arm(calibrated):
     """The friction that the arm of the recordings was given, which its URDF does not know."""
     given, found = (
-        DetectorParameters.from_yaml(path, "contact_detector", ignore=("joints",))
+        law_parameters(DetectorParameters, read_parameter_file(path, "contact_detector"))
         for path in (CONFIG / "panda_mujoco.yaml", calibrated)
     )
     # Dry friction creeps in MuJoCo, and part of it passes for viscous; masses are off as well.

@@ -37,7 +37,7 @@ class Arm:
 def arm(name: str) -> Arm:
     """The arm of that name out of :data:`ARMS`."""
     if name == "arm7":
-        urdf = Path(__file__).parents[2] / "rbd_control" / "simulation" / "arm7.urdf"
+        urdf = Path(__file__).parents[2] / "rbd_control" / "robot" / "arm7.urdf"
         return Arm(
             name, urdf.read_text(encoding="utf-8"), np.array(_CENTRES[name]), 19, urdf.parent
         )

@@ -33,8 +33,9 @@ from bench.soak.verdict import (
 from rbd_control.dynamics import Model
 from rbd_control.errors import RbdControlError
 from rbd_control.estimation import DetectorParameters
-from rbd_control.node_parameters import NODE_PARAMETERS
+from rbd_control.node_parameters import law_parameters
 from rbd_control.nodes.priority import take_priority
+from rbd_control.parameters import read_parameter_file
 from rbd_control.simulation import arm7_urdf
 
 CONFIG = Path(__file__).with_name("nodes.yaml")
@@ -220,7 +221,7 @@ def soak(seed: int, minutes: float, priority: int, trace: bool, show: Show) -> S
         stack.callback(listening.destroy_node)
         stack.callback(giving.destroy_node)
         model = Model.from_urdf(arm7_urdf())
-        parameters = DetectorParameters.from_yaml(CONFIG, f"/{DETECTOR}", ignore=NODE_PARAMETERS)
+        parameters = law_parameters(DetectorParameters, read_parameter_file(CONFIG, f"/{DETECTOR}"))
         thresholds = parameters.for_joints("contact_threshold", model.nv)
         ear = Ear(listening, TIMEOUT, list(model.effort_limit), FOREIGN)
         conductor = Conductor(giving, ear, rig, model, thresholds)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from rbd_control.cli.replay import console_for_output
+from rbd_control.cli.arm_file import alarms, arm_file
+from rbd_control.cli.replay import console_for_output, named
 from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError, RecordingError
 from rbd_control.estimation import Calibration, Motion, calibrate
@@ -30,34 +30,10 @@ from rbd_control.playback.joint_matching import match_joints
 from rbd_control.playback.picture import draw_calibration
 from rbd_control.playback.recording import read_recording
 from rbd_control.robot.inertial_corrections import CORRECTIONS, ROTOR
-from rbd_control.robot.robot import urdf_source
-from rbd_control.wording import printable, shortened
-
-_OF_THE_MODEL = (
-    "effort_gain",
-    *CORRECTIONS,
-)
-"""Parameters that are written only if they differ from their neutral value."""
-
-_FROM_DATA = (
-    "observer_damping",
-    "observer_gain",
-    "settling_time",
-    "friction_model",
-    "friction_coulomb",
-    "friction_viscous",
-    "friction_offset",
-    "friction_velocity_scale",
-    "contact_threshold",
-    "threshold_speed",
-    "moving_ratio",
-    "residual_covariance",
-    "statistic_threshold",
-    "statistic_speed",
-    "collision_threshold",
-    "onset_debounce",
-)
-
+from rbd_control.robot.payload import PayloadParameters
+from rbd_control.robot.robot import Robot
+from rbd_control.robot.robot_parameters import DescriptionParameters, RobotParameters
+from rbd_control.wording import shortened
 
 _FEWEST = 3
 """Fewest samples of a motion that is used."""
@@ -73,7 +49,8 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     prepare_output(arguments.out)
     if arguments.report:
         prepare_output(arguments.report / "calibration.png")
-    model = Model.from_urdf(urdf_source(arguments.urdf), locked=dict(arguments.lock))
+    robot = _uncorrected(Robot.load(named(arguments.urdf), locked=dict(arguments.lock)))
+    model = robot.model
     _refuse_repetition(arguments.recordings)
     console = console_for_output()
     motions = [
@@ -98,7 +75,10 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
             keep_gain=arguments.gain is not None,
         )
     _print(calibration, console)
-    write_whole(arguments.out, _yaml(calibration, arguments.recordings, model).encode())
+    write_whole(
+        arguments.out,
+        arm_file(calibration, arguments.recordings, robot, dict(arguments.lock)).encode(),
+    )
     console.print(f"parameters in {arguments.out}", markup=False)
     if arguments.report:
         draw_calibration(calibration, arguments.report / "calibration.png")
@@ -221,13 +201,8 @@ def _print(calibration: Calibration, console: Console) -> None:
         "identified; elsewhere: error without noise in parts of the motion that were not fitted; "
         "mass and centre: what is added to the URDF\n"
         f"{calibration.duration:.0f} s of motion were used. The thresholds imply "
-        f"{_alarms(calibration)} per hour in motions like these."
+        f"{alarms(calibration)} per hour in motions like these."
     )
-
-
-def _alarms(calibration: Calibration) -> str:
-    rate = calibration.false_alarms_per_hour
-    return f"{rate:g} false alarm{'' if rate == 1.0 else 's'}"
 
 
 def _model_table(calibration: Calibration) -> Table:
@@ -311,52 +286,9 @@ def _table(title: str, *headings: str) -> Table:
     return table
 
 
-def _yaml(calibration: Calibration, recordings: list[Path], model: Model) -> str:
-    """Return the parameter file."""
-    parameters = calibration.parameters
-    units = {item.name: item.metadata["unit"] for item in fields(parameters)}
-    lines = [
-        f"# Made by rbd-control calibrate from {calibration.duration:.0f} s of motion without",
-        f"# contact: {', '.join(printable(path.name) for path in recordings)}.",
-        f"# The thresholds imply {_alarms(calibration)} per hour in motions like these.",
-        *(f"# Warning: {printable(note)}" for note in calibration.notes),
-        "",
-        "contact_detector:",
-        "  ros__parameters:",
-        f"    joints: [{', '.join(map(_name, model.joint_names))}]",
-        f"    effort_kind: {parameters.effort_kind}",
-        f"    observer: {parameters.observer}",
-    ]
-    names = [
-        name
-        for name in _OF_THE_MODEL
-        if any(value not in (0.0, 1.0) for value in getattr(parameters, name))
-    ]
-    if parameters.friction_model == "stribeck":
-        names += ["friction_stribeck", "friction_stribeck_velocity"]
-    for name in (*names, *_FROM_DATA):
-        value = getattr(parameters, name)
-        if isinstance(value, tuple):
-            text = _list(value)
-        else:
-            text = value if isinstance(value, str) else _digits(value)
-        lines.append(f"    {name}: {text}" + (f"  # [{units[name]}]" if units[name] else ""))
-    return "\n".join(lines) + "\n"
-
-
-def _name(joint: str) -> str:
-    """Return a joint's name as YAML; one of other characters than usual in quotes."""
-    usual = joint.replace("_", "").isalnum() and joint.isascii() and not joint.isdigit()
-    return joint if usual and joint.lower() not in _NOT_TEXT else json.dumps(joint)
-
-
-_NOT_TEXT = ("y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "nan")
-"""Words that YAML does not read as text."""
-
-
-def _list(values: tuple[float, ...]) -> str:
-    return "[" + ", ".join(map(_digits, values)) + "]"
-
-
-def _digits(value: float) -> str:
-    return repr(float(f"{value:.5g}"))
+def _uncorrected(robot: Robot) -> Robot:
+    """Return the arm without the corrections and the friction that are to be identified."""
+    known = (*DescriptionParameters.names(), *PayloadParameters.names())
+    return robot.with_parameters(
+        RobotParameters(**{name: getattr(robot.parameters, name) for name in known})
+    )

@@ -231,9 +231,10 @@ def _add_robot(command: argparse.ArgumentParser) -> None:
     """Add the arguments that tell which robot moved, and where in the recording."""
     command.add_argument(
         "--urdf",
-        required=True,
+        default="",
         metavar="FILE",
-        help="URDF of the robot, or 'arm7' for the arm that ships with the package",
+        help="URDF of the robot, 'arm7' for the arm that ships with the package, or a parameter "
+        "file (.yaml) that names the arm in its section /**",
     )
     command.add_argument(
         "--topic",

@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
@@ -18,7 +16,7 @@ from rbd_control.errors import ParameterError, RecordingError
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import prepare_output
-from rbd_control.node_parameters import NODE_PARAMETERS, PayloadParameters
+from rbd_control.node_parameters import law_parameters
 from rbd_control.parameters import read_parameter_file
 from rbd_control.playback.curve import FACTORS
 from rbd_control.playback.labels import read_labels
@@ -33,12 +31,12 @@ from rbd_control.playback.report import (
 )
 from rbd_control.playback.result import Overview, ReplayResult
 from rbd_control.playback.truth import Label
-from rbd_control.robot.robot import RobotModel, urdf_source, with_payload
-from rbd_control.wording import quoted
+from rbd_control.robot.robot import Robot, beside, described_by, robot_parameters
 
 _NODE = "contact_detector"
-_NOT_THE_LAW = (*NODE_PARAMETERS, "use_sim_time")
-_PAYLOAD = tuple(item.name for item in fields(PayloadParameters))
+YAML = (".yaml", ".yml")
+"""Endings of parameter files."""
+
 _WIDTH = 120
 
 
@@ -95,35 +93,34 @@ def configured(
     Raises:
         RbdControlError: naming the file at fault.
     """
-    source = urdf_source(urdf)
+    if config is None and urdf.endswith(YAML):
+        config, urdf = Path(urdf), ""
     if config is None:
-        return Model.from_urdf(source, locked=locked), DetectorParameters()
+        return Robot.load(named(urdf), locked=locked).model, DetectorParameters()
     values = read_parameter_file(config, _NODE)
     with about(config):
-        joints = _joints(values)
-        payload = PayloadParameters.from_mapping(
-            {name: values[name] for name in _PAYLOAD if name in values}
-        )
-        parameters = DetectorParameters.from_mapping(
-            {
-                name: value
-                for name, value in values.items()
-                if name not in (*_NOT_THE_LAW, *_PAYLOAD)
-            }
-        )
-        robot = RobotModel.load(source, joints, locked)
-        model = with_payload(robot.model, payload)
+        arm = robot_parameters(values)
+        arm = described_by(urdf, arm) if urdf else beside(arm, config)
+        if not arm.urdf and not arm.robot_description:
+            raise ParameterError("names no arm: give --urdf, or urdf in its section /**")
+        parameters = law_parameters(DetectorParameters, values)
+        robot = Robot.of(arm, locked=locked)
         parameters = robot.in_model_order(parameters)
-        ContactDetector(model, parameters)  # refuses parameters that do not fit the model
-    return model, parameters
+        ContactDetector(robot.model, parameters)  # refuses parameters that do not fit the model
+    return robot.model, parameters
 
 
-def _joints(values: Mapping[str, Any]) -> Sequence[str]:
-    """Return the joints that a parameter file names; none if it leaves them to the model."""
-    joints = values.get("joints", ())
-    if not isinstance(joints, (list, tuple)) or not all(isinstance(name, str) for name in joints):
-        raise ParameterError(f"joints is {quoted(joints)}; give a list of names")
-    return joints
+def named(urdf: str) -> str:
+    """Return the description that was named.
+
+    Raises:
+        ParameterError: when none was.
+    """
+    if not urdf:
+        raise ParameterError(
+            "no arm: give --urdf FILE, or --config with a parameter file that names it"
+        )
+    return urdf
 
 
 def _replay_each(

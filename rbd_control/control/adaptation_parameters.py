@@ -14,10 +14,10 @@ ALL = "all"
 class AdaptationParameters(Parameters):
     """Parameters of :class:`~rbd_control.control.AdaptiveSlotineLiController`.
 
-    ``payload_mass`` and ``payload_reach`` say how large a surprise is expected. They are the scale
-    of the estimates, so that one learning rate serves masses, centres and inertias alike, and they
-    bound them. Friction errors are small beside weights and have a rate of their own; what is to
-    be learned of them must be larger than the dead zone.
+    ``largest_payload_mass`` and ``largest_payload_reach`` say how large an unknown payload may be.
+    They are the scale of the estimates, so that one learning rate serves masses, centres and
+    inertias alike, and they bound them. Friction errors are small beside weights and have a rate of
+    their own; what is to be learned of them must be larger than the dead zone.
     """
 
     adapted_links: tuple[str, ...] = parameter(
@@ -46,10 +46,10 @@ class AdaptationParameters(Parameters):
         above=0.0,
         upper=1000.0,
     )
-    payload_mass: float = parameter(
+    largest_payload_mass: float = parameter(
         3.0, "largest mass that is expected on an adapted link", unit="kg", above=0.0, upper=1e4
     )
-    payload_reach: float = parameter(
+    largest_payload_reach: float = parameter(
         0.2,
         "distance from the origin of an adapted link within which that mass lies",
         unit="m",

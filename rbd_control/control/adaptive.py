@@ -11,20 +11,22 @@ sᵀ tau_ext`` whatever the true pi, with the true mass matrix in K_D: the same 
 knowing the arm. ``Yᵀ s`` is the power of each parameter's force along s: one sweep, no matrix.
 
 The metric Gamma. The pseudo-inertia P (4x4) of an adapted body is written ``P = S W Sᵀ`` with the
-fixed ``S Sᵀ`` = pseudo-inertia of the body as described + that of a ball of ``payload_mass`` and
-radius ``payload_reach`` about the link's origin. W is then a number of order one in every
-direction, its sum of squares does not depend on axes or units, and one ``learning_rate`` is all of
-Gamma: ``½ |W_hat - W|² / learning_rate``. Coulomb and viscous friction are measured in multiples
-of the values given. This is the metric of Lee, Kwon & Park frozen at a plausible body: moving with
-the estimate it would make a link of 0.2 kg learn a hundred times as slowly as one of 2 kg.
+fixed ``S Sᵀ`` = pseudo-inertia of the body as described + that of a ball of mass
+``largest_payload_mass`` and radius ``largest_payload_reach`` about the link's origin. W is then a
+number of order one in every direction, its sum of squares does not depend on axes or units, and one
+``learning_rate`` is all of Gamma: ``½ |W_hat - W|² / learning_rate``. Coulomb and viscous friction
+are measured in multiples of the values given. This is the metric of Lee, Kwon & Park frozen at a
+plausible body: moving with the estimate it would make a link of 0.2 kg learn a hundred times as
+slowly as one of 2 kg.
 
 Physical consistency. A body exists if and only if P, and so W, is positive definite. After each
-step W goes back to the nearest matrix with eigenvalues between half the least of the described
-body and a bound that no expected payload reaches. It goes on to the nearest that weighs at most
-``payload_mass`` more than the described body, and whose second moment about the link's origin is
-at most ``payload_mass payload_reach²`` larger. These sets are convex and hold the truth, and
-nearest is meant in the same metric, so a projection never adds to V. They are hard bounds: after
-every step the estimates keep them, whatever the arm leans against or the sensors say.
+step W goes back to the nearest matrix with eigenvalues between half the least of the described body
+and a bound that no expected payload reaches. It goes on to the nearest that weighs at most
+``largest_payload_mass`` more than the described body, and whose second moment about the link's
+origin is at most ``largest_payload_mass largest_payload_reach²`` larger. These sets are convex and
+hold the truth, and nearest is meant in the same metric, so a projection never adds to V. They are
+hard bounds: after every step the estimates keep them, whatever the arm leans against or the sensors
+say.
 
 Dead zone. Friction left over and noise are torques up to some d that no pi explains, and would be
 learned all the same: estimates drift. The arm learns only while ``sᵀ K_D s > sum of d_i |s_i|``,
@@ -321,8 +323,8 @@ class AdaptiveSlotineLiController:
         if heavy.any() or not self._bodies.least[k] - slack <= low <= high <= LARGEST + slack:
             raise InputError(
                 f"{estimate.link} cannot have mass {estimate.mass:g} kg with its centre at "
-                f"{estimate.com.tolist()} m: no such body, or beyond payload_mass and "
-                f"payload_reach"
+                f"{estimate.com.tolist()} m: no such body, or beyond largest_payload_mass and "
+                f"largest_payload_reach"
             )
         return np.asarray(0.5 * (W + W.T))
 
@@ -354,7 +356,7 @@ def _links(model: Model, adaptation: AdaptationParameters) -> tuple[str, ...]:
 
 def _bodies(model: Model, links: tuple[str, ...], adaptation: AdaptationParameters) -> Bodies:
     rows = np.array([model.link_index(link) for link in links], dtype=np.int64)
-    mass, reach = adaptation.payload_mass, adaptation.payload_reach
+    mass, reach = adaptation.largest_payload_mass, adaptation.largest_payload_reach
     # Of a solid ball; 2/5 m r² is its inertia.
     ball = pseudo_inertia(mass, np.zeros(3), 0.4 * mass * reach**2 * np.eye(3))
     S, W = np.empty((2, len(links), 4, 4))

@@ -32,7 +32,7 @@ from rbd_control.control.torque_output import TorqueOutput, require_finite
 from rbd_control.control.tracking_law import TrackingLaw
 from rbd_control.control.trajectory import DesiredState, Trajectory
 from rbd_control.control.waypoints import Points
-from rbd_control.dynamics import Model
+from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import InputError
 
 Array = NDArray[np.float64]
@@ -78,20 +78,51 @@ class PassivityController:
         self._restarting = False
         self._soft: SoftLimits
         self._law: TrackingLaw
-        self._set_parameters(parameters or ControllerParameters(), None)
+        self._set_parameters(model, parameters or ControllerParameters(), None)
 
     # --- Settings and state ----------------------------------------------------------------------
 
-    def set_parameters(self, parameters: ControllerParameters) -> None:
+    def set_parameters(self, parameters: ControllerParameters, model: Model | None = None) -> None:
         """Use other parameters from the next sample on; on an error the old ones stay.
 
+        Args:
+            parameters: all of them.
+            model: another model of the same arm, with another payload for instance; what the
+                adaptive law has learned belongs to the model before, and is forgotten.
+
         Raises:
+            InputError: for a model with other joints.
             ParameterError: for a per-joint parameter of the wrong length.
         """
-        self._set_parameters(parameters, self._law)
+        model = self.model if model is None else model
+        if model.joint_names != self.model.joint_names or model.nq != self.model.nq:
+            raise InputError(
+                f"the model has joints {', '.join(model.joint_names)} but the controller was made "
+                f"for {', '.join(self.model.joint_names)}"
+            )
+        self._set_parameters(model, parameters, self._law)
 
-    def _set_parameters(self, parameters: ControllerParameters, before: TrackingLaw | None) -> None:
-        model = self.model
+    def refuse_heavy(self, model: Model) -> None:
+        """Refuse a model whose weight the motors cannot carry where the arm stands.
+
+        Args:
+            model: the arm with a payload.
+
+        Raises:
+            InputError: naming the joint, its torque and its limit.
+        """
+        if not self._samples.good:
+            return
+        weight, limits = gravity_torque(model, self._samples.q), self._limits.torque
+        for i in np.flatnonzero(np.abs(weight) > limits)[:1]:
+            raise InputError(
+                f"too heavy: {model.joint_names[i]} would need {abs(weight[i]):.3g} to carry it "
+                f"here and may use {limits[i]:.3g} N·m or N"
+            )
+
+    def _set_parameters(
+        self, model: Model, parameters: ControllerParameters, before: TrackingLaw | None
+    ) -> None:
         limits = ArmLimits.of(model, parameters)
         soft = SoftLimits(model, parameters)
         if before is not None and self._samples.good:
@@ -101,10 +132,11 @@ class PassivityController:
         safe = SafeTorque(model, limits, parameters)
         law = TrackingLaw(model, parameters, soft, before)
         # Nothing is refused from here on.
-        self._output.set_parameters(limits, parameters)
+        self._output.set_parameters(model, limits, parameters)
         self._samples.set_parameters(limits, parameters)
         self._modes.set_parameters(parameters, soft, tolerances)
-        self._planning.set_parameters(limits, soft, parameters)
+        self._planning.set_parameters(model, limits, soft, parameters)
+        self.model = model
         self._parameters, self._limits, self._soft = parameters, limits, soft
         self._tolerances, self._torque_limits = tolerances, torque_limits
         self._safe, self._law = safe, law

@@ -44,9 +44,10 @@ class Planning:
         self._stream: StreamPoint | None = None
 
     def set_parameters(
-        self, limits: ArmLimits, soft: SoftLimits, parameters: ControllerParameters
+        self, model: Model, limits: ArmLimits, soft: SoftLimits, parameters: ControllerParameters
     ) -> None:
-        """Use other rules and limits from the next plan on."""
+        """Use other rules and limits, or another payload, from the next plan on."""
+        self._model = model
         self._limits, self._soft, self._parameters = limits, soft, parameters
 
     def forget_stream(self) -> None:

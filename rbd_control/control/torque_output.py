@@ -22,7 +22,7 @@ class TorqueOutput:
     command and the weight. Limits and rates are those of the motors.
 
     Args:
-        model: the arm as described.
+        model: the arm, with the payload that it carries.
 
     Attributes:
         sent: (nv,) last command [N·m or N].
@@ -35,8 +35,11 @@ class TorqueOutput:
         self.acting: Array = self.sent
         self.acted: Array = self.sent
 
-    def set_parameters(self, limits: ArmLimits, parameters: ControllerParameters) -> None:
-        """Use other limits from the next torque on."""
+    def set_parameters(
+        self, model: Model, limits: ArmLimits, parameters: ControllerParameters
+    ) -> None:
+        """Use other limits, or another payload, from the next torque on."""
+        self._model = model
         self._largest = limits.torque
         self._rate = parameters.for_joints("torque_rate", self._model.nv)
         self._compensated = parameters.gravity_compensated

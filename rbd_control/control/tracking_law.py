@@ -28,10 +28,11 @@ class TrackingLaw:
     """The law of one arm with what belongs to it.
 
     Args:
-        model: the arm as described.
+        model: the arm, with the payload that it carries.
         parameters: gains, friction, what is learned, energies.
         soft: soft position limits.
-        before: the law that this one replaces; what it learned is kept, and the level of its tank.
+        before: the law that this one replaces; the level of its tank is kept and, for the same
+            model, what it learned.
 
     Attributes:
         adaptive: the adaptive law, if it is chosen.
@@ -49,7 +50,7 @@ class TrackingLaw:
         soft: SoftLimits,
         before: TrackingLaw | None = None,
     ) -> None:
-        self._model = model
+        self._model = self._described = model
         self._learned = False
         """Whether something was learned that _model does not have yet."""
         self._fixed = SlotineLiController(model, parameters, soft)
@@ -62,7 +63,8 @@ class TrackingLaw:
         self._taken_over = -inf
         if parameters.adaptive:
             self.adaptive = AdaptiveSlotineLiController(model, parameters, parameters)
-            if before is not None and before.adaptive is not None:
+            # What was learned is what another model lacks.
+            if before is not None and before.adaptive is not None and before._described is model:
                 self._keep(before.adaptive)
         self._last: LawTorque | None = None
 

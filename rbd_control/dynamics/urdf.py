@@ -158,6 +158,18 @@ def _open(source: str | os.PathLike[str]) -> io.StringIO | io.BytesIO:
     return io.StringIO(text)
 
 
+def read_urdf(path: str | os.PathLike[str]) -> str:
+    """Return the text of a description.
+
+    Raises:
+        ModelError: when the file cannot be read, is empty, too large or not UTF-8 text.
+    """
+    try:
+        return _read(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ModelError(f"is not UTF-8 text ({error.reason}); save it as UTF-8") from error
+
+
 def _read(path: str | os.PathLike[str]) -> bytes:
     if not os.path.lexists(path):
         raise ModelError("there is no such file; give the path of a URDF, or its text")

@@ -24,7 +24,7 @@ margins to spare for others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ from rbd_control.estimation.mismatch import Mismatch, find_mismatches
 from rbd_control.estimation.motion import SLOW, Motion, refuse_little_motion
 from rbd_control.estimation.reversals import reversals
 from rbd_control.estimation.tuning import SETTLING, choose_gains, covariance, statistic
-from rbd_control.robot.inertial_corrections import CORRECTIONS
+from rbd_control.robot.inertial_corrections import CORRECTIONS, InertialCorrections
 
 Array = NDArray[np.float64]
 
@@ -77,7 +77,12 @@ COLLISION_SHARE = 0.15
 """... and at least this share of the joint's effort limit."""
 
 
-START = DetectorParameters(observer="second_order", observer_damping=0.7)
+@dataclass(frozen=True)
+class CalibratedParameters(DetectorParameters, InertialCorrections):
+    """What calibration finds: the detector's parameters, and what it corrects of the arm."""
+
+
+START = CalibratedParameters(observer="second_order", observer_damping=0.7)
 """What calibration begins with: the observer that measured best (see docs/detection.md)."""
 
 
@@ -100,9 +105,10 @@ class JointCalibration:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Parameters for the detector, and what they rest on."""
+    """What was found of the arm and the detector's parameters, and what they rest on."""
 
-    parameters: DetectorParameters
+    parameters: CalibratedParameters
+    """The detector takes them with the corrected model, ``parameters.corrected(model)``."""
     joints: tuple[JointCalibration, ...]
     duration: float
     """Motion that was used [s]."""
@@ -140,7 +146,7 @@ def calibrate(
             like contact, or a joint whose effort is missing, absurd, reversed or in another unit
             than declared.
     """
-    start = parameters or START
+    start = _start(parameters or START)
     refuse_little_motion(motions, model)
     motions, notes = usable_efforts(motions, model, start)
     gap = start.maximum_gap
@@ -192,6 +198,12 @@ def calibrate(
     return _with_thresholds(known, felt, found, stretches, noise, false_alarms_per_hour, notes)
 
 
+def _start(parameters: DetectorParameters) -> CalibratedParameters:
+    """Return the parameters with room for what will be identified."""
+    names = [item.name for item in fields(parameters)]
+    return CalibratedParameters(**{name: getattr(parameters, name) for name in names})
+
+
 def _refuse_other_efforts(motions: Sequence[Motion], model: Model, gap: float) -> list[str]:
     """Refuse joints whose effort is no torque, and return what is doubtful about the others."""
     scales = effort_scales(motions, model, gap)
@@ -207,13 +219,17 @@ def _what_does_not_fit(
     """Return errors far larger than friction, which offsets and corrections would only hide."""
     limit = np.where(np.isfinite(model.effort_limit), model.effort_limit, 0.0)
     large = np.maximum(GROSS_FRICTION * np.array(known.friction_coulomb), GROSS_SHARE * limit) + 0.1
-    plain: dict[str, Any] = dict.fromkeys((*CORRECTIONS, "friction_offset"), (0.0,))
-    plain |= {"contact_threshold": tuple(large), "collision_threshold": tuple(2.0 * large)}
-    return find_mismatches(motion, model, replace(known, **plain))
+    plain = replace(
+        known,
+        friction_offset=(0.0,),
+        contact_threshold=tuple(large),
+        collision_threshold=tuple(2.0 * large),
+    )
+    return find_mismatches(motion, model, plain)
 
 
 def _with_thresholds(
-    known: DetectorParameters,
+    known: CalibratedParameters,
     model: Model,
     found: Identification,
     stretches: Sequence[Motion],
@@ -221,7 +237,7 @@ def _with_thresholds(
     false_alarms_per_hour: float,
     notes: tuple[str, ...],
 ) -> Calibration:
-    observer = known.make_observer(model)
+    observer = known.make_observer(known.corrected(model))
     settled = [part.t[1:] - part.t[0] >= known.settling_time for part in stretches]
     residuals = [
         observer.filter(np.diff(t), x)[rows] for (t, x), rows in zip(noise, settled, strict=True)

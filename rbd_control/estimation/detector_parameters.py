@@ -16,8 +16,8 @@ from rbd_control.estimation.observers import Observer
 from rbd_control.estimation.second_order_observer import SecondOrderObserver
 from rbd_control.joint_states.plausibility import PlausibilityParameters
 from rbd_control.parameters import parameter
+from rbd_control.robot.effort import EffortParameters
 from rbd_control.robot.friction import FrictionParameters
-from rbd_control.robot.inertial_corrections import InertialCorrections
 
 _TORQUE = "N·m or N"
 
@@ -26,7 +26,7 @@ LEAST_VARIANCE = 1e-15
 
 
 @dataclass(frozen=True)
-class DetectorParameters(FrictionParameters, InertialCorrections, PlausibilityParameters):
+class DetectorParameters(FrictionParameters, EffortParameters, PlausibilityParameters):
     """Observer, friction, thresholds and timing of the contact detector.
 
     Per-joint parameters hold one value for all joints or one for each, in the order of the joints.
@@ -38,20 +38,6 @@ class DetectorParameters(FrictionParameters, InertialCorrections, PlausibilityPa
             the contact threshold of its joint, a gain of zero, or a matrix that is no covariance.
     """
 
-    effort_kind: str = parameter(
-        "torque",
-        "What the driver publishes as effort: joint torque, motor current (times effort_gain it is "
-        "torque), or torque without what carries the arm's own weight",
-        choices=("torque", "current", "torque_without_gravity"),
-    )
-    effort_gain: tuple[float, ...] = parameter(
-        (1.0,),
-        "Torque per unit of effort; its sign is that of the drive",
-        unit="N·m or N per unit of effort",
-        lower=-1e4,
-        upper=1e4,
-        per_joint=True,
-    )
     observer: str = parameter(
         "momentum",
         "Filter of the external torque: momentum (first order), second_order or kalman",
@@ -247,8 +233,6 @@ class DetectorParameters(FrictionParameters, InertialCorrections, PlausibilityPa
                 f"collision_force_threshold is {high} but contact_force_threshold is {low} N; a "
                 f"collision must lie above a contact"
             )
-        for i in np.flatnonzero(np.array(self.effort_gain) == 0.0):
-            raise ParameterError(f"effort_gain[{i}] is 0: no effort would ever show a torque")
         count = len(self.residual_covariance)
         if math.isqrt(count) ** 2 != count:
             raise ParameterError(f"residual_covariance has {count} values: no square matrix")
@@ -282,12 +266,12 @@ class DetectorParameters(FrictionParameters, InertialCorrections, PlausibilityPa
         Raises:
             ParameterError: for a per-joint parameter of the wrong length.
         """
-        observer = self._filter(self.corrected(model))
+        observer = self._filter(model)
         observer.balance = self.balance(model)
         return observer
 
     def _filter(self, model: Model) -> Observer:
-        """Return the observer of a corrected model, for efforts that are torques."""
+        """Return the observer for efforts that are torques."""
         n = model.nv
         friction = self.friction(n)
         if self.observer == "kalman":
@@ -310,7 +294,7 @@ class DetectorParameters(FrictionParameters, InertialCorrections, PlausibilityPa
             ParameterError: for a per-joint parameter of the wrong length.
         """
         return MomentumBalance(
-            self.corrected(model),
+            model,
             self.friction(model.nv),
             effort_gain=self.for_joints("effort_gain", model.nv),
             with_gravity=self.effort_kind != "torque_without_gravity",

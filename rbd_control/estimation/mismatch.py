@@ -160,19 +160,18 @@ def _tell(
     motion: Motion, model: Model, parameters: DetectorParameters, bias: Array
 ) -> tuple[Array, Array, Array, Array] | None:
     """Residual, torque needed and gravity (n, nv), payload features (n, nv, 4), filtered."""
-    corrected = parameters.corrected(model)
     gain = parameters.for_joints("effort_gain", model.nv)
     friction = parameters.friction(model.nv)
     slow = SecondOrderObserver(model, FILTER_GAIN)
     parts = []
     for part in motion.stretches(parameters.maximum_gap, 1.0):
         tau = gain * part.tau
-        g = gravity_torque(corrected, part.q)
+        g = gravity_torque(model, part.q)
         if parameters.effort_kind == "torque_without_gravity":
             tau = tau + g
         rubbed = friction.torque(part.v)
         without = replace(part, tau=np.zeros_like(tau))
-        need = external_means(without, corrected) + means(rubbed)
+        need = external_means(without, model) + means(rubbed)
         signals = [need - means(tau) - bias, need, means(g)]
         signals += [external_means(without, one) for one in unit_payloads(model)]
         dt = np.diff(part.t)

@@ -28,7 +28,7 @@ from rbd_control.estimation import (
     detector_warnings,
 )
 from rbd_control.joint_states import JointSample
-from rbd_control.node_parameters import PayloadParameters, ReceivingParameters
+from rbd_control.node_parameters import ReceivingParameters
 from rbd_control.nodes.contact_messages import THRESHOLD, ForceArrow, WrenchWriter, event_message
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.joint_state_input import JointStateInput
@@ -40,9 +40,9 @@ from rbd_control.nodes.messages import (
     Stamp,
     to_stamp,
 )
+from rbd_control.nodes.payload_input import PayloadInput
 from rbd_control.nodes.run import run
 from rbd_control.parameters import parameter
-from rbd_control.robot.robot import with_payload
 from rbd_control.startup.rehearsal import rehearse_detector
 
 REPEAT_PERIOD = 0.02
@@ -82,8 +82,8 @@ def verdict_qos(middleware: str) -> QoSProfile:
 
 
 @dataclass(frozen=True)
-class ContactDetectorParameters(ReceivingParameters, PayloadParameters, DetectorParameters):
-    """Parameters of the node: its model, its input, its payload, and the detector's."""
+class ContactDetectorParameters(ReceivingParameters, DetectorParameters):
+    """Parameters of the node: the arm, its input, and the detector's."""
 
     queue_depth: int = parameter(
         1000,
@@ -116,13 +116,14 @@ class ContactDetectorNode(ManagedNode):
         self.create_timer(READERS_PERIOD, self._look_for_readers, clock=self.steady)
         self._verdict: bool | None = None
         self._detection: Detection | None = None
+        self._payload = PayloadInput(self)
         self.diagnostics.append(self._report)
 
     def configure(self) -> None:
         """Make the detector and compile what it needs."""
-        model = self.robot.model
-        self._detector = self._make_detector(self.parameters, self._on_contact)
-        rehearse_detector(model, self.robot.in_model_order(self.parameters))
+        model, parameters = self.robot.model, self.robot.in_model_order(self.parameters)
+        self._detector = ContactDetector(model, parameters, self._on_contact)
+        rehearse_detector(model, parameters)
         self._warn()
         self._writer = JointStateWriter(self._torques, model.joint_names)
         self._arrow = ForceArrow(model, self._markers)
@@ -153,14 +154,15 @@ class ContactDetectorNode(ManagedNode):
 
     def check_parameters(self, new: ContactDetectorParameters) -> None:
         """Refuse per-joint values of the wrong number."""
-        self._make_detector(new)
+        ContactDetector(self.robot.with_parameters(new).model, self.robot.in_model_order(new))
 
     def parameters_changed(self) -> None:
         """Go on with the new ones: an open contact, a tare and the residual stay."""
+        self.robot = self.robot.with_parameters(self.parameters)
         parameters = self.robot.in_model_order(self.parameters)
         rehearse_detector(self.robot.model, parameters)
         self._detector.set_parameters(parameters)
-        self._detector.set_model(with_payload(self.robot.model, self.parameters))
+        self._detector.set_model(self.robot.model)
         self._warn()
         self._watch()
 
@@ -183,14 +185,6 @@ class ContactDetectorNode(ManagedNode):
         self._doubts = detector_warnings(self._detector.parameters, self._detector.model)
         for doubt in self._doubts:
             self.get_logger().warning(doubt)
-
-    def _make_detector(
-        self,
-        parameters: ContactDetectorParameters,
-        on_contact: Callable[[], None] = lambda: None,
-    ) -> ContactDetector:
-        model = with_payload(self.robot.model, parameters)
-        return ContactDetector(model, self.robot.in_model_order(parameters), on_contact)
 
     def _on_sample(self, sample: JointSample, stamp: Stamp) -> None:
         detection = self._detector.update(sample.stamp, sample.q, sample.v, sample.tau)

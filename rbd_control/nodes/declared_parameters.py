@@ -14,11 +14,21 @@ from rclpy.parameter import Parameter
 from rbd_control.errors import ParameterError
 from rbd_control.nodes.guard import shortened
 from rbd_control.parameters import Parameters
+from rbd_control.robot.robot_parameters import RobotParameters
 
 P = TypeVar("P", bound=Parameters)
 
 # Names that rclpy itself may find among the values given at start.
 _OF_ROS = ("use_sim_time", "start_type_description_service", "qos_overrides.")
+
+_OF_THE_ARM = tuple(item.name for item in fields(RobotParameters))
+"""Parameters that a file gives to all nodes; those that need no arm may ignore them."""
+
+RENAMED = {
+    "payload_reach": "it is now largest_payload_reach, and what payload_mass was for the adaptive "
+    "law is now largest_payload_mass; payload_mass is the mass that the arm carries now",
+}
+"""Parameters that are refused because files from before would now mean something else."""
 
 
 class DeclaredParameters(Generic[P]):
@@ -46,6 +56,7 @@ class DeclaredParameters(Generic[P]):
         self._kind = kind
         self._fields = {item.name: item for item in fields(kind)}
         self._is_fixed, self._check, self._changed = is_fixed, check, changed
+        _refuse_renamed(node)
         values = {name: self._declare(node, name) for name in self._fields}
         self.current: P = kind.from_mapping(values)
         self._warn_of_unknown(node)
@@ -68,7 +79,7 @@ class DeclaredParameters(Generic[P]):
     def _warn_of_unknown(self, node: Node) -> None:
         # rclpy has no public list of the values given at start and ignores those never declared.
         for name in getattr(node, "_parameter_overrides", {}):
-            if name not in self._fields and not name.startswith(_OF_ROS):
+            if name not in self._fields and not name.startswith((*_OF_ROS, *_OF_THE_ARM)):
                 node.get_logger().warning(
                     f"no parameter {name!r}, ignored; parameters are {', '.join(self._fields)}"
                 )
@@ -102,6 +113,13 @@ class DeclaredParameters(Generic[P]):
         if new != self.current:
             self.current = new
             self._changed(new)
+
+
+def _refuse_renamed(node: Node) -> None:
+    """Raise a :class:`ParameterError` for a value given at start under a name of before."""
+    for name in getattr(node, "_parameter_overrides", {}):
+        if name in RENAMED:
+            raise ParameterError(f"no parameter {name!r}: {RENAMED[name]}")
 
 
 def _refuse_deletion(changes: Sequence[Parameter]) -> None:

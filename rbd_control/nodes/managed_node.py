@@ -21,7 +21,7 @@ from rbd_control.nodes.declared_parameters import DeclaredParameters, refusing_u
 from rbd_control.nodes.diagnostics import WARN, Diagnostics, Status
 from rbd_control.nodes.guard import LARGEST_MESSAGE, CallbackGuard, describe
 from rbd_control.nodes.priority import take_priority
-from rbd_control.robot.robot import RobotModel, description_text
+from rbd_control.robot.robot import Robot, description_text
 
 LATCHED = QoSProfile(
     depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
@@ -79,7 +79,7 @@ class ManagedNode(LifecycleNode):
         self.before_activation: Callable[[], None] = lambda: None
         self.exit_code: int | None = None
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.robot: RobotModel
+        self.robot: Robot
         self._configured = False
         self._waiting = ""
         self._failure: BaseException | None = None
@@ -266,7 +266,7 @@ class ManagedNode(LifecycleNode):
             text = description_text(parameters) or self._described
             if not text:
                 raise ModelError(f"no robot description; {self._where_from()}")
-            self.robot = RobotModel.load(text, parameters.joints)
+            self.robot = Robot.of(parameters, text)
         self.configure()
         self._configured = True
         # The first line that rclpy logs takes 35 ms, which nobody waits for yet.

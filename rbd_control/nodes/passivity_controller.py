@@ -23,6 +23,7 @@ from rbd_control.nodes.joint_state_input import JointStateInput
 from rbd_control.nodes.managed_node import ManagedNode, NotReadyError
 from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, Stamp
 from rbd_control.nodes.order_services import OrderServices
+from rbd_control.nodes.payload_input import PayloadInput
 from rbd_control.nodes.run import run
 from rbd_control.nodes.torque_output import TorqueOutput
 from rbd_control.nodes.torque_watchdog import TorqueWatchdog
@@ -75,6 +76,7 @@ class PassivityControllerNode(ManagedNode):
             self, self._on_contact, self._on_force, self._detector_warning
         )
         self._energy = EnergyOutput(self)
+        PayloadInput(self)
         OrderServices(
             self,
             lambda: self.controller,
@@ -188,12 +190,16 @@ class PassivityControllerNode(ManagedNode):
     # Parameters ------------------------------------------------------------------------------
 
     def check_parameters(self, new: PassivityControllerParameters) -> None:
-        """Refuse per-joint values of the wrong number."""
-        self._make_controller(new)
+        """Refuse per-joint values of the wrong number, and a payload that is too heavy."""
+        robot = self.robot.with_parameters(new)
+        PassivityController(robot.model, robot.in_model_order(new))
+        if self.is_active and not new.gravity_compensated:
+            self.controller.refuse_heavy(robot.model)
 
     def parameters_changed(self) -> None:
         """Use the new ones from the next sample on."""
-        self.controller.set_parameters(self.robot.in_model_order(self.parameters))
+        self.robot = self.robot.with_parameters(self.parameters)
+        self.controller.set_parameters(self.robot.in_model_order(self.parameters), self.robot.model)
 
     def _make_controller(self, parameters: PassivityControllerParameters) -> PassivityController:
         return PassivityController(self.robot.model, self.robot.in_model_order(parameters))
@@ -219,9 +225,8 @@ class PassivityControllerNode(ManagedNode):
     def _control(self, sample: JointSample, stamp: Stamp) -> None:
         self._watchdog.beat()
         self._trajectories.accept()
-        command = self.controller.update(
-            sample.stamp, sample.q, sample.v, time.monotonic(), sample.tau
-        )
+        effort = self._measured_torque(sample)
+        command = self.controller.update(sample.stamp, sample.q, sample.v, time.monotonic(), effort)
         if self._was_late():
             return
         self._send(command.torque)
@@ -231,7 +236,14 @@ class PassivityControllerNode(ManagedNode):
             )
         self._note(command)
         # Once the torque is on its way.
-        self._energy.add(self.controller.balance(sample.tau), self.controller.law.tank.level)
+        self._energy.add(self.controller.balance(effort), self.controller.law.tank.level)
+
+    def _measured_torque(self, sample: JointSample) -> Array | None:
+        """Return the joint torque that the effort of a sample stands for, (nv,) [N·m or N]."""
+        if sample.tau is None:
+            return None
+        robot = self.robot
+        return robot.parameters.torque(robot.model, sample.q, sample.tau)
 
     def _watch(self) -> None:
         """Send the safe torque while joint states are silent."""

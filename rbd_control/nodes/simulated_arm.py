@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from geometry_msgs.msg import WrenchStamped
@@ -14,6 +14,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray, String
 
 from rbd_control.errors import InputError, ParameterError
+from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import ModelParameters
 from rbd_control.nodes.contact_messages import WrenchWriter
 from rbd_control.nodes.diagnostics import WARN, Status
@@ -147,7 +148,15 @@ class SimulatedArmNode(ManagedNode):
         self.destroy_timer(self._timer)
 
     def _make_arm(self) -> SimulatedArm:
+        """Return the arm, with the friction of the robot where a model of it is set."""
         parameters = self.robot.in_model_order(self.parameters)
+        if parameters.friction_model in ("coulomb_viscous", "stribeck"):
+            parameters = replace(
+                parameters,
+                coulomb=parameters.friction_coulomb,
+                viscous=parameters.friction_viscous,
+                friction_smoothing=float(np.mean(parameters.friction_velocity_scale)),
+            )
         return SimulatedArm(self.robot.model, parameters, parameters.obstacles())
 
     def _tick(self) -> None:
@@ -175,7 +184,7 @@ class SimulatedArmNode(ManagedNode):
         reading = arm.reading()
         if reading is not None:
             # With the brakes closed the motors are off: their torque is not that of the joints.
-            effort = None if arm.braked else reading.tau
+            effort = None if arm.braked else self._effort(reading)
             self._state_writer.publish(stamp, reading.q, reading.v, effort)
         self._torque_writer.publish(stamp, effort=arm.external_torque)
         if arm.in_contact:
@@ -184,6 +193,12 @@ class SimulatedArmNode(ManagedNode):
         if arm.in_contact != self._in_contact:
             self._in_contact = arm.in_contact
             self._contact.publish(Bool(data=bool(arm.in_contact)))
+
+    def _effort(self, reading: JointSample) -> np.ndarray | None:
+        """Return what the driver of this arm publishes for a torque, see ``effort_kind``."""
+        if reading.tau is None:
+            return None
+        return self.robot.parameters.effort(self.robot.model, reading.q, reading.tau)
 
     def _on_command(self, message: Float64MultiArray) -> None:
         if not self.is_active:

@@ -200,3 +200,28 @@ def variations(model: Model) -> list[tuple[int, int, Model]]:
 
 def _squares(x: np.ndarray) -> np.ndarray:
     return np.asarray(x[:, :, None] * x[:, None, :])
+
+
+def without_payload(corrections: np.ndarray, loaded: Model, alone: Model) -> np.ndarray:
+    """Return corrections of an arm that were found while it carried a payload.
+
+    Mass and first moment of each corrected body are the same with the payload taken off again.
+
+    Args:
+        corrections: of the loaded model, (nv, 5), in the order of :data:`CORRECTIONS`.
+        loaded: the model with the payload.
+        alone: the model without.
+
+    Returns:
+        Corrections of the model without, (nv, 5); those of bodies without payload unchanged.
+    """
+    rows = slice(0, loaded.nv)
+    mass, first = loaded.arrays.mass[rows], loaded.arrays.first_moment[rows]
+    bare, bare_first = alone.arrays.mass[rows], alone.arrays.first_moment[rows]
+    result = corrections.copy()
+    for i in np.flatnonzero((mass != bare) & corrections[:, :ROTOR].any(axis=1)):
+        corrected = bare[i] + corrections[i, 0]
+        moment = (mass[i] + corrections[i, 0]) * (first[i] / mass[i] + corrections[i, 1:ROTOR])
+        moment -= first[i] - bare_first[i]
+        result[i, 1:ROTOR] = moment / corrected - bare_first[i] / bare[i]
+    return result

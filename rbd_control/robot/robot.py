@@ -1,8 +1,9 @@
-"""From parameters to the model that a node or a replay works with."""
+"""The arm as all nodes, commands and Python programs see it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -12,93 +13,200 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model
-from rbd_control.errors import InputError, ModelError
-from rbd_control.node_parameters import ModelParameters, PayloadParameters
-from rbd_control.parameters import Parameters
-from rbd_control.simulation import arm7_urdf
+from rbd_control.dynamics.urdf import read_urdf
+from rbd_control.errors import InputError, ModelError, ParameterError
+from rbd_control.files.input_files import about
+from rbd_control.parameters import Parameters, read_parameter_file
+from rbd_control.robot.arm7 import arm7_urdf
+from rbd_control.robot.friction import Friction
+from rbd_control.robot.payload import PayloadParameters
+from rbd_control.robot.robot_parameters import RobotParameters
 
 P = TypeVar("P", bound=Parameters)
 
+_NAMES = tuple(item.name for item in fields(RobotParameters))
 
-@dataclass(frozen=True)
-class RobotModel:
-    """A model and the order in which parameters and commands list its joints.
 
-    ``order[i]`` is the index in the model of the i-th of ``joints``.
+@dataclass(frozen=True, eq=False)
+class Robot:
+    """An arm: its description, and what was identified or measured about it.
+
+    Attributes:
+        urdf: the description, as text or path.
+        description: the model of the description alone, with gravity as mounted.
+        model: the model with inertial corrections, rotor inertia and payload: the one to compute
+            with.
+        joints: the joints in the order of parameters and commands.
+        order: ``order[i]`` is the index in the model of the i-th of ``joints``, (n,).
+        parameters: the parameters, with per-joint values in the order of the model.
     """
 
     urdf: str
+    description: Model
     model: Model
     joints: tuple[str, ...]
     order: NDArray[np.intp]
+    parameters: RobotParameters
 
     @classmethod
     def load(
-        cls,
-        urdf: str,
-        joints: Sequence[str] = (),
-        locked: Mapping[str, float] = MappingProxyType({}),
-    ) -> RobotModel:
-        """Build the model from a URDF, as text or path.
+        cls, path: str | Path, *, node: str = "", locked: Mapping[str, float] = MappingProxyType({})
+    ) -> Robot:
+        """Load an arm from a parameter file, such as ``calibrate`` writes, or from a URDF.
 
-        Movable joints that ``joints`` leaves out are held where ``locked`` says, or else at 0; all
-        others move when ``joints`` is empty.
+        Args:
+            path: a ROS 2 parameter file (``.yaml`` or ``.yml``) whose section ``/**`` names the
+                arm, or a URDF (path or text), or ``arm7`` for the arm that ships with the package.
+                A relative
+                ``urdf`` in a parameter file is relative to the folder of that file.
+            node: node whose section of the parameter file counts, too; none by default.
+            locked: positions of further joints that do not move [rad or m].
+
+        Raises:
+            ParameterError: naming the file, for parameters that cannot be.
+            ModelError: when the description cannot become a model.
+            InputError: when a joint is not in the description.
+        """
+        if Path(path).suffix not in (".yaml", ".yml"):
+            return cls.of(described_by(str(path)), locked=locked)
+        values = read_parameter_file(path, node or "/**")
+        with about(path):
+            parameters = robot_parameters(values)
+            if not parameters.urdf and not parameters.robot_description:
+                raise ParameterError("names no arm: give urdf or robot_description in section /**")
+            parameters = beside(parameters, Path(path))
+        return cls.of(parameters, locked=locked)
+
+    @classmethod
+    def of(
+        cls,
+        parameters: RobotParameters,
+        text: str = "",
+        *,
+        locked: Mapping[str, float] = MappingProxyType({}),
+    ) -> Robot:
+        """Build an arm from its parameters.
+
+        Args:
+            parameters: per-joint values in the order of ``joints``.
+            text: URDF, as text or path, where the parameters leave it open.
+            locked: positions of joints that do not move, beside ``locked_joints`` [rad or m].
 
         Raises:
             ModelError: when the description cannot become a model.
-            InputError: when ``joints`` or ``locked`` names a joint that is not movable, or
-                ``joints`` one twice.
+            InputError: when a joint is not in the description, or named twice.
+            ParameterError: for a per-joint parameter of the wrong length.
         """
-        model = Model.from_urdf(urdf, locked=locked)
-        names = tuple(joints) or model.joint_names
-        for name in names:
-            if name not in model.joint_names:
-                raise InputError(
-                    f"joints: no movable joint {name!r}; joints are {', '.join(model.joint_names)}"
-                )
-        if len(set(names)) != len(names):
-            raise InputError(f"joints: a joint is named twice in {', '.join(names)}")
-        held = {name: 0.0 for name in model.joint_names if name not in names}
-        if held:
-            model = Model.from_urdf(urdf, locked={**locked, **held})
-        order = np.array([model.joint_index(name) for name in names], dtype=np.intp)
-        return cls(urdf, model, names, order)
+        urdf = description_text(parameters) or text
+        if not urdf:
+            raise ModelError("no robot description: give urdf or robot_description")
+        still = {**parameters.locked, **locked}
+        with about(parameters.urdf) if parameters.urdf else nullcontext():
+            description, joints = _described(urdf, parameters.joints, still, parameters.gravity)
+        order = np.array([description.joint_index(name) for name in joints], dtype=np.intp)
+        robot = cls(urdf, description, description, joints, order, RobotParameters())
+        return robot.with_parameters(parameters)
+
+    def with_parameters(self, parameters: RobotParameters) -> Robot:
+        """Return the same arm with other corrections, payload, friction or effort.
+
+        Raises:
+            InputError: when there is no such link, or no body can have this inertia.
+            ParameterError: for a per-joint parameter of the wrong length.
+        """
+        ordered = self.in_model_order(
+            RobotParameters(**{name: getattr(parameters, name) for name in _NAMES})
+        )
+        model = ordered.loaded(ordered.corrected(self.description))
+        ordered.friction(model.nv)  # refuses another number of values
+        ordered.for_joints("effort_gain", model.nv)
+        return replace(self, model=model, parameters=ordered)
+
+    def with_payload(self, payload: PayloadParameters) -> Robot:
+        """Return the same arm with another payload.
+
+        Raises:
+            InputError: when there is no such link, or no body can have this inertia.
+        """
+        changes = {item.name: getattr(payload, item.name) for item in fields(PayloadParameters)}
+        parameters = replace(self.parameters, **changes)
+        model = parameters.loaded(parameters.corrected(self.description))
+        return replace(self, model=model, parameters=parameters)
+
+    @property
+    def friction(self) -> Friction:
+        """The friction of the joints."""
+        return self.parameters.friction(self.model.nv)
 
     def in_model_order(self, parameters: P) -> P:
-        """The same parameters with per-joint values in the order of the model."""
+        """Return the same parameters with per-joint values in the order of the model."""
         changes: dict[str, Any] = {}
+        place = np.argsort(self.order)
         for item in fields(parameters):
             value = getattr(parameters, item.name)
             if item.metadata["per_joint"] and len(value) == len(self.joints) > 1:
-                changes[item.name] = tuple(np.array(value)[np.argsort(self.order)])
+                changes[item.name] = tuple(np.array(value)[place])
             if item.metadata["joint_matrix"] and len(value) == len(self.joints) ** 2:
-                place = np.argsort(self.order)
                 matrix = np.array(value).reshape(place.size, place.size)
                 changes[item.name] = tuple(matrix[np.ix_(place, place)].ravel())
         return replace(parameters, **changes)
 
 
-def with_payload(model: Model, parameters: PayloadParameters) -> Model:
-    """The model with the payload of the parameters; the same when there is none.
+def described_by(urdf: str, parameters: RobotParameters | None = None) -> RobotParameters:
+    """Return the parameters with another description, a URDF as text or path."""
+    known = RobotParameters() if parameters is None else parameters
+    if urdf.lstrip().startswith("<"):
+        return replace(known, urdf="", robot_description=urdf)
+    return replace(known, urdf=urdf, robot_description="")
+
+
+def robot_parameters(values: Mapping[str, Any]) -> RobotParameters:
+    """Return what a parameter file says of the arm; other parameters are left out.
 
     Raises:
-        InputError: when the model has no such link, or no body can have this inertia.
+        ParameterError: for a value that cannot be.
     """
-    if parameters.payload_mass == 0.0:
-        return model
-    xx, yy, zz, xy, xz, yz = parameters.payload_inertia
-    inertia = [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]
-    link = parameters.payload_link or model.joint_links[-1]
-    return model.with_payload(link, parameters.payload_mass, parameters.payload_com, inertia)
+    return RobotParameters.from_mapping({name: values[name] for name in _NAMES if name in values})
+
+
+def beside(parameters: RobotParameters, file: Path) -> RobotParameters:
+    """Return the parameters with a relative ``urdf`` taken from the folder of their file."""
+    urdf = parameters.urdf
+    if not urdf or urdf == ARM7 or Path(urdf).is_absolute():
+        return parameters
+    return replace(parameters, urdf=str(file.parent / urdf))
+
+
+def _described(
+    urdf: str, joints: Sequence[str], still: Mapping[str, float], gravity: Sequence[float]
+) -> tuple[Model, tuple[str, ...]]:
+    """Return the model in which only ``joints`` move, and their names."""
+    model = Model.from_urdf(urdf, locked=still, gravity=tuple(gravity))
+    names = tuple(joints) or model.joint_names
+    for name in names:
+        if name not in model.joint_names:
+            raise InputError(
+                f"joints: no movable joint {name!r}; joints are {', '.join(model.joint_names)}"
+            )
+    if len(set(names)) != len(names):
+        raise InputError(f"joints: a joint is named twice in {', '.join(names)}")
+    held = {name: 0.0 for name in model.joint_names if name not in names}
+    if held:
+        model = Model.from_urdf(urdf, locked={**still, **held}, gravity=tuple(gravity))
+    return model, names
+
+
+ARM7 = "arm7"
+"""Stands for the arm that ships with the package."""
 
 
 def urdf_source(name: str) -> str:
-    """What a user calls ``name``: the shipped arm for ``arm7``, else a path, as it is."""
-    return arm7_urdf() if name == "arm7" else name
+    """Return the URDF text of the shipped arm for :data:`ARM7`, else the path as it is."""
+    return arm7_urdf() if name == ARM7 else name
 
 
-def description_text(parameters: ModelParameters) -> str:
-    """The robot description that the parameters give; empty when they leave it to the topic.
+def description_text(parameters: RobotParameters) -> str:
+    """Return the robot description that the parameters give; empty when they leave it to others.
 
     Raises:
         ModelError: when ``urdf`` names a file that cannot be read.
@@ -110,9 +218,5 @@ def description_text(parameters: ModelParameters) -> str:
     source = urdf_source(parameters.urdf)
     if source != parameters.urdf:
         return source
-    try:
-        return Path(source).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ModelError(f"cannot read urdf {parameters.urdf!r}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ModelError(f"urdf {parameters.urdf!r} is not UTF-8 text: {error.reason}") from error
+    with about(source):
+        return read_urdf(source)

@@ -33,7 +33,7 @@ class SimulationParameters(Parameters):
     )
     coulomb: tuple[float, ...] = parameter(
         (0.5,),
-        "Coulomb friction",
+        "Coulomb friction; friction_coulomb takes its place where friction_model is set",
         unit="N·m or N",
         lower=0.0,
         upper=1e4,
@@ -42,7 +42,7 @@ class SimulationParameters(Parameters):
     )
     viscous: tuple[float, ...] = parameter(
         (0.5,),
-        "viscous friction",
+        "viscous friction; friction_viscous takes its place where friction_model is set",
         unit="N·m·s/rad or N·s/m",
         lower=0.0,
         upper=1e4,

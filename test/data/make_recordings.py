@@ -35,8 +35,11 @@ from bench.contacts.motion import Motion  # noqa: E402
 from bench.contacts.plant import Plant  # noqa: E402
 from bench.contacts.touch import Collision, Push, Touch  # noqa: E402
 from rbd_control.estimation import DetectorParameters  # noqa: E402
+from rbd_control.node_parameters import law_parameters  # noqa: E402
+from rbd_control.parameters import read_parameter_file  # noqa: E402
 from rbd_control.playback.bag import BOOL, JOINT_STATE  # noqa: E402
 from rbd_control.playback.recording import CONTACT_TOPICS, TORQUE_TOPICS  # noqa: E402
+from rbd_control.robot.robot import robot_parameters  # noqa: E402
 
 START = 1_700_000_000_000_000_000
 """Stamp of the first sample [ns]."""
@@ -104,14 +107,15 @@ def plant() -> Plant:
     """Return the arm that the configuration describes."""
     made = Plant(arm("panda"), SPECIMEN, mass_error=(0.0, 0.0))
     config = ROOT / "config" / "panda_mujoco.yaml"
-    parameters = DetectorParameters.from_yaml(config, "contact_detector", ignore=("joints",))
+    values = read_parameter_file(config, "contact_detector")
+    parameters = law_parameters(DetectorParameters, values)
     n = made.arm.model.nv
     made.coulomb = parameters.for_joints("friction_coulomb", n)
     made.viscous = parameters.for_joints("friction_viscous", n)
     made.stribeck = np.zeros(n)
     made.mj.dof_damping[:] = made.viscous
     made.mj.dof_solimp[:, :2] = FRICTION_IMPEDANCE
-    true = parameters.corrected(made.arm.model).arrays
+    true = robot_parameters(values).corrected(made.arm.model).arrays
     made.mj.body_mass[made.body] = true.mass
     made.mj.body_ipos[made.body] = true.first_moment / true.mass[:, None]
     return made

@@ -11,6 +11,7 @@ from robots import urdf_path
 from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.errors import InputError
 from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.robot.inertial_corrections import InertialCorrections
 
 COUNT = 1500
 PARAMETERS = DetectorParameters(
@@ -24,14 +25,14 @@ PARAMETERS = DetectorParameters(
     threshold_acceleration=(0.01,),
     residual_covariance=tuple(0.04 * np.eye(7).ravel()),
     release_debounce=0.05,
-    rotor_inertia=(0.02,),
 )
 
 
 @pytest.fixture(scope="module")
 def model():
     locked = {"panda_finger_joint1": 0.0, "panda_finger_joint2": 0.0}
-    return Model.from_urdf(urdf_path("panda"), locked=locked)
+    described = Model.from_urdf(urdf_path("panda"), locked=locked)
+    return InertialCorrections(rotor_inertia=(0.02,)).corrected(described)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,10 @@ from rbd_control.estimation import (
     calibrate,
 )
 from rbd_control.estimation.alarm_levels import BLOCK, SEEN, alarm_levels
-from rbd_control.robot.inertial_corrections import CORRECTIONS
+from rbd_control.node_parameters import law_parameters
+from rbd_control.parameters import read_parameter_file
+from rbd_control.robot.inertial_corrections import CORRECTIONS, InertialCorrections
+from rbd_control.robot.robot import robot_parameters
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 
 COULOMB = (0.6, 0.7, 0.5, 0.6, 0.4, 0.3, 0.2)
@@ -85,7 +88,7 @@ def test_finds_the_friction_of_the_plant(calibration):
 
 def test_its_residual_is_the_detectors(calibration, motions, model):
     """Calibration filters whole motions at once; the thresholds hold for the detector's samples."""
-    detector = ContactDetector(model, calibration.parameters)
+    detector = ContactDetector(calibration.parameters.corrected(model), calibration.parameters)
     m, (_, t, _, residual, _) = motions[0], calibration.residuals[0]
     expected = detector.update_block(m.t, m.q, m.v, m.tau).residual
     # The same sums, in another order.
@@ -135,7 +138,7 @@ def test_takes_efforts_without_gravity(motions, model, calibration):
     np.testing.assert_allclose(
         found.parameters.friction_coulomb, calibration.parameters.friction_coulomb, atol=0.05
     )
-    detector = ContactDetector(model, found.parameters)
+    detector = ContactDetector(found.parameters.corrected(model), found.parameters)
     m = free[0]
     assert not detector.update_block(m.t, m.q, m.v, m.tau).contact.any()
 
@@ -153,18 +156,19 @@ def test_says_when_efforts_are_not_as_declared(motions, model, calibration):
 def test_every_correction_reaches_the_residual(name, model, motions):
     m = motions[0]
     plain = ContactDetector(model, DetectorParameters())
-    changed = ContactDetector(model, DetectorParameters(**{name: (0.05,)}))
+    corrected = InertialCorrections(**{name: (0.05,)}).corrected(model)
+    changed = ContactDetector(corrected, DetectorParameters())
     block = (m.t[:300], m.q[:300], m.v[:300], m.tau[:300])
     assert np.abs(changed.update_block(*block).residual - plain.update_block(*block).residual).max()
 
 
 def test_refuses_a_correction_that_leaves_no_mass(model):
     with pytest.raises(ParameterError, match="joint 'joint_3'.* must have mass"):
-        DetectorParameters(mass_correction=(0, 0, -50.0, 0, 0, 0, 0)).corrected(model)
+        InertialCorrections(mass_correction=(0, 0, -50.0, 0, 0, 0, 0)).corrected(model)
 
 
 def test_no_alarm_in_other_motions_like_these(calibration, model):
-    detector = ContactDetector(model, calibration.parameters)
+    detector = ContactDetector(calibration.parameters.corrected(model), calibration.parameters)
     other = motion(model, 16.0, seed=3)
     detections = [
         detector.update(*sample)
@@ -313,12 +317,13 @@ def test_the_command_writes_what_the_detector_loads(motions, model, tmp_path, ca
     assert (tmp_path / "report" / "calibration.png").stat().st_size > 10_000
     printed = capsys.readouterr().out
     assert "1 false alarm per hour" in " ".join(printed.split())
-    loaded = DetectorParameters.from_yaml(out, "contact_detector", ignore=("joints",))
+    values = read_parameter_file(out, "contact_detector")
+    loaded, robot = law_parameters(DetectorParameters, values), robot_parameters(values)
     direct = calibrate(geared, model).parameters
     # Masses 1 % off may stand in for a part of it.
     np.testing.assert_allclose(direct.rotor_inertia, motor, atol=0.1)
-    np.testing.assert_allclose(loaded.rotor_inertia, direct.rotor_inertia, rtol=0.01)
-    assert f"motor and gear [kg·m² or kg]: {loaded.rotor_inertia[0]:.3g}," in printed
+    np.testing.assert_allclose(robot.rotor_inertia, direct.rotor_inertia, rtol=0.01)
+    assert f"motor and gear [kg·m² or kg]: {robot.rotor_inertia[0]:.3g}," in printed
     # The file holds nine digits of each sample.
     np.testing.assert_allclose(loaded.contact_threshold, direct.contact_threshold, rtol=0.01)
     assert main(["replay", files[0], "--urdf", "arm7", "--config", str(out)]) == 0

@@ -20,8 +20,8 @@ from rbd_control.dynamics import (
 )
 from rbd_control.errors import InputError, ParameterError
 from rbd_control.estimation import ContactDetector, DetectorParameters
-from rbd_control.robot.inertial_corrections import CORRECTIONS
-from rbd_control.robot.robot import RobotModel
+from rbd_control.robot.robot import Robot
+from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.simulation import arm7_urdf
 
 DT = 0.001
@@ -324,8 +324,7 @@ CHANGES: list[dict[str, Any]] = [
 
 
 def test_every_parameter_is_among_them():
-    """Corrections of inertia are tried in test_calibration.py."""
-    tried = {list(change)[-1] for change in CHANGES} | set(CORRECTIONS)
+    tried = {list(change)[-1] for change in CHANGES}
     assert tried == {item.name for item in fields(DetectorParameters)}
 
 
@@ -445,7 +444,7 @@ def test_wrong_length_is_named(model):
 
 
 def test_matrices_follow_the_order_of_the_joints():
-    robot = RobotModel.load(arm7_urdf(), ("joint_3", "joint_1"))
+    robot = Robot.of(RobotParameters(urdf="arm7", joints=("joint_3", "joint_1")))
     given = DetectorParameters(residual_covariance=(3.0, 0.1, 0.1, 1.0))
     assert robot.in_model_order(given).residual_covariance == (1.0, 0.1, 0.1, 3.0)
 

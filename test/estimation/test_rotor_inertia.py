@@ -16,7 +16,9 @@ from rbd_control.estimation import (
     find_mismatches,
 )
 from rbd_control.estimation.identification import identify
-from rbd_control.robot.robot import RobotModel
+from rbd_control.robot.inertial_corrections import InertialCorrections
+from rbd_control.robot.robot import Robot
+from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.simulation import arm7_urdf
 
 DT = 0.002
@@ -52,11 +54,11 @@ def test_what_the_motors_take_is_no_contact(urdf, observer):
     inertia = J[: model.nv]
     tau = inverse_dynamics(model, q, v, a) + inertia * a
     parameters = DetectorParameters(observer=observer, observer_gain=(100.0,))
-    told = replace(parameters, rotor_inertia=tuple(inertia))
+    geared = InertialCorrections(rotor_inertia=tuple(inertia)).corrected(model)
     settled = t > 1.0
     without, left = (
-        np.abs(ContactDetector(model, p).update_block(t, q, v, tau).residual[settled]).max(axis=0)
-        for p in (parameters, told)
+        np.abs(ContactDetector(m, parameters).update_block(t, q, v, tau).residual[settled]).max(0)
+        for m in (model, geared)
     )
     # The filters are late, which takes a little off; the trapezoidal rule leaves dt² / 12 times a
     # second derivative, some 500 N·m/s².
@@ -75,17 +77,17 @@ def test_it_is_what_mujoco_calls_armature(model):
         data.qpos[:], data.qvel[:], data.qacc[:] = q[k], v[k], a[k]
         mujoco.mj_inverse(theirs, data)
         tau[k] = data.qfrc_inverse
-    corrected = DetectorParameters(rotor_inertia=tuple(J)).corrected(model)
+    corrected = InertialCorrections(rotor_inertia=tuple(J)).corrected(model)
     # Torques of some 100 N·m; MuJoCo turns inertias into principal axes first.
     np.testing.assert_allclose(inverse_dynamics(corrected, q, v, a), tau, atol=1e-9)
 
 
 def test_zero_changes_nothing(model):
-    assert DetectorParameters(rotor_inertia=(0.0,) * 7).corrected(model) is model
+    assert InertialCorrections(rotor_inertia=(0.0,) * 7).corrected(model) is model
 
 
 def test_beside_corrections_of_bodies(model):
-    parameters = DetectorParameters(mass_correction=(0.2,), rotor_inertia=tuple(J))
+    parameters = InertialCorrections(mass_correction=(0.2,), rotor_inertia=tuple(J))
     bodies = replace(parameters, rotor_inertia=(0.0,)).corrected(model)
     q = sines(7)[1][0]
     added = mass_matrix(parameters.corrected(model), q) - mass_matrix(bodies, q)
@@ -96,7 +98,8 @@ def test_beside_corrections_of_bodies(model):
 def test_sample_by_sample_is_the_block(model, observer):
     t, q, v, a = sines(7)
     tau = inverse_dynamics(model, q, v, a)
-    parameters = DetectorParameters(observer=observer, rotor_inertia=tuple(J))
+    parameters = DetectorParameters(observer=observer)
+    model = InertialCorrections(rotor_inertia=tuple(J)).corrected(model)
     block = ContactDetector(model, parameters).update_block(t, q, v, tau).residual
     detector = ContactDetector(model, parameters)
     samples = [detector.update(*row).residual for row in zip(t, q, v, tau, strict=True)]
@@ -105,19 +108,22 @@ def test_sample_by_sample_is_the_block(model, observer):
 
 def test_goes_with_its_joint(model):
     names = model.joint_names[::-1]
-    robot = RobotModel.load(arm7_urdf(), names)
-    parameters = robot.in_model_order(DetectorParameters(rotor_inertia=tuple(J[::-1])))
-    assert parameters.rotor_inertia == tuple(J)
+    told = RobotParameters(urdf="arm7", joints=names, rotor_inertia=tuple(J[::-1]))
+    robot = Robot.of(told)
+    assert robot.parameters.rotor_inertia == tuple(J)
+    q = np.zeros(model.nv)
+    added = mass_matrix(robot.model, q) - mass_matrix(robot.description, q)
+    np.testing.assert_allclose(added, np.diag(J), atol=1e-12)
 
 
 def test_what_cannot_be(model):
     with pytest.raises(ParameterError, match=r"rotor_inertia\[1\] is -0.1 kg·m² or kg"):
-        DetectorParameters(rotor_inertia=(0.1, -0.1))
+        InertialCorrections(rotor_inertia=(0.1, -0.1))
     with pytest.raises(ParameterError, match="rotor_inertia has 2 values .* 7 joints"):
-        ContactDetector(model, DetectorParameters(rotor_inertia=(0.1, 0.1)))
+        InertialCorrections(rotor_inertia=(0.1, 0.1)).corrected(model)
     geared = with_rotors(model, {"joint_2": Rotor(50.0, 1e-4)})
     with pytest.raises(ParameterError, match="'joint_3' is given, but the model has rotors"):
-        ContactDetector(geared, DetectorParameters(rotor_inertia=(0, 0, 0.1, 0, 0, 0, 0)))
+        InertialCorrections(rotor_inertia=(0, 0, 0.1, 0, 0, 0, 0)).corrected(geared)
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +159,6 @@ def test_a_mismatch_is_found_beneath_it(model):
     motion = Motion("geared", t, q, v, tau)
     parameters = DetectorParameters(contact_threshold=(1.0,), collision_threshold=(9.0,))
     assert find_mismatches(motion, model, parameters) == ()
-    told = replace(parameters, rotor_inertia=tuple(inertia))
-    (found,) = find_mismatches(motion, model, told)
+    geared = InertialCorrections(rotor_inertia=tuple(inertia)).corrected(model)
+    (found,) = find_mismatches(motion, geared, parameters)
     assert (found.kind, found.joint) == ("offset", "joint_7")

@@ -81,8 +81,8 @@ GAINS: dict[str, SearchStrategy[Any]] = {
     "adapted_links": st.sampled_from([(), ("all",)]),
     "learning_rate": numbers(0.1, 20.0),
     "friction_learning_rate": numbers(1.0, 500.0),
-    "payload_mass": numbers(0.5, 4.0),
-    "payload_reach": numbers(0.05, 0.3),
+    "largest_payload_mass": numbers(0.5, 4.0),
+    "largest_payload_reach": numbers(0.05, 0.3),
     "adaptation_dead_zone": each(0.0, 1.0),
 }
 """Strategies for parameters whose bounds admit more than an arm can stand."""

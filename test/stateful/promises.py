@@ -386,14 +386,14 @@ def energy_is_within_the_tank(s: Stretch) -> None:
 
 @promise
 def learned_mass_has_bounds(s: Stretch) -> None:
-    """A learned mass is positive, and adds no more than a payload can: ``payload_mass``."""
+    """A learned mass is positive, and adds no more than a payload can: ``largest_payload_mass``."""
     adaptive = s.rig.controller.law.adaptive
     if adaptive is None:
         return
     links = adaptive.estimates.links
     for estimate in links:
         assert 0.0 < estimate.mass < np.inf, estimate
-    most = s.rig.parameters.payload_mass * len(links)
+    most = s.rig.parameters.largest_payload_mass * len(links)
     assert adaptive.payload <= 1.01 * most, f"{adaptive.payload:.3g} kg were learned"
 
 

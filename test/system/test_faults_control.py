@@ -61,7 +61,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "endless": {"robot_description": continuous(arm7_urdf())},
     "weak": {"robot_description": weak(arm7_urdf())},
     "limited": {"urdf": "arm7"},
-    "learning": {"urdf": "arm7", "adaptive": True, "payload_mass": 3.0},
+    "learning": {"urdf": "arm7", "adaptive": True, "largest_payload_mass": 3.0},
 }
 
 
@@ -407,10 +407,10 @@ def test_a_required_detector_is_waited_for(bring_up: BringUp, probe: Probe) -> N
 
 
 def test_estimates_keep_their_bounds(arms: Callable[[str], Arm], probe: Probe) -> None:
-    """[87] An arm that moves at random teaches no payload beyond ``payload_mass``."""
+    """[87] An arm that moves at random teaches no payload beyond ``largest_payload_mass``."""
     arm = arms("learning")
     arm.source.still, arm.source.noise = True, 0.3
-    most = ARMS["learning"]["payload_mass"]
+    most = ARMS["learning"]["largest_payload_mass"]
     for _ in range(4):
         learned = float(probe.report(arm.name).values["payload learned [kg]"])
         assert 0.0 <= learned <= most + 1e-9

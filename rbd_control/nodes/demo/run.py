@@ -22,12 +22,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rbd_control.errors import RbdControlError
 from rbd_control.estimation import DetectorParameters
-from rbd_control.node_parameters import NODE_PARAMETERS
+from rbd_control.node_parameters import law_parameters
 from rbd_control.nodes.demo.observer import STARTING_NODES, DemoObserver
 from rbd_control.nodes.demo.report import draw_demo, print_demo
 from rbd_control.nodes.demo.result import DemoLog, DemoResult, judge
 from rbd_control.nodes.demo.scenario import SHORTEST, Scenario
 from rbd_control.nodes.processes import NodeProcesses, reserved_domain
+from rbd_control.parameters import read_parameter_file
 from rbd_control.share import share_directory
 from rbd_control.startup.prompt_end import call_off
 
@@ -153,7 +154,7 @@ def _record(scenario: Scenario) -> DemoLog:
 
 
 def _thresholds(config: Path) -> tuple[float, ...]:
-    parameters = DetectorParameters.from_yaml(config, "contact_detector", ignore=NODE_PARAMETERS)
+    parameters = law_parameters(DetectorParameters, read_parameter_file(config, "contact_detector"))
     return parameters.contact_threshold
 
 

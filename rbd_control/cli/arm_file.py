@@ -1,0 +1,183 @@
+"""The parameter file that ``rbd-control calibrate`` writes: one arm, for all nodes and commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rbd_control.estimation import Calibration
+from rbd_control.parameters import Parameters
+from rbd_control.robot.inertial_corrections import CORRECTIONS, without_payload
+from rbd_control.robot.payload import PayloadParameters
+from rbd_control.robot.robot import ARM7, Robot
+from rbd_control.robot.robot_parameters import RobotParameters
+from rbd_control.wording import printable
+
+_OF_THE_ARM = (
+    "effort_kind",
+    "effort_gain",
+    *CORRECTIONS,
+    "friction_model",
+    "friction_coulomb",
+    "friction_viscous",
+    "friction_offset",
+    "friction_velocity_scale",
+    "friction_stribeck",
+    "friction_stribeck_velocity",
+)
+"""Parameters of the arm that are identified; those at their neutral value are left out."""
+
+_OF_THE_DETECTOR = (
+    "observer",
+    "observer_damping",
+    "observer_gain",
+    "settling_time",
+    "contact_threshold",
+    "threshold_speed",
+    "moving_ratio",
+    "residual_covariance",
+    "statistic_threshold",
+    "statistic_speed",
+    "collision_threshold",
+    "onset_debounce",
+)
+
+
+FRICTION_SCALE = 0.1
+"""Speed below which the controller's friction torque fades, for all joints [rad/s or m/s].
+
+The controller adds friction at the reference velocity; the scale that fits the measurement would
+let that torque switch with the noise of the encoders while the arm stands still.
+"""
+
+
+def alarms(calibration: Calibration) -> str:
+    """Return the rate of false alarms in words."""
+    rate = calibration.false_alarms_per_hour
+    return f"{rate:g} false alarm{'' if rate == 1.0 else 's'}"
+
+
+def arm_file(
+    calibration: Calibration,
+    recordings: Sequence[Path],
+    robot: Robot,
+    locked: Mapping[str, float],
+) -> str:
+    """Return the parameter file: the arm for all nodes, then what each of them needs beside.
+
+    Args:
+        calibration: what was found.
+        recordings: what it was found from.
+        robot: the arm without what was identified.
+        locked: positions of joints locked beside those that the robot's parameters lock.
+    """
+    parameters = calibration.parameters
+    corrections = _of_the_arm_alone(calibration, robot)
+    lines = [
+        f"# Made by rbd-control calibrate from {calibration.duration:.0f} s of motion without",
+        f"# contact: {', '.join(printable(path.name) for path in recordings)}.",
+        f"# The thresholds imply {alarms(calibration)} per hour in motions like these.",
+        *(f"# Warning: {printable(note)}" for note in calibration.notes),
+        "",
+        "# The arm, for every node and command.",
+        "/**:",
+        "  ros__parameters:",
+        *_description(robot, locked),
+        *_entries(RobotParameters(**corrections), _identified(corrections)),
+        "",
+        "contact_detector:",
+        "  ros__parameters:",
+        *_entries(parameters, _OF_THE_DETECTOR),
+        "",
+        "passivity_controller:",
+        "  ros__parameters:",
+        "    # Wide, so that the friction torque does not switch while the arm stands still.",
+        f"    friction_velocity_scale: [{FRICTION_SCALE}]  # [rad/s or m/s]",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _of_the_arm_alone(calibration: Calibration, robot: Robot) -> dict[str, Any]:
+    """Return what was identified of the arm, corrections without what its payload has in them."""
+    parameters = calibration.parameters
+    values = {name: getattr(parameters, name) for name in _OF_THE_ARM}
+    n = robot.model.nv
+    found = np.column_stack([parameters.for_joints(name, n) for name in CORRECTIONS])
+    alone = without_payload(found, robot.model, robot.description)
+    return values | dict(zip(CORRECTIONS, map(tuple, alone.T), strict=True))
+
+
+def _identified(values: Mapping[str, Any]) -> list[str]:
+    """Return the names of what is not neutral."""
+    unused = set() if values["friction_model"] == "stribeck" else _STRIBECK
+    return [
+        name
+        for name, value in values.items()
+        if name not in unused and not (name in _NEUTRAL and all(x == _NEUTRAL[name] for x in value))
+    ]
+
+
+_STRIBECK = {"friction_stribeck", "friction_stribeck_velocity"}
+_NEUTRAL = {**dict.fromkeys(CORRECTIONS, 0.0), "effort_gain": 1.0}
+
+
+def _description(robot: Robot, locked: Mapping[str, float]) -> list[str]:
+    """Return the lines that say which arm it is, how it is mounted and what it carries."""
+    arm = robot.parameters
+    urdf = arm.urdf if arm.urdf == ARM7 else os.path.abspath(arm.urdf)
+    lines = [
+        f"    urdf: {_text(urdf)}",
+        f"    joints: [{', '.join(map(_text, robot.joints))}]",
+    ]
+    still = {**arm.locked, **locked}
+    if still:
+        lines += [
+            f"    locked_joints: [{', '.join(map(_text, still))}]",
+            f"    locked_positions: {_list(tuple(still.values()))}  # [rad or m]",
+        ]
+    plain = RobotParameters()
+    names = [
+        name
+        for name in ("gravity", *PayloadParameters.names())
+        if getattr(arm, name) != getattr(plain, name)
+    ]
+    return lines + _entries(arm, names)
+
+
+def _entries(parameters: Parameters, names: Iterable[str]) -> list[str]:
+    """Return one line for each parameter, with its unit."""
+    units = {item.name: item.metadata["unit"] for item in fields(parameters)}
+    lines = []
+    for name in names:
+        value = getattr(parameters, name)
+        if isinstance(value, tuple):
+            text = _list(value)
+        else:
+            text = _text(value) if isinstance(value, str) else _digits(value)
+        lines.append(f"    {name}: {text}" + (f"  # [{units[name]}]" if units[name] else ""))
+    return lines
+
+
+def _text(text: str) -> str:
+    """Return a text as YAML; one of other characters than those of names and paths in quotes."""
+    usual = re.fullmatch(r"[A-Za-z_/][\w./-]*", text, re.ASCII)
+    return text if usual and text.lower() not in _NOT_TEXT else json.dumps(text)
+
+
+_NOT_TEXT = ("y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "nan")
+"""Words that YAML does not read as text."""
+
+
+def _list(values: tuple[float, ...]) -> str:
+    return "[" + ", ".join(map(_digits, values)) + "]"
+
+
+def _digits(value: float) -> str:
+    return repr(float(f"{value:.5g}"))

@@ -1,0 +1,53 @@
+"""The payload: what the arm carries beside what its description knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rbd_control.dynamics import Model
+from rbd_control.errors import ParameterError
+from rbd_control.parameters import Parameters, parameter
+
+
+@dataclass(frozen=True)
+class PayloadParameters(Parameters):
+    """What the arm carries now: a gripper that its description lacks, a workpiece."""
+
+    payload_mass: float = parameter(
+        0.0, "mass of the payload carried now", unit="kg", lower=0.0, upper=1e4
+    )
+    payload_link: str = parameter("", "link that carries it; empty: that of the last joint")
+    payload_com: tuple[float, ...] = parameter(
+        (0.0, 0.0, 0.0),
+        "its centre of mass in the frame of that link: x y z",
+        unit="m",
+        lower=-10.0,
+        upper=10.0,
+    )
+    payload_inertia: tuple[float, ...] = parameter(
+        (0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        "its rotational inertia about that centre in the axes of that link: xx yy zz xy xz yz",
+        unit="kg·m²",
+        lower=-1e4,
+        upper=1e4,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, count in (("payload_com", 3), ("payload_inertia", 6)):
+            values = getattr(self, name)
+            if len(values) != count:
+                raise ParameterError(f"{name} has {len(values)} values; give {count}")
+
+    def loaded(self, model: Model) -> Model:
+        """Return the model with this payload; the model itself when the mass is zero.
+
+        Raises:
+            InputError: when the model has no such link, or no body can have this inertia.
+        """
+        if self.payload_mass == 0.0:
+            return model
+        xx, yy, zz, xy, xz, yz = self.payload_inertia
+        inertia = [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]
+        link = self.payload_link or model.joint_links[-1]
+        return model.with_payload(link, self.payload_mass, self.payload_com, inertia)

@@ -1,0 +1,173 @@
+"""The arm that all nodes and commands share: its files, its payload, its efforts."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rbd_control
+from rbd_control.cli.replay import configured
+from rbd_control.dynamics import Model, gravity_torque, mass_matrix
+from rbd_control.errors import InputError, ParameterError, RbdControlError
+from rbd_control.robot.effort import EffortParameters
+from rbd_control.robot.inertial_corrections import (
+    InertialCorrections,
+    corrected_model,
+    without_payload,
+)
+from rbd_control.robot.payload import PayloadParameters
+from rbd_control.robot.robot import Robot
+from rbd_control.robot.robot_parameters import RobotParameters
+from rbd_control.simulation import arm7_urdf
+
+MODEL = Model.from_urdf(arm7_urdf())
+POSTURE = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
+LOADED = PayloadParameters(
+    payload_mass=1.5,
+    payload_link="link_6",
+    payload_com=(0.0, 0.02, 0.1),
+    payload_inertia=(0.02, 0.03, 0.04, 0.001, 0.0, 0.0),
+)
+
+
+def test_the_payload_of_the_parameters_is_that_of_the_model() -> None:
+    inertia = [[0.02, 0.001, 0.0], [0.001, 0.03, 0.0], [0.0, 0.0, 0.04]]
+    expected = MODEL.with_payload("link_6", 1.5, (0.0, 0.02, 0.1), inertia)
+    np.testing.assert_array_equal(
+        mass_matrix(LOADED.loaded(MODEL), POSTURE), mass_matrix(expected, POSTURE)
+    )
+    assert PayloadParameters().loaded(MODEL) is MODEL
+
+
+@pytest.mark.parametrize("name", [item.name for item in fields(PayloadParameters)])
+def test_each_parameter_counts(name: str) -> None:
+    """All that are not the default for the one in question: another mass matrix."""
+    without = replace(LOADED, **{name: getattr(PayloadParameters(), name)})
+    before, after = (mass_matrix(p.loaded(MODEL), POSTURE) for p in (LOADED, without))
+    assert not np.allclose(before, after, rtol=0.0, atol=1e-6)
+
+
+def test_a_payload_that_cannot_be() -> None:
+    with pytest.raises(ParameterError, match="payload_com has 2 values"):
+        PayloadParameters(payload_com=(0.0, 1.0))
+    with pytest.raises(InputError, match="hand"):
+        replace(LOADED, payload_link="hand").loaded(MODEL)
+
+
+def test_replay_takes_the_payload_of_the_node(tmp_path: Path) -> None:
+    file = tmp_path / "detector.yaml"
+    file.write_text(
+        "contact_detector:\n  ros__parameters:\n    payload_mass: 1.5\n", encoding="utf-8"
+    )
+    model, _ = configured("arm7", file, {})
+    expected = MODEL.with_payload("link_7", 1.5, (0.0, 0.0, 0.0), np.zeros((3, 3)))
+    np.testing.assert_array_equal(gravity_torque(model, POSTURE), gravity_torque(expected, POSTURE))
+
+
+ARM_FILE = """
+/**:
+  ros__parameters:
+    urdf: arm7
+    joints: [joint_7, joint_6, joint_5, joint_4, joint_3, joint_2, joint_1]
+    mass_correction: [0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]
+    rotor_inertia: [0.01]
+    payload_mass: 1.5
+    gravity: [9.81, 0.0, 0.0]
+    friction_model: coulomb_viscous
+    friction_coulomb: [7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]
+    friction_velocity_scale: [0.01]
+passivity_controller:
+  ros__parameters:
+    friction_velocity_scale: [0.1]
+"""
+
+
+def test_an_arm_file_is_the_whole_arm(tmp_path: Path) -> None:
+    """Order of the joints, gravity as mounted, corrections, payload and friction."""
+    file = tmp_path / "arm.yaml"
+    file.write_text(ARM_FILE, encoding="utf-8")
+    robot = rbd_control.Robot.load(file)
+    described = Model.from_urdf(arm7_urdf(), gravity=(9.81, 0.0, 0.0))
+    corrections = InertialCorrections(
+        mass_correction=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7), rotor_inertia=(0.01,)
+    )
+    expected = PayloadParameters(payload_mass=1.5).loaded(corrections.corrected(described))
+    np.testing.assert_array_equal(mass_matrix(robot.model, POSTURE), mass_matrix(expected, POSTURE))
+    np.testing.assert_array_equal(
+        gravity_torque(robot.model, POSTURE), gravity_torque(expected, POSTURE)
+    )
+    np.testing.assert_array_equal(robot.parameters.friction_coulomb, np.arange(1.0, 8.0))
+    assert robot.joints == tuple(reversed(described.joint_names))
+    assert robot.order.tolist() == [6, 5, 4, 3, 2, 1, 0]
+    assert robot.parameters.friction_velocity_scale == (0.01,)
+    of_the_controller = rbd_control.Robot.load(file, node="passivity_controller")
+    assert of_the_controller.parameters.friction_velocity_scale == (0.1,)
+
+
+def test_a_urdf_beside_its_arm_file(tmp_path: Path) -> None:
+    (tmp_path / "robot.urdf").write_text(arm7_urdf(), encoding="utf-8")
+    file = tmp_path / "arm.yaml"
+    file.write_text("/**:\n  ros__parameters:\n    urdf: robot.urdf\n", encoding="utf-8")
+    for source in (file, tmp_path / "robot.urdf", "arm7", arm7_urdf()):
+        assert Robot.load(source).model.joint_names == MODEL.joint_names
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("{joints: [joint_1]}", "arm.yaml: names no arm: give urdf or robot_description"),
+        ("{urdf: nowhere.urdf}", "nowhere.urdf: there is no such file"),
+        ("{urdf: arm7, joints: [hand]}", "no movable joint 'hand'"),
+        ("{urdf: arm7, gravity: [0.0, -9.81]}", "gravity has 2 values; give x y z"),
+        ("{urdf: arm7, locked_joints: [joint_1]}", "locked_positions has 0 values"),
+        ("{urdf: arm7, rotor_inertia: [1.0, 2.0]}", "rotor_inertia has 2 values .* 7 joints"),
+        ("{urdf: arm7, effort_gain: [1.0, 2.0]}", "effort_gain has 2 values .* 7 joints"),
+    ],
+)
+def test_arm_files_that_cannot_be(tmp_path: Path, content: str, says: str) -> None:
+    file = tmp_path / "arm.yaml"
+    file.write_text(f"/**:\n  ros__parameters: {content}\n", encoding="utf-8")
+    with pytest.raises(RbdControlError, match=says):
+        Robot.load(file)
+
+
+def test_locked_joints_stand_where_they_are() -> None:
+    robot = Robot.of(
+        RobotParameters(urdf="arm7", locked_joints=("joint_7",), locked_positions=(0.5,))
+    )
+    expected = Model.from_urdf(arm7_urdf(), locked={"joint_7": 0.5})
+    assert robot.model.joint_names == expected.joint_names
+    q = POSTURE[:6]
+    np.testing.assert_array_equal(mass_matrix(robot.model, q), mass_matrix(expected, q))
+
+
+EFFORTS = [
+    EffortParameters(effort_kind="current", effort_gain=(2.0, -3.0, 1.0, 1.0, 1.0, 1.0, 4.0)),
+    EffortParameters(effort_kind="torque_without_gravity"),
+    EffortParameters(),
+]
+
+
+@pytest.mark.parametrize("effort", EFFORTS, ids=lambda effort: effort.effort_kind)
+def test_efforts_and_back(effort: EffortParameters) -> None:
+    torque = np.arange(7.0)
+    published = effort.effort(MODEL, POSTURE, torque)
+    np.testing.assert_allclose(effort.torque(MODEL, POSTURE, published), torque, atol=1e-12)
+    if effort.effort_kind == "torque_without_gravity":
+        np.testing.assert_allclose(torque - published, gravity_torque(MODEL, POSTURE), atol=1e-12)
+
+
+def test_corrections_found_with_a_payload_hold_without_it() -> None:
+    """Mass and first moment of the corrected arm with its payload are the same either way."""
+    corrections = np.zeros((7, 5))
+    corrections[5], corrections[4] = (0.3, 0.01, 0.02, -0.03, 0.0), (0.1, 0.0, 0.01, 0.0, 0.2)
+    loaded = LOADED.loaded(MODEL)
+    alone = without_payload(corrections, loaded, MODEL)
+    np.testing.assert_array_equal(alone[4], corrections[4])
+    expected = corrected_model(loaded, corrections).arrays
+    found = LOADED.loaded(corrected_model(MODEL, alone)).arrays
+    np.testing.assert_allclose(found.mass, expected.mass, atol=1e-12)
+    np.testing.assert_allclose(found.first_moment, expected.first_moment, atol=1e-12)
