@@ -282,11 +282,11 @@ CONFIGURATIONS = {
     "no parameters": ("contact_detector: 5\n", "section 'contact_detector' has no 'ros__para"),
     "joints are a number": (
         "contact_detector:\n  ros__parameters: {joints: 0}\n",
-        "joints is 0; give a list of names",
+        "joints is 0; give a list",
     ),
     "joints are numbers": (
         "contact_detector:\n  ros__parameters: {joints: [1, 2]}\n",
-        "joints is [1, 2]; give a list of names",
+        "joints is [1, 2]; give a list of texts",
     ),
     "a misspelt parameter": (
         "contact_detector:\n  ros__parameters: {contact_treshold: [1.0]}\n",

@@ -610,7 +610,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
     "arguments",
     [
         [],
-        ["replay", "log.csv"],
+        ["replay"],
         ["replay", "log.csv", "--urdf", "x", "--lock", "elbow"],
         ["replay", "log.csv", "--urdf", "x", "--lock", "elbow=much"],
         ["demo", "--duration", "0"],

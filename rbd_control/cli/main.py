@@ -64,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_debug(parser, default=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(commands)
+    _add_payload(commands)
     _add_replay(commands)
     _add_calibrate(commands)
     _add_monitor(commands)
@@ -176,7 +177,7 @@ def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     )
     calibrate.add_argument(
         "--effort-gain",
-        type=lambda text: [_finite(part) for part in text.split(",")],
+        type=_numbers,
         metavar="G,...",
         help="torque per unit of effort, one number for all joints or one per joint; the sign "
         "counts",
@@ -215,6 +216,37 @@ def _add_monitor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     monitor.add_argument("--duration", type=_seconds, metavar="S", help="end after this time [s]")
     monitor.add_argument("--once", action="store_true", help="print one table and end")
     monitor.set_defaults(run=_run_monitor)
+
+
+def _add_payload(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    payload = commands.add_parser(
+        "payload",
+        help="tell the running nodes what the arm carries",
+        description="Tell detector and controller what the arm carries from now on, beside what "
+        "its description has. Without options: nothing. An arm that compensates gravity by itself "
+        "(gravity_compensated) must be told by its own interface, too.",
+        epilog="exit code 1 if no node listens, or one refuses",
+    )
+    payload.add_argument("--mass", type=_finite, default=0.0, metavar="KG", help="mass [kg]")
+    payload.add_argument(
+        "--com",
+        type=_numbers,
+        default=(0.0, 0.0, 0.0),
+        metavar="X,Y,Z",
+        help="centre of mass in the frame of the link [m]",
+    )
+    payload.add_argument(
+        "--inertia",
+        type=_numbers,
+        default=(0.0,) * 6,
+        metavar="XX,YY,ZZ,XY,XZ,YZ",
+        help="rotational inertia about the centre of mass [kg·m²] (default: a point mass)",
+    )
+    payload.add_argument(
+        "--link", default="", metavar="NAME", help="link that carries it (default: the last one)"
+    )
+    payload.add_argument("--namespace", default="", metavar="NS", help="namespace of the nodes")
+    payload.set_defaults(run=_run_payload)
 
 
 def _add_warmup(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -288,6 +320,21 @@ def _run_monitor(arguments: argparse.Namespace) -> int:
     return code
 
 
+def _run_payload(arguments: argparse.Namespace) -> int:
+    from rbd_control.robot.payload import PayloadParameters
+
+    payload = PayloadParameters(
+        payload_mass=arguments.mass,
+        payload_link=arguments.link,
+        payload_com=arguments.com,
+        payload_inertia=arguments.inertia,
+    )
+    with _ros_needed("the command"):
+        from rbd_control.nodes.payload_command import run_payload
+    code: int = run_payload(payload, arguments.namespace)
+    return code
+
+
 def _run_demo(arguments: argparse.Namespace) -> int:
     with _ros_needed("the demo"):
         from rbd_control.nodes.demo.run import run_demo
@@ -328,6 +375,10 @@ def _position(text: str) -> tuple[str, float]:
     if not equals or not joint:
         raise argparse.ArgumentTypeError(f"{text!r}; give JOINT=POSITION")
     return joint, _finite(position)
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    return tuple(_finite(part) for part in text.split(","))
 
 
 def _finite(text: str) -> float:

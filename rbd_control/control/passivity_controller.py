@@ -116,7 +116,7 @@ class PassivityController:
         weight, limits = gravity_torque(model, self._samples.q), self._limits.torque
         for i in np.flatnonzero(np.abs(weight) > limits)[:1]:
             raise InputError(
-                f"too heavy: {model.joint_names[i]} would need {abs(weight[i]):.3g} to carry it "
+                f"too heavy: {model.joint_names[i]} needs {abs(weight[i]):.3g} to carry it "
                 f"here and may use {limits[i]:.3g} N·m or N"
             )
 

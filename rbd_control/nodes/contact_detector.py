@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
 from rclpy.duration import Duration
@@ -116,7 +117,7 @@ class ContactDetectorNode(ManagedNode):
         self.create_timer(READERS_PERIOD, self._look_for_readers, clock=self.steady)
         self._verdict: bool | None = None
         self._detection: Detection | None = None
-        self._payload = PayloadInput(self)
+        self._payload = PayloadInput(self, self._position)
         self.diagnostics.append(self._report)
 
     def configure(self) -> None:
@@ -159,8 +160,11 @@ class ContactDetectorNode(ManagedNode):
     def parameters_changed(self) -> None:
         """Go on with the new ones: an open contact, a tare and the residual stay."""
         self.robot = self.robot.with_parameters(self.parameters)
-        parameters = self.robot.in_model_order(self.parameters)
-        rehearse_detector(self.robot.model, parameters)
+        parameters, before = self.robot.in_model_order(self.parameters), self._detector.parameters
+        names = DetectorParameters.names()
+        if any(getattr(parameters, name) != getattr(before, name) for name in names):
+            # Not for a payload alone: the verdict would pause.
+            rehearse_detector(self.robot.model, parameters)
         self._detector.set_parameters(parameters)
         self._detector.set_model(self.robot.model)
         self._warn()
@@ -205,6 +209,11 @@ class ContactDetectorNode(ManagedNode):
     def _on_jump(self) -> None:
         self._on_silence()
         self._reset()
+
+    def _position(self) -> np.ndarray | None:
+        """Return where the arm stands, (nq,) [rad or m]; None while that is not known."""
+        latest = self._input.latest if self.is_active else None
+        return None if latest is None else latest.q
 
     def _reset(self) -> None:
         """Forget what was; a contact that was open has ended as far as anybody knows."""

@@ -76,7 +76,7 @@ class PassivityControllerNode(ManagedNode):
             self, self._on_contact, self._on_force, self._detector_warning
         )
         self._energy = EnergyOutput(self)
-        PayloadInput(self)
+        PayloadInput(self, self._position)
         OrderServices(
             self,
             lambda: self.controller,
@@ -244,6 +244,11 @@ class PassivityControllerNode(ManagedNode):
             return None
         robot = self.robot
         return robot.parameters.torque(robot.model, sample.q, sample.tau)
+
+    def _position(self) -> Array | None:
+        """Return where the arm stands, (nq,) [rad or m]; None while that is not known."""
+        latest = self._input.latest if self.is_active else None
+        return None if latest is None else latest.q
 
     def _watch(self) -> None:
         """Send the safe torque while joint states are silent."""

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
 from geometry_msgs.msg import InertiaStamped
+from numpy.typing import NDArray
 from rclpy.parameter import Parameter
 
+from rbd_control.errors import ParameterError, RbdControlError
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.managed_node import LATCHED, ManagedNode
+from rbd_control.robot.payload import PayloadParameters
+
+Array = NDArray[np.float64]
 
 PAYLOAD = "payload"
 """Name of the topic."""
@@ -19,14 +27,16 @@ class PayloadInput:
     ``header.frame_id`` is the link that carries the payload (empty: that of the last joint),
     ``inertia`` its mass, centre of mass and rotational inertia about that centre, in the frame of
     that link. A mass of zero means that nothing is carried. What the node refuses as a parameter is
-    refused here, too: the payload stays what it was, and the diagnostics say so.
+    refused here, too, and a weight that the motors cannot hold where the arm stands: the payload
+    stays what it was, and the diagnostics say so.
 
     Args:
         node: the node.
+        position: tells where the arm stands, (nq,) [rad or m]; None before that is known.
     """
 
-    def __init__(self, node: ManagedNode) -> None:
-        self._node, self._refusal = node, ""
+    def __init__(self, node: ManagedNode, position: Callable[[], Array | None]) -> None:
+        self._node, self._position, self._refusal = node, position, ""
         node.create_subscription(InertiaStamped, PAYLOAD, self._on_payload, LATCHED)
         node.diagnostics.append(self._report)
 
@@ -35,15 +45,11 @@ class PayloadInput:
         com = (inertia.com.x, inertia.com.y, inertia.com.z)
         moments = (inertia.ixx, inertia.iyy, inertia.izz, inertia.ixy, inertia.ixz, inertia.iyz)
         node, link = self._node, message.header.frame_id
-        answer = node.set_parameters_atomically(
-            [
-                Parameter("payload_mass", value=float(inertia.m)),
-                Parameter("payload_link", value=link),
-                Parameter("payload_com", value=[float(x) for x in com]),
-                Parameter("payload_inertia", value=[float(x) for x in moments]),
-            ]
-        )
-        self._refusal = "" if answer.successful else str(answer.reason)
+        try:
+            self._set(PayloadParameters(inertia.m, link, com, moments))
+            self._refusal = ""
+        except RbdControlError as error:
+            self._refusal = str(error)
         if self._refusal:
             node.get_logger().error(
                 f"payload refused, the one before stays: {self._refusal}",
@@ -52,6 +58,26 @@ class PayloadInput:
         else:
             where = f" on {link}" if link else ""
             node.get_logger().info(f"payload: {inertia.m:g} kg{where}", throttle_duration_sec=1.0)
+
+    def _set(self, payload: PayloadParameters) -> None:
+        """Set the parameters of the node.
+
+        Raises:
+            RbdControlError: when they are refused.
+        """
+        node, position = self._node, self._position()
+        if position is not None:
+            node.robot.with_payload(payload).refuse_heavy(position)
+        names = PayloadParameters.names()
+        values = (getattr(payload, name) for name in names)
+        answer = node.set_parameters_atomically(
+            [
+                Parameter(name, value=list(value) if isinstance(value, tuple) else value)
+                for name, value in zip(names, values, strict=True)
+            ]
+        )
+        if not answer.successful:
+            raise ParameterError(str(answer.reason))
 
     def _report(self, status: Status) -> None:
         status.add("payload [kg]", float(self._node.parameters.payload_mass))

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.dynamics import Model
+from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.dynamics.urdf import read_urdf
 from rbd_control.errors import InputError, ModelError, ParameterError
 from rbd_control.files.input_files import about
@@ -132,6 +132,22 @@ class Robot:
         parameters = replace(self.parameters, **changes)
         model = parameters.loaded(parameters.corrected(self.description))
         return replace(self, model=model, parameters=parameters)
+
+    def refuse_heavy(self, q: NDArray[np.float64]) -> None:
+        """Refuse an arm whose weight its motors cannot hold.
+
+        Args:
+            q: joint positions where it stands, (nq,) [rad or m].
+
+        Raises:
+            InputError: naming the joint, its torque and its limit.
+        """
+        weight, limit = gravity_torque(self.model, q), self.model.effort_limit
+        for i in np.flatnonzero((np.abs(weight) > limit) & (limit > 0.0))[:1]:
+            raise InputError(
+                f"too heavy: {self.model.joint_names[i]} needs {abs(weight[i]):.3g} to hold it "
+                f"here and has {limit[i]:.3g} N·m or N"
+            )
 
     @property
     def friction(self) -> Friction:

@@ -1,0 +1,114 @@
+"""``rbd-control payload``: tells all nodes of an arm what it carries now."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import rclpy
+from geometry_msgs.msg import InertiaStamped
+from rcl_interfaces.srv import GetParameters
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+
+from rbd_control.nodes.managed_node import LATCHED
+from rbd_control.nodes.payload_input import PAYLOAD
+from rbd_control.robot.payload import PayloadParameters
+
+PATIENCE = 10.0
+"""Time within which a node must be found, and then take the payload [s]."""
+
+SETTLING = 3.5
+"""Time for which no further node may be found [s]; Fast DDS needs up to 3 s to find one."""
+
+_POLL = 0.02
+
+
+def run_payload(payload: PayloadParameters, namespace: str) -> int:
+    """Publish the payload and report which nodes have taken it.
+
+    Args:
+        payload: what the arm carries now; a mass of zero for nothing.
+        namespace: namespace of the nodes; empty for none.
+
+    Returns:
+        0 when all nodes that listen have taken it; 1 otherwise.
+    """
+    with _node(namespace) as node:
+        publisher = node.create_publisher(InertiaStamped, PAYLOAD, LATCHED)
+        topic = publisher.topic_name
+        names = _listeners(node, topic)
+        if not names:
+            print(
+                f"nobody listens to {topic} in ROS domain {os.environ.get('ROS_DOMAIN_ID', '0')}: "
+                "is a detector or a controller running?"
+            )
+            return 1
+        publisher.publish(_message(payload))
+        taken = [_has_taken(node, name, payload) for name in names]
+    for name, has in zip(names, taken, strict=True):
+        print(f"{name}: {payload.payload_mass:g} kg" if has else f"{name}: refused; see its log")
+    return 0 if all(taken) else 1
+
+
+def _message(payload: PayloadParameters) -> InertiaStamped:
+    message = InertiaStamped()
+    message.header.frame_id = payload.payload_link
+    inertia = message.inertia
+    inertia.m = payload.payload_mass
+    inertia.com.x, inertia.com.y, inertia.com.z = payload.payload_com
+    moments = payload.payload_inertia
+    inertia.ixx, inertia.iyy, inertia.izz, inertia.ixy, inertia.ixz, inertia.iyz = moments
+    return message
+
+
+def _listeners(node: Node, topic: str) -> list[str]:
+    """Return the full names of the nodes that subscribe, once no further one is found."""
+    names: list[str] = []
+    begin = found = time.monotonic()
+    while time.monotonic() < begin + PATIENCE:
+        rclpy.spin_once(node, timeout_sec=_POLL)
+        present = {
+            f"{info.node_namespace.rstrip('/')}/{info.node_name}"
+            for info in node.get_subscriptions_info_by_topic(topic)
+        }
+        if present - set(names):
+            names, found = sorted(present), time.monotonic()
+        if names and time.monotonic() > found + SETTLING:
+            break
+    return names
+
+
+def _has_taken(node: Node, name: str, payload: PayloadParameters) -> bool:
+    """Return whether a node's parameters become those of the payload."""
+    client = node.create_client(GetParameters, f"{name}/get_parameters")
+    names = ["payload_mass", "payload_link", "payload_com", "payload_inertia"]
+    wanted = tuple(getattr(payload, name) for name in names)
+    request = GetParameters.Request(names=names)
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if not client.wait_for_service(timeout_sec=_POLL):
+            continue
+        answer = client.call_async(request)
+        rclpy.spin_until_future_complete(node, answer, timeout_sec=1.0)
+        if answer.done() and answer.result() is not None:
+            mass, link, com, inertia = answer.result().values
+            arrays = (tuple(values.double_array_value) for values in (com, inertia))
+            if (mass.double_value, link.string_value, *arrays) == wanted:
+                return True
+        rclpy.spin_once(node, timeout_sec=_POLL)
+    return False
+
+
+@contextmanager
+def _node(namespace: str) -> Iterator[Node]:
+    """ROS up for one node."""
+    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+    node = Node(f"payload_{os.getpid()}", namespace=namespace or None)
+    try:
+        yield node
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown()

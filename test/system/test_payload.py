@@ -1,0 +1,112 @@
+"""One arm for detector and controller: its file, and what it carries from now on.
+
+The numbers in brackets are the rows of ``docs/faults.md``.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from geometry_msgs.msg import InertiaStamped
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+
+from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.robot.payload import PayloadParameters
+from rbd_control.simulation import arm7_urdf
+
+from .bringup import BringUp
+from .controller_scenarios import COMMANDS, NODE, POSTURE, resting, wait_for_torque
+from .probe import LATCHED, Probe, efforts
+
+DETECTOR = "contact_detector"
+GRAVITY = (2.0, 0.0, -9.6)
+"""Gravity of an arm on a slope [m/s²]."""
+
+ARM = {
+    "urdf": "arm7",
+    "gravity": list(GRAVITY),
+    "payload_mass": 0.5,
+    "payload_com": [0.0, 0.0, 0.05],
+    "effort_kind": "current",
+    "effort_gain": [-2.0],
+}
+MODEL = Model.from_urdf(arm7_urdf(), gravity=GRAVITY)
+
+
+def weight(mass: float, com: tuple[float, float, float]) -> np.ndarray:
+    payload = PayloadParameters(payload_mass=mass, payload_com=com)
+    return np.asarray(gravity_torque(payload.loaded(MODEL), POSTURE))
+
+
+def command(bring_up: BringUp, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run ``rbd-control payload`` as a user does."""
+    return subprocess.run(
+        [sys.executable, "-m", "rbd_control.cli.main", "payload", *arguments],
+        env=bring_up.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.fixture(scope="module")
+def at_start() -> np.ndarray:
+    return weight(0.5, (0.0, 0.0, 0.05))
+
+
+def test_nobody_listens(bring_up: BringUp) -> None:
+    ended = command(bring_up, "--mass", "1")
+    assert ended.returncode == 1
+    assert "nobody listens to /payload" in ended.stdout
+    wrong = command(bring_up, "--mass", "1", "--com", "0,0")
+    assert wrong.returncode == 2
+    assert "payload_com has 2 values; give 3" in wrong.stderr
+
+
+def test_what_the_arm_carries_reaches_both_nodes(
+    bring_up: BringUp, probe: Probe, at_start: np.ndarray
+) -> None:
+    """[91] A payload that the motors cannot carry is refused, and the one before stays."""
+    source = probe.stream(resting())
+    source.effort = at_start / -2.0
+    names = {"passivity_controller": NODE, "contact_detector": DETECTOR}
+    for executable in names:
+        bring_up.start(executable, {**ARM, "timeout": 10.0} if executable == NODE else ARM)
+    commands = probe.listen(Float64MultiArray, COMMANDS)
+    residuals = probe.listen(JointState, f"{DETECTOR}/external_joint_torques")
+    # The file of the arm is the same picture of it for both.
+    wait_for_torque(probe, commands, at_start)
+    probe.wait(lambda: residuals and np.allclose(efforts(residuals), 0.0, atol=1e-6), "residual")
+
+    ended = command(bring_up, "--mass", "1.5", "--com", "0,0,0.1", "--link", "link_7")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "/passivity_controller: 1.5 kg" in ended.stdout
+    assert "/contact_detector: 1.5 kg" in ended.stdout
+    loaded = weight(1.5, (0.0, 0.0, 0.1))
+    wait_for_torque(probe, commands, loaded)
+    source.effort = loaded / -2.0
+    probe.wait(lambda: np.allclose(efforts(residuals), 0.0, atol=1e-6), "payload is felt")
+
+    ended = command(bring_up, "--mass", "500")
+    assert ended.returncode == 1
+    for node in names.values():
+        assert f"/{node}: refused; see its log" in ended.stdout
+        report = probe.wait_for_report(
+            node, lambda r: "too heavy" in r.message, "the refusal is not told of"
+        )
+        assert float(report.values["payload [kg]"]) == 1.5
+    seen = len(commands)
+    probe.wait(lambda: len(commands) > seen + 20, "no torque")
+    assert np.allclose(commands[-1].data, loaded, atol=1e-6)
+
+    message = InertiaStamped()
+    message.inertia.m = float("nan")
+    probe.node.create_publisher(InertiaStamped, "payload", LATCHED).publish(message)
+    for node in names.values():
+        probe.wait_for_report(node, lambda r: "finite" in r.message, "NaN is not refused")
+    assert np.allclose(commands[-1].data, loaded, atol=1e-6)
