@@ -28,7 +28,13 @@ from rbd_control.control import (
     AdaptiveSlotineLiController,
     ControllerParameters,
 )
-from rbd_control.dynamics import gravity_torque, inverse_dynamics, mass_matrix, slotine_li_torque
+from rbd_control.dynamics import (
+    Model,
+    gravity_torque,
+    inverse_dynamics,
+    mass_matrix,
+    slotine_li_torque,
+)
 
 LAMBDA = 20.0
 """[1/s]"""
@@ -58,9 +64,18 @@ def gains(arm: Arm, reference: Reference) -> ControllerParameters:
     )
 
 
-def fixed(name: str, friction_at: str, arm: Arm, parameters: ControllerParameters) -> Law:
-    """One of the laws :data:`FIXED`, with friction compensated as :data:`FRICTION_AT` says."""
-    model = arm.model
+def fixed(
+    name: str,
+    friction_at: str,
+    arm: Arm,
+    parameters: ControllerParameters,
+    model: Model | None = None,
+) -> Law:
+    """One of the laws :data:`FIXED`, with friction compensated as :data:`FRICTION_AT` says.
+
+    By the description of the arm, or by another ``model`` of it.
+    """
+    model = arm.model if model is None else model
     D = parameters.for_joints("damping", model.nv)
     friction = parameters.friction(model.nv)
 

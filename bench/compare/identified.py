@@ -1,0 +1,142 @@
+"""What the file of ``rbd-control calibrate`` does for the controller and for the detector.
+
+A specimen whose masses and friction the description does not know moves without contact, under
+Slotine-Li control by the description alone. ``calibrate`` identifies the arm from that. On another
+motion the same law with the same gains then follows by the description, and by the arm file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from bench.compare.laws import FRICTION_SCALE, REFERENCE, SLOTINE_LI, Law, fixed, gains
+from bench.compare.loop import MASS_ERROR, Loop, rms
+from bench.compare.study import SETTLING, motion, reference
+from bench.contacts.arms import Arm, arm
+from bench.contacts.motion import Reference
+from bench.contacts.plant import PERIOD, Plant
+from rbd_control.cli.arm_file import arm_file
+from rbd_control.control import ControllerParameters
+from rbd_control.dynamics import Model
+from rbd_control.estimation import ContactDetector, DetectorParameters, Motion, calibrate
+from rbd_control.node_parameters import law_parameters
+from rbd_control.parameters import read_parameter_file
+from rbd_control.robot.robot import Robot
+from rbd_control.robot.robot_parameters import RobotParameters
+
+LEARNED, TRIED = (0, 1), 2
+"""Motions that are calibrated with, and the one that is followed; added to 10 x the specimen."""
+
+
+@dataclass(frozen=True)
+class Identified:
+    """One specimen by its description, and by its arm file."""
+
+    arm: str
+    specimen: int
+    error: tuple[float, float]
+    """RMS tracking errors of the controller [rad]."""
+    residual: tuple[float, float]
+    """RMS residuals of the detector without contact, over all joints [N·m]."""
+
+
+class Recorder:
+    """A law that remembers what it was given and what it answered."""
+
+    def __init__(self, law: Law, limit: np.ndarray) -> None:
+        self._law, self._limit = law, limit
+        self._rows: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def __call__(
+        self, q: np.ndarray, v: np.ndarray, q_d: np.ndarray, v_d: np.ndarray, a_d: np.ndarray
+    ) -> np.ndarray:
+        tau = self._law(q, v, q_d, v_d, a_d)
+        self._rows.append((q, v.copy(), np.clip(tau, -self._limit, self._limit)))
+        return tau
+
+    def motion(self, name: str) -> Motion:
+        """Return what was recorded, without the time in which the arm settles.
+
+        The torque of a sample acts from then on: joint states carry the one that has acted.
+        """
+        q, v, tau = (np.array(column) for column in zip(*self._rows, strict=True))
+        rows = slice(round(SETTLING / PERIOD), None)
+        before = np.vstack((tau[:1], tau[:-1]))
+        return Motion(name, PERIOD * np.arange(len(q))[rows], q[rows], v[rows], before[rows])
+
+
+def identified(name: str, specimen: int, seconds: float) -> Identified:
+    """Calibrate one specimen on two motions, and follow a third with and without what was found."""
+    of = arm(name)
+    plant = Plant(of, specimen, MASS_ERROR)
+    paths = [motion(of, 10 * specimen + k) for k in (*LEARNED, TRIED)]
+    wanted = [reference(path, 0.0, seconds) for path in paths]
+    plain = _without_friction(gains(of, wanted[0]))
+    recorded = [_record(plant, of, of.model, plain, one, specimen)[1] for one in wanted[:-1]]
+    with TemporaryDirectory() as folder:
+        robot, detector, friction = _arm_file(of, recorded, Path(folder))
+    told = replace(plain, **{key: getattr(friction, key) for key in _FRICTION})
+    errors, residuals = [], []
+    for model, law, settings in (
+        (of.model, plain, _undisturbed(detector)),
+        (robot.model, told, detector),
+    ):
+        error, moved = _record(plant, of, model, law, wanted[-1], specimen)
+        errors.append(error)
+        block = ContactDetector(model, settings).update_block(moved.t, moved.q, moved.v, moved.tau)
+        residuals.append(rms(block.residual[round(SETTLING / PERIOD) :]))
+    return Identified(name, specimen, (errors[0], errors[1]), (residuals[0], residuals[1]))
+
+
+def _record(
+    plant: Plant,
+    of: Arm,
+    model: Model,
+    parameters: ControllerParameters,
+    wanted: Reference,
+    seed: int,
+) -> tuple[float, Motion]:
+    """Follow a motion; RMS tracking error [rad] and what the sensors say."""
+    law = fixed(SLOTINE_LI, REFERENCE, of, parameters, model)
+    recorder = Recorder(law, of.model.effort_limit)
+    errors = Loop(plant, recorder, wanted, seed).run(wanted)
+    return rms(errors[round(SETTLING / PERIOD) :]), recorder.motion(of.name)
+
+
+def _arm_file(
+    of: Arm, recorded: list[Motion], folder: Path
+) -> tuple[Robot, DetectorParameters, ControllerParameters]:
+    """Calibrate, write the arm file, and read it as the nodes do."""
+    (folder / "arm.urdf").write_text(of.urdf, encoding="utf-8")
+    plain = Robot.load(folder / "arm.urdf")
+    calibration = calibrate(recorded, plain.model)
+    file = folder / "arm.yaml"
+    text = arm_file(calibration, [Path(part.name) for part in recorded], plain, {})
+    file.write_text(text, encoding="utf-8")
+    detector = law_parameters(DetectorParameters, read_parameter_file(file, "contact_detector"))
+    controller = law_parameters(
+        ControllerParameters, read_parameter_file(file, "passivity_controller")
+    )
+    return Robot.load(file), detector, controller
+
+
+_FRICTION = (
+    "friction_model",
+    "friction_coulomb",
+    "friction_viscous",
+    "friction_offset",
+    "friction_velocity_scale",
+)
+
+
+def _without_friction(parameters: ControllerParameters) -> ControllerParameters:
+    return replace(parameters, friction_model="none", friction_velocity_scale=(FRICTION_SCALE,))
+
+
+def _undisturbed(parameters: DetectorParameters) -> DetectorParameters:
+    """Return the same detector without what was identified of the arm."""
+    return replace(parameters, friction_model="none", effort_gain=RobotParameters().effort_gain)
