@@ -110,3 +110,11 @@ def test_what_the_arm_carries_reaches_both_nodes(
     for node in names.values():
         probe.wait_for_report(node, lambda r: "finite" in r.message, "NaN is not refused")
     assert np.allclose(commands[-1].data, loaded, atol=1e-6)
+
+
+def test_a_file_of_before_is_refused(bring_up: BringUp) -> None:
+    """[92] Where payload_mass was what the adaptive law may learn, it would now be carried."""
+    process = bring_up.start(NODE, {"urdf": "arm7", "payload_mass": 3.0, "payload_reach": 0.2})
+    assert process.wait() != 0
+    assert "it is now largest_payload_reach" in process.output
+    assert "Traceback" not in process.output
