@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
@@ -96,6 +96,9 @@ class Parameters:
         ParameterError: naming the field, its value and its bounds.
     """
 
+    FORMER_NAMES: ClassVar[Mapping[str, str]] = {}
+    """Former names of this class's own parameters, and their present ones; both are read."""
+
     def __post_init__(self) -> None:
         for item in fields(self):
             object.__setattr__(self, item.name, _checked(item, getattr(self, item.name)))
@@ -106,9 +109,30 @@ class Parameters:
         return tuple(item.name for item in fields(cls))
 
     @classmethod
+    def former_names(cls) -> dict[str, str]:
+        """Return the former names of all parameters, and their present ones."""
+        found: dict[str, str] = {}
+        for base in cls.__mro__:
+            found |= vars(base).get("FORMER_NAMES", {})
+        return found
+
+    @classmethod
     def from_mapping(cls: type[P], values: Mapping[str, Any]) -> P:
-        """Build from ``{name: value}``; an unknown name is refused with the nearest ones."""
+        """Return the object with values by name, where a former name counts for the present one.
+
+        Raises:
+            ParameterError: for an unknown name, with the nearest ones; for a parameter that is
+                given by both its names.
+        """
         known = {item.name for item in fields(cls)}
+        former = cls.former_names()
+        for old in sorted(former.keys() & values.keys()):
+            if former[old] in values:
+                raise ParameterError(
+                    f"{old} is the former name of {former[old]} and both are given; keep "
+                    f"{former[old]}"
+                )
+        values = {former.get(name, name): value for name, value in values.items()}
         unknown = sorted(set(values) - known)
         if unknown:
             raise ParameterError(

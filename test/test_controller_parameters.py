@@ -212,9 +212,10 @@ CASES: dict[str, tuple[Any, Callable[[Script], None], dict[str, Any]]] = {
         {"repeated_torque_share": 0.05, "repeated_time": 0.015},
     ),
     "repeated_time_at_rest": (0.1, resting, {}),
-    "speed_factor": (3.0, rubbish, {}),
+    "implausible_speed": (3.0, rubbish, {}),
+    "default_velocity_limit": (1.0, rubbish, {}),
     "overspeed_factor": (4.0, speeding, {}),
-    "jump_tolerance": (0.5, rubbish, {}),
+    "implausible_jump": (0.5, rubbish, {}),
     "tracking_limit": ((0.02,), tracking, {}),
     "contact_reaction": ("float", touching, {}),
     "require_detector": (True, resting, {}),
@@ -287,6 +288,8 @@ def sent(name: str, scenario: Callable[[Script], None], parameters: ControllerPa
     if name == "angle_wraparound":
         endless = np.full(model.nv, np.inf)
         model = replace(model, lower_limit=-endless, upper_limit=endless)
+    if name == "default_velocity_limit":
+        model = replace(model, velocity_limit=np.full(model.nv, np.inf))
     controller = PassivityController(model, parameters)
     controller.contact(False, 0.0)
     controller.start(0.0, HOME, STILL)

@@ -96,7 +96,7 @@ def test_no_garbage_teaches_more_than_the_expected_payload(
         torque_rate=(1e9,),
         overspeed_factor=1000.0,
         contact_reaction="none",
-        jump_tolerance=10.0,
+        implausible_jump=10.0,
         **SCRIPTED,
     )
     controller = started(model, parameters)

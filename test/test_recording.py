@@ -19,10 +19,9 @@ from rosbags.typesys import Stores, get_typestore
 
 from rbd_control.errors import RecordingError
 from rbd_control.joint_states import JointMessage, JointStateIntake
-from rbd_control.playback.joint_state_cdr import decode_parts
 from rbd_control.playback.mcap import McapStorage
 from rbd_control.playback.packed import Packed
-from rbd_control.playback.parts import in_order
+from rbd_control.playback.parts import decode_parts, in_order
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.truth import contact_intervals
 

@@ -129,7 +129,7 @@ def test_it_never_pushes_a_joint_along_its_motion(
         torque_rate=(rate,),
         gravity_compensated=own,
         safe_damping=damping,
-        jump_tolerance=10.0,
+        implausible_jump=10.0,
         **SCRIPTED,
     )
     controller = started(model, parameters)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from robots import random_tree_urdf
 
 from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint
-from rbd_control.control.arm_limits import ASSUMED_LINEAR_SPEED, ASSUMED_SPEED, ArmLimits
+from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.torque_limits import TorqueLimits
 from rbd_control.dynamics import Model, gravity_torque, mass_matrix
 from rbd_control.errors import InputError
@@ -176,8 +176,8 @@ def test_plausible_speeds_are_finite_for_every_arm() -> None:
     limits = ArmLimits.of(replace(arm, velocity_limit=endless), ControllerParameters())
     linear = arm.arrays.joint_type[: arm.nv] == 1
     assert linear.any()
-    assert (limits.assumed_velocity[linear] == ASSUMED_LINEAR_SPEED).all()
-    assert (limits.assumed_velocity[~linear] == ASSUMED_SPEED).all()
+    assert (limits.assumed_velocity[linear] == 2.0).all()
+    assert (limits.assumed_velocity[~linear] == 10.0).all()
     assert (limits.plausible_speed == 5.0 * limits.assumed_velocity).all()
     assert np.isinf(limits.velocity).all()
 

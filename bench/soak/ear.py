@@ -22,8 +22,9 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray
 
 from bench.soak.figures import Contacts, Gaps, Unanswered, Windows
+from rbd_control.joint_states.cdr import stamp_of
 from rbd_control.nodes.contact_messages import event_from_status
-from rbd_control.nodes.joint_state_wire import JointStateReader
+from rbd_control.nodes.joint_state_wire import joint_state_reader
 
 DEPTH = 20_000
 """Messages of a topic that are kept while this process is busy."""
@@ -66,7 +67,7 @@ class Ear:
         self.reports: dict[str, tuple[int, str, dict[str, str]]] = {}
         self.verdict, self.verdict_at, self.torque_at = False, 0.0, 0.0
         self.state: tuple[Array, Array, Array] | None = None
-        self._reader = JointStateReader()
+        self._reader = joint_state_reader()
         self.restart()
         self._takes: list[tuple[Any, type, Callable[[bytes, dict[str, Any]], None]]] = []
         for kind, topic, take in (
@@ -110,18 +111,20 @@ class Ear:
 
     def _on_state(self, raw: bytes, info: dict[str, Any]) -> None:
         try:
-            wire = self._reader.read(raw)
+            message = self._reader.read(raw, 0.0)
         except Exception:  # the soak's own garbage
             return
-        if len(wire.position) != len(self._limits):
+        fields = [np.asarray(values, float) for values in message[3:]]
+        if len(fields[0]) != len(self._limits):
             return
         sent = int(info["source_timestamp"])
         self.state_gaps.message(sent)
-        stamp = wire.sec * 10**9 + wire.nanosec
+        seconds, nanoseconds = stamp_of(raw)
+        stamp = seconds * 10**9 + nanoseconds
         self.answered[CONTROLLER].sample(stamp, sent)
-        if len(wire.effort):  # without, with brakes closed, there is no residual
+        if len(fields[2]):  # without, with brakes closed, there is no residual
             self.answered[DETECTOR].sample(stamp, sent)
-        self.state = (wire.position, wire.velocity, wire.effort)
+        self.state = (fields[0], fields[1], fields[2])
 
     def _answer(self, name: str) -> Callable[[bytes, dict[str, Any]], None]:
         def take(raw: bytes, info: dict[str, Any]) -> None:

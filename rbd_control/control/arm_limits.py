@@ -13,19 +13,9 @@ from numpy.typing import NDArray
 
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.dynamics import Model
-from rbd_control.dynamics.model import PRISMATIC
 from rbd_control.errors import InputError
 
 Array = NDArray[np.float64]
-
-ASSUMED_SPEED = 10.0
-"""Speed limit assumed for plausibility where a revolute joint has none [rad/s].
-
-The fastest wrist axes of industrial arms reach about this speed.
-"""
-
-ASSUMED_LINEAR_SPEED = 2.0
-"""Speed limit assumed for plausibility where a prismatic joint has none [m/s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,16 +50,14 @@ class ArmLimits:
         n = model.nv
         effort = _replaced(model.effort_limit, parameters.for_joints("effort_limit", n))
         velocity = _replaced(model.velocity_limit, parameters.for_joints("velocity_limit", n))
-        linear = model.arrays.joint_type[:n] == PRISMATIC
-        usual = np.where(linear, ASSUMED_LINEAR_SPEED, ASSUMED_SPEED)
-        assumed = np.where(np.isfinite(velocity), velocity, usual)
+        assumed = parameters.assumed_velocity(model, velocity)
         return cls(
             joint_names=model.joint_names,
             effort=effort,
             torque=parameters.for_joints("torque_share", n) * effort,
             velocity=velocity,
             assumed_velocity=assumed,
-            plausible_speed=parameters.speed_factor * assumed,
+            plausible_speed=parameters.implausible_speed * assumed,
             overspeed=parameters.overspeed_factor * assumed,
         )
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from rbd_control.dynamics.compiled import compiled, inlined
 
-PLAUSIBLE, NOT_FINITE = -1, -2
-
 
 @inlined
 def reference_motion(q, v, q_d, v_d, a_d, Lambda, bounds, v_r, a_r, s):
@@ -52,35 +50,6 @@ def close_behind(q, slack, nominal_lower, nominal_upper, lower, upper):
         lower[i] = min(nominal_lower[i], max(lower[i], q[i] - slack))
         closed &= upper[i] == nominal_upper[i] and lower[i] == nominal_lower[i]
     return closed
-
-
-@compiled
-def first_implausible(q, v, before, fastest, jump, dt):
-    """Return the index of the first joint that is too fast, or nv more of the first that jumped."""
-    n = q.shape[0]
-    for i in range(n):
-        if not (np.isfinite(q[i]) and np.isfinite(v[i])):
-            return NOT_FINITE
-    for i in range(n):
-        if abs(v[i]) > fastest[i]:
-            return i
-        if abs(q[i] - before[i]) > jump + fastest[i] * dt:
-            return n + i
-    return PLAUSIBLE
-
-
-@compiled
-def unwrap(q, before, continuous):
-    """Bring continuous joints the shortest way from ``before``, in place; return what was added."""
-    turn = 2.0 * np.pi
-    added = np.zeros(q.shape[0])
-    for k in range(continuous.shape[0]):
-        i = continuous[k]
-        turns = np.round((before[i] - q[i]) / turn)
-        if turns != 0.0 and np.isfinite(turns):
-            added[i] = turns * turn
-            q[i] += added[i]
-    return added
 
 
 @compiled

@@ -1,7 +1,7 @@
 """The controller of one arm without ROS: joint states in, torque out, faults.
 
-:class:`PassivityController` composes the parts; docs/control.md has the layout. What follows a
-fault is explained in :mod:`~rbd_control.control.safe_torque`, what the arm does between faults in
+:class:`PassivityController` composes the parts; docs/control.md has the block diagram. What follows
+a fault is explained in :mod:`~rbd_control.control.safe_torque`, what the arm does between faults in
 :mod:`~rbd_control.control.modes`. A fault is latched until :meth:`PassivityController.resume`.
 """
 

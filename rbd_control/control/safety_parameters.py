@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
+from rbd_control.joint_states.plausibility import PlausibilityParameters
 from rbd_control.parameters import Parameters, parameter
 
 
@@ -76,8 +78,16 @@ class LimitParameters(Parameters):
 
 
 @dataclass(frozen=True)
-class FaultParameters(Parameters):
-    """What counts as a fault, and the torque that follows."""
+class FaultParameters(PlausibilityParameters):
+    """What counts as a fault, and the torque that follows.
+
+    Measured efforts do not count: the law does not use them, and drivers publish them in any unit.
+    """
+
+    FORMER_NAMES: ClassVar[dict[str, str]] = {
+        "speed_factor": "implausible_speed",
+        "jump_tolerance": "implausible_jump",
+    }
 
     timeout: float = parameter(
         0.05,
@@ -133,11 +143,20 @@ class FaultParameters(Parameters):
         above=0.0,
         upper=3600.0,
     )
-    speed_factor: float = parameter(
+    implausible_speed: float = parameter(
         5.0,
-        "multiple of the velocity limit above which a sample is implausible",
+        "multiple of a joint's velocity limit above which its speed, or the way from one sample to "
+        "the next, is taken for an error; above overspeed_factor, which brakes instead",
         lower=1.0,
         upper=1000.0,
+    )
+    default_velocity_limit: float = parameter(
+        10.0,
+        "velocity limit that implausible_speed and overspeed_factor multiply for a revolute joint "
+        "that has none; a fifth of it, in m/s, for a prismatic joint",
+        unit="rad/s",
+        above=0.0,
+        upper=1e4,
     )
     overspeed_factor: float = parameter(
         2.0,
@@ -145,9 +164,9 @@ class FaultParameters(Parameters):
         lower=1.0,
         upper=1000.0,
     )
-    jump_tolerance: float = parameter(
+    implausible_jump: float = parameter(
         0.02,
-        "jump of position between samples that is plausible at any speed",
+        "jump of a position between two samples that is plausible at any speed",
         unit="rad or m",
         lower=0.0,
         upper=10.0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, pi
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -10,16 +10,15 @@ from numpy.typing import NDArray
 
 from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.controller_parameters import ControllerParameters
-from rbd_control.control.kernels import unwrap
-from rbd_control.control.plausibility import Plausibility
 from rbd_control.control.repetition import Repetition
 from rbd_control.dynamics import Model
-from rbd_control.dynamics.model import REVOLUTE
+from rbd_control.joint_states.plausibility import (
+    MotionPlausibility,
+    continuous_joints,
+    unwrap,
+)
 
 Array = NDArray[np.float64]
-
-TURN = 2.0 * pi
-"""One turn of a continuous joint [rad]."""
 
 _FORGETTING = 0.05
 """Weight of a new, shorter period in the running largest period."""
@@ -49,9 +48,7 @@ class SampleJudge:
     def __init__(self, model: Model) -> None:
         n = model.nv
         self._n = n
-        revolute = model.arrays.joint_type[:n] == REVOLUTE
-        endless = np.isinf(model.lower_limit) & np.isinf(model.upper_limit)
-        self.continuous: NDArray[np.int64] = np.flatnonzero(revolute & endless)
+        self.continuous: NDArray[np.int64] = continuous_joints(model)
         self.stamp = self.now = -inf
         self.q: Array = np.zeros(n)
         self.v: Array = np.zeros(n)
@@ -64,7 +61,9 @@ class SampleJudge:
     def set_parameters(self, limits: ArmLimits, parameters: ControllerParameters) -> None:
         """Use other limits from the next sample on."""
         self._parameters = parameters
-        self._plausibility = Plausibility(limits, parameters.jump_tolerance)
+        self._plausibility = MotionPlausibility(
+            limits.joint_names, limits.plausible_speed, parameters.implausible_jump, self.continuous
+        )
         if self._repetition is None:
             self._repetition = Repetition(limits.joint_names, limits.effort, parameters)
             self.longest_period = parameters.timeout
@@ -105,14 +104,14 @@ class SampleJudge:
         except (TypeError, ValueError, OverflowError) as error:
             return self._reject(str(error), now)
         before, elapsed = position, 0.0
-        turned = None
         if self.good:
             before, elapsed = self.q, stamp - self.stamp
-            if self.continuous.size:
-                turned = unwrap(position, before, self.continuous)
         refusal = self._plausibility.refusal(stamp, position, velocity, before, max(elapsed, 0.0))
         if refusal:
             return self._reject(refusal, now)
+        turned = None
+        if self.good and self.continuous.size:
+            turned = unwrap(position, before, self.continuous)
         frozen = self.repetition.take(stamp, position, velocity, measured)
         if frozen:
             self.good, self.lost = False, True

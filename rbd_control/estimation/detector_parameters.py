@@ -14,7 +14,7 @@ from rbd_control.estimation.momentum_balance import MomentumBalance
 from rbd_control.estimation.momentum_observer import MomentumObserver
 from rbd_control.estimation.observers import Observer
 from rbd_control.estimation.second_order_observer import SecondOrderObserver
-from rbd_control.joint_states.plausibility import PlausibilityParameters
+from rbd_control.joint_states.plausibility import EffortPlausibilityParameters
 from rbd_control.parameters import parameter
 from rbd_control.robot.effort import EffortParameters
 from rbd_control.robot.friction import FrictionParameters
@@ -26,7 +26,7 @@ LEAST_VARIANCE = 1e-15
 
 
 @dataclass(frozen=True)
-class DetectorParameters(FrictionParameters, EffortParameters, PlausibilityParameters):
+class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilityParameters):
     """Observer, friction, thresholds and timing of the contact detector.
 
     Per-joint parameters hold one value for all joints or one for each, in the order of the joints.

@@ -87,6 +87,7 @@ _ARM_SETTINGS = np.dtype(
     [
         ("settling_time", "f8"),
         ("maximum_gap", "f8"),
+        ("implausible_jump", "f8"),
         ("repeated_time", "f8"),
         ("repeated_time_at_rest", "f8"),
         ("onset_debounce", "f8"),

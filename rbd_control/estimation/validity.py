@@ -48,9 +48,9 @@ def find_fault(samples, k, settings, memory, is_fresh):
     if compares:
         for i in range(n - 1, -1, -1):
             speed, turn = settings.joint[i].highest_speed, settings.joint[i].turn
-            if speed < math.inf and has_jumped(
-                samples.q[k, base + i], memory.q[base + i], turn, speed, dt
-            ):
+            q, last_q = samples.q[k, base + i], memory.q[base + i]
+            jump = settings.arm[0].implausible_jump
+            if speed < math.inf and has_jumped(q, last_q, turn, speed, jump, dt):
                 reason, row = JUMP, i
     if dt < LEAST_INTERVAL:
         reason, row = TOO_CLOSE, NO_JOINT

@@ -8,13 +8,8 @@ from rbd_control.joint_states.acceptance import (
     LARGEST,
     REMARKS,
 )
-from rbd_control.joint_states.intake import (
-    JointBlock,
-    JointMessage,
-    JointSample,
-    JointStateIntake,
-    SampleBlock,
-)
+from rbd_control.joint_states.intake import JointStateIntake
+from rbd_control.joint_states.messages import JointBlock, JointMessage, JointSample, SampleBlock
 
 __all__ = [
     "DROPS",

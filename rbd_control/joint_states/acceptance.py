@@ -1,4 +1,4 @@
-"""Which joint-state messages are accepted, and the time of each: compiled."""
+"""The compiled rules that accept or drop joint-state messages and set the time of each."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ VELOCITY, EFFORT = 1, 2
 
 
 def new_memory(follow_jumps: bool) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Clock and tally of an intake that has seen nothing."""
+    """Return the clock and the tally of an intake that has not taken any message."""
     tally = np.zeros(_END, dtype=np.int64)
     tally[FOLLOWS_JUMPS] = follow_jumps
     tally[TOO_LARGE] = -1
@@ -67,18 +67,20 @@ def new_memory(follow_jumps: bool) -> tuple[NDArray[np.float64], NDArray[np.int6
 
 
 @inlined
-def _accept(stamp, receipt, position, velocity, effort, layout, clock, tally, q, v, tau):
-    """Write one message's sample to ``q``, ``v`` and ``tau``.
+def _accept(stamp, receipt, position, velocity, effort, order, clock, tally, q, v, tau):
+    """Write the sample of one message to ``q``, ``v`` and ``tau``.
+
+    ``order`` (n,) holds the places of the wanted joints in the message.
 
     Returns:
         The sum of ``VELOCITY`` and ``EFFORT``, as far as the message has them; -1 if it is dropped.
     """
-    places = _take(position, layout, q)
+    places = _take(position, order, q)
     for i in range(q.shape[0]):
         if not isfinite(q[i]):
             places = _NOT_FINITE
-    speeds = _take(velocity, layout, v) if velocity.shape[0] > 0 else _NOT_FINITE
-    efforts = _take(effort, layout, tau) if effort.shape[0] > 0 else _NOT_FINITE
+    speeds = _take(velocity, order, v) if velocity.shape[0] > 0 else _NOT_FINITE
+    efforts = _take(effort, order, tau) if effort.shape[0] > 0 else _NOT_FINITE
     reason = places
     if reason == _ACCEPTED and (speeds == _TOO_LARGE or efforts == _TOO_LARGE):
         reason = _TOO_LARGE
@@ -103,18 +105,18 @@ def _accept(stamp, receipt, position, velocity, effort, layout, clock, tally, q,
 
 
 @compiled
-def accept_one(stamp, receipt, position, velocity, effort, layout, clock, tally, sample):
-    """:func:`_accept` with q, v and tau as the rows of ``sample`` (3, n)."""
+def accept_one(stamp, receipt, position, velocity, effort, order, clock, tally, sample):
+    """Do the same as :func:`_accept`, with q, v and tau as the rows of ``sample`` (3, n)."""
     q, v, tau = sample[0], sample[1], sample[2]
-    return _accept(stamp, receipt, position, velocity, effort, layout, clock, tally, q, v, tau)
+    return _accept(stamp, receipt, position, velocity, effort, order, clock, tally, q, v, tau)
 
 
 @compiled
-def accept_block(stamp, receipt, position, velocity, effort, layout, clock, tally, time, has, out):
-    """Judge (k,) messages in turn; how many are accepted.
+def accept_block(stamp, receipt, position, velocity, effort, order, clock, tally, time, has, out):
+    """Do the same for k messages in turn and return how many are accepted.
 
-    Their times, what they have, and their q, v, tau go to the front of ``time`` (k,), ``has`` (k,)
-    and ``out`` (3, k, n).
+    Their times, the sums of what they have, and their q, v, tau are written to the front of
+    ``time`` (k,), ``has`` (k,) and ``out`` (3, k, n).
     """
     accepted = 0
     for k in range(stamp.shape[0]):
@@ -125,7 +127,7 @@ def accept_block(stamp, receipt, position, velocity, effort, layout, clock, tall
             position[k],
             velocity[k],
             effort[k],
-            layout,
+            order,
             clock,
             tally,
             q,
@@ -138,11 +140,11 @@ def accept_block(stamp, receipt, position, velocity, effort, layout, clock, tall
 
 
 @inlined
-def _take(values, layout, into):
+def _take(values, order, into):
     """Copy the wanted values; return ``_ACCEPTED``, ``_NOT_FINITE`` for NaN, or ``_TOO_LARGE``."""
     reason = _ACCEPTED
-    for i in range(layout.shape[0]):
-        into[i] = values[layout[i]]
+    for i in range(order.shape[0]):
+        into[i] = values[order[i]]
         if abs(into[i]) > LARGEST and reason == _ACCEPTED:
             reason = _TOO_LARGE
         if isnan(into[i]):
@@ -168,7 +170,7 @@ def _first_too_large(places, q, speeds, v, tau):
 
 @inlined
 def _accept_time(stamp, receipt, clock, tally):
-    """Move the clock to the message's time, or say why it has none; 0 when it was moved."""
+    """Move the clock to the time of the message and return 0, or return the reason for a drop."""
     if stamp < 0.0:
         return _NEGATIVE_STAMP
     replaced = stamp == 0.0 or not stamp <= receipt + FUTURE_TOLERANCE
@@ -205,7 +207,7 @@ def _went_back(time, receipt, clock, tally):
 
 @inlined
 def _measure(time, clock, tally):
-    """Keep the statistics of the distances between samples, and the last one's time."""
+    """Update the period, the gaps, and the time of the last sample."""
     step = time - clock[LAST_STAMP]
     clock[LAST_STAMP] = time
     if isnan(step):  # the first sample, or the first after a jump of the clock

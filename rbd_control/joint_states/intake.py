@@ -1,16 +1,14 @@
 """Joint-state messages in; samples in the model's joint order out, or the reason for a drop.
 
 The nodes and the replay of recordings both take their input through :class:`JointStateIntake`, so
-that a message is judged alike in both, alone or in a block of thousands. It knows nothing of ROS:
-it takes what a ``sensor_msgs/JointState`` carries as plain values.
+that both accept and drop the same messages, one at a time or in blocks of thousands. It does not
+depend on ROS: it takes the fields of a ``sensor_msgs/JointState`` as plain values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,98 +30,11 @@ from rbd_control.joint_states.acceptance import (
     accept_one,
     new_memory,
 )
+from rbd_control.joint_states.messages import JointBlock, JointSample, SampleBlock
 
-Array = NDArray[np.float64]
-
-_MAX_LAYOUTS = 64
-
-
-class JointMessage(NamedTuple):
-    """What a joint-state message carries, and when it came: :meth:`JointStateIntake.accept` it."""
-
-    stamp: float
-    receipt: float
-    name: Sequence[str]
-    position: ArrayLike
-    velocity: ArrayLike
-    effort: ArrayLike
-
-
-class JointBlock(NamedTuple):
-    """Messages of the same names and lengths, in order; :meth:`JointStateIntake.accept_block` it.
-
-    ``stamp`` and ``receipt`` (k,) [s]; ``position``, ``velocity`` and ``effort`` (k, m), each with
-    an m of its own, as recorded.
-    """
-
-    stamp: Array
-    receipt: Array
-    name: tuple[str, ...]
-    position: Array
-    velocity: Array
-    effort: Array
-
-    @classmethod
-    def of(cls, message: JointMessage) -> JointBlock:
-        """A block of one."""
-        return cls(
-            np.array([message.stamp], dtype=float),
-            np.array([message.receipt], dtype=float),
-            tuple(message.name),
-            *(np.array(values, dtype=float)[None] for values in message[3:]),
-        )
-
-    def part(self, begin: int, end: int) -> JointBlock:
-        """The messages from ``begin`` to before ``end``."""
-        stamp, receipt, name, *values = self
-        return JointBlock(
-            stamp[begin:end], receipt[begin:end], name, *(each[begin:end] for each in values)
-        )
-
-    def messages(self) -> Iterator[JointMessage]:
-        """Its messages one by one."""
-        for stamp, receipt, *values in zip(
-            self.stamp.tolist(), self.receipt.tolist(), *self[3:], strict=True
-        ):
-            yield JointMessage(stamp, receipt, self.name, *values)
-
-
-@dataclass(frozen=True, slots=True)
-class JointSample:
-    """One instant of an arm, in the joint order its intake was made with.
-
-    ``stamp`` [s]; ``q`` positions [rad or m], ``v`` velocities [rad/s or m/s] and ``tau`` efforts
-    [N·m or N], each (n,). ``v`` or ``tau`` is None when the message did not carry it for every
-    joint; it is never assumed to be zero.
-    """
-
-    stamp: float
-    q: NDArray[np.float64]
-    v: NDArray[np.float64] | None
-    tau: NDArray[np.float64] | None
-
-
-@dataclass(frozen=True, slots=True)
-class SampleBlock:
-    """Successive instants of an arm, :class:`JointSample` with one dimension more.
-
-    ``stamp`` (k,) [s], ``q``, ``v`` and ``tau`` (k, n); ``v`` or ``tau`` is None when it is missing
-    throughout, and stamps increase: otherwise there are two blocks or more. ``after_jump`` tells
-    that the clock went back before the first sample, so that an observer has to start again.
-    """
-
-    stamp: Array
-    q: Array
-    v: Array | None
-    tau: Array | None
-    after_jump: bool = False
-
-    def samples(self) -> Iterator[JointSample]:
-        """Its samples one by one."""
-        for k, stamp in enumerate(self.stamp.tolist()):
-            v = None if self.v is None else self.v[k]
-            tau = None if self.tau is None else self.tau[k]
-            yield JointSample(stamp, self.q[k], v, tau)
+_MAX_ORDERS = 64
+"""Number of orders of names that an intake remembers; an arm and its gripper often share a topic.
+"""
 
 
 class JointStateIntake:
@@ -158,8 +69,7 @@ class JointStateIntake:
             raise InputError("no joints to take from joint states; name at least one")
         if len(set(self.joint_names)) != len(self.joint_names):
             raise InputError(f"a joint is named twice in {', '.join(self.joint_names)}")
-        # One entry per order of names seen: an arm and its gripper often share the topic.
-        self._layouts: dict[tuple[str, ...], NDArray[np.intp] | str] = {}
+        self._orders: dict[tuple[str, ...], NDArray[np.intp] | str] = {}
         self.reset()
 
     def reset(self) -> None:
@@ -228,25 +138,26 @@ class JointStateIntake:
         velocity: ArrayLike,
         effort: ArrayLike,
     ) -> JointSample | None:
-        """Judge one message; a sample whose stamp is later than the last one's, or None.
+        """Return the sample of a message, or None when the message is dropped.
 
-        After a jump of the clock that is followed the stamp may be earlier.
+        The stamp of a sample is later than that of the last one, except after a jump of the clock
+        that is followed.
 
         Args:
-            stamp: the message's own time [s]. Zero, or more than :data:`FUTURE_TOLERANCE` ahead
-                of ``receipt``, is replaced by ``receipt``.
-            receipt: when the message was received [s].
-            name, position, velocity, effort: the message's fields. Empty velocity or effort, or
-                one that is NaN for a wanted joint, is missing: None in the sample. A message with
+            stamp: time of the message by its sender [s]. Zero, or more than
+                :data:`FUTURE_TOLERANCE` ahead of ``receipt``, is replaced by ``receipt``.
+            receipt: time of its receipt [s].
+            name, position, velocity, effort: fields of the message. Velocity or effort that is
+                empty, or NaN for a wanted joint, is missing: None in the sample. A message with
                 an infinite number, or one beyond :data:`LARGEST`, is dropped.
 
         Returns:
-            None when the message is dropped; :attr:`last_reason` says why.
+            The sample; None when the message is dropped. :attr:`last_reason` says why.
         """
         names = tuple(name)
-        layout = self._layout(names)
-        if isinstance(layout, str):
-            self._drop(layout)
+        order = self._order(names)
+        if isinstance(order, str):
+            self._drop(order)
             return None
         # Copies, so that they are of one type whatever was given: for another the kernel would be
         # compiled anew.
@@ -255,9 +166,9 @@ class JointStateIntake:
         if q.shape != (n,) or v.shape not in ((n,), (0,)) or tau.shape not in ((n,), (0,)):
             self._drop("lengths")
             return None
-        sample = np.empty((3, len(layout)))
+        sample = np.empty((3, len(order)))
         has = accept_one(
-            float(stamp), float(receipt), q, v, tau, layout, self._clock, self._tally, sample
+            float(stamp), float(receipt), q, v, tau, order, self._clock, self._tally, sample
         )
         if has < 0:
             return None
@@ -269,15 +180,15 @@ class JointStateIntake:
         )
 
     def accept_block(self, block: JointBlock) -> list[SampleBlock]:
-        """Judge messages as :meth:`accept` would one by one.
+        """Return the samples of messages, the same as :meth:`accept` returns one by one.
 
         Returns:
             The samples, in order; a new block begins where the clock went back.
         """
         k, n = len(block.stamp), len(block.name)
-        layout = self._layout(block.name)
-        if isinstance(layout, str):
-            return self._drop(layout, k)
+        order = self._order(block.name)
+        if isinstance(order, str):
+            return self._drop(order, k)
         empty = ((k, n), (k, 0))
         if (
             block.position.shape != (k, n)
@@ -286,9 +197,9 @@ class JointStateIntake:
         ):
             return self._drop("lengths", k)
         before, time, has = self.last_stamp, np.empty(k), np.empty(k, dtype=np.int64)
-        out = np.empty((3, k, len(layout)))
+        out = np.empty((3, k, len(order)))
         accepted = accept_block(
-            *block[:2], *block[3:], layout, self._clock, self._tally, time, has, out
+            *block[:2], *block[3:], order, self._clock, self._tally, time, has, out
         )
         if not accepted:
             return []
@@ -309,28 +220,28 @@ class JointStateIntake:
         ]
 
     def refusal(self, names: Sequence[str]) -> str:
-        """Why every message of these names is dropped; empty when it is not for its names."""
-        layout = self._layout(tuple(names))
-        return layout if isinstance(layout, str) else ""
+        """Return why all messages with these names are dropped; empty when they need not be."""
+        order = self._order(tuple(names))
+        return order if isinstance(order, str) else ""
 
-    def _layout(self, names: tuple[str, ...]) -> NDArray[np.intp] | str:
-        """Where the wanted joints stand in a message of these names, or why it is useless."""
-        known = self._layouts.get(names)
+    def _order(self, names: tuple[str, ...]) -> NDArray[np.intp] | str:
+        """Return the places of the wanted joints among the names, or why a message is dropped."""
+        known = self._orders.get(names)
         if known is not None:
             return known
-        layout: NDArray[np.intp] | str
+        order: NDArray[np.intp] | str
         if not names:
-            layout = "empty"
+            order = "empty"
         elif len(set(names)) != len(names):
-            layout = "duplicate name"
+            order = "duplicate name"
         elif not set(self.joint_names) <= set(names):
-            layout = "missing joint"
+            order = "missing joint"
         else:
-            layout = np.array([names.index(joint) for joint in self.joint_names])
-        if len(self._layouts) >= _MAX_LAYOUTS:
-            self._layouts.clear()
-        self._layouts[names] = layout
-        return layout
+            order = np.array([names.index(joint) for joint in self.joint_names])
+        if len(self._orders) >= _MAX_ORDERS:
+            self._orders.clear()
+        self._orders[names] = order
+        return order
 
     def _drop(self, reason: str, count: int = 1) -> list[SampleBlock]:
         index = COUNTED.index(reason)

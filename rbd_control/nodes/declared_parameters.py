@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Generic, TypeVar
 
@@ -57,15 +57,32 @@ class DeclaredParameters(Generic[P]):
         self._fields = {item.name: item for item in fields(kind)}
         self._is_fixed, self._check, self._changed = is_fixed, check, changed
         _refuse_renamed(node)
-        values = {name: self._declare(node, name) for name in self._fields}
+        former = self._take_former_names(node)
+        values = {name: self._declare(node, name, former) for name in self._fields}
         self.current: P = kind.from_mapping(values)
         self._warn_of_unknown(node)
         node.add_on_set_parameters_callback(self._on_set)
         node.add_post_set_parameters_callback(self._after_set)
 
-    def _declare(self, node: Node, name: str) -> Any:
+    def _take_former_names(self, node: Node) -> dict[str, Any]:
+        """Return the values that were given at start by a parameter's former name, by its name."""
+        given = getattr(node, "_parameter_overrides", {})
+        found: dict[str, Any] = {}
+        for old, name in self._kind.former_names().items():
+            if old not in given:
+                continue
+            if name in given:
+                raise ParameterError(
+                    f"{old} is the former name of {name} and both are given; keep {name}"
+                )
+            node.get_logger().warning(f"parameter {old!r} is now called {name!r}; rename it")
+            found[name] = given[old].value
+        return found
+
+    def _declare(self, node: Node, name: str, former: Mapping[str, Any]) -> Any:
         item = self._fields[name]
-        default = list(item.default) if isinstance(item.default, tuple) else item.default
+        default = former.get(name, item.default)
+        default = list(default) if isinstance(default, tuple) else default
         # Typed by the object, not by rclpy, which would refuse 10 for a floating-point number.
         descriptor = ParameterDescriptor(
             description=_description(item.metadata),
@@ -78,8 +95,9 @@ class DeclaredParameters(Generic[P]):
 
     def _warn_of_unknown(self, node: Node) -> None:
         # rclpy has no public list of the values given at start and ignores those never declared.
+        known = self._fields.keys() | self._kind.former_names()
         for name in getattr(node, "_parameter_overrides", {}):
-            if name not in self._fields and not name.startswith((*_OF_ROS, *_OF_THE_ARM)):
+            if name not in known and not name.startswith((*_OF_ROS, *_OF_THE_ARM)):
                 node.get_logger().warning(
                     f"no parameter {name!r}, ignored; parameters are {', '.join(self._fields)}"
                 )

@@ -1,4 +1,4 @@
-"""Joint states off the wire: one subscription, judged, watched for silence, and measured."""
+"""Joint states off the wire: one subscription, its samples, a watchdog, and statistics."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from rclpy.qos import QoSCompatibility, QoSProfile, ReliabilityPolicy, qos_check
 from sensor_msgs.msg import JointState
 
 from rbd_control.joint_states import DROPS, JointSample, JointStateIntake
+from rbd_control.joint_states.cdr import stamp_of
 from rbd_control.nodes.arrivals import Arrivals
 from rbd_control.nodes.diagnostics import ERROR, WARN, Durations, Status
-from rbd_control.nodes.joint_state_wire import JointStateReader
+from rbd_control.nodes.joint_state_wire import joint_state_reader
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import Stamp, to_stamp
 from rbd_control.startup.rehearsal import rehearse_intake
@@ -26,20 +27,20 @@ WATCH_PERIOD = 0.02
 LARGEST_JOINT_STATE = 65_536
 """Size above which a joint state is dropped before it is read [bytes]; 100 joints take 5,000."""
 
-MOST_JUDGED = 16
-"""Maximum number of waiting joint states that are judged when only the newest is acted on."""
+MOST_READ = 16
+"""Maximum number of waiting joint states that are read when only the newest is acted on."""
 
 MOST_IN_TURN = 32
 """Maximum number of waiting joint states that are acted on before timers have their turn."""
 
 
-class _Judged(NamedTuple):
+class _Received(NamedTuple):
     """A usable joint state."""
 
     sample: JointSample
     stamp: Stamp
     now: float
-    """Time of the judgement on the clock of the stamps [s]."""
+    """Time of receipt on the clock of the stamps [s]."""
 
 
 class JointStateInput:
@@ -92,7 +93,7 @@ class JointStateInput:
             ReliabilityPolicy.BEST_EFFORT if parameters.best_effort else ReliabilityPolicy.RELIABLE
         )
         self._lost = self._skipped = self._answered = 0
-        self._reader = JointStateReader()
+        self._reader = joint_state_reader()
         # In a queue of one nothing would tell that a message was overwritten, see Arrivals.
         depth = max(parameters.queue_depth, 2)
         self._qos = QoSProfile(depth=depth, reliability=reliability)
@@ -129,40 +130,38 @@ class JointStateInput:
         if not self._newest_only:
             for raw in self._arrivals.take(first, MOST_IN_TURN):
                 # One by one, as the others would be lost with one that fails.
-                self._node.guard.run("joint states", self._act, self._judge(raw), begin)
+                self._node.guard.run("joint states", self._act, self._read(raw), begin)
             return
         waiting = self._arrivals.take(first)
-        usable = [judged for raw in waiting[-MOST_JUDGED:] if (judged := self._judge(raw))]
-        self._skipped += max(len(waiting) - MOST_JUDGED, 0) + max(len(usable) - 1, 0)
+        usable = [found for raw in waiting[-MOST_READ:] if (found := self._read(raw))]
+        self._skipped += max(len(waiting) - MOST_READ, 0) + max(len(usable) - 1, 0)
         if usable:
             self._act(usable[-1], begin)
 
-    def _judge(self, raw: bytes) -> _Judged | None:
-        """Read a serialized message; None when it cannot be used, which is counted."""
+    def _read(self, raw: bytes) -> _Received | None:
+        """Return the sample of a serialized message; None when it is dropped, which is counted."""
         # rclpy's clock takes ten times as long to tell the same.
         now = self._clock.now().nanoseconds * 1e-9 if self._simulated else time.time()
         try:
             if len(raw) > LARGEST_JOINT_STATE:
                 raise ValueError(f"{len(raw)} bytes; at most {LARGEST_JOINT_STATE} are read")
-            message = self._reader.read(raw)
+            message = self._reader.read(raw, now)
         except Exception as error:
             self._node.guard.dropped(self._subscription.topic_name, error)
             return None
-        stamp = message.sec + 1e-9 * message.nanosec
-        sample = self._intake.accept(
-            stamp, now, message.name, message.position, message.velocity, message.effort
-        )
+        sample = self._intake.accept(*message)
         if sample is None:
             return None
-        replaced = stamp != sample.stamp
-        exact = _stamp(sample.stamp) if replaced else Stamp(message.sec, message.nanosec)
-        return _Judged(sample, exact, now)
+        # To the nanosecond, which a float of seconds since 1970 cannot hold.
+        replaced = message.stamp != sample.stamp
+        exact = _stamp(sample.stamp) if replaced else Stamp(*stamp_of(raw))
+        return _Received(sample, exact, now)
 
-    def _act(self, judged: _Judged | None, begin: float) -> None:
+    def _act(self, received: _Received | None, begin: float) -> None:
         """Hand a sample on; ``begin`` is the time of its receipt on the steady clock [s]."""
-        if judged is None:
+        if received is None:
             return
-        self.latest = judged.sample
+        self.latest = received.sample
         self._heard = begin
         if self._node.is_active:
             if self._on_jump and self._intake.jumps != self._jumps:
@@ -170,8 +169,8 @@ class JointStateInput:
                 self._node.get_logger().warning("the clock has gone back; starting again")
                 self._on_jump()
             self._answered += 1
-            self._on_sample(judged.sample, judged.stamp)
-            self._age.add(judged.now - judged.sample.stamp)
+            self._on_sample(received.sample, received.stamp)
+            self._age.add(received.now - received.sample.stamp)
             self._latency.add(time.monotonic() - begin)
 
     def _on_lost(self, status: Any) -> None:

@@ -117,13 +117,13 @@ class _Reader:
             raise TrajectoryError(f"{count} values in a point; at most {MOST_NAMES} are read")
         return self._unpack(Struct(f"<{count}d"), 8)
 
-    def _unpack(self, layout: Struct, alignment: int) -> tuple[float, ...]:
+    def _unpack(self, form: Struct, alignment: int) -> tuple[float, ...]:
         at = _HEAD + -(-(self.at - _HEAD) // alignment) * alignment
         try:
-            values = layout.unpack_from(self._raw, at)
+            values = form.unpack_from(self._raw, at)
         except error:
             raise _truncated(self._raw) from None
-        self.at = at + layout.size
+        self.at = at + form.size
         return values
 
 

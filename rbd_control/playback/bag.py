@@ -17,10 +17,9 @@ from rbd_control.files.output_files import ScratchFolder
 from rbd_control.joint_states import JointMessage
 from rbd_control.playback.compression import ZSTD_MAGIC, expand, expand_file
 from rbd_control.playback.db3 import Db3Storage
-from rbd_control.playback.joint_state_cdr import decode_parts
 from rbd_control.playback.mcap import McapStorage
 from rbd_control.playback.packed import MAX_MESSAGE, Packed, blocks
-from rbd_control.playback.parts import Part
+from rbd_control.playback.parts import Part, decode_parts
 from rbd_control.playback.storage import (
     COMPRESSED,
     STORAGE_SUFFIXES,

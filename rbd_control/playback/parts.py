@@ -10,6 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.joint_states import JointBlock
+from rbd_control.joint_states.cdr import Bytes, Decode, decode_and_learn
+from rbd_control.playback.packed import Packed
+
+_LAYOUTS = 32
+"""Layouts of one size that are searched in a block; a recorded topic has one to three."""
 
 
 class Part(NamedTuple):
@@ -22,6 +27,53 @@ class Part(NamedTuple):
 
     place: NDArray[np.intp]
     block: JointBlock
+
+
+def decode_parts(packed: Packed, decode: Decode) -> list[Part]:
+    """Return serialized joint states as one part for each layout.
+
+    Args:
+        packed: the messages as recorded.
+        decode: is called for the first message of every layout, and for each message that is not
+            serialized as little-endian CDR.
+    """
+    parts: list[Part] = []
+    receipts = np.multiply(1e-9, packed.times, dtype=np.float64)
+    sizes = packed.sizes
+    starts_at = np.cumsum(sizes) - sizes
+    for size in np.unique(sizes).tolist():
+        left = np.flatnonzero(sizes == size)
+        if len(left) == len(sizes):
+            rows = packed.data.reshape(-1, size)
+        else:
+            rows = packed.data[starts_at[left, None] + np.arange(size)]
+        parts += _decode_rows(rows, left, receipts, decode)
+    return parts
+
+
+def _decode_rows(
+    rows: Bytes, left: NDArray[np.intp], receipts: NDArray[np.float64], decode: Decode
+) -> list[Part]:
+    """Return messages of one size, as rows of bytes, as one part for each layout.
+
+    Args:
+        rows: the messages (m, size).
+        left: the place of each in the block (m,).
+        receipts: times of receipt of the whole block (k,) [s].
+        decode: as in :func:`decode_parts`.
+    """
+    parts: list[Part] = []
+    while left.size:
+        message, layout = decode_and_learn(rows[0].tobytes(), float(receipts[left[0]]), decode)
+        if layout is None or len(parts) >= _LAYOUTS:
+            parts.append(Part(left[:1], JointBlock.of(message)))
+            left, rows = left[1:], rows[1:]
+            continue
+        other = ((rows ^ rows[0]) & layout.fixed).any(1)
+        index, same = left[~other], rows[~other] if other.any() else rows
+        parts.append(Part(index, layout.block(same, receipts[index])))
+        left, rows = left[other], rows[other]
+    return parts
 
 
 def in_order(parts: Sequence[Part]) -> Iterator[JointBlock]:

@@ -127,7 +127,7 @@ def read_recording(path: str | Path, topic: str = "/joint_states") -> Recording:
 
     Args:
         path: a rosbag2 folder, a ``.db3`` or ``.mcap`` file of one (also without metadata and
-            type definitions), or a ``.csv`` file (:data:`rbd_control.playback.table.LAYOUT`).
+            type definitions), or a ``.csv`` file (:data:`rbd_control.playback.table.COLUMNS`).
         topic: topic of the joint states in a rosbag2 recording.
 
     Raises:

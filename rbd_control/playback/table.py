@@ -20,7 +20,7 @@ from rbd_control.wording import quoted
 
 Array = NDArray[np.float64]
 
-LAYOUT = "time,position/<joint>,velocity/<joint>,effort/<joint>"
+COLUMNS = "time,position/<joint>,velocity/<joint>,effort/<joint>"
 """The columns: time [s], then for each joint its position [rad or m] and, if recorded, velocity
 [rad/s or m/s] and effort [N·m or N], in any order. An empty cell is missing."""
 
@@ -47,7 +47,7 @@ _EPOCHS = (
 
 
 class Table:
-    """A CSV file of :data:`LAYOUT`. Every iteration opens the file anew and streams it.
+    """A CSV file of :data:`COLUMNS`. Every iteration opens the file anew and streams it.
 
     Attributes:
         path: the file.
@@ -66,7 +66,7 @@ class Table:
         with open_csv(path) as file:
             header = next(csv.reader(bounded_lines(file)), [])
             names = [name.strip() for name in header]
-            self._columns = self._layout(names)
+            self._columns = self._column_of(names)
         self._width, self._time = len(names), names.index("time")
         self.joint_names = tuple(self._columns["position"])
         with reading(path, RecordingError, "is not a CSV file"), path.open("rb") as raw:
@@ -172,7 +172,7 @@ class Table:
             error.path = str(self.path)
             raise error
 
-    def _layout(self, header: list[str]) -> dict[str, dict[str, int]]:
+    def _column_of(self, header: list[str]) -> dict[str, dict[str, int]]:
         """Return ``{quantity: {joint: column}}`` of the header."""
         columns: dict[str, dict[str, int]] = {quantity: {} for quantity in _QUANTITIES}
         if not header or header == [""]:
@@ -202,7 +202,7 @@ class Table:
         return columns
 
     def _refused(self, problem: str) -> RecordingError:
-        return RecordingError(f"{problem}; a CSV recording has the columns {LAYOUT}")
+        return RecordingError(f"{problem}; a CSV recording has the columns {COLUMNS}")
 
 
 def _is_number(cell: str) -> bool:

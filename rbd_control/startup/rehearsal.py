@@ -58,7 +58,8 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
 def rehearse_controller(model: Model) -> None:
     """Let a controller of this arm do all that it may be told to, also what is switched off now."""
     from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint
-    from rbd_control.control.kernels import close_behind, unwrap
+    from rbd_control.control.kernels import close_behind
+    from rbd_control.joint_states.plausibility import unwrap
 
     rest, zero = np.zeros(model.nq), np.zeros(model.nv)
     for adaptive in (False, True):

@@ -43,7 +43,7 @@ class Bench:
     def __init__(self, model, parameters=PARAMETERS):
         self.detector = ContactDetector(model, parameters)
         self.g = gravity_torque(model, Q)
-        self.v = np.zeros(model.nv)
+        self.q, self.v = Q, np.zeros(model.nv)
         self.t = 10.0
         self.jitter = 0.0
         self.events = []
@@ -55,7 +55,7 @@ class Bench:
             self.t += dt
             self.jitter = -self.jitter  # so that moving samples do not look frozen
             tau = self.g - external + self.jitter
-            detection = self.detector.update(self.t, Q, self.v, tau)
+            detection = self.detector.update(self.t, self.q, self.v, tau)
             if detection.event:
                 self.events.append(detection.event)
             detections.append(detection)
@@ -284,6 +284,7 @@ CHANGES: list[dict[str, Any]] = [
     {"contact_force_threshold": 2.0, "force_link": "panda_link4"},
     {"saturation_ratio": 0.1},
     {"implausible_speed": 1.0},
+    {"implausible_speed": 1.0, "implausible_jump": 0.0},
     {"implausible_effort": 1.0},
     {"default_velocity_limit": 0.5},
     {"default_effort_limit": 0.01},
@@ -353,6 +354,8 @@ def test_no_parameter_is_ignored(model, change):
         bench.v = np.full(7, 0.1)
         # 20 N·m or so; the sixth joint has a limit of 12.
         record += bench.run(0.003, on_joint(5, -20.0))
+        bench.q = Q + 0.05
+        record += bench.run(0.003)
         return [
             (d.valid, d.level, d.link, tuple(d.residual), None if d.force is None else 1)
             for d in record

@@ -271,11 +271,11 @@ class Rig:
     def _may_be_refused(self, q: Array, v: Array) -> bool:
         """Whether a true joint state is implausible by the parameters, as after a freeze."""
         p = self.parameters
-        fastest = p.speed_factor * np.minimum(self.speed_limit, self.arm.assumed_speed)
+        fastest = p.implausible_speed * np.minimum(self.speed_limit, self.arm.assumed_speed)
         change = np.abs(q - self._last_q)
         turns = self.arm.continuous
         change[turns] = np.minimum(change[turns], np.abs(2.0 * np.pi - change[turns]))
-        way = p.jump_tolerance + fastest * max(self.stamp - self._usable_stamp, 0.0)
+        way = p.implausible_jump + fastest * max(self.stamp - self._usable_stamp, 0.0)
         return bool((np.abs(v) > fastest).any() or (change > way).any())
 
     def _watch(self) -> None:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 
-from rbd_control.nodes import joint_state_wire
-from rbd_control.nodes.joint_state_wire import JointStateReader, JointStateTemplate
+from rbd_control.joint_states.cdr import JointStateReader, stamp_of
+from rbd_control.nodes.joint_state_wire import JointStateTemplate, joint_state_reader
 from rbd_control.nodes.messages import JointStateWriter
 
 texts = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=9)
@@ -40,11 +40,14 @@ def message(
     return made
 
 
-def assert_equal(wire: Any, expected: JointState) -> None:
-    assert (wire.sec, wire.nanosec) == (expected.header.stamp.sec, expected.header.stamp.nanosec)
-    assert list(wire.name) == list(expected.name)
+def assert_read(reader: JointStateReader, raw: bytes, expected: JointState) -> None:
+    """Assert that the reader returns the expected message, to the last bit."""
+    read, stamp = reader.read(raw, 1.5), expected.header.stamp
+    assert stamp_of(raw) == (stamp.sec, stamp.nanosec)
+    assert (read.stamp, read.receipt) == (stamp.sec + 1e-9 * stamp.nanosec, 1.5)
+    assert list(read.name) == list(expected.name)
     for field in ("position", "velocity", "effort"):
-        ours, theirs = getattr(wire, field), np.array(getattr(expected, field), dtype=float)
+        ours, theirs = (np.array(getattr(each, field), dtype=float) for each in (read, expected))
         assert ours.tobytes() == theirs.tobytes()
 
 
@@ -52,31 +55,31 @@ def assert_equal(wire: Any, expected: JointState) -> None:
 @given(st.lists(messages, min_size=1, max_size=4))
 def test_what_is_read_is_what_was_sent(sent: list[JointState]) -> None:
     """Any mixture of messages, each of them met before or not."""
-    reader = JointStateReader()
+    reader = joint_state_reader()
     for _ in range(2):
         for each in sent:
-            assert_equal(reader.read(serialize_message(each)), each)
+            assert_read(reader, serialize_message(each), each)
 
 
 def test_messages_of_one_size_are_not_mixed_up() -> None:
     """Other names, and numbers moved from one field to another, in as many bytes."""
-    reader = JointStateReader()
+    reader = joint_state_reader()
     for each in (
         message(1, 2, "", ["a", "b"], [1.0, 2.0], [3.0], []),
         message(1, 2, "", ["a", "c"], [1.0, 2.0], [3.0], []),
         message(1, 2, "", ["a", "b"], [1.0], [2.0, 3.0], []),
         message(1, 2, "", ["a", "b"], [1.0, 2.0], [3.0], []),
     ):
-        assert_equal(reader.read(serialize_message(each)), each)
+        assert_read(reader, serialize_message(each), each)
 
 
 def test_another_encoding_takes_the_ordinary_way() -> None:
     """Big-endian bytes, which only rclpy understands."""
     each = message(1, 2, "", [], [1.0], [2.0], [3.0])
     swapped = pack(">4xiIIc3xIId I4xd I4xd", 1, 2, 1, b"\0", 0, 1, 1.0, 1, 2.0, 1, 3.0)
-    reader = JointStateReader()
+    reader = joint_state_reader()
     for _ in range(2):
-        assert_equal(reader.read(swapped), each)
+        assert_read(reader, swapped, each)
 
 
 def test_what_was_met_before_is_read_without_rclpy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,14 +89,14 @@ def test_what_was_met_before_is_read_without_rclpy(monkeypatch: pytest.MonkeyPat
         for k in range(3)
         for effort in ([], [5.0, 6.0])
     ]
-    reader = JointStateReader()
+    reader = joint_state_reader()
     for each in sent[:2]:
-        reader.read(serialize_message(each))
-    monkeypatch.setattr(joint_state_wire, "deserialize_message", None)
+        reader.read(serialize_message(each), 0.0)
+    monkeypatch.setattr(reader, "_decode", None)
     for each in sent[2:]:
         raw = bytearray(serialize_message(each))
         raw[18:20] = b"?!"  # behind the frame, which takes six bytes from 12 on
-        assert_equal(reader.read(bytes(raw)), each)
+        assert_read(reader, bytes(raw), each)
 
 
 class Sent(list[Any]):

@@ -1,0 +1,239 @@
+"""Serialized ``sensor_msgs/JointState`` messages, read without ROS, one by one or in blocks.
+
+Messages of one layout (the same frame, names and lengths) have the same size and, except for the
+stamp, the numbers and the padding, the same bytes. A layout is parsed from the bytes of the first
+such message, with bounds checks, and compared with what another decoder returns for that message:
+rclpy in the nodes, rosbags for recordings. Only when both agree to the last bit are further
+messages read by the layout. All other messages, such as big-endian ones, take the other decoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import Struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.joint_states.messages import JointBlock, JointMessage
+
+Array = NDArray[np.float64]
+Bytes = NDArray[np.uint8]
+
+HEAD = 4
+"""Size of the encapsulation header, from whose end alignment counts [bytes]."""
+
+LITTLE_ENDIAN = b"\x00\x01"
+"""First bytes of the encapsulation header of plain little-endian CDR."""
+
+STAMP = Struct("<iI")
+"""Seconds and nanoseconds of the stamp, which follow the encapsulation header."""
+
+_FOREIGN_STAMP = Struct(">iI")
+
+TRAILING = 15
+"""Most bytes that may follow the content: rclpy reserves alignment for empty arrays, too."""
+
+_SIZES = 16
+"""Number of message sizes whose layouts a reader remembers."""
+
+_LAYOUTS = 4
+"""Number of layouts of one size that a reader remembers."""
+
+Decode = Callable[[float, bytes], JointMessage]
+"""Returns a message for its time of receipt [s] and its bytes, or raises for damaged bytes."""
+
+
+def stamp_of(raw: bytes) -> tuple[int, int]:
+    """Return the stamp of a serialized joint state as seconds and nanoseconds.
+
+    Raises:
+        struct.error: for fewer bytes than a stamp takes.
+    """
+    form = STAMP if raw[1] & 1 else _FOREIGN_STAMP
+    sec, nanosec = form.unpack_from(raw, HEAD)
+    return sec, nanosec
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the names and numbers of a serialized joint state are.
+
+    Attributes:
+        names: joint names.
+        places: for position, velocity and effort, offset of the first number and their count.
+        size: size of the content, without trailing padding [bytes].
+        fixed: (m,) 0xFF for each byte that all messages of this layout share, 0 for the others.
+        mask: ``fixed`` as a number, the first byte the least significant.
+        pattern: the shared bytes as such a number.
+    """
+
+    names: tuple[str, ...]
+    places: tuple[tuple[int, int], ...]
+    size: int
+    fixed: Bytes
+    mask: int
+    pattern: int
+
+    @classmethod
+    def of(cls, raw: bytes) -> Layout | None:
+        """Return the layout of a message; None unless it is complete, little-endian CDR."""
+        if raw[:2] != LITTLE_ENDIAN or len(raw) < HEAD + STAMP.size:
+            return None
+        scan = _Scan(raw)
+        try:
+            scan.text()
+            names = tuple([scan.text() for _ in range(scan.count())])
+            places = (scan.numbers(), scan.numbers(), scan.numbers())
+        except ValueError:
+            return None
+        if len(raw) > scan.end + TRAILING:
+            return None
+        mask = int.from_bytes(scan.fixed, "little")
+        pattern = int.from_bytes(raw, "little") & mask
+        fixed = np.frombuffer(bytes(scan.fixed), np.uint8)
+        return cls(names, places, scan.end, fixed, mask, pattern)
+
+    def message(self, raw: bytes, receipt: float) -> JointMessage:
+        """Return a message of this layout; its arrays are views of the bytes.
+
+        Args:
+            raw: its bytes.
+            receipt: time of receipt [s].
+        """
+        sec, nanosec = STAMP.unpack_from(raw, HEAD)
+        (p, np_), (v, nv), (e, ne) = self.places
+        return JointMessage(
+            sec + 1e-9 * nanosec,
+            receipt,
+            self.names,
+            np.frombuffer(raw, np.float64, np_, p),
+            np.frombuffer(raw, np.float64, nv, v),
+            np.frombuffer(raw, np.float64, ne, e),
+        )
+
+    def block(self, rows: Bytes, receipts: Array) -> JointBlock:
+        """Return k messages of this layout.
+
+        Args:
+            rows: their bytes, (k, m).
+            receipts: times of receipt, (k,) [s].
+        """
+        sec, nanosec = _columns(rows, HEAD, 1, "<i4"), _columns(rows, HEAD + 4, 1, "<u4")
+        stamp = sec[:, 0] + 1e-9 * nanosec[:, 0]
+        values = [_columns(rows, at, count, "<f8") for at, count in self.places]
+        return JointBlock(stamp, receipts, self.names, *values)
+
+
+def decode_and_learn(
+    raw: bytes, receipt: float, decode: Decode
+) -> tuple[JointMessage, Layout | None]:
+    """Return a decoded message, and its layout if that yields the same message to the last bit.
+
+    Args:
+        raw: the bytes of the message.
+        receipt: time of receipt [s].
+        decode: the decoder that both results come from or are compared with.
+    """
+    decoded, layout = decode(receipt, raw), Layout.of(raw)
+    if layout is None or not _is_same(layout.message(raw, receipt), decoded):
+        return decoded, None
+    return decoded, layout
+
+
+class JointStateReader:
+    """Reads serialized joint states one by one, fast for layouts that it has met before.
+
+    Args:
+        decode: decodes the first message of each layout, and all messages without a layout.
+    """
+
+    def __init__(self, decode: Decode) -> None:
+        self._decode = decode
+        self._known: dict[int, tuple[Layout, ...]] = {}
+
+    def read(self, raw: bytes, receipt: float) -> JointMessage:
+        """Return the message of these bytes, received at ``receipt`` [s].
+
+        Raises:
+            Exception: what ``decode`` raises for damaged bytes.
+        """
+        known = self._known.get(len(raw), ())
+        if known:
+            number = int.from_bytes(raw, "little")
+            for layout in known:
+                if number & layout.mask == layout.pattern:
+                    return layout.message(raw, receipt)
+        message, learned = decode_and_learn(raw, receipt, self._decode)
+        if learned is not None:
+            if len(self._known) >= _SIZES and not known:
+                self._known.clear()
+            self._known[len(raw)] = (learned, *known[: _LAYOUTS - 1])
+        return message
+
+
+class _Scan:
+    """Goes through a little-endian message from the end of its stamp on.
+
+    Its methods raise a ValueError where the content is not that of a joint state or is longer than
+    the bytes.
+
+    Attributes:
+        end: offset behind what has been read [bytes].
+        fixed: 0xFF for each byte that all messages of this layout share.
+    """
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self.end = HEAD + STAMP.size
+        self.fixed = bytearray(len(raw))
+        self.fixed[:HEAD] = b"\xff" * HEAD
+
+    def count(self) -> int:
+        """Read a number of elements."""
+        return int.from_bytes(self._share(4, 4), "little")
+
+    def text(self) -> str:
+        """Read a string."""
+        size = self.count()
+        if size < 1:
+            raise ValueError("a string without its terminator")
+        text = self._share(size, 1)
+        if text.find(b"\0") != size - 1:
+            raise ValueError("a string that does not end where it says")
+        return text[:-1].decode()
+
+    def numbers(self) -> tuple[int, int]:
+        """Read an array of numbers; return the offset of its first number, and their count."""
+        count = self.count()
+        if not count:
+            return self.end, 0
+        return self._skip(8 * count, 8), count
+
+    def _share(self, size: int, alignment: int) -> bytes:
+        start = self._skip(size, alignment)
+        self.fixed[start : self.end] = b"\xff" * size
+        return self._raw[start : self.end]
+
+    def _skip(self, size: int, alignment: int) -> int:
+        start = self.end + (HEAD - self.end) % alignment
+        if start + size > len(self._raw):
+            raise ValueError(f"{start + size} bytes are needed but there are {len(self._raw)}")
+        self.end = start + size
+        return start
+
+
+def _is_same(ours: JointMessage, theirs: JointMessage) -> bool:
+    """Return whether two messages are equal to the last bit, NaN included."""
+    return (ours.stamp, tuple(ours.name)) == (theirs.stamp, tuple(theirs.name)) and all(
+        np.asarray(a, float).tobytes() == np.asarray(b, float).tobytes()
+        for a, b in zip(ours[3:], theirs[3:], strict=True)
+    )
+
+
+def _columns(rows: Bytes, start: int, count: int, kind: str) -> Array:
+    """Return ``count`` numbers from byte ``start`` of each row, (k, count)."""
+    size = np.dtype(kind).itemsize
+    columns = np.ascontiguousarray(rows[:, start : start + size * count])
+    return columns.view(kind).astype(float).reshape(len(rows), count)

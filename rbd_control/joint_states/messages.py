@@ -1,0 +1,118 @@
+"""Joint states as published, and the samples made of them: one at a time and in blocks.
+
+A ``JointMessage`` holds the fields of a ``sensor_msgs/JointState``, a ``JointSample`` what a law
+takes of it. ``JointBlock`` and ``SampleBlock`` hold many of them, with one dimension more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+class JointMessage(NamedTuple):
+    """A joint-state message.
+
+    Attributes:
+        stamp: time of the message by its sender [s].
+        receipt: time of its receipt [s].
+        name: names of its joints, n of them.
+        position, velocity, effort: (n,) each [rad or m, rad/s or m/s, N·m or N]; velocity and
+            effort may be empty.
+    """
+
+    stamp: float
+    receipt: float
+    name: Sequence[str]
+    position: ArrayLike
+    velocity: ArrayLike
+    effort: ArrayLike
+
+
+class JointBlock(NamedTuple):
+    """Successive joint-state messages with the same names and lengths.
+
+    Attributes:
+        stamp, receipt: (k,) each [s].
+        name: names of the joints.
+        position, velocity, effort: (k, m) each, with an m of its own, as recorded.
+    """
+
+    stamp: Array
+    receipt: Array
+    name: tuple[str, ...]
+    position: Array
+    velocity: Array
+    effort: Array
+
+    @classmethod
+    def of(cls, message: JointMessage) -> JointBlock:
+        """Return a block of one message."""
+        return cls(
+            np.array([message.stamp], dtype=float),
+            np.array([message.receipt], dtype=float),
+            tuple(message.name),
+            *(np.array(values, dtype=float)[None] for values in message[3:]),
+        )
+
+    def part(self, begin: int, end: int) -> JointBlock:
+        """Return the messages from ``begin`` to before ``end``."""
+        stamp, receipt, name, *values = self
+        return JointBlock(
+            stamp[begin:end], receipt[begin:end], name, *(each[begin:end] for each in values)
+        )
+
+    def messages(self) -> Iterator[JointMessage]:
+        """Yield the messages one by one."""
+        for stamp, receipt, *values in zip(
+            self.stamp.tolist(), self.receipt.tolist(), *self[3:], strict=True
+        ):
+            yield JointMessage(stamp, receipt, self.name, *values)
+
+
+@dataclass(frozen=True, slots=True)
+class JointSample:
+    """The state of an arm at one time, in the joint order that its intake was made with.
+
+    Attributes:
+        stamp: time of the sample [s].
+        q: (n,) positions [rad or m].
+        v: (n,) velocities [rad/s or m/s]; None when the message lacks the velocity of any joint.
+        tau: (n,) efforts [N·m or N]; None in the same way. Neither is ever assumed to be zero.
+    """
+
+    stamp: float
+    q: Array
+    v: Array | None
+    tau: Array | None
+
+
+@dataclass(frozen=True, slots=True)
+class SampleBlock:
+    """Successive samples of an arm: :class:`JointSample` with one dimension more.
+
+    Attributes:
+        stamp: (k,) times, which increase [s].
+        q, v, tau: (k, n) each; ``v`` or ``tau`` is None when all samples lack it.
+        after_jump: whether the clock went back before the first sample, so that an observer has to
+            start again.
+    """
+
+    stamp: Array
+    q: Array
+    v: Array | None
+    tau: Array | None
+    after_jump: bool = False
+
+    def samples(self) -> Iterator[JointSample]:
+        """Yield the samples one by one."""
+        for k, stamp in enumerate(self.stamp.tolist()):
+            v = None if self.v is None else self.v[k]
+            tau = None if self.tau is None else self.tau[k]
+            yield JointSample(stamp, self.q[k], v, tau)

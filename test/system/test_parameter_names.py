@@ -1,0 +1,68 @@
+"""Parameters that a node is given at start by their former names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rclpy.parameter import Parameter
+
+from rbd_control.control import ControllerParameters
+from rbd_control.errors import ParameterError
+from rbd_control.nodes.declared_parameters import DeclaredParameters
+
+
+class Node:
+    """As much of a node as parameters need; ``warned`` is what it logged."""
+
+    def __init__(self, **given: Any) -> None:
+        self._parameter_overrides = {name: Parameter(name, value=x) for name, x in given.items()}
+        self.warned: list[str] = []
+        self.declared: dict[str, Any] = {}
+
+    def declare_parameter(self, name: str, default: Any, descriptor: Any) -> Parameter:
+        self.declared[name] = self._parameter_overrides.get(name, Parameter(name, value=default))
+        return self.declared[name]
+
+    def get_logger(self) -> Node:
+        return self
+
+    def warning(self, text: str) -> None:
+        self.warned.append(text)
+
+    def add_on_set_parameters_callback(self, callback: Any) -> None: ...
+
+    def add_post_set_parameters_callback(self, callback: Any) -> None: ...
+
+
+def declared(node: Node) -> ControllerParameters:
+    made = DeclaredParameters(
+        node, ControllerParameters, lambda: False, lambda _: None, lambda _: None
+    )
+    return made.current
+
+
+def test_a_former_name_sets_the_present_parameter() -> None:
+    """It is shown by its present name, and the log says so; no value is ignored."""
+    node = Node(speed_factor=2.5, jump_tolerance=0.01)
+    parameters = declared(node)
+    assert (parameters.implausible_speed, parameters.implausible_jump) == (2.5, 0.01)
+    assert node.declared["implausible_speed"].value == 2.5
+    assert "speed_factor" not in node.declared
+    assert node.warned == [
+        "parameter 'speed_factor' is now called 'implausible_speed'; rename it",
+        "parameter 'jump_tolerance' is now called 'implausible_jump'; rename it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"speed_factor": 0.5}, "implausible_speed is 0.5; it must be at least 1.0"),
+        ({"speed_factor": "fast"}, "implausible_speed is 'fast'; give a number"),
+        ({"speed_factor": 2.0, "implausible_speed": 3.0}, "both are given; keep implausible_speed"),
+    ],
+)
+def test_an_unusable_value_by_a_former_name_ends_the_start(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(ParameterError, match=why):
+        declared(Node(**given))

@@ -1,0 +1,108 @@
+"""Which positions and velocities the nodes believe, and the former names of the parameters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rbd_control.control import ControllerParameters
+from rbd_control.control.arm_limits import ArmLimits
+from rbd_control.dynamics import Model
+from rbd_control.errors import ParameterError
+from rbd_control.estimation import DetectorParameters
+from rbd_control.joint_states.plausibility import FARTHEST, MotionPlausibility
+from rbd_control.simulation import arm7_urdf
+
+SPEED, JUMP = np.array([2.0, 5.0]), 0.02
+NAMES = ("limited", "continuous")
+CHECK = MotionPlausibility(NAMES, SPEED, JUMP, np.array([1]))
+numbers = st.one_of(st.floats(-9.0, 9.0), st.sampled_from([np.nan, np.inf, 1e300, 2e6, 0.02, 5.0]))
+pairs = st.tuples(numbers, numbers).map(np.array)
+
+
+def is_refused_by_definition(
+    q: np.ndarray, v: np.ndarray, last_q: np.ndarray, elapsed: float
+) -> bool:
+    """Return the answer by the definition; the positions of joint 1 wrap."""
+    if not (np.isfinite(q).all() and np.isfinite(v).all()) or (np.abs(q) > FARTHEST).any():
+        return True
+    way = np.abs(q - last_q)
+    way[1] = abs((q[1] - last_q[1] + np.pi) % (2.0 * np.pi) - np.pi)
+    return bool((np.abs(v) > SPEED).any() or (way > JUMP + SPEED * elapsed).any())
+
+
+@settings(deadline=None, max_examples=300)
+@given(pairs, pairs, st.tuples(st.floats(-9, 9), st.floats(-9, 9)).map(np.array), st.floats(0, 2))
+def test_what_is_refused(q: np.ndarray, v: np.ndarray, last_q: np.ndarray, elapsed: float) -> None:
+    """No sample that the definition refuses is accepted, and only those are refused."""
+    refused = bool(CHECK.refusal(1.0, q, v, last_q, elapsed))
+    if refused != is_refused_by_definition(q, v, last_q, elapsed):
+        # Only rounding may tell the two apart: it is less than 1e-9 rad for these numbers.
+        more = is_refused_by_definition(q, v, last_q, max(elapsed - 1e-9, 0.0))
+        less = is_refused_by_definition(q, v, last_q, elapsed + 1e-9)
+        assert more != less
+
+
+@pytest.mark.parametrize(
+    ("q", "v", "stamp", "why"),
+    [
+        ((0.0, 0.0), (0.0, 0.0), 1.0, ""),
+        ((0.0, 2.0 * np.pi), (0.0, 0.0), 1.0, ""),
+        ((2.0 * np.pi, 0.0), (0.0, 0.0), 1.0, "limited jumped by 6.283 in 0.001 s"),
+        ((0.0, 0.1), (0.0, 0.0), 1.0, "continuous jumped by 0.1 in 0.001 s"),
+        ((0.0, 0.1 - 4.0 * np.pi), (0.0, 0.0), 1.0, "continuous jumped by 0.1 in 0.001 s"),
+        ((0.0, 0.0), (0.0, -5.1), 1.0, "continuous at a speed of -5.1 is implausible (at most 5)"),
+        ((2e6, 0.0), (0.0, 0.0), 1.0, "limited at a position of 2e+06 is implausible"),
+        ((np.nan, 0.0), (0.0, 0.0), 1.0, "joint states are not finite"),
+        ((0.0, 0.0), (0.0, 0.0), np.inf, "joint states are not finite"),
+    ],
+)
+def test_a_refusal_names_joint_value_and_bound(
+    q: tuple[float, ...], v: tuple[float, ...], stamp: float, why: str
+) -> None:
+    refusal = CHECK.refusal(stamp, np.array(q), np.array(v), np.zeros(2), 0.001)
+    assert refusal.startswith(why)
+    assert bool(refusal) == bool(why)
+
+
+def test_nodes_share_the_names_of_the_parameters() -> None:
+    """One file can set them for both; the controller keeps its own defaults, which are stricter
+    about jumps, and refuses a speed only beyond that at which it brakes."""
+    controller, detector = ControllerParameters(), DetectorParameters()
+    assert controller.implausible_jump < detector.implausible_jump
+    assert controller.implausible_speed > controller.overspeed_factor
+    given = {"implausible_speed": 4.0, "implausible_jump": 0.03, "default_velocity_limit": 7.0}
+    for kind in (ControllerParameters, DetectorParameters):
+        made = kind.from_mapping(given)
+        assert {name: getattr(made, name) for name in given} == given
+
+
+def test_a_joint_without_a_velocity_limit_has_a_default() -> None:
+    model = Model.from_urdf(arm7_urdf())
+    model = replace(model, velocity_limit=np.array([0.0, np.inf, *model.velocity_limit[2:]]))
+    parameters = ControllerParameters(default_velocity_limit=4.0)
+    limits = ArmLimits.of(model, parameters)
+    assert limits.plausible_speed[:2].tolist() == [20.0, 20.0]
+    assert limits.overspeed[:2].tolist() == [8.0, 8.0]
+    assert (
+        DetectorParameters(default_velocity_limit=4.0).bounds(model).speed[:2].tolist()
+        == [12.0] * 2
+    )
+
+
+def test_former_names_of_parameters_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "controller.yaml"
+    path.write_text(
+        "passivity_controller:\n  ros__parameters: {speed_factor: 3.5, jump_tolerance: 0.01}\n"
+    )
+    read = ControllerParameters.from_yaml(path, "passivity_controller")
+    assert (read.implausible_speed, read.implausible_jump) == (3.5, 0.01)
+    with pytest.raises(ParameterError, match="speed_factor is the former name of implausible_spee"):
+        ControllerParameters.from_mapping({"speed_factor": 3.0, "implausible_speed": 3.0})
+    with pytest.raises(ParameterError, match="no parameter 'speed_factor'"):
+        DetectorParameters.from_mapping({"speed_factor": 3.0})

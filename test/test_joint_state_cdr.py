@@ -1,0 +1,162 @@
+"""Serialized joint states without ROS: layouts, damaged bytes, one by one and in blocks."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from struct import pack
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rosbags.typesys import Stores, get_typestore
+
+from rbd_control.joint_states import JointMessage
+from rbd_control.joint_states.cdr import JointStateReader, Layout
+from rbd_control.playback.packed import Packed
+from rbd_control.playback.parts import decode_parts, in_order
+
+TYPES = get_typestore(Stores.LATEST)
+WRONG = "what only the other decoder returns"
+
+
+def serialized(
+    names: tuple[str, ...], fields: tuple[list[float], ...], frame: str = "w", sec: int = 3
+) -> bytes:
+    """Return a joint state as little-endian CDR."""
+    raw = bytearray(pack("<iI", sec, 250_000_000))
+
+    def put(data: bytes, alignment: int) -> None:
+        raw.extend(b"\0" * (-len(raw) % alignment) + data)
+
+    for text in (frame, None, *names):
+        put(pack("<I", len(names) if text is None else len(text.encode()) + 1), 4)
+        raw.extend(b"" if text is None else text.encode() + b"\0")
+    for values in fields:
+        put(pack("<I", len(values)), 4)
+        if values:
+            put(pack(f"<{len(values)}d", *values), 8)
+    return b"\0\1\0\0" + bytes(raw)
+
+
+def decode(receipt: float, raw: bytes) -> JointMessage:
+    """Return what rosbags makes of the bytes."""
+    read = TYPES.deserialize_cdr(raw, "sensor_msgs/msg/JointState")
+    stamp = read.header.stamp  # type: ignore[attr-defined]
+    values = (read.position, read.velocity, read.effort)  # type: ignore[attr-defined]
+    names = read.name  # type: ignore[attr-defined]
+    return JointMessage(stamp.sec + 1e-9 * stamp.nanosec, receipt, names, *values)
+
+
+ARM = serialized(("a", "elbow_ä"), ([1.0, 2.0], [3.0, 4.0], [np.nan, -0.0]))
+
+
+def test_a_layout_has_the_place_of_every_number() -> None:
+    layout = Layout.of(ARM)
+    assert layout is not None
+    assert layout.names == ("a", "elbow_ä")
+    assert layout.size == len(ARM)
+    message = layout.message(ARM, 7.0)
+    assert (message.stamp, message.receipt) == (3.25, 7.0)
+    np.testing.assert_array_equal(message.effort, [np.nan, -0.0])
+
+
+def test_bytes_that_are_cut_short_have_no_layout() -> None:
+    assert all(Layout.of(ARM[:size]) is None for size in range(len(ARM)))
+    assert all(Layout.of(ARM + b"\0" * extra) is not None for extra in range(16))
+    assert Layout.of(ARM + bytes(16)) is None, "more than padding follows"
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "what"),
+    [
+        (0, b"\0\0", "big-endian"),
+        (0, b"\0\7", "another version of CDR"),
+        (12, pack("<I", 0), "a string without its terminator"),
+        (12, pack("<I", 1), "a string that ends later than it says"),
+        (12, pack("<I", 2**32 - 1), "a string longer than the bytes"),
+        (16, b"\xff", "a string that is not UTF-8"),
+        (17, b"x", "a string that does not end"),
+        (20, pack("<I", 2**32 - 1), "more names than bytes"),
+        (48, pack("<I", 2**32 - 1), "more numbers than bytes"),
+    ],
+)
+def test_bytes_that_contradict_themselves_have_no_layout(
+    place: int, value: bytes, what: str
+) -> None:
+    assert ARM[48:52] == pack("<I", 2), "the count of positions"
+    assert Layout.of(ARM[:place] + value + ARM[place + len(value) :]) is None, what
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.data())
+def test_damage_never_changes_what_is_read(data: st.DataObject) -> None:
+    """After any change of bytes the reader returns what the decoder returns, or raises like it."""
+    reader = JointStateReader(decode)
+    reader.read(ARM, 0.0)
+    raw = bytearray(ARM)
+    for _ in range(data.draw(st.integers(1, 4))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    raw = raw[: data.draw(st.integers(len(raw) - 9, len(raw)))]
+    results = []
+    for read in (reader.read, lambda raw, receipt: decode(receipt, raw)):
+        try:
+            found = read(bytes(raw), 1.0)
+        except Exception:
+            results.append(None)
+        else:
+            fields = [np.asarray(values, float).tobytes() for values in found[3:]]
+            results.append((found.stamp, tuple(found.name), *fields))
+    # A frame that is not UTF-8 and padding between strings do not reach the message.
+    assert results[0] == results[1]
+
+
+def test_a_layout_that_another_decoder_denies_is_not_used() -> None:
+    """The decoder has the last word, for single messages and for blocks."""
+
+    def denying(receipt: float, raw: bytes) -> JointMessage:
+        return decode(receipt, raw)._replace(name=(WRONG, "b"))
+
+    reader = JointStateReader(denying)
+    assert [reader.read(ARM, 0.0).name for _ in range(2)] == [(WRONG, "b")] * 2
+    parts = decode_parts(Packed.of([0, 1], [ARM, ARM]), denying)
+    assert [part.block.name for part in parts] == [(WRONG, "b")] * 2
+
+
+def test_two_layouts_of_one_size_are_both_remembered() -> None:
+    """An arm and a gripper whose messages happen to have the same size."""
+    asked: list[bytes] = []
+
+    def counting(receipt: float, raw: bytes) -> JointMessage:
+        asked.append(raw)
+        return decode(receipt, raw)
+
+    one = serialized(("ab", "cd"), ([1.0, 2.0], [], []))
+    other = serialized(("ab", "xy"), ([3.0, 4.0], [], []))
+    reader = JointStateReader(counting)
+    for _ in range(5):
+        for raw in (one, other):
+            read, expected = reader.read(raw, 0.0), decode(0.0, raw)
+            assert list(read.name) == list(expected.name)
+            np.testing.assert_array_equal(read.position, expected.position)
+    assert asked == [one, other]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(st.integers(0, 3), st.floats(width=64)), min_size=1, max_size=12))
+def test_a_block_holds_what_is_read_one_by_one(drawn: list[tuple[int, float]]) -> None:
+    kinds = (("a", "b"), ("a", "c"), ("finger",), ())
+    raws = [
+        serialized(kinds[k], ([x] * len(kinds[k]), [], [2.0 * x] * len(kinds[k])), sec=i)
+        for i, (k, x) in enumerate(drawn)
+    ]
+    reader = JointStateReader(decode)
+    single = [reader.read(raw, 1e-9 * k) for k, raw in enumerate(raws)]
+    parts = decode_parts(Packed.of(range(len(raws)), raws), decode)
+    blocks = [message for block in in_order(parts) for message in block.messages()]
+    for ours, theirs in zip(single, blocks, strict=True):
+        assert ours[:2] == theirs[:2]
+        assert tuple(ours.name) == tuple(theirs.name)
+        for a, b in zip(ours[3:], theirs[3:], strict=True):
+            assert np.asarray(a, float).tobytes() == np.asarray(b, float).tobytes()
+    assert all(a.stamp < b.stamp for a, b in pairwise(blocks))
