@@ -8,6 +8,10 @@ PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11 python3.10
 # Examples of each state machine in test-long.
 EXAMPLES ?= 10000
 
+# Processes for the tests that need no other process; system tests run one at a time.
+JOBS ?= 2
+ALONE := test/system test/launch_tests
+
 # A sourced ROS 2, or another environment with ROS wheels that runs this make, would put its own
 # Python packages and libraries before those of .venv.
 unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE LD_LIBRARY_PATH PYTHONPATH PYTHONHOME
@@ -43,7 +47,9 @@ compare: $(VENV)/bench ## Slotine-Li beside PD and computed torque in MuJoCo; re
 
 test: lint ## linters, type checker and all tests
 	@logs=$$(mktemp -d) && trap 'rm -rf "$$logs"' EXIT && \
-	ROS_LOG_DIR="$$logs" ROS_PYTHON_CHECK_FIELDS=1 $(BIN)/python -m pytest -q
+	export ROS_LOG_DIR="$$logs" ROS_PYTHON_CHECK_FIELDS=1 && \
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile $(foreach dir,$(ALONE),--ignore $(dir)) && \
+	$(BIN)/python -m pytest -q $(ALONE)
 
 test-long: $(VENV)/test ## 10,000 random examples of each state machine; more with EXAMPLES=n
 	RBD_STATEFUL_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q -s test/stateful

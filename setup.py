@@ -30,6 +30,7 @@ test = [
     "pin",
     "pytest",
     "pytest-timeout",
+    "pytest-xdist",
     "ruff==0.17.*",
     "sympy",
     "types-PyYAML",
