@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import runpy
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 import yaml
 
 import rbd_control
+from rbd_control.robot.robot_parameters import RobotParameters
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "rbd_control"
@@ -163,7 +165,8 @@ def test_dependencies_on_ros_are_declared_for_both_places(
 def test_every_library_has_a_rosdep_key(
     setup_arguments: dict[str, Any], manifest: ElementTree.Element
 ) -> None:
-    keys = {"pyyaml": "python3-yaml", "rosbags": "python3-rosbags-pip"}
+    # Where ROS is, rosbag2_py takes the place of rosbags, which only PyPI has.
+    keys = {"pyyaml": "python3-yaml", "rosbags": "rosbag2_py"}
     needed = {keys.get(name, f"python3-{name}") for name in setup_arguments["install_requires"]}
     assert needed <= {item.text for item in manifest.findall("exec_depend")}
 
@@ -182,5 +185,20 @@ def test_configuration_is_what_the_nodes_take(path: Path) -> None:
         "passivity_controller": PassivityControllerNode.parameters_type,
         "simulated_arm": SimulatedArmNode.parameters_type,
     }
-    for node in yaml.safe_load(path.read_text(encoding="utf-8")):
-        kinds[node].from_yaml(path, node)
+    sections = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for node in sections:
+        if node == "/**":
+            # Every node that works with an arm takes them all, and no name is in it that none has.
+            RobotParameters.from_yaml(path, node)
+        else:
+            kinds[node].from_yaml(path, node)
+
+
+def test_the_file_of_the_arm_names_every_parameter_of_it() -> None:
+    text = (ROOT / "config" / "arm.yaml").read_text(encoding="utf-8")
+    named = set(re.findall(r"^    (?:# )?(\w+):", text, re.MULTILINE))
+    assert named == {*RobotParameters.names()} - {"robot_description"}
+    written = yaml.safe_load(text)["/**"]["ros__parameters"]
+    for name, value in written.items():
+        if name != "urdf":
+            assert RobotParameters.from_mapping({name: value}) == RobotParameters(), name

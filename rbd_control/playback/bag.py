@@ -7,19 +7,16 @@ from contextlib import contextmanager
 from heapq import merge
 from itertools import islice
 from pathlib import Path
-from typing import Any
-
-from rosbags.typesys import Stores, get_typestore
 
 from rbd_control.errors import RecordingError
 from rbd_control.files.input_files import about, reading
 from rbd_control.files.output_files import ScratchFolder
-from rbd_control.joint_states import JointMessage
 from rbd_control.playback.compression import ZSTD_MAGIC, expand, expand_file
 from rbd_control.playback.db3 import Db3Storage
 from rbd_control.playback.mcap import McapStorage
 from rbd_control.playback.packed import MAX_MESSAGE, Packed, blocks
 from rbd_control.playback.parts import Part, decode_parts
+from rbd_control.playback.ros_storage import JOINT_STATE, RosStorage, joint_state_decoder
 from rbd_control.playback.storage import (
     COMPRESSED,
     STORAGE_SUFFIXES,
@@ -31,7 +28,6 @@ from rbd_control.wording import listed, quoted, shortened
 
 __all__ = ["BOOL", "JOINT_STATE", "STORAGE_SUFFIXES", "Bag"]
 
-JOINT_STATE = "sensor_msgs/msg/JointState"
 BOOL = "std_msgs/msg/Bool"
 
 _ENCODING = "cdr"
@@ -60,9 +56,6 @@ class Bag:
         self.path = path
         self._scratch: ScratchFolder | None = None
         self._storages = [(file, self._open(file)) for file in storage_files(path)]
-        # The types read here are the same in every release of ROS 2; a recording may hold
-        # definitions of its own, or none.
-        self._types = get_typestore(Stores.LATEST)
         self.topics: dict[str, Topic] = {}
         for _, storage in self._storages:
             for name, topic in storage.topics.items():
@@ -103,9 +96,10 @@ class Bag:
 
     def joint_parts(self, topic: str, size: int) -> Iterator[list[Part]]:
         """Yield the joint states of ``topic`` in order of receipt, some ``size`` at a time."""
+        decode = joint_state_decoder()
         with self._reading(self.path):
             for packed in blocks(size, self._packed(topic, size)):
-                yield decode_parts(packed, self._decode)
+                yield decode_parts(packed, decode)
 
     def flags(self, topic: str) -> Iterator[tuple[float, bool]]:
         """Yield time of receipt [s] and value of each std_msgs/Bool of ``topic``."""
@@ -113,25 +107,6 @@ class Bag:
             for packed in self._packed(topic, 1024):
                 for time, raw in packed.messages():
                     yield 1e-9 * time, bool(raw[_BOOL_PLACE])
-
-    def _decode(self, receipt: float, raw: bytes) -> JointMessage:
-        try:
-            message: Any = self._types.deserialize_cdr(raw, JOINT_STATE)
-        except Exception as error:
-            # The generated code of the type store raises whatever the bytes lead it to.
-            raise RecordingError(
-                f"the joint state received at {receipt:.3f} s is damaged "
-                f"({shortened(str(error), 60)})"
-            ) from error
-        stamp = message.header.stamp
-        return JointMessage(
-            stamp.sec + 1e-9 * stamp.nanosec,
-            receipt,
-            message.name,
-            message.position,
-            message.velocity,
-            message.effort,
-        )
 
     def _packed(self, topic: str, size: int) -> Iterator[Packed]:
         """Yield the messages on ``topic``, those of several storage files merged by time."""
@@ -165,7 +140,12 @@ class Bag:
                 self._scratch = self._scratch or ScratchFolder()
                 source = self._scratch.path / file.name.removesuffix(COMPRESSED)
                 expand_file(file, source)
-            return McapStorage(source) if source.suffix == ".mcap" else Db3Storage(source)
+            if source.suffix == ".db3":
+                return Db3Storage(source)
+            try:
+                return McapStorage(source)
+            except ModuleNotFoundError as error:
+                return _by_ros(source, error)
 
     @contextmanager
     def _reading(self, file: Path) -> Iterator[None]:
@@ -181,3 +161,18 @@ def _expanded(packed: Packed) -> Packed:
         return packed
     times, raws = zip(*packed.messages(), strict=True)
     return Packed.of(times, [expand(raw, "zstd", MAX_MESSAGE) for raw in raws])
+
+
+def _by_ros(path: Path, missing: ModuleNotFoundError) -> Storage:
+    """Return a storage that ROS reads, for want of a package.
+
+    Raises:
+        RecordingError: when ROS is not there either.
+    """
+    try:
+        return RosStorage(path)
+    except ModuleNotFoundError as error:
+        raise RecordingError(
+            f"needs the package {missing.name} or ROS 2 (rosbag2_py) to be read, for it has no "
+            "index: pip install rosbags, or source a ROS 2 installation"
+        ) from error

@@ -6,6 +6,8 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+from rbd_control.errors import RecordingError
+
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 """First bytes of data that zstd has compressed."""
 
@@ -63,7 +65,7 @@ def expand_file(source: Path, target: Path) -> None:
 
 def _decompressor(compression: str) -> Any:
     if compression == "lz4":
-        return importlib.import_module("lz4.frame").LZ4FrameDecompressor()
+        return _imported("lz4.frame", "lz4").LZ4FrameDecompressor()
     return _zstd().ZstdDecompressor()
 
 
@@ -72,4 +74,19 @@ def _zstd() -> Any:
     try:
         return importlib.import_module("compression.zstd")  # from Python 3.14 on
     except ModuleNotFoundError:
-        return importlib.import_module("backports.zstd")
+        return _imported("backports.zstd", "zstd")
+
+
+def _imported(name: str, compression: str) -> Any:
+    """Return a module of a package that rosbags brings along.
+
+    Raises:
+        RecordingError: when it is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise RecordingError(
+            f"is compressed with {compression}, which needs a package to be read: pip install "
+            f"rosbags; or convert the recording with 'ros2 bag convert'"
+        ) from error
