@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from threading import Event, Thread
 
+from rbd_control.nodes.priority import join_priority
+
 SHORTEST_PERIOD = 0.002
 """Shortest time between two looks of the watchdog [s]."""
 
@@ -67,6 +69,7 @@ class TorqueWatchdog:
         return late
 
     def _run(self) -> None:
+        join_priority()
         while not self._stop.wait(max(self._timeout() / LOOKS, SHORTEST_PERIOD)):
             late = self._clock() - self._beaten
             if late > self._timeout():
