@@ -25,7 +25,7 @@ class NodeParameters(Parameters):
     )
     thread_priority: int = parameter(
         0,
-        "real-time priority (SCHED_FIFO) of the node once it is configured; 0: none",
+        "real-time priority (SCHED_RR) of the node once it is configured; 0: none",
         lower=0,
         upper=99,
         live=False,
