@@ -16,9 +16,9 @@ from bench.contacts.episode import Episode, simulate, stream
 from bench.contacts.plant import Plant
 from bench.contacts.touch import Contact, draw, end_of
 from rbd_control.estimation import (
+    CalibratedParameters,
     ContactDetector,
     ContactEvent,
-    DetectorParameters,
     Motion,
     calibrate,
 )
@@ -65,7 +65,7 @@ class Outcome:
         )
 
 
-def calibrated(plant: Plant, seed: int, duration: float = FREE) -> DetectorParameters:
+def calibrated(plant: Plant, seed: int, duration: float = FREE) -> CalibratedParameters:
     """What calibration makes of a contact-free motion of ``plant``."""
     free = simulate(plant, seed, duration)
     motion = Motion(plant.arm.name, free.t, free.q, free.v, free.tau)
@@ -97,9 +97,9 @@ def false_alarms(name: str, seed: int, duration: float) -> int:
     return len(detect(plant, parameters, stream(plant, seed + 3, duration))) // 2
 
 
-def detect(plant: Plant, parameters: DetectorParameters, pieces) -> list[ContactEvent]:
-    """The events of the detector that is told what its description says, in order."""
-    detector = ContactDetector(plant.arm.model, parameters)
+def detect(plant: Plant, parameters: CalibratedParameters, pieces) -> list[ContactEvent]:
+    """The events of the detector that is told what calibration made of the description, in order."""
+    detector = ContactDetector(parameters.corrected(plant.arm.model), parameters)
     events = []
     for piece in pieces:
         events += [e for _, e in detector.update_block(piece.t, piece.q, piece.v, piece.tau).events]

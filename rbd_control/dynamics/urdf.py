@@ -165,9 +165,12 @@ def read_urdf(path: str | os.PathLike[str]) -> str:
         ModelError: when the file cannot be read, is empty, too large or not UTF-8 text.
     """
     try:
-        return _read(path).decode("utf-8-sig")
+        text = _read(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ModelError(f"is not UTF-8 text ({error.reason}); save it as UTF-8") from error
+    if not text.lstrip().startswith("<"):
+        raise ModelError(f"is no URDF: it begins with {quoted(text[:20])}, not with '<'")
+    return text
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:

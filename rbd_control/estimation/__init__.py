@@ -1,6 +1,11 @@
 """Feeling contact: the momentum observer and the detector on top of them."""
 
-from rbd_control.estimation.calibration import Calibration, Motion, calibrate
+from rbd_control.estimation.calibration import (
+    CalibratedParameters,
+    Calibration,
+    Motion,
+    calibrate,
+)
 from rbd_control.estimation.contact_detector import ContactDetector
 from rbd_control.estimation.detection import BlockDetection, ContactEvent, Detection
 from rbd_control.estimation.detector_parameters import DetectorParameters
@@ -17,6 +22,7 @@ __all__ = [
     "LEVELS",
     "REASONS",
     "BlockDetection",
+    "CalibratedParameters",
     "Calibration",
     "ContactDetector",
     "ContactEvent",

@@ -58,9 +58,6 @@ PARAMETER = st.tuples(
             "threshold_speed",
             "threshold_acceleration",
             "reversal_speed",
-            "rotor_inertia",
-            "mass_correction",
-            "com_correction_x",
         ]
     ),
     st.sampled_from([0.0, 1e-308, 1e-30, 1.0, -1.0, 1e6, 1e23, -1e23, 1e150, 1e308]),
