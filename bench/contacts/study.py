@@ -98,7 +98,7 @@ def false_alarms(name: str, seed: int, duration: float) -> int:
 
 
 def detect(plant: Plant, parameters: CalibratedParameters, pieces) -> list[ContactEvent]:
-    """The events of the detector that is told what calibration made of the description, in order."""
+    """Events, in order, of the detector that is told what calibration made of the description."""
     detector = ContactDetector(parameters.corrected(plant.arm.model), parameters)
     events = []
     for piece in pieces:
