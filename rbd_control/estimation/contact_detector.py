@@ -130,7 +130,7 @@ class ContactDetector:
         self._bias += mean
         self._settings.joint["bias"] = self._bias
         # The filters are linear: they stand where they would had it been off all along.
-        joint["filter"][:, 0] -= mean
+        self._memory.observer["residual"] -= mean
         forget_mean(self._memory)
         return self.bias
 
@@ -205,7 +205,7 @@ class ContactDetector:
             configuration(self.model, q)
             events = self._lose("velocity" if v is None else "effort", stamps, verdict)
         else:
-            events = self._judge(stamps, *self._copied(q, v, tau), residual, verdict)
+            events = self._events_of(stamps, *self._copied(q, v, tau), residual, verdict)
         code, height, dropped, row = verdict[0].item()
         now = self._events.now if height != FREE else None
         return Detection(
@@ -256,7 +256,7 @@ class ContactDetector:
         elif count:
             assert v is not None
             assert tau is not None
-            events = self._judge(stamps, q, v, tau, residual, verdict)
+            events = self._events_of(stamps, q, v, tau, residual, verdict)
         return BlockDetection(
             residual,
             verdict["reason"],
@@ -272,6 +272,7 @@ class ContactDetector:
         model.link_index(force_link)
         observer = parameters.make_observer(model)
         settings = decision_settings(parameters, model, observer, self._bias)
+        observer.share(self._memory.observer)
         self._observer, self._settings, self._force_link = observer, settings, force_link
         self._judges_force = bool(
             parameters.contact_force_threshold or parameters.collision_force_threshold
@@ -284,15 +285,14 @@ class ContactDetector:
         self._events.use(model, observer, settings, isolation)
 
     def _change(self, model: Model, parameters: DetectorParameters) -> None:
-        kind = self._observer.kind
+        """Go on with another model or other parameters from the last sample."""
+        kind, memory = self._observer.kind, self._memory
         self._set(model, parameters)
-        memory = self._memory
         if self._observer.kind != kind:
-            memory.joint["filter"][:, 1:] = 0.0
+            self._observer.restart_filter()
         forget_mean(memory)
-        # The next interval begins at the last sample: momentum and rate there, of the new model.
-        balance = self._observer.balance.run(memory.q[None], memory.v[None], memory.effort[None])
-        memory.joint["p"], memory.joint["rate"] = balance.p[0], balance.rate[0]
+        # The residual does not jump: the last sample's momentum is taken of the new model, too.
+        self._observer.begin_interval(memory.q, memory.v, memory.effort)
 
     def _copied(
         self, q: np.ndarray, v: np.ndarray, tau: np.ndarray
@@ -322,7 +322,7 @@ class ContactDetector:
         self._stamp, self._code = float(stamps[-1]), int(verdict["reason"][-1])
         return [(0, event)] if event is not None else []
 
-    def _judge(
+    def _events_of(
         self,
         stamps: np.ndarray,
         q: np.ndarray,

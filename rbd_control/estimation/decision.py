@@ -8,6 +8,7 @@ can look at the contact more closely. The caller then resumes it at the next sam
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.estimation.detector_state import (
@@ -21,7 +22,7 @@ from rbd_control.estimation.detector_state import (
     SETTLING,
     VALID,
 )
-from rbd_control.estimation.linear_filters import observe
+from rbd_control.estimation.linear_filters import clear, observe
 from rbd_control.estimation.thresholds import (
     follow_motion,
     force_size,
@@ -57,10 +58,25 @@ CARRY, RESTART, FREEZE, DROP = range(4)
 for too long; it is dropped."""
 
 
+class Excess(NamedTuple):
+    """How far the residual of a sample stands above its thresholds."""
+
+    joint: int
+    """Row of the joint with the highest ratio of residual to threshold."""
+    ratio: float
+    """That ratio."""
+    level: int
+    """Level of the contact, if there is one."""
+    torque: float
+    """Residual of that joint [N·m or N]."""
+    largest: float
+    """Largest ratio, those of the statistic and of the force included."""
+
+
 @compiled
 def restart(memory):
     """Let the observer start again with the next sample."""
-    _restart(memory.arm[0], memory.joint)
+    _restart(memory)
 
 
 @compiled
@@ -70,7 +86,8 @@ def forget_mean(memory):
 
 
 @inlined
-def _restart(arm, joints):
+def _restart(memory):
+    arm, joints = memory.arm[0], memory.joint
     arm.started = math.nan
     arm.above = 0.0
     arm.below = 0.0
@@ -81,8 +98,7 @@ def _restart(arm, joints):
     arm.remembered = 0
     for i in range(joints.shape[0]):
         joint = joints[i]
-        for k in range(joint.filter.shape[0]):
-            joint.filter[k] = 0.0
+        clear(memory.observer[i])
         joint.speed = 0.0
         joint.acceleration = 0.0
         joint.reversal = 1.0
@@ -102,17 +118,8 @@ def _carry(settings, memory, samples, k, dt):
     """Advance residuals and thresholds to the end of an interval."""
     for i in range(memory.joint.shape[0]):
         setting, joint = settings.joint[i], memory.joint[i]
-        observe(
-            settings.kind,
-            setting.design,
-            joint.filter,
-            dt,
-            samples.p[k, i],
-            samples.rate[k, i],
-            joint.p,
-            joint.rate,
-            setting.bias,
-        )
+        observer, p, rate = memory.observer[i], samples.p[k, i], samples.rate[k, i]
+        observe(settings.kind, settings.design[i], observer, dt, p, rate, setting.bias)
         follow_motion(setting, joint, samples.v[k, i], memory.v[i], dt)
 
 
@@ -121,8 +128,8 @@ def _keep(settings, memory, samples, k):
     """Keep a sample as the beginning of the next interval."""
     arm, stamp = memory.arm[0], samples.stamp[k]
     for i in range(memory.joint.shape[0]):
-        memory.joint[i].p = samples.p[k, i]
-        memory.joint[i].rate = samples.rate[k, i]
+        memory.observer[i].p = samples.p[k, i]
+        memory.observer[i].rate = samples.rate[k, i]
         memory.v[i] = samples.v[k, i]
         memory.effort[i] = samples.effort[k, i]
         if abs(samples.torque[k, i]) >= settings.joint[i].saturated:
@@ -193,39 +200,40 @@ def _remember(memory, stamp):
     row = memory.history[arm.remembered % memory.history.shape[0]]
     row[0] = stamp
     for i in range(memory.joint.shape[0]):
-        row[1 + i] = memory.joint[i].filter[0]
+        row[1 + i] = memory.observer[i].residual
     arm.remembered += 1
 
 
 @inlined
-def _average(arm, joints, dt):
+def _average(memory, dt):
     """Advance the mean residuals that a tare looks at."""
+    arm, joints = memory.arm[0], memory.joint
     arm.averaged += dt
     # As long as less has been averaged, all of it counts alike.
     share = min(dt / min(arm.averaged, TARE_TIME), 1.0)
     recent = min(dt / min(arm.averaged, RECENT_TIME), 1.0)
     for i in range(joints.shape[0]):
-        joint = joints[i]
-        joint.mean += share * (joint.filter[0] - joint.mean)
-        joint.recent += recent * (joint.filter[0] - joint.recent)
+        joint, residual = joints[i], memory.observer[i].residual
+        joint.mean += share * (residual - joint.mean)
+        joint.recent += recent * (residual - joint.recent)
 
 
 @inlined
-def _judge(rules, arm, stamp, dt, doubtful, joint, ratio, level, torque, statistic):
+def _event(rules, arm, stamp, dt, doubtful, excess):
     """Apply debounce and hysteresis to a valid sample; return why the loop has to stop."""
     if arm.level == FREE:
-        arm.above = arm.above + dt if max(ratio, statistic) > 1.0 else 0.0
+        arm.above = arm.above + dt if excess.largest > 1.0 else 0.0
         if arm.above == 0.0 or arm.above < rules.onset_debounce - ROUNDING:
             return NOTHING
-        arm.level = arm.height = level
-        arm.peak, arm.peak_joint, arm.peak_torque = ratio, joint, torque
+        arm.level = arm.height = excess.level
+        arm.peak, arm.peak_joint, arm.peak_torque = excess.ratio, excess.joint, excess.torque
         arm.looked = stamp
         arm.below = 0.0
         return BEGUN
-    arm.level = arm.height = max(arm.level, level)
-    if ratio > arm.peak:
-        arm.peak, arm.peak_joint, arm.peak_torque = ratio, joint, torque
-    calm = max(ratio, statistic) < rules.release_ratio and not doubtful
+    arm.level = arm.height = max(arm.level, excess.level)
+    if excess.ratio > arm.peak:
+        arm.peak, arm.peak_joint, arm.peak_torque = excess.ratio, excess.joint, excess.torque
+    calm = excess.largest < rules.release_ratio and not doubtful
     arm.below = arm.below + dt if calm else 0.0
     if calm and arm.below >= rules.release_debounce - ROUNDING:
         arm.level = FREE
@@ -234,24 +242,22 @@ def _judge(rules, arm, stamp, dt, doubtful, joint, ratio, level, torque, statist
         return ENDED
     if stamp - arm.looked >= LOOK_PERIOD:
         arm.looked = stamp
-        return LOOK_AT_PEAK if ratio >= NEAR_PEAK * arm.peak else LOOK
+        return LOOK_AT_PEAK if excess.ratio >= NEAR_PEAK * arm.peak else LOOK
     return NOTHING
 
 
 @inlined
-def _compare(samples, k, settings, memory, dt, doubtful):
-    """Compare the residual with its thresholds; return why the loop has to stop."""
-    arm, rules = memory.arm[0], settings.arm[0]
-    joint, ratio, level = highest_residual(settings.joint, memory.joint)
-    torque = memory.joint[joint].filter[0]
-    statistic = statistic_ratio(settings.joint, memory.joint, rules, settings.whitening)
+def _excess(samples, k, settings, memory):
+    """Return how far the residual stands above its thresholds at sample ``k``."""
+    rules = settings.arm[0]
+    joint, ratio, level = highest_residual(settings, memory)
+    largest = max(ratio, statistic_ratio(settings, memory))
     if samples.jacobian.shape[0] > 0:
-        force = force_size(settings.joint, memory.joint, rules, samples.jacobian[k])
-        statistic = max(statistic, force / rules.contact_force_threshold)
+        force = force_size(settings, memory, samples.jacobian[k])
+        largest = max(largest, force / rules.contact_force_threshold)
         if force > rules.collision_force_threshold:
             level = COLLISION
-    stamp = samples.stamp[k]
-    return _judge(rules, arm, stamp, dt, doubtful, joint, ratio, level, torque, statistic)
+    return Excess(joint, ratio, level, memory.observer[joint].residual, largest)
 
 
 @compiled
@@ -289,7 +295,7 @@ def decide(first, samples, settings, memory, residual, verdict):
                     fate, reason = RESTART, RANGE
             if fate == RESTART:
                 event = _lose(arm, joints, last)
-                _restart(arm, joints)
+                _restart(memory)
                 arm.started = arm.same_since = stamp
             _keep(settings, memory, samples, k)
             if fate == RESTART or stamp - arm.started < rules.settling_time:
@@ -299,14 +305,15 @@ def decide(first, samples, settings, memory, residual, verdict):
                 doubtful = stamp - arm.saturated < rules.settling_time
                 _remember(memory, stamp)
                 if arm.level == FREE and not doubtful:
-                    _average(arm, joints, stamp - last)
-                event = _compare(samples, k, settings, memory, stamp - last, doubtful)
+                    _average(memory, stamp - last)
+                excess = _excess(samples, k, settings, memory)
+                event = _event(rules, arm, stamp, stamp - last, doubtful, excess)
                 if event == ENDED:
                     _forget_mean(arm, joints)
                 reason = SATURATED if doubtful and arm.level == FREE else VALID
             arm.reason = reason
         for i in range(joints.shape[0]):
-            residual[k, i] = joints[i].filter[0]
+            residual[k, i] = memory.observer[i].residual
         verdict[k].reason, verdict[k].level = reason, arm.level
         verdict[k].dropped, verdict[k].joint = dropped, row
         if event != NOTHING:

@@ -43,7 +43,7 @@ def decision_settings(
         ParameterError: for a per-joint parameter of the wrong length.
     """
     n = model.nv
-    settings = new_settings(observer.kind, n)
+    settings = new_settings(observer.kind, observer.design)
     joint, arm = settings.joint, settings.arm
     for field, name in _PER_JOINT.items():
         joint[field] = parameters.for_joints(name, n)
@@ -53,7 +53,6 @@ def decision_settings(
     joint["highest_speed"], joint["highest_effort"], joint["turn"] = parameters.bounds(model)
     joint["loaded"] = LOADED * joint["contact"]
     joint["loaded"][: n - len(model.joint_names)] = math.inf  # a floating base has no motors
-    joint["design"] = observer.design
     for field in arm.dtype.names or ():
         arm[field] = getattr(parameters, field)
     for field in _FORCES:

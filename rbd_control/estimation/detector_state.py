@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rbd_control.estimation.linear_filters import DESIGN, STATE
+from rbd_control.estimation.linear_filters import STATE
 
 REASONS = (
     "",
@@ -79,7 +79,6 @@ _JOINT_SETTINGS = np.dtype(
         ("highest_speed", "f8"),  # higher speeds are implausible [rad/s or m/s]
         ("turn", "f8"),  # positions this far apart are the same; 0: none are [rad]
         ("loaded", "f8"),  # torque that an effort of exactly zero must not hide [N·m or N]
-        ("design", "f8", (DESIGN,)),  # constants of the filter
     ],
     align=True,
 )
@@ -103,9 +102,6 @@ _ARM_SETTINGS = np.dtype(
 )
 _JOINT_MEMORY = np.dtype(
     [
-        ("filter", "f8", (STATE,)),  # state of the filter; its first number is the residual
-        ("p", "f8"),  # momentum of the last sample
-        ("rate", "f8"),  # its rate by the momentum balance
         ("mean", "f8"),  # mean of the residual over TARE_TIME without contact
         ("recent", "f8"),  # the same over RECENT_TIME
         ("speed", "f8"),  # largest recent speed, fading
@@ -151,6 +147,8 @@ class Settings(NamedTuple):
 
     kind: int
     """Kind of filter."""
+    design: np.ndarray
+    """(nv,) constants of the filter, those of the observer."""
     joint: np.ndarray
     """(nv,) of ``_JOINT_SETTINGS``."""
     arm: np.ndarray
@@ -162,6 +160,8 @@ class Settings(NamedTuple):
 class Memory(NamedTuple):
     """What the decision carries from sample to sample."""
 
+    observer: np.ndarray
+    """(nv,) state of the observer, of :data:`~rbd_control.estimation.linear_filters.STATE`."""
     joint: np.ndarray
     """(nv,) of ``_JOINT_MEMORY``."""
     arm: np.ndarray
@@ -178,7 +178,7 @@ class Memory(NamedTuple):
     @property
     def residual(self) -> np.ndarray:
         """(nv,) copy of the external torque estimate after the last sample [N·m or N]."""
-        return self.joint["filter"][:, 0].copy()  # type: ignore[no-any-return]
+        return self.observer["residual"].copy()  # type: ignore[no-any-return]
 
 
 class Samples(NamedTuple):
@@ -206,15 +206,17 @@ class Samples(NamedTuple):
     """(k, 3, nv) of the point whose force is judged, or (0, 3, nv)."""
 
 
-def new_settings(kind: int, n: int) -> Settings:
-    """Return zeroed settings for ``n`` joints."""
+def new_settings(kind: int, design: np.ndarray) -> Settings:
+    """Return zeroed settings for an observer with these constants, (nv,) of ``DESIGN``."""
+    n = design.size
     joint, arm = np.zeros(n, _JOINT_SETTINGS), np.zeros(1, _ARM_SETTINGS)
-    return Settings(kind, joint, arm, np.zeros((n, n)))
+    return Settings(kind, design, joint, arm, np.zeros((n, n)))
 
 
 def new_memory(nq: int, nv: int) -> Memory:
     """Return the memory of a detector that has not taken any sample."""
     memory = Memory(
+        np.zeros(nv, STATE),
         np.zeros(nv, _JOINT_MEMORY),
         np.zeros(1, _ARM_MEMORY),
         np.zeros(nq),

@@ -42,7 +42,7 @@ class KalmanObserver(Observer):
         super().__init__(
             model,
             friction,
-            positive("torque_noise", torque_noise, model),
-            positive("momentum_noise", momentum_noise, model),
-            positive("drift", drift, model),
+            torque_noise=positive("torque_noise", torque_noise, model),
+            momentum_noise=positive("momentum_noise", momentum_noise, model),
+            drift=positive("drift", drift, model),
         )

@@ -27,93 +27,133 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.estimation.momentum_balance import mean_external
 
 FIRST_ORDER, SECOND_ORDER, KALMAN = 0, 1, 2
 """Kinds of filter, as compiled code distinguishes them."""
-DESIGN = 3
-"""Number of constants of a filter: K | K, zeta | torque noise, momentum noise, drift."""
-STATE = 5
-"""Size of a filter's state: r | r, r_dot | r, e and three covariances. The residual is first."""
+DESIGN = np.dtype(
+    [
+        ("gain", "f8"),  # K [1/s]
+        ("damping", "f8"),  # zeta of the second order
+        ("torque_noise", "f8"),  # of one sample [N·m or N]
+        ("momentum_noise", "f8"),  # of one sample [N·m·s or N·s]
+        ("drift", "f8"),  # of the external torque [N·m/√s or N/√s]
+    ],
+    align=True,
+)
+"""Constants of the filter of one joint; each kind of filter takes its own."""
+STATE = np.dtype(
+    [
+        ("residual", "f8"),  # r, the estimate of the external torque [N·m or N]
+        ("slope", "f8"),  # r_dot of the second order
+        ("error", "f8"),  # e of the Kalman filter, and the covariance of e and r
+        ("error_variance", "f8"),
+        ("covariance", "f8"),
+        ("variance", "f8"),
+        ("p", "f8"),  # momentum of the last sample
+        ("rate", "f8"),  # its rate by the momentum balance
+    ],
+    align=True,
+)
+"""State of the observer of one joint: its filter, and where the next interval begins."""
 
 
 @inlined
-def advance(kind, design, z, dt, x):
-    """Advance the state ``z`` (STATE,) of one joint by ``dt`` under the mean input ``x``."""
-    if kind == FIRST_ORDER:
-        decay = math.exp(-design[0] * dt)
-        z[0] = decay * z[0] + (1.0 - decay) * x
-    elif kind == SECOND_ORDER:
-        _second_order(design[0], design[1], z, dt, x)
-    else:
-        _kalman(design[0], design[1], design[2], z, dt, x)
-
-
-@inlined
-def observe(kind, design, z, dt, p, rate, last_p, last_rate, bias):
-    """Advance one joint's observer by an interval.
+def advance(kind, design, state, dt, x):
+    """Advance the filter of one joint by ``dt`` [s] under the mean input ``x`` [N·m or N].
 
     Args:
         kind: kind of filter.
-        design: (DESIGN,) constants of the filter.
-        z: (STATE,) state of the filter, changed in place.
+        design: its constants, an element of ``DESIGN``.
+        state: an element of ``STATE``, changed in place.
         dt: length of the interval [s].
-        p, rate: momentum of the joint and its rate, at the end of the interval.
-        last_p, last_rate: the same at its beginning.
-        bias: constant external torque to be removed [N·m or N].
+        x: mean external torque over the interval [N·m or N].
     """
-    advance(kind, design, z, dt, mean_external(p, rate, last_p, last_rate, dt) - bias)
+    if kind == FIRST_ORDER:
+        decay = math.exp(-design.gain * dt)
+        state.residual = decay * state.residual + (1.0 - decay) * x
+    elif kind == SECOND_ORDER:
+        _second_order(design, state, dt, x)
+    else:
+        _kalman(design, state, dt, x)
 
 
 @inlined
-def _second_order(K, zeta, z, dt, x):
+def observe(kind, design, state, dt, p, rate, bias):
+    """Advance the observer of one joint to the end of an interval.
+
+    Args:
+        kind: kind of filter.
+        design: its constants, an element of ``DESIGN``.
+        state: an element of ``STATE``, changed in place.
+        dt: length of the interval [s].
+        p: momentum of the joint at the end of the interval [N·m·s or N·s].
+        rate: its rate by the momentum balance there [N·m or N].
+        bias: constant external torque to be removed [N·m or N].
+    """
+    x = mean_external(p, rate, state.p, state.rate, dt) - bias
+    advance(kind, design, state, dt, x)
+    state.p, state.rate = p, rate
+
+
+@inlined
+def clear(state):
+    """Set the filter of one joint to rest."""
+    state.residual = state.slope = 0.0
+    state.error = state.error_variance = state.covariance = state.variance = 0.0
+
+
+@inlined
+def _second_order(design, state, dt, x):
     # e = r - x obeys e_ddot + 2 zeta K e_dot + K² e = 0.
-    e, rate = z[0] - x, z[1]
+    K, zeta = design.gain, design.damping
+    e, rate = state.residual - x, state.slope
     ringing = K * math.sqrt(1.0 - zeta * zeta)
     decay = math.exp(-zeta * K * dt)
     cosine = math.cos(ringing * dt)
     sine = math.sin(ringing * dt) / ringing if ringing * dt > 1e-6 else dt  # divided by ringing
-    z[0] = x + decay * (cosine * e + sine * (rate + zeta * K * e))
-    z[1] = decay * (cosine * rate - sine * (K * K * e + zeta * K * rate))
+    state.residual = x + decay * (cosine * e + sine * (rate + zeta * K * e))
+    state.slope = decay * (cosine * rate - sine * (K * K * e + zeta * K * rate))
 
 
 @inlined
-def _kalman(torque_noise, momentum_noise, drift, z, dt, x):
-    q = drift * drift
-    ee, er, rr = z[2], z[3], z[4]
-    e = z[1] + (z[0] - x) * dt
+def _kalman(design, state, dt, x):
+    q = design.drift * design.drift
+    ee, er, rr = state.error_variance, state.covariance, state.variance
+    e = state.error + (state.residual - x) * dt
     # The trapezoidal mean of two samples' noise, divided by dt.
-    ee += dt * (2.0 * er + dt * (rr + q * dt / 3.0 + 0.5 * torque_noise * torque_noise))
+    noise = 0.5 * design.torque_noise * design.torque_noise
+    ee += dt * (2.0 * er + dt * (rr + q * dt / 3.0 + noise))
     er += dt * (rr + 0.5 * q * dt)
     rr += q * dt
-    innovation = ee + momentum_noise * momentum_noise
+    innovation = ee + design.momentum_noise * design.momentum_noise
     gain_e, gain_r = ee / innovation, er / innovation
-    z[0] -= gain_r * e
-    z[1] = e - gain_e * e
-    z[2] = ee - gain_e * ee
-    z[3] = er - gain_e * er
-    z[4] = rr - gain_r * er
+    state.residual -= gain_r * e
+    state.error = e - gain_e * e
+    state.error_variance = ee - gain_e * ee
+    state.covariance = er - gain_e * er
+    state.variance = rr - gain_r * er
 
 
 @compiled
-def filter_signal(kind, design, z, dt, x, out):
+def filter_signal(kind, design, state, dt, x, out):
     """Filter the means ``x`` (k, nv) over the intervals ``dt`` (k,); write residuals to ``out``.
 
-    ``design`` is (nv, DESIGN); ``z`` (nv, STATE) is changed in place.
+    ``design`` and ``state`` are (nv,) of ``DESIGN`` and ``STATE``; ``state`` is changed in place.
     """
     for k in range(x.shape[0]):
         for i in range(x.shape[1]):
-            advance(kind, design[i], z[i], dt[k], x[k, i])
-            out[k, i] = z[i, 0]
+            advance(kind, design[i], state[i], dt[k], x[k, i])
+            out[k, i] = state[i].residual
 
 
 @compiled
-def filter_balance(kind, design, z, dt, p, rate, out):
-    """Do the same for samples ``p`` and ``rate`` (k + 1, nv) that bound the k intervals."""
+def filter_balance(kind, design, state, dt, p, rate, out):
+    """Do the same for samples ``p`` and ``rate`` (k, nv) that end the k intervals."""
     for k in range(out.shape[0]):
         for i in range(p.shape[1]):
-            observe(
-                kind, design[i], z[i], dt[k], p[k + 1, i], rate[k + 1, i], p[k, i], rate[k, i], 0.0
-            )
-            out[k, i] = z[i, 0]
+            observe(kind, design[i], state[i], dt[k], p[k, i], rate[k, i], 0.0)
+            out[k, i] = state[i].residual

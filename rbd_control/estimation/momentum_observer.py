@@ -42,4 +42,4 @@ class MomentumObserver(Observer):
         self, model: Model, gain: float | np.ndarray, friction: Friction | None = None
     ) -> None:
         self.gain = positive("gain", gain, model)
-        super().__init__(model, friction, self.gain)
+        super().__init__(model, friction, gain=self.gain)

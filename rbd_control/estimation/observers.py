@@ -35,27 +35,66 @@ class Observer:
     (:mod:`~rbd_control.estimation.momentum_balance`), and the filter is solved exactly for that
     constant input (:mod:`~rbd_control.estimation.linear_filters`): observers are stable at any rate
     and over any jitter, unbiased, and each step uses its own measured ``dt``.
+
+    The contact detector runs the same steps with its checks in between, in one compiled loop: it
+    takes ``kind``, ``design``, ``state`` and ``balance`` from here.
+
+    Args:
+        model: the robot.
+        friction: tau_friction(v); None for none.
+        **design: constants of the filter by the fields of ``DESIGN``, (nv,) each.
+
+    Attributes:
+        kind: kind of filter.
+        design: (nv,) of ``DESIGN``, constants of the filter.
+        state: (nv,) of ``STATE``, see :meth:`share`.
+        balance: the momentum balance.
     """
 
     kind: ClassVar[int]
 
-    def __init__(self, model: Model, friction: Friction | None, *design: np.ndarray) -> None:
+    def __init__(self, model: Model, friction: Friction | None, **design: np.ndarray) -> None:
         self.model = model
-        self.design = np.zeros((model.nv, DESIGN))
-        self.design[:, : len(design)] = np.transpose(design)
+        self.design = np.zeros(model.nv, DESIGN)
+        for name, values in design.items():
+            self.design[name] = values
+        self.state = np.zeros(model.nv, STATE)
         self.balance = MomentumBalance(model, friction)
         self._rise = 0.0, np.zeros((0, model.nv))
         self.reset()
 
     def reset(self) -> None:
         """Start again: the next sample sets p(0), and r is zero there."""
-        self._z = np.zeros((self.model.nv, STATE))
-        self._last: tuple[np.ndarray, np.ndarray] | None = None
+        self.state[:] = 0.0
+        self._has_begun = False
 
     @property
     def residual(self) -> np.ndarray:
         """r of the last sample, (nv,) [N·m or N]."""
-        return self._z[:, 0].copy()
+        return self.state["residual"].copy()
+
+    def share(self, state: np.ndarray) -> None:
+        """Go on from the state of another observer of the arm, in the same array.
+
+        Args:
+            state: (nv,) of ``STATE``; changed in place from now on.
+        """
+        self.state = state
+
+    def restart_filter(self) -> None:
+        """Start the filter anew from the present residual, as after a filter of another kind."""
+        for name in ("slope", "error", "error_variance", "covariance", "variance"):
+            self.state[name] = 0.0
+
+    def begin_interval(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> None:
+        """Let the next interval begin at a sample, by this observer's momentum balance.
+
+        Args:
+            q, v, tau: positions, velocities and efforts of the sample, (nq,), (nv,), (nv,).
+        """
+        balance = self.balance.run(q[None], v[None], tau[None])
+        self.state["p"], self.state["rate"] = balance.p[0], balance.rate[0]
+        self._has_begun = True
 
     def update(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, dt: float) -> np.ndarray:
         """Take one sample in and return the residual.
@@ -76,7 +115,7 @@ class Observer:
         (q, v, tau), shape = state(self.model, q, v=v, tau=tau)
         if shape:
             raise InputError(f"update takes one sample, not {shape}; run takes many")
-        if self._last is not None and not (math.isfinite(dt) and dt > 0.0):
+        if self._has_begun and not (math.isfinite(dt) and dt > 0.0):
             raise InputError(f"dt is {dt} s; it must be positive and finite")
         self._carry(np.array([dt]), q, v, tau)
         return self.residual
@@ -105,7 +144,7 @@ class Observer:
         return np.concatenate([np.zeros((1, self.model.nv)), self._carry(dt, q, v, tau)])
 
     def filter(self, dt: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """What the observer's filter makes of any signal, from rest; the observer stays as it is.
+        """Return a signal filtered as by the observer, from rest; the observer stays as it is.
 
         Args:
             dt: lengths of the intervals, (k,) [s].
@@ -116,19 +155,22 @@ class Observer:
         """
         x = np.ascontiguousarray(x, dtype=float)
         out = np.empty_like(x)
-        z = np.zeros_like(self._z)
-        filter_signal(self.kind, self.design, z, np.ascontiguousarray(dt, dtype=float), x, out)
+        state = np.zeros_like(self.state)
+        filter_signal(self.kind, self.design, state, np.ascontiguousarray(dt, dtype=float), x, out)
         return out
 
     def step_response(self, dt: float, count: int) -> np.ndarray:
-        """How ``r`` follows a unit step of the external torque, (count, nv), ``dt`` apart."""
+        """Return the response of ``r`` to a unit step of the external torque, (count, nv).
+
+        The samples are ``dt`` [s] apart.
+        """
         before = WARM_UP if self.kind == KALMAN else 0
         x = np.zeros((before + count, self.model.nv))
         x[before:] = 1.0
         return self.filter(np.full(len(x), dt), x)[before:]
 
     def rise(self, dt: float, count: int) -> tuple[float, np.ndarray]:
-        """The step response from zero on, kept for the next time it is asked for.
+        """Return the step response from zero on, from a cache where possible.
 
         Returns:
             The step [s], which is ``dt`` in two digits, and the response (count + 1, nv).
@@ -141,9 +183,9 @@ class Observer:
         return step, known[: count + 1]
 
     def risen(self, age: float) -> np.ndarray:
-        """The response to a unit step ``age`` [s] ago, (nv,), by the curve of ``rise``.
+        """Return the response to a unit step ``age`` [s] ago, (nv,), by the curve of ``rise``.
 
-        Ones past its end, and where it has not been asked for.
+        It is one past the end of the curve, and before ``rise`` has been called.
         """
         step, known = self._rise
         cell = int(age / step) if step > 0.0 else 0
@@ -153,18 +195,18 @@ class Observer:
         return np.asarray(known[cell] + share * (known[cell + 1] - known[cell]))
 
     def _carry(self, dt: np.ndarray, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> np.ndarray:
-        """Residuals at the end of each interval that ends in one of the samples."""
+        """Return the residuals at the end of each interval that ends in one of the samples."""
         p, rate, *_ = self.balance.run(q, v, tau)
-        if self._last is not None:
-            p, rate = np.vstack([self._last[0], p]), np.vstack([self._last[1], rate])
-        self._last = p[-1].copy(), rate[-1].copy()
-        out = np.empty((p.shape[0] - 1, self.model.nv))
-        filter_balance(self.kind, self.design, self._z, dt, p, rate, out)
+        if not self._has_begun:
+            self.state["p"], self.state["rate"] = p[0], rate[0]
+            p, rate, self._has_begun = p[1:], rate[1:], True
+        out = np.empty((p.shape[0], self.model.nv))
+        filter_balance(self.kind, self.design, self.state, dt, p, rate, out)
         return out
 
 
 def positive(name: str, value: float | np.ndarray, model: Model) -> np.ndarray:
-    """``value`` as an array (nv,) of positive numbers.
+    """Return ``value`` as an array (nv,) of positive numbers.
 
     Raises:
         InputError: for a value of the wrong shape, not finite or not positive.

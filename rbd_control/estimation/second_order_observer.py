@@ -39,4 +39,4 @@ class SecondOrderObserver(Observer):
         if not 0.0 < damping <= 1.0:
             raise InputError(f"damping is {damping}; it must lie above 0 and at most at 1")
         self.gain = positive("gain", gain, model)
-        super().__init__(model, friction, self.gain, np.full(model.nv, damping))
+        super().__init__(model, friction, gain=self.gain, damping=np.full(model.nv, damping))

@@ -54,18 +54,18 @@ def friction_allowance(setting, joint):
 
 
 @inlined
-def highest_residual(settings, joints):
+def highest_residual(settings, memory):
     """Return the joint with the highest ratio of residual to threshold, that ratio, and the level.
 
     The level is that of a contact, if there is one: ``CONTACT`` or ``COLLISION``.
     """
     highest_joint, highest, collision = 0, 0.0, False
-    for i in range(joints.shape[0]):
-        setting, joint = settings[i], joints[i]
+    for i in range(memory.joint.shape[0]):
+        setting, joint = settings.joint[i], memory.joint[i]
         moving = setting.per_speed * joint.speed + setting.per_acceleration * abs(
             joint.acceleration
         )
-        size = abs(joint.filter[0])
+        size = abs(memory.observer[i].residual)
         threshold = setting.moving * setting.contact + friction_allowance(setting, joint) + moving
         ratio = size / threshold
         if ratio > highest:
@@ -75,8 +75,9 @@ def highest_residual(settings, joints):
 
 
 @inlined
-def statistic_ratio(settings, joints, arm, whitening):
+def statistic_ratio(settings, memory):
     """Return the residual's length in standard deviations, divided by its threshold."""
+    arm, joints = settings.arm[0], memory.joint
     if arm.statistic_threshold == math.inf:
         return 0.0
     square, fastest = 0.0, 0.0
@@ -84,21 +85,22 @@ def statistic_ratio(settings, joints, arm, whitening):
         fastest = max(fastest, joints[i].speed)
         white = 0.0
         for j in range(i + 1):
-            allowance = friction_allowance(settings[j], joints[j])
-            white += whitening[i, j] * less_friction(joints[j].filter[0], allowance)
+            allowance = friction_allowance(settings.joint[j], joints[j])
+            residual = memory.observer[j].residual
+            white += settings.whitening[i, j] * less_friction(residual, allowance)
         square += white * white
     return math.sqrt(square) / (arm.statistic_threshold + arm.statistic_speed * fastest)
 
 
 @inlined
-def force_size(settings, joints, arm, J):
+def force_size(settings, memory, J):
     """Return the size of the force at the point of the Jacobian ``J`` (3, nv) [N]."""
-    prior = 1.0 / arm.force_uncertainty**2
+    prior = 1.0 / settings.arm[0].force_uncertainty ** 2
     A, b = np.zeros((3, 3)), np.zeros(3)
-    for i in range(joints.shape[0]):
-        weight = 1.0 / (NOISE_FRACTION * settings[i].contact) ** 2
+    for i in range(memory.joint.shape[0]):
+        weight = 1.0 / (NOISE_FRACTION * settings.joint[i].contact) ** 2
         for row in range(3):
-            b[row] += weight * J[row, i] * joints[i].filter[0]
+            b[row] += weight * J[row, i] * memory.observer[i].residual
             for column in range(3):
                 A[row, column] += weight * J[row, i] * J[column, i]
     x, y, z = (

@@ -84,7 +84,7 @@ def _find_zero_effort(samples, k, settings, memory):
                 joint.zero_since = stamp
             some_zero = True
             since = max(since, joint.zero_since)
-            shown = abs(joint.filter[0]) > settings.joint[i].loaded
+            shown = abs(memory.observer[i].residual) > settings.joint[i].loaded
             late = shown and stamp - joint.zero_since >= rules.repeated_time
             if late or abs(samples.load[k, i]) > settings.joint[i].loaded:
                 reason, row = ZERO_EFFORT, i
@@ -112,5 +112,5 @@ def residuals_in_range(memory):
     """Return whether all residuals are finite, and of a size that an arm can have."""
     in_range = True
     for i in range(memory.joint.shape[0]):
-        in_range = in_range and is_within(memory.joint[i].filter[0], LARGEST)
+        in_range = in_range and is_within(memory.observer[i].residual, LARGEST)
     return in_range
