@@ -270,8 +270,7 @@ class ManagedNode(LifecycleNode):
         self.configure()
         self._configured = True
         # The first line that rclpy logs takes 35 ms, which nobody waits for yet.
-        joints = f": {', '.join(self.robot.joints)}" if self.needs_model else ""
-        self.get_logger().info(f"configured{joints}")
+        self.get_logger().info(f"configured{self._of_the_arm()}")
         # All that is there now stays. Looking through it again and again, as Python's collector
         # would, takes tens of milliseconds in which no sample is answered.
         gc.collect()
@@ -280,6 +279,17 @@ class ManagedNode(LifecycleNode):
             refused = take_priority(parameters.thread_priority)
             if refused:
                 self.get_logger().warning(f"no thread_priority: {refused}")
+
+    def _of_the_arm(self) -> str:
+        """Return joints and payload in words; empty for a node without an arm."""
+        if not self.needs_model:
+            return ""
+        arm = self.robot.parameters
+        joints = f": {', '.join(self.robot.joints)}"
+        if not arm.payload_mass:
+            return joints
+        link = arm.payload_link or self.robot.model.joint_links[-1]
+        return f"{joints}; carrying {arm.payload_mass:g} kg on {link}"
 
     def _activate(self) -> None:
         self._refuse_when_stopping()
