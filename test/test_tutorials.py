@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -17,8 +17,8 @@ from rbd_control.cli.main import main
 ROOT = Path(__file__).resolve().parent.parent
 TUTORIALS = ROOT / "docs" / "tutorials"
 
-OFFLINE = ("cat ", "python -c ", "rbd-control calibrate ", "rbd-control replay ")
-"""Beginnings of the commands that need neither a robot, nor ROS, nor the network."""
+OFFLINE = re.compile(r"cat |python -c |python -m bench|rbd-control \w+ (?:test|ur5)/")
+"""Commands that need neither a robot, nor ROS, nor the network."""
 
 
 class Block(NamedTuple):
@@ -63,31 +63,42 @@ def missing(shown: str, printed: str) -> str:
     return ""
 
 
-def run(command: str, capfd: pytest.CaptureFixture[str]) -> str:
-    """Run a block of the shell in this folder and return all that it prints."""
+def run(command: str) -> None:
+    """Run a line of the shell, or one here-document, in this folder."""
     if command.startswith("rbd-control "):
         main(shlex.split(command)[1:])
-    else:
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        environment = os.environ | {"PATH": path}
-        subprocess.run(["bash", "-ec", command], check=True, env=environment, timeout=120)
-    return "".join(capfd.readouterr())
+        return
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path}
+    subprocess.run(["bash", "-ec", command], check=True, env=environment, timeout=120)
 
 
-@pytest.mark.parametrize("page", ["own_recordings"])
-def test_commands_print_what_the_page_shows(
+def run_block(block: Block, names: dict[str, Any]) -> None:
+    """Run what needs no robot and no ROS of a block; ``names`` are those of the page's Python."""
+    if block.language == "python" and "rclpy" not in block.text:
+        exec(compile(block.text, "page", "exec"), names)
+    elif block.language == "sh":
+        lines = [block.text] if block.text.startswith("cat ") else block.text.splitlines()
+        for line in filter(OFFLINE.match, lines):
+            run(line)
+
+
+@pytest.mark.parametrize(
+    "page", ["own_recordings", "detector_franka", "detector_ur", "controller_in_simulation"]
+)
+def test_a_page_shows_what_its_blocks_print(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("bench", "config", "rbd_control", "test"):
         (tmp_path / name).symlink_to(ROOT / name)
     monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
     printed, compared = "", 0
-    for language, text in blocks(page):
-        if language == "sh":
-            lines = [text] if text.startswith("cat ") else text.splitlines()
-            offline = [line for line in lines if line.startswith(OFFLINE)]
-            printed = "".join(run(line, capfd) for line in offline)
-        elif language == "text" and printed:
-            assert missing(text, printed) == ""
-            compared += 1
+    for block in blocks(page):
+        if block.language != "text":
+            run_block(block, names)
+            printed = "".join(capfd.readouterr())
+        elif printed:
+            assert missing(block.text, printed) == ""
+            printed, compared = "", compared + 1
     assert compared
