@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -102,3 +103,51 @@ def test_a_page_shows_what_its_blocks_print(
             assert missing(block.text, printed) == ""
             printed, compared = "", compared + 1
     assert compared
+
+
+def applied(diff: str, root: Path) -> None:
+    """Apply a block of changes to a file below ``root``; each hunk must fit in one place."""
+    header, _, body = diff.partition("\n")
+    path = root / header.removeprefix("--- ")
+    text = path.read_text(encoding="utf-8")
+    for hunk in body.split("@@\n"):
+        lines = hunk.splitlines()
+        before = "".join(f"{line[1:]}\n" for line in lines if not line.startswith("+"))
+        after = "".join(f"{line[1:]}\n" for line in lines if not line.startswith("-"))
+        assert text.count(before) == 1, f"{path.name} has {text.count(before)} times:\n{before}"
+        text = text.replace(before, after)
+    path.write_text(text, encoding="utf-8")
+
+
+def test_the_worked_example_of_an_observer(tmp_path: Path) -> None:
+    """The changes of the page, in a copy of the package: its code prints what the page shows."""
+    for name in ("config", "docs", "rbd_control", "test"):
+        unwanted = shutil.ignore_patterns("__pycache__", "data", "images")
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=unwanted)
+    page = (TUTORIALS / "adding_an_observer.md").read_text(encoding="utf-8")
+    new_file = re.search(r"Save as\s+`([^`]+)`:\n\n```python\n(.*?)```", page, re.DOTALL)
+    assert new_file
+    (tmp_path / new_file[1]).write_text(new_file[2], encoding="utf-8")
+    code, shown = "", ""
+    for block in blocks("adding_an_observer"):
+        if block.language == "diff":
+            applied(block.text, tmp_path)
+        elif block.language == "python" and block.text != new_file[2]:
+            code += block.text
+        elif block.language == "text":
+            shown += block.text
+    tests = "test/estimation/test_observers.py"
+    for command in (["-c", code], ["-m", "pytest", "-q", "-k", "third_order", tests]):
+        done = subprocess.run(
+            [sys.executable, *command],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=250,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        if command[1] == code:
+            assert missing(shown, done.stdout) == ""
+        else:
+            assert " passed" in done.stdout
