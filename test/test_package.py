@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 import runpy
 import subprocess
 import sys
 import types
 import xml.etree.ElementTree as ElementTree
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -168,19 +170,32 @@ def test_every_library_has_a_rosdep_key(
     assert needed <= {item.text for item in manifest.findall("exec_depend")}
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "config").glob("*.yaml")), ids=lambda p: p.stem)
-def test_configuration_is_what_the_nodes_take(path: Path) -> None:
+@pytest.fixture(scope="module")
+def parameter_types() -> dict[str, Any]:
+    """The parameter object of each node that has a file in config/."""
     pytest.importorskip("rclpy", reason="ROS 2 is not installed")
     from rbd_control.nodes.contact_detector import ContactDetectorNode
     from rbd_control.nodes.joint_state_player import JointStatePlayer
     from rbd_control.nodes.passivity_controller import PassivityControllerNode
     from rbd_control.nodes.simulated_arm import SimulatedArmNode
 
-    kinds = {
+    return {
         "contact_detector": ContactDetectorNode.parameters_type,
         "joint_state_player": JointStatePlayer.parameters_type,
         "passivity_controller": PassivityControllerNode.parameters_type,
         "simulated_arm": SimulatedArmNode.parameters_type,
     }
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "config").glob("*.yaml")), ids=lambda p: p.stem)
+def test_configuration_is_what_the_nodes_take(path: Path, parameter_types: dict[str, Any]) -> None:
     for node in yaml.safe_load(path.read_text(encoding="utf-8")):
-        kinds[node].from_yaml(path, node)
+        parameter_types[node].from_yaml(path, node)
+
+
+def test_configuration_lists_every_parameter(parameter_types: dict[str, Any]) -> None:
+    """Those without a default that a file could state are there as comments."""
+    for node, parameters in parameter_types.items():
+        text = (ROOT / "config" / f"{node}.yaml").read_text(encoding="utf-8")
+        listed = set(re.findall(r"^    (?:# )?([a-z][a-z0-9_]*):", text, re.MULTILINE))
+        assert listed == {item.name for item in fields(parameters)}, node
