@@ -19,7 +19,7 @@ unexport AMENT_PREFIX_PATH COLCON_PREFIX_PATH RMW_IMPLEMENTATION
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help warmup demo tables bench contacts bench-loop compare test test-long mutations fuzz soak lint format clean
+.PHONY: help warmup demo tables bench contacts bench-loop compare test test-long mutations fuzz soak docs lint format clean
 
 help: ## show this text
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -63,6 +63,10 @@ fuzz: $(VENV)/test warmup ## 100,000 odd inputs for the running nodes, 5,000 fil
 soak: $(VENV)/test warmup ## the nodes at 1 kHz for an hour, with pushes and faults; results in report/
 	$(BIN)/python -m bench.soak --report report
 
+docs: $(VENV)/docs ## the documentation site; results in build/docs
+	$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs build/docs
+	@echo "Open build/docs/index.html"
+
 lint: $(VENV)/test ## linters and type checker only
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -85,6 +89,10 @@ $(VENV)/ros: $(BIN)/python setup.py setup.cfg pyproject.toml
 $(VENV)/bench: $(BIN)/python setup.py setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[ros,bench]'
 	@touch $(VENV)/ros $@
+
+$(VENV)/docs: $(BIN)/python setup.py setup.cfg pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
 
 $(VENV)/test: $(BIN)/python setup.py setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[ros,test]'

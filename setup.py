@@ -40,6 +40,9 @@ test = [
 # What the benchmark compares with; the headers are for its C++ part.
 bench = ["cmeel-eigen", "example-robot-data", "mujoco", "pin"]
 
+# The documentation site.
+docs = ["furo", "myst-parser>=4", "sphinx>=8"]
+
 setup(
     name=package_name,
     version="0.1.0",
@@ -86,7 +89,13 @@ setup(
         "rosbags",
         "scipy",
     ],
-    extras_require={"bench": bench, "ros": ros, "symbolic": ["sympy"], "test": test},
+    extras_require={
+        "bench": bench,
+        "docs": docs,
+        "ros": ros,
+        "symbolic": ["sympy"],
+        "test": test,
+    },
     entry_points={
         "console_scripts": [
             "rbd-control = rbd_control.cli.main:main",

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import types
 import xml.etree.ElementTree as ElementTree
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -171,27 +172,43 @@ def test_every_library_has_a_rosdep_key(
     assert needed <= {item.text for item in manifest.findall("exec_depend")}
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "config").glob("*.yaml")), ids=lambda p: p.stem)
-def test_configuration_is_what_the_nodes_take(path: Path) -> None:
+@pytest.fixture(scope="module")
+def parameter_types() -> dict[str, Any]:
+    """The parameter object of each node that has a file in config/."""
     pytest.importorskip("rclpy", reason="ROS 2 is not installed")
     from rbd_control.nodes.contact_detector import ContactDetectorNode
     from rbd_control.nodes.joint_state_player import JointStatePlayer
     from rbd_control.nodes.passivity_controller import PassivityControllerNode
     from rbd_control.nodes.simulated_arm import SimulatedArmNode
 
-    kinds = {
+    return {
         "contact_detector": ContactDetectorNode.parameters_type,
         "joint_state_player": JointStatePlayer.parameters_type,
         "passivity_controller": PassivityControllerNode.parameters_type,
         "simulated_arm": SimulatedArmNode.parameters_type,
     }
-    sections = yaml.safe_load(path.read_text(encoding="utf-8"))
-    for node in sections:
-        if node == "/**":
-            # Every node that works with an arm takes them all, and no name is in it that none has.
-            RobotParameters.from_yaml(path, node)
-        else:
-            kinds[node].from_yaml(path, node)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "config").glob("*.yaml")), ids=lambda p: p.stem)
+def test_configuration_is_what_the_nodes_take(path: Path, parameter_types: dict[str, Any]) -> None:
+    for node in yaml.safe_load(path.read_text(encoding="utf-8")):
+        # Every node that works with an arm takes all of the section for every node.
+        kind = RobotParameters if node == "/**" else parameter_types[node]
+        kind.from_yaml(path, node)
+
+
+def test_configuration_lists_every_parameter(parameter_types: dict[str, Any]) -> None:
+    """Those without a default that a file could state are there as comments.
+
+    Those of the arm are in ``arm.yaml``, and may be in the file of a node, too.
+    """
+    of_the_arm = set(RobotParameters.names())
+    for node, parameters in parameter_types.items():
+        text = (ROOT / "config" / f"{node}.yaml").read_text(encoding="utf-8")
+        listed = set(re.findall(r"^    (?:# )?([a-z][a-z0-9_]*):", text, re.MULTILINE))
+        known = {item.name for item in fields(parameters)}
+        assert listed <= known, node
+        assert known - of_the_arm <= listed, node
 
 
 def test_the_file_of_the_arm_names_every_parameter_of_it() -> None:

@@ -36,7 +36,8 @@ FRAMES = ("body", "inertial")
 class Operator:
     """A linear map of stacked vectors that never forms its matrix.
 
-    ``A(x)`` applies it to x (..., *columns), ``A.T`` is its adjoint, ``A @ B`` applies B, then A.
+    ``A(x)`` applies it to x ``(..., *columns)``, ``A.T`` is its adjoint, and ``A @ B`` applies B
+    first, then A.
     """
 
     rows: tuple[int, ...]
