@@ -30,7 +30,9 @@ def test_every_page_is_in_one_toctree() -> None:
     assert found == Counter(page for page in PAGES if page != DOCS / "index.md")
 
 
-@pytest.mark.parametrize("package", ["dynamics", "estimation", "control", "simulation", "playback"])
+@pytest.mark.parametrize(
+    "package", ["dynamics", "robot", "estimation", "control", "simulation", "playback"]
+)
 def test_the_reference_has_every_public_name_once(package: str) -> None:
     page = (DOCS / "api" / f"{package}.md").read_text(encoding="utf-8")
     directive = rf"^\.\. (?:auto|py:)\w+:: rbd_control\.{package}\.(\w+)$"
