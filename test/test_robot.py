@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import rbd_control
 from rbd_control.cli.replay import configured
-from rbd_control.dynamics import Model, gravity_torque, mass_matrix
+from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics, mass_matrix
 from rbd_control.errors import InputError, ParameterError, RbdControlError
 from rbd_control.robot.effort import EffortParameters
 from rbd_control.robot.inertial_corrections import (
@@ -171,3 +172,74 @@ def test_corrections_found_with_a_payload_hold_without_it() -> None:
     found = LOADED.loaded(corrected_model(MODEL, alone)).arrays
     np.testing.assert_allclose(found.mass, expected.mass, atol=1e-12)
     np.testing.assert_allclose(found.first_moment, expected.first_moment, atol=1e-12)
+
+
+HEAVY = arm7_urdf().replace('<mass value="', '<mass value="1')
+"""The arm with ten kilograms more in each link, or more."""
+
+COULOMB = {"friction_model": "coulomb_viscous", "friction_coulomb": (1.0,)}
+STRIBECK = {"friction_model": "stribeck", "friction_stribeck": (1.0,)}
+SIGMOID = {"friction_model": "sigmoid", "friction_f1": (1.0,)}
+PAYLOAD = {"payload_mass": 1.0}
+CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "robot_description": (HEAVY, {}),
+    "joints": (("joint_2", "joint_1"), {}),
+    "locked_joints": (("joint_7",), {"locked_positions": (0.0,)}),
+    "locked_positions": ((0.5,), {"locked_joints": ("joint_5",)}),
+    "gravity": ((0.0, 9.81, 0.0), {}),
+    "friction_model": ("coulomb_viscous", {"friction_viscous": (1.0,)}),
+    "friction_coulomb": ((1.0,), {"friction_model": "coulomb_viscous"}),
+    "friction_viscous": ((1.0,), {"friction_model": "coulomb_viscous"}),
+    "friction_offset": ((1.0,), {"friction_model": "coulomb_viscous"}),
+    "friction_velocity_scale": ((0.5,), COULOMB),
+    "friction_stribeck": ((1.0,), {"friction_model": "stribeck"}),
+    "friction_stribeck_velocity": ((0.5,), STRIBECK),
+    "friction_f1": ((1.0,), {"friction_model": "sigmoid"}),
+    "friction_f2": ((3.0,), SIGMOID),
+    "friction_f3": ((0.5,), SIGMOID),
+    "mass_correction": ((0.1,), {}),
+    "com_correction_x": ((0.1,), {}),
+    "com_correction_y": ((0.1,), {}),
+    "com_correction_z": ((0.1,), {}),
+    "rotor_inertia": ((0.1,), {}),
+    "payload_mass": (1.0, {}),
+    "payload_link": ("link_3", PAYLOAD),
+    "payload_com": ((0.1, 0.0, 0.0), PAYLOAD),
+    "payload_inertia": ((0.1, 0.1, 0.1, 0.0, 0.0, 0.0), PAYLOAD),
+    "effort_kind": ("torque_without_gravity", {}),
+    "effort_gain": ((2.0,), {}),
+}
+"""For each parameter another value, and the others that it takes to count."""
+
+
+def _outcome(parameters: RobotParameters) -> list[float]:
+    """What nodes take from an arm: torques of its model and its friction, and what effort means."""
+    robot = Robot.of(parameters)
+    n = robot.model.nv
+    q, v = np.linspace(0.2, -0.7, n), np.linspace(0.3, 0.1, n)
+    tau = inverse_dynamics(robot.model, q, v, v)
+    parts = (
+        tau,
+        robot.friction.torque(v),
+        robot.parameters.torque(robot.model, q, tau),
+        robot.order,
+    )
+    return [float(x) for part in parts for x in part]
+
+
+@pytest.mark.parametrize("name", RobotParameters.names())
+def test_no_parameter_of_the_arm_is_ignored(name: str) -> None:
+    if name == "urdf":  # read in all others
+        return
+    value, others = CHANGES[name]
+    base: dict[str, Any] = {"urdf": "arm7"} | others
+    assert _outcome(RobotParameters(**base | {name: value})) != _outcome(_without(base, name))
+
+
+def _without(base: dict[str, Any], name: str) -> RobotParameters:
+    """The parameters without the one in question; without positions no joint is locked."""
+    if name == "locked_positions":
+        return RobotParameters(**base | {name: (0.0,)})
+    if name == "locked_joints":
+        return RobotParameters(urdf="arm7")
+    return RobotParameters(**base)

@@ -25,6 +25,7 @@ from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import InputError
 from rbd_control.nodes.estimates_file import LARGEST_FILE, read_estimates, write_estimates
 from rbd_control.nodes.passivity_controller import PassivityControllerParameters
+from rbd_control.robot import RobotParameters
 from rbd_control.simulation import arm7_urdf
 
 from .bringup import BringUp, Process
@@ -232,8 +233,11 @@ CASES = (
 
 
 def test_every_parameter_has_a_case() -> None:
-    """Here, or beside the law's in test_controller_parameters.py."""
-    laws = {item.name for item in fields(ControllerParameters)}
+    """Here, or beside the law's in test_controller_parameters.py or the arm's in test_robot.py.
+
+    That the node computes with the arm of these parameters is shown in test_payload.py.
+    """
+    laws = {item.name for item in fields(ControllerParameters)} | {*RobotParameters.names()}
     cases = {case.__name__ for case in CASES}
     assert {item.name for item in fields(PassivityControllerParameters)} == laws | cases
 
