@@ -37,6 +37,9 @@ STOP_TIME = 0.1
 LATE = 0.05
 """Samples of a busy probe may be so far apart [s]; the stop begins with the first of them."""
 
+UNLED = 0.2
+"""An arm that has not been told where to go for so long stands still [s]."""
+
 WEAK = 5.0
 """Effort limit of joint_2 on the arm that cannot carry itself [N·m]; its weight needs more."""
 
@@ -94,6 +97,8 @@ class Follower(Source):
                 self.position = position - np.array(last.position)
                 self.velocity = velocity - np.array(last.velocity)
                 self.answered = answered
+            elif to_seconds(stamp) > answered + UNLED:
+                self.velocity = np.zeros(len(self.names))
         made = super().message(stamp)
         now = to_seconds(made.header.stamp)
         self.sent[now] = np.array(made.position), np.array(made.velocity)
@@ -157,12 +162,14 @@ def arms(bring_up: BringUp, probe: Probe) -> Callable[[str], Arm]:
 def plain(arms: Callable[[str], Arm], probe: Probe) -> Iterator[Arm]:
     arm = arms("plain")
     yield arm
-    arm.source.still = False
-    arm.source.noise = 0.0
-    # Not where it was: the same sample again would be the one that repeats.
-    arm.source.position = np.array(arm.source.position) + 1e-4
+    arm.source.still, arm.source.noise = True, 0.0
     arm.source.velocity = np.zeros(MODEL.nv)
+    # Not where it was: the same sample again would be the one that repeats. What the controller
+    # wanted before the fault is not followed any more.
+    arm.source.position = np.array(arm.source.position) + 1e-4
+    arm.source.answered = to_seconds(arm.errors[-1].header.stamp)
     resume(probe, arm.name)
+    arm.source.still = False
 
 
 def test_safe_zero_on_an_arm_that_carries_itself_is_zero(
