@@ -14,7 +14,7 @@ from bench.tables.cylinders import Cylinders
 from rbd_control.dynamics.christoffel import christoffel_sweep
 from rbd_control.dynamics.constants import constants_of
 from rbd_control.dynamics.coriolis import mass_matrix_sweep
-from rbd_control.dynamics.model import ModelArrays
+from rbd_control.dynamics.model_arrays import ModelArrays
 from rbd_control.dynamics.papers.symbolic import on_expressions, symbolic_arrays
 from rbd_control.dynamics.sweep import new_sweep
 

@@ -60,7 +60,7 @@ from rbd_control.control.adaptive_step import (
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.estimates import Estimates, FrictionEstimate, LinkEstimate
 from rbd_control.dynamics import Model
-from rbd_control.dynamics.arguments import checked_array
+from rbd_control.dynamics.checks import checked_array
 from rbd_control.dynamics.constants import constants_of, views
 from rbd_control.dynamics.inertia import central_inertia, pseudo_inertia
 from rbd_control.errors import InputError, ParameterError

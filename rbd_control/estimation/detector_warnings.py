@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rbd_control.dynamics import Model
-from rbd_control.dynamics.model import PRISMATIC
+from rbd_control.dynamics.model_arrays import PRISMATIC
 from rbd_control.estimation.detector_parameters import DetectorParameters
 
 HARMFUL_FORCE = 140.0

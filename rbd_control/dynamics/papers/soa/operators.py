@@ -22,7 +22,8 @@ from rbd_control.dynamics.arguments import configuration, link_attachment
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.inertia import spatial_inertia
-from rbd_control.dynamics.model import FLOATING, PRISMATIC, Model
+from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.model_arrays import FLOATING, PRISMATIC
 from rbd_control.dynamics.papers.soa.recursions import gather, gather_inertias, scatter, times
 from rbd_control.dynamics.sweep import new_sweep, place_bodies
 from rbd_control.errors import InputError
