@@ -422,7 +422,7 @@ def test_bad_input_is_refused_and_teaches_nothing() -> None:
     ],
 )
 def test_what_cannot_be_learned_is_refused(
-    adaptation: dict, parameters: ControllerParameters, message: str
+    adaptation: dict[str, object], parameters: ControllerParameters, message: str
 ) -> None:
     with pytest.raises((InputError, ParameterError), match=message):
         AdaptiveSlotineLiController(arm7(), parameters, AdaptationParameters(**adaptation))

@@ -178,7 +178,7 @@ class Memory(NamedTuple):
     @property
     def residual(self) -> np.ndarray:
         """(nv,) copy of the external torque estimate after the last sample [N·m or N]."""
-        return self.joint["filter"][:, 0].copy()  # type: ignore[no-any-return]
+        return self.joint["filter"][:, 0].copy()
 
 
 class Samples(NamedTuple):

@@ -95,7 +95,7 @@ class ContactDetectorParameters(ReceivingParameters, DetectorParameters):
     )
 
 
-class ContactDetectorNode(ManagedNode):
+class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
     """Runs a :class:`ContactDetector` on each sample and publishes what it says."""
 
     parameters_type = ContactDetectorParameters

@@ -11,6 +11,7 @@ from std_srvs.srv import Trigger
 
 from rbd_control.control import PassivityController
 from rbd_control.errors import InputError, RbdControlError
+from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.estimates_file import EstimatesWriter
 from rbd_control.nodes.managed_node import ManagedNode
 
@@ -29,7 +30,7 @@ class OrderServices:
 
     def __init__(
         self,
-        node: ManagedNode,
+        node: ManagedNode[NodeParameters],
         controller: Callable[[], PassivityController],
         before_stop: Callable[[str], None],
         obstacle: Callable[[], str],

@@ -58,7 +58,7 @@ class PassivityControllerParameters(CommandingParameters, ControllerParameters):
     )
 
 
-class PassivityControllerNode(ManagedNode):
+class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     """Runs a :class:`PassivityController` on each sample and sends the torque it answers."""
 
     parameters_type = PassivityControllerParameters
