@@ -7,9 +7,9 @@ import runpy
 import subprocess
 import sys
 import types
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import yaml

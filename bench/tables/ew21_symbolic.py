@@ -1,5 +1,8 @@
-"""EW21 Table 2: the time that Christoffel symbols take as expressions, by partial derivatives of
-the mass matrix and by Algorithm 2. Needs sympy: ``python -m bench.tables ew21_symbolic``."""
+"""EW21 Table 2: the time that Christoffel symbols take as expressions.
+
+They come from partial derivatives of the mass matrix or from Algorithm 2. Needs sympy:
+``python -m bench.tables ew21_symbolic``.
+"""
 
 from __future__ import annotations
 

@@ -222,8 +222,11 @@ class AdaptiveSlotineLiController:
 
     @property
     def learned_energy(self) -> float:
-        """``½ |W_hat - W_start|² / learning_rate`` [J], friction likewise: how far the estimates
-        have come since the last reset. The distance to the truth itself cannot be known."""
+        """Distance of the estimates from those of the last reset, as an energy [J].
+
+        It is ``½ |W_hat - W_start|² / learning_rate``, and friction likewise. The distance to the
+        true parameters cannot be known.
+        """
         bodies = np.square(self._bodies.W - self._bodies.start).sum()
         f = self._friction
         now, units = (f.coulomb, f.viscous), (f.coulomb_unit, f.viscous_unit)

@@ -120,6 +120,7 @@ class JointStateInput:
 
     @property
     def is_silent(self) -> bool:
+        """Whether the last sample is longer ago than the timeout."""
         return time.monotonic() - self._heard > self._timeout()
 
     def poll(self) -> None:

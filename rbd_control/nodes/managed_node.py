@@ -208,29 +208,29 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
         if self._configured:
             self.check_parameters(new)
 
-    def _on_parameters_changed(self, new: NodeParameters) -> None:
+    def _on_parameters_changed(self, _new: NodeParameters) -> None:
         if self._configured:
             self.guard.run("parameters_changed", self.parameters_changed)
 
     # Lifecycle -------------------------------------------------------------------------------
 
-    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+    def on_configure(self, _state: LifecycleState) -> TransitionCallbackReturn:
         """Find the model and call :meth:`configure`."""
         return self._transition("configure", self._configure)
 
-    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+    def on_activate(self, _state: LifecycleState) -> TransitionCallbackReturn:
         """Call :meth:`activate`, unless something is missing."""
         return self._transition("activate", self._activate)
 
-    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+    def on_deactivate(self, _state: LifecycleState) -> TransitionCallbackReturn:
         """Call :meth:`deactivate`."""
         return self._transition("deactivate", self._deactivate)
 
-    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+    def on_cleanup(self, _state: LifecycleState) -> TransitionCallbackReturn:
         """Call :meth:`cleanup`."""
         return self._transition("clean up", self._cleanup)
 
-    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+    def on_shutdown(self, _state: LifecycleState) -> TransitionCallbackReturn:
         """Leave the active state, so that nothing is left running downstream."""
         return self._transition("shut down", self._deactivate)
 

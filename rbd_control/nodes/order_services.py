@@ -17,7 +17,9 @@ from rbd_control.nodes.managed_node import ManagedNode
 
 
 class OrderServices:
-    """Offers ``~/hold``, ``~/float``, ``~/retract``, ``~/cancel``, ``~/slow``, ``~/resume`` and
+    """Offers the services by which an operator gives orders to the controller.
+
+    They are ``~/hold``, ``~/float``, ``~/retract``, ``~/cancel``, ``~/slow``, ``~/resume`` and
     ``~/save_estimates``; all are refused while the node is not active.
 
     Args:
@@ -57,7 +59,7 @@ class OrderServices:
         )
 
     def _offer(self, what: str, order: Callable[[], str | None]) -> None:
-        def answer(request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        def answer(_request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
             try:
                 self._require_active()
                 response.message = order() or f"in {self._controller().mode}"
@@ -83,7 +85,7 @@ class OrderServices:
         return self._controller().resume(time.monotonic())
 
     async def _save_estimates(
-        self, request: Trigger.Request, response: Trigger.Response
+        self, _request: Trigger.Request, response: Trigger.Response
     ) -> Trigger.Response:
         """Answer once the file is written; the node answers joint states meanwhile."""
         try:

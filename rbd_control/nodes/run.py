@@ -141,7 +141,7 @@ class Signals:
         self._is_ending = True
         self._prompt_end.call_off()
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.received += 1
         if self._is_ending:
             return

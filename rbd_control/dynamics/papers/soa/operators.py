@@ -48,6 +48,7 @@ class Operator:
     backward: Callable[[Array], Array]
 
     def __call__(self, x: ArrayLike) -> Array:
+        """Return the operator applied to ``x``, whose leading axes it keeps."""
         x = np.asarray(x, dtype=float)
         if x.shape[max(x.ndim - len(self.columns), 0) :] != self.columns:
             takes = ", ".join(map(str, ("...", *self.columns)))
@@ -280,6 +281,14 @@ def _inertias(model: Model) -> Array:
     return np.array([spatial_inertia(p) for p in pseudo])
 
 
+def _carriers(model: Model) -> NDArray[np.int64]:
+    """Return the row that carries the inertia of each row's body, (n,)."""
+    carriers = np.arange(model.arrays.parent.size)
+    if model.floating_base:
+        carriers[:6] = 5
+    return carriers
+
+
 def _operators(model: Model, hops: Array, joint_maps: Array, inertias: Array) -> SpatialOperators:
     parent, dof, nv = model.arrays.parent, model.arrays.dof, model.nv
     n = parent.size
@@ -323,9 +332,6 @@ def _operators(model: Model, hops: Array, joint_maps: Array, inertias: Array) ->
     phi = Operator(
         stack, stack, lambda x: gather(parent, hops, x), lambda x: scatter(parent, hops, x)
     )
-    carriers = np.arange(n)
-    if model.floating_base:
-        carriers[:6] = 5
     return SpatialOperators(
         E_phi=E_phi,
         phi=phi,
@@ -339,5 +345,5 @@ def _operators(model: Model, hops: Array, joint_maps: Array, inertias: Array) ->
         joint_maps=joint_maps,
         inertias=inertias,
         composites=composites,
-        carriers=carriers,
+        carriers=_carriers(model),
     )
