@@ -152,7 +152,8 @@ def imports(modules: dict[str, str]) -> dict[str, set[str]]:
             if isinstance(node, ast.Import):
                 used |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
-                assert node.module is not None, f"{name} has a relative import"
+                assert node.level == 0, f"{name} has a relative import"
+                assert node.module is not None
                 for alias in node.names:
                     whole = f"{node.module}.{alias.name}"
                     used.add(whole if whole in modules else node.module)
