@@ -23,7 +23,7 @@ from rbd_control.playback.result import ReplayResult
 CONFIG = Path(__file__).resolve().parent.parent / "config"
 
 
-def run(recording: Path, config: Path) -> ReplayResult:
+def run(recording: Path, config: Path | str) -> ReplayResult:
     model, parameters = configured(panda_arm_urdf(), config, {})
     return replay(read_recording(recording), model, parameters)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import process_time
 from types import SimpleNamespace
 from typing import Any
@@ -32,7 +33,7 @@ A = np.array([[0.1, -0.3], [0.2, 0.4], [0.3, 0.0]])
 
 
 def points(
-    fields: str = "q", times: np.ndarray = TIMES, q: np.ndarray = Q
+    fields: str = "q", times: Sequence[float] = TIMES, q: np.ndarray = Q
 ) -> list[TrajectoryPoint]:
     return [
         TrajectoryPoint(

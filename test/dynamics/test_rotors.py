@@ -41,11 +41,11 @@ class Mechanism:
         rng = np.random.default_rng(seed)
         text = random_tree_urdf(seed, 5, prismatic=0.2, branching=0.4)
         tree = ET.fromstring(text)
-        self.rotors = {}
+        self.rotors: dict[str, Rotor] = {}
         for joint in tree.findall("joint"):
             if joint.get("type") == "fixed" or rng.random() < 0.25:
                 continue
-            self.rotors[joint.get("name")] = self._add(tree, joint, rng)
+            self.rotors[joint.attrib["name"]] = self._add(tree, joint, rng)
         self.bare = Model.from_urdf(text, floating_base=floating_base)
         self.geared = Model.from_urdf(text, rotors=self.rotors, floating_base=floating_base)
         self.full = Model.from_urdf(

@@ -336,7 +336,7 @@ def test_no_parameter_is_ignored(model: Model, change: dict[str, Any]) -> None:
     """Against the same parameters without the last key, some output differs."""
     # Nobody filled in the limits of the last joint.
     limits = ("velocity_limit", "effort_limit")
-    given = {name: np.append(getattr(model, name)[:-1], 0.0) for name in limits}
+    given: dict[str, Any] = {name: np.append(getattr(model, name)[:-1], 0.0) for name in limits}
     model = replace(model, **given)
 
     def outcome(parameters: DetectorParameters) -> list[tuple[Any, ...]]:
@@ -415,12 +415,12 @@ def test_correlated_noise_is_told_from_contact(model: Model) -> None:
 @pytest.mark.parametrize("moves", [False, True], ids=["stands", "is fast"])
 def test_what_thresholds_leave_room_for_rules_no_link_out(model: Model, moves: bool) -> None:
     """A joint beyond the touched link that stands, or is fast, may show something of its own."""
-    known = {
+    known: dict[str, Any] = {
         "contact_threshold": (5.0,),
         "residual_covariance": tuple((1e-4 * np.eye(7)).ravel()),
         "statistic_threshold": 1e6,
     }
-    allowed = {"threshold_speed": (5.0,)} if moves else {"moving_ratio": (0.1,)}
+    allowed: dict[str, Any] = {"threshold_speed": (5.0,)} if moves else {"moving_ratio": (0.1,)}
     force = np.array([30.0, -20.0, 25.0])
     external = frame_jacobian(model, Q, "panda_link4")[3:].T @ force
     external[4] += 0.5

@@ -9,7 +9,7 @@ from rbd_control.dynamics import Model
 from rbd_control.estimation import DetectorParameters, detector_warnings
 from rbd_control.simulation import arm7_urdf
 
-GOOD = {"contact_threshold": (1.0,), "collision_threshold": (20.0,)}
+GOOD: dict[str, Any] = {"contact_threshold": (1.0,), "collision_threshold": (20.0,)}
 
 
 @pytest.fixture(scope="module")

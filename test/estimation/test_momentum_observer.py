@@ -72,7 +72,7 @@ def observe(
     model: Model,
     data: list[np.ndarray],
     indices: Sequence[int],
-    gain: float = GAIN,
+    gain: float | np.ndarray = GAIN,
     friction: Friction | None = None,
 ) -> np.ndarray:
     """The residuals of the samples ``indices`` of a motion."""

@@ -1,5 +1,6 @@
 """Samples that no arm can have are dropped like lost messages; what keeps failing is no verdict."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -37,14 +38,18 @@ def moving(model: Model) -> tuple[np.ndarray, ...]:
 
 
 def detect(
-    model: Model, recording: tuple[np.ndarray, ...], parameters: DetectorParameters = PARAMETERS
+    model: Model, recording: Sequence[np.ndarray], parameters: DetectorParameters = PARAMETERS
 ) -> list[Detection]:
     detector = ContactDetector(model, parameters)
     return [detector.update(*sample) for sample in zip(*recording, strict=True)]
 
 
 def changed(
-    recording: tuple[np.ndarray, ...], column: int, rows: int | slice, joint: int, value: float
+    recording: Sequence[np.ndarray],
+    column: int,
+    rows: int | slice,
+    joint: int,
+    value: float | np.ndarray,
 ) -> list[np.ndarray]:
     """The recording with another value in one column (1 q, 2 v, 3 tau)."""
     columns = [x.copy() for x in recording]
@@ -74,7 +79,7 @@ ABSURD = {
 @pytest.mark.parametrize("observer", ["momentum", "second_order", "kalman"])
 @pytest.mark.parametrize("absurd", ABSURD.values(), ids=ABSURD.keys())
 def test_one_absurd_sample_is_a_lost_message(
-    model: Model, recording: tuple[np.ndarray, ...], absurd: tuple[int, float, str], observer: str
+    model: Model, recording: Sequence[np.ndarray], absurd: tuple[int, float, str], observer: str
 ) -> None:
     """[5, 26, 53] No flag, no event, and the residual after it is the one without the sample."""
     column, value, says = absurd
@@ -95,7 +100,7 @@ def test_one_absurd_sample_is_a_lost_message(
     "absurd", [x for x in ABSURD.values() if "jump" not in x[2]], ids=lambda x: f"{x[1]:g} {x[2]}"
 )
 def test_what_keeps_failing_is_no_verdict(
-    model: Model, recording: tuple[np.ndarray, ...], absurd: tuple[int, float, str]
+    model: Model, recording: Sequence[np.ndarray], absurd: tuple[int, float, str]
 ) -> None:
     """Two samples are bridged, the third is not, however long it lasts; then all is well again."""
     column, value, says = absurd
@@ -113,7 +118,7 @@ def test_what_keeps_failing_is_no_verdict(
         assert all(np.isfinite(d.residual).all() for d in detections)
 
 
-def test_a_new_place_is_accepted(model: Model, recording: tuple[np.ndarray, ...]) -> None:
+def test_a_new_place_is_accepted(model: Model, recording: Sequence[np.ndarray]) -> None:
     """An encoder that was set anew: the third sample there is believed, and the observer starts."""
     detections = detect(
         model, changed(recording, 1, slice(700, None), 0, recording[1][700:, 0] + 2)
@@ -130,7 +135,7 @@ def test_a_new_place_is_accepted(model: Model, recording: tuple[np.ndarray, ...]
 
 
 def test_garbage_in_a_contact_neither_ends_nor_repeats_it(
-    model: Model, recording: tuple[np.ndarray, ...]
+    model: Model, recording: Sequence[np.ndarray]
 ) -> None:
     pushed = changed(recording, 3, slice(400, 900), 3, recording[3][400:900, 3] - 6.0)
     whole = detect(model, pushed)
@@ -141,7 +146,7 @@ def test_garbage_in_a_contact_neither_ends_nor_repeats_it(
 
 
 def test_a_contact_ends_with_its_last_verdict_when_samples_keep_failing(
-    model: Model, recording: tuple[np.ndarray, ...]
+    model: Model, recording: Sequence[np.ndarray]
 ) -> None:
     pushed = changed(recording, 3, slice(400, 900), 3, recording[3][400:900, 3] - 6.0)
     detections = detect(model, changed(pushed, 3, slice(600, 700), 1, 1e30))
@@ -166,7 +171,7 @@ def test_a_hard_collision_beyond_the_limit_is_found(model: Model, limits: float)
 
 @pytest.mark.parametrize("gain", [0.02, 20.0])
 def test_limits_of_currents_are_those_of_their_torques(
-    model: Model, recording: tuple[np.ndarray, ...], gain: float
+    model: Model, recording: Sequence[np.ndarray], gain: float
 ) -> None:
     t, q, v, tau = recording
     declared = replace(PARAMETERS, effort_kind="current", effort_gain=(gain,))
@@ -179,7 +184,7 @@ def test_limits_of_currents_are_those_of_their_torques(
 
 
 def test_limits_hold_gravity_that_the_driver_takes_off(
-    model: Model, recording: tuple[np.ndarray, ...]
+    model: Model, recording: Sequence[np.ndarray]
 ) -> None:
     t, q, v, tau = recording
     declared = replace(PARAMETERS, effort_kind="torque_without_gravity")
@@ -193,7 +198,7 @@ def test_limits_hold_gravity_that_the_driver_takes_off(
 
 @pytest.mark.parametrize("missing", [0.0, np.inf])
 def test_joints_without_limits_have_plausible_ones(
-    model: Model, recording: tuple[np.ndarray, ...], missing: float
+    model: Model, recording: Sequence[np.ndarray], missing: float
 ) -> None:
     """Zero means that nobody filled the limit in."""
     unlimited = replace(model, velocity_limit=np.full(7, missing), effort_limit=np.full(7, missing))
@@ -209,7 +214,7 @@ def test_joints_without_limits_have_plausible_ones(
 
 
 def test_an_effort_that_is_dead_from_the_start(
-    model: Model, recording: tuple[np.ndarray, ...]
+    model: Model, recording: Sequence[np.ndarray]
 ) -> None:
     """[25] No verdict, no flag, and it is named; a later joint that carries nothing is not."""
     detections = detect(model, changed(recording, 3, slice(None), 1, 0.0))
@@ -218,14 +223,14 @@ def test_an_effort_that_is_dead_from_the_start(
     assert not any(d.valid for d in detections)
 
 
-def test_an_effort_that_dies(model: Model, recording: tuple[np.ndarray, ...]) -> None:
+def test_an_effort_that_dies(model: Model, recording: Sequence[np.ndarray]) -> None:
     detections = detect(model, changed(recording, 3, slice(700, None), 1, 0.0))
     assert is_clean(detections)
     assert {d.reason for d in detections[702:]} == {"joint_2 publishes no effort"}
     assert detections[701].valid
 
 
-def test_no_effort_at_all(model: Model, recording: tuple[np.ndarray, ...]) -> None:
+def test_no_effort_at_all(model: Model, recording: Sequence[np.ndarray]) -> None:
     """[61] Zeros are what a driver fills in that measures nothing."""
     t, q, v, tau = recording
     for first in (0, 700):
@@ -237,7 +242,7 @@ def test_no_effort_at_all(model: Model, recording: tuple[np.ndarray, ...]) -> No
 
 
 def test_no_effort_of_a_driver_that_takes_gravity_off(
-    model: Model, recording: tuple[np.ndarray, ...]
+    model: Model, recording: Sequence[np.ndarray]
 ) -> None:
     """Nothing is carried, and yet an arm that moves for a quarter of a second needs some torque."""
     t, q, v, tau = recording
