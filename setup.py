@@ -1,3 +1,5 @@
+"""The package for setuptools and colcon."""
+
 from glob import glob
 from pathlib import Path
 

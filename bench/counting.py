@@ -66,7 +66,7 @@ def numbers(array: np.ndarray, tally: Tally) -> np.ndarray:
     if array.dtype != np.float64:
         return array
     result = np.empty(array.shape, dtype=object)
-    result.flat = [Number(float(x), tally) for x in array.flat]
+    result.flat[:] = [Number(float(x), tally) for x in array.flat]
     return result
 
 

@@ -8,6 +8,7 @@ from launch_ros.substitutions import FindPackageShare
 
 
 def generate_launch_description() -> LaunchDescription:
+    """Return what ``ros2 launch`` starts."""
     default_parameters = PathJoinSubstitution(
         [FindPackageShare("rbd_control"), "config", "demo.yaml"]
     )

@@ -21,6 +21,7 @@ from lifecycle_msgs.msg import Transition
 
 
 def generate_launch_description() -> LaunchDescription:
+    """Return what ``ros2 launch`` starts."""
     default_parameters = PathJoinSubstitution(
         [FindPackageShare("rbd_control"), "config", "contact_detector.yaml"]
     )

@@ -34,7 +34,7 @@ MOST_VALUES = 10_000
 """Largest number of values of one parameter: a matrix of a hundred joints."""
 
 
-def parameter(
+def parameter(  # noqa: PLR0913 - one keyword for each entry of the metadata of a field
     default: Any,
     description: str,
     *,
@@ -235,24 +235,9 @@ def _checked(item: Field[Any], value: Any) -> Any:
             raise ParameterError(f"{item.name} is {quoted(value)}; give true or false")
         return value
     if isinstance(item.default, str):
-        choices = meta["choices"]
-        if not isinstance(value, str):
-            raise ParameterError(f"{item.name} is {quoted(value)}; give a text")
-        if choices and value not in choices:
-            raise ParameterError(
-                f"{item.name} is {quoted(value)}; choices are {', '.join(choices)}"
-            )
-        return value
+        return _checked_text(item.name, value, meta["choices"])
     if isinstance(item.default, tuple):
-        if isinstance(value, str) or not hasattr(value, "__iter__"):
-            raise ParameterError(f"{item.name} is {quoted(value)}; give a list")
-        if len(value) > MOST_VALUES:
-            raise ParameterError(f"{item.name} has {len(value)} values; give at most {MOST_VALUES}")
-        if not all(isinstance(v, str) for v in value) and not item.metadata["unit"]:
-            raise ParameterError(f"{item.name} is {quoted(value)}; give a list of texts")
-        if item.metadata["unit"]:
-            return _checked_numbers(item.name, value, meta)
-        return tuple(value)
+        return _checked_list(item.name, value, meta)
     if isinstance(item.default, int):
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
             raise ParameterError(f"{item.name} is {quoted(value)}; give a whole number")
@@ -261,6 +246,28 @@ def _checked(item: Field[Any], value: Any) -> Any:
     number = _number(item.name, value)
     _check_bounds(item.name, number, meta)
     return number
+
+
+def _checked_text(name: str, value: Any, choices: Collection[str]) -> str:
+    """Return the text of a field, or raise a :class:`ParameterError`."""
+    if not isinstance(value, str):
+        raise ParameterError(f"{name} is {quoted(value)}; give a text")
+    if choices and value not in choices:
+        raise ParameterError(f"{name} is {quoted(value)}; choices are {', '.join(choices)}")
+    return value
+
+
+def _checked_list(name: str, value: Any, meta: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the numbers, or the texts, of a field, or raise a :class:`ParameterError`."""
+    if isinstance(value, str) or not hasattr(value, "__iter__"):
+        raise ParameterError(f"{name} is {quoted(value)}; give a list")
+    if len(value) > MOST_VALUES:
+        raise ParameterError(f"{name} has {len(value)} values; give at most {MOST_VALUES}")
+    if meta["unit"]:
+        return _checked_numbers(name, value, meta)
+    if not all(isinstance(v, str) for v in value):
+        raise ParameterError(f"{name} is {quoted(value)}; give a list of texts")
+    return tuple(value)
 
 
 def _checked_numbers(name: str, value: Any, meta: Mapping[str, Any]) -> tuple[float, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,9 +45,13 @@ def arm7() -> Model:
     return Model.from_urdf(arm7_urdf())
 
 
-def random_state(n: int, seed: int = 0) -> list[np.ndarray]:
+State = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def random_state(n: int, seed: int = 0) -> State:
     """q, v, q_d, v_d, a_d."""
-    return list(np.random.default_rng(seed).uniform(-1.0, 1.0, (5, n)))
+    q, v, q_d, v_d, a_d = np.random.default_rng(seed).uniform(-1.0, 1.0, (5, n))
+    return q, v, q_d, v_d, a_d
 
 
 def pseudo_inertias(model: Model) -> np.ndarray:
@@ -422,7 +427,7 @@ def test_bad_input_is_refused_and_teaches_nothing() -> None:
     ],
 )
 def test_what_cannot_be_learned_is_refused(
-    adaptation: dict, parameters: ControllerParameters, message: str
+    adaptation: dict[str, Any], parameters: ControllerParameters, message: str
 ) -> None:
     with pytest.raises((InputError, ParameterError), match=message):
         AdaptiveSlotineLiController(arm7(), parameters, AdaptationParameters(**adaptation))

@@ -9,7 +9,7 @@ from rbd_control import dynamics
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "algorithms.md"
 
 
-def test_the_page_lists_the_public_functions():
+def test_the_page_lists_the_public_functions() -> None:
     # Names stand in backquotes in the first column of a table; those of sources do not.
     rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if "`" in line]
     first = [line.split("|")[1] for line in rows if line.startswith("|")]

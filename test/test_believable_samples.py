@@ -71,8 +71,11 @@ def test_a_refusal_names_joint_value_and_bound(
 
 
 def test_nodes_share_the_names_of_the_parameters() -> None:
-    """One file can set them for both; the controller keeps its own defaults, which are stricter
-    about jumps, and refuses a speed only beyond that at which it brakes."""
+    """One file can set them for both.
+
+    The controller keeps its own defaults, which are stricter about jumps, and refuses a speed only
+    beyond that at which it brakes.
+    """
     controller, detector = ControllerParameters(), DetectorParameters()
     assert controller.implausible_jump < detector.implausible_jump
     assert controller.implausible_speed > controller.overspeed_factor

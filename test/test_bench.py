@@ -2,8 +2,10 @@
 
 import itertools
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,20 +26,22 @@ IN_PYTHON = set(Column) - {Column.PINOCCHIO_CPP}
 
 
 @pytest.fixture(scope="module")
-def contest():
+def contest() -> Contest:
     """Two links as a robot, so that M is frozen too; M alone, to compile little."""
     return Contest(
         replace(member("chain", 2), family="", joints=0), [Quantity.MASS, Quantity.GDAHJ]
     )
 
 
-def test_all_compute_the_same(contest):
+def test_all_compute_the_same(contest: Contest) -> None:
     # Two rotations and a few sums of numbers near one.
     assert contest.disagreement() < 1e-14
     assert contest.without_mujoco == ""
 
 
-def test_who_computes_something_else_is_not_timed(contest, monkeypatch):
+def test_who_computes_something_else_is_not_timed(
+    contest: Contest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nothing = Contestant(lambda calls: 0.0, lambda: (np.zeros((2, 2)),))
     monkeypatch.setattr(ours, "batch", lambda mechanism, quantity: nothing)
     other = Contest(contest.mechanism, [Quantity.GDAHJ])
@@ -45,7 +49,7 @@ def test_who_computes_something_else_is_not_timed(contest, monkeypatch):
         other.disagreement()
 
 
-def test_everything_is_written(contest, tmp_path):
+def test_everything_is_written(contest: Contest, tmp_path: Path) -> None:
     timings = contest.timings(rounds=2, duration=1e-5)
     assert [set(timing.seconds) for timing in timings] == [
         IN_PYTHON,
@@ -62,11 +66,11 @@ def test_everything_is_written(contest, tmp_path):
     assert (tmp_path / "bench.png").stat().st_size > 10_000
 
 
-def test_contestants_take_turns_and_a_call_costs_what_it_costs():
+def test_contestants_take_turns_and_a_call_costs_what_it_costs() -> None:
     order = []
 
-    def takes(name, seconds):
-        def run(calls):
+    def takes(name: str, seconds: float) -> Callable[[int], float]:
+        def run(calls: int) -> float:
             order.append(name)
             return calls * seconds
 
@@ -79,7 +83,7 @@ def test_contestants_take_turns_and_a_call_costs_what_it_costs():
     assert order[-8:] == ["a", "b", "b", "a", "a", "b", "b", "a"]
 
 
-def test_ratios_are_those_within_a_round():
+def test_ratios_are_those_within_a_round() -> None:
     noise = np.array([1.0, 5.0, 2.0, 9.0, 3.0])
     timing = Timing(
         member("chain", 5), Quantity.MASS, {Column.PLAIN: noise, Column.PINOCCHIO: 4.0 * noise}
@@ -89,7 +93,7 @@ def test_ratios_are_those_within_a_round():
     assert timing.ratio(Column.PLAIN, Column.MUJOCO) is None
 
 
-def test_slope_and_crossing_of_powers():
+def test_slope_and_crossing_of_powers() -> None:
     square = {n: 0.5 * n**2 for n in (5, 10, 20, 50, 100)}
     line = {n: 15.0 * n for n in square}
     # A fit of logarithms that lie on the line: rounding.
@@ -99,7 +103,7 @@ def test_slope_and_crossing_of_powers():
 
 
 @pytest.mark.parametrize("family", ew21.PUBLISHED)
-def test_terms_are_pairs_and_triples_of_related_bodies(family):
+def test_terms_are_pairs_and_triples_of_related_bodies(family: str) -> None:
     mechanism = member(family, 9)
     parent = mechanism.model.arrays.parent
     chains = []
@@ -113,7 +117,7 @@ def test_terms_are_pairs_and_triples_of_related_bodies(family):
     assert ew21.terms_of_sum(mechanism, Quantity.CHRISTOFFEL) == triples
 
 
-def test_targets_are_judged_by_the_median():
+def test_targets_are_judged_by_the_median() -> None:
     panda = replace(member("chain", 7), name="Panda", family="", joints=0)
     seconds = {Column.FROZEN: 1.0, Column.PINOCCHIO: 2.9, Column.PLAIN: 1.0, Column.BATCH: 1e-6}
     timing = Timing(panda, Quantity.TERMS, {c: np.full(3, s) for c, s in seconds.items()})

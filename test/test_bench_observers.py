@@ -10,7 +10,7 @@ pytest.importorskip("mujoco")
 from bench.observers.study import interval_noises, study
 
 
-def test_noises_are_told_apart():
+def test_noises_are_told_apart() -> None:
     """Torque and momentum noise of known size, in the means of 20 s."""
     rng = np.random.default_rng(1)
     dt, torque, momentum = 0.001, np.array([0.05, 0.5]), np.array([1e-3, 2e-4])
@@ -23,7 +23,7 @@ def test_noises_are_told_apart():
     np.testing.assert_allclose(found[0][1], torque[1], rtol=0.1)
 
 
-def test_contacts_are_noticed_and_free_motion_hardly_ever():
+def test_contacts_are_noticed_and_free_motion_hardly_ever() -> None:
     for outcome in islice(study("panda", seed=2, rounds=2, free_time=22.0), 2):
         # Thresholds lie 5 % above the largest residual of a minute of other motions, which leaves
         # the contact-free seconds here a chance of one.

@@ -64,10 +64,7 @@ def recorded(
     blocks = []
     for first in range(0, len(singles), block):
         part = singles[first : first + block]
-        columns = [
-            np.concatenate([each[k] for each in part])  # type: ignore[misc]
-            for k in (0, 1, 3, 4, 5)
-        ]
+        columns = [np.concatenate([each[k] for each in part]) for k in (0, 1, 3, 4, 5)]
         blocks.append(
             [Part(np.arange(len(part)), JointBlock(*columns[:2], sound.JOINTS, *columns[2:]))]
         )
@@ -171,7 +168,7 @@ def write_csv(path: Path, states: Sequence[JointMessage]) -> Path:
             *state.position,
             *state.velocity,
             *state.effort,
-        )  # type: ignore[misc]
+        )
         rows.append(",".join(f"{value:.9g}" for value in values))
     path.write_text("\n".join(rows) + "\n")
     return path

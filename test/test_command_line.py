@@ -129,7 +129,7 @@ def test_words() -> None:
 
 
 def run(*command: str, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(  # type: ignore[call-overload]
         [*COMMAND, *command], stderr=subprocess.PIPE, text=True, timeout=240, **options
     )
 

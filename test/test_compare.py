@@ -41,8 +41,11 @@ def results(request: pytest.FixtureRequest) -> tuple[list[Tracking], Learning]:
 
 
 def test_targets_on_one_specimen(results: tuple[list[Tracking], Learning]) -> None:
-    """The full targets: over five specimens and 20 s ratios spread by a third of themselves, and
-    the medians are below half of their limits."""
+    """The full targets hold.
+
+    Over five specimens and 20 s ratios spread by a third of themselves, and the medians are below
+    half of their limits.
+    """
     tracking, learned = results
     found = outcomes(tracking, [learned])
     assert len(found) == 9
@@ -55,8 +58,11 @@ def test_targets_on_one_specimen(results: tuple[list[Tracking], Learning]) -> No
 
 
 def test_the_payload_is_found(results: tuple[list[Tracking], Learning]) -> None:
-    """Friction of the Panda's joints, 0.6 N·m and 30 % wrong, is 0.2 kg at half a metre's reach;
-    while moving the estimate follows it up and down."""
+    """The estimate is within what friction explains.
+
+    Friction of the Panda's joints, 0.6 N·m and 30 % wrong, is 0.2 kg at half a metre's reach; while
+    moving the estimate follows it up and down.
+    """
     _, learned = results
     assert learned.mass[-1] == pytest.approx(study.PAYLOAD, abs=0.6)
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from robots import urdf_path
 
+from bench.contacts.episode import Episode
+
 pytest.importorskip("mujoco")
 
 from bench.contacts.arms import arm
@@ -21,13 +23,13 @@ from rbd_control.playback.recording import read_recording
 
 
 @pytest.fixture(scope="module")
-def episode():
+def episode() -> Episode:
     urdf_path("panda")
     touches = draw(4, rounds=1, first=0.5)
     return simulate(Plant(arm("panda"), 1), 5, end_of(touches), touches)
 
 
-def test_truth_is_the_force_at_the_point_it_tells(episode):
+def test_truth_is_the_force_at_the_point_it_tells(episode: Episode) -> None:
     assert [contact.kind for contact in episode.contacts] == ["push", "push", "collision"]
     for contact in episode.contacts:
         k = round(contact.start / 0.001)
@@ -42,7 +44,7 @@ def test_truth_is_the_force_at_the_point_it_tells(episode):
         assert not episode.external[k - 1].any()
 
 
-def test_what_is_measured_is_the_dynamics_with_wrong_masses_and_friction(episode):
+def test_what_is_measured_is_the_dynamics_with_wrong_masses_and_friction(episode: Episode) -> None:
     assert episode.t.size == episode.q.shape[0]
     count = 2.0 * np.pi / 2**19
     # Whole counts, to the rounding of a product.
@@ -53,7 +55,7 @@ def test_what_is_measured_is_the_dynamics_with_wrong_masses_and_friction(episode
     assert np.abs(other.tau - again.tau).max() > 0.1
 
 
-def test_recording_reads_back(episode, tmp_path: Path):
+def test_recording_reads_back(episode: Episode, tmp_path: Path) -> None:
     write_recording(tmp_path / "bag", [episode])
     recording = read_recording(tmp_path / "bag")
     assert recording.joint_names == episode.arm.model.joint_names
@@ -67,7 +69,7 @@ def test_recording_reads_back(episode, tmp_path: Path):
         assert end - samples[0].stamp == pytest.approx(contact.end, abs=1e-6)
 
 
-def test_the_detector_meets_its_targets_on_a_few_contacts():
+def test_the_detector_meets_its_targets_on_a_few_contacts() -> None:
     """The targets of ``python -m bench.contacts``, on one arm and 16 contacts.
 
     Of so few, shares are known to a tenth or so: 95 and 70 % of the links are asked for in the

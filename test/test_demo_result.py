@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -96,7 +97,7 @@ def test_a_good_run_passes() -> None:
         (lambda log: setattr(log, "staged", ("push",)), "was not staged"),
     ],
 )
-def test_what_is_wrong_is_said(change, said: str) -> None:
+def test_what_is_wrong_is_said(change: Callable[[DemoLog], object], said: str) -> None:
     log = recorded()
     change(log)
     result = judge(log)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -310,7 +311,7 @@ def test_without_capacity_torques_pass() -> None:
 
 def test_friction_is_no_injection() -> None:
     """Known friction of a moving joint is made good without draining the tank."""
-    friction = {
+    friction: dict[str, Any] = {
         "friction_model": "coulomb_viscous",
         "friction_coulomb": (5.0,),
         "friction_viscous": (2.0,),

@@ -8,10 +8,10 @@ import runpy
 import subprocess
 import sys
 import types
-import xml.etree.ElementTree as ElementTree
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import yaml

@@ -120,7 +120,7 @@ def test_what_is_beyond_the_bounds_is_refused_with_both(kind: type[Parameters]) 
 def test_a_list_has_an_end() -> None:
     for name, value in (("contact_threshold", 1.0), ("residual_covariance", 0.0)):
         with pytest.raises(ParameterError, match=f"at most {MOST_VALUES}"):
-            DetectorParameters(**{name: [value] * (MOST_VALUES + 1)})
+            DetectorParameters.from_mapping({name: [value] * (MOST_VALUES + 1)})
     with pytest.raises(ParameterError, match=f"at most {MOST_VALUES}"):
         ControllerParameters(adapted_links=["a"] * (MOST_VALUES + 1))
 

@@ -197,7 +197,7 @@ def test_off_its_path_a_trajectory_is_aborted(model: Model) -> None:
 
 def test_an_arm_that_carries_itself_gets_the_rest(model: Model) -> None:
     """Gravity off the command; limits hold for what the motors bear, weight and command."""
-    parameters = {"torque_rate": (1e9,), "torque_share": (0.5,)}
+    parameters: dict[str, Any] = {"torque_rate": (1e9,), "torque_share": (0.5,)}
     plain = started(model, ControllerParameters(**parameters))
     without = started(model, ControllerParameters(gravity_compensated=True, **parameters))
     v = np.array([-1.5, 1.0, 0.5, -0.5, 1.0, 1.0, 1.0])

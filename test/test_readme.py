@@ -14,7 +14,7 @@ from rbd_control.dynamics.urdf import MAX_ELEMENTS
 from rbd_control.estimation import DetectorParameters
 from rbd_control.files import yaml_input
 from rbd_control.node_parameters import NODE_PARAMETERS
-from rbd_control.parameters import read_parameter_file
+from rbd_control.parameters import Parameters, read_parameter_file
 from rbd_control.playback.csv_lines import MAX_LINE
 from rbd_control.playback.labels import MAX_LABELS
 from rbd_control.playback.mcap import MAX_CHUNK
@@ -26,14 +26,14 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_python_of_the_first_screen_runs(capsys):
+def test_the_python_of_the_first_screen_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     exec(compile(code, "README.md", "exec"), {})
     printed = capsys.readouterr().out.strip()
     assert printed == code.rsplit("# ", 1)[1].strip()
 
 
-def test_links_lead_somewhere():
+def test_links_lead_somewhere() -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (ROOT / target).exists(), target
 
@@ -50,7 +50,9 @@ def test_links_lead_somewhere():
         ),
     ],
 )
-def test_examples_hold_the_defaults_they_claim(node, parameters, of_the_node):
+def test_examples_hold_the_defaults_they_claim(
+    node: str, parameters: tuple[type[Parameters], ...], of_the_node: tuple[str, ...]
+) -> None:
     values = read_parameter_file(ROOT / "config" / f"{node}.yaml", node)
     default = ChainMap(*(vars(law()) for law in parameters))
     for name, value in values.items():
@@ -60,7 +62,7 @@ def test_examples_hold_the_defaults_they_claim(node, parameters, of_the_node):
         assert (list(expected) if isinstance(expected, tuple) else expected) == value, name
 
 
-def test_limits_and_exit_codes_on_the_page_of_replay():
+def test_limits_and_exit_codes_on_the_page_of_replay() -> None:
     page = (ROOT / "docs" / "replay.md").read_text(encoding="utf-8")
     for limit in (MAX_MESSAGE, MAX_CHUNK, MAX_LINE, MAX_LABELS, MAX_ELEMENTS):
         assert f"{limit:,}" in page, limit
@@ -72,7 +74,7 @@ def test_limits_and_exit_codes_on_the_page_of_replay():
     assert f"at most {guard.MESSAGE_LENGTH} characters beyond the path" in " ".join(page.split())
 
 
-def test_options_on_the_page_of_replay_exist(capsys):
+def test_options_on_the_page_of_replay_exist(capsys: pytest.CaptureFixture[str]) -> None:
     page = (ROOT / "docs" / "replay.md").read_text(encoding="utf-8")
     known = ""
     for command in ("replay", "calibrate"):

@@ -140,8 +140,10 @@ def serialised(
 
 
 def test_any_mixture_of_layouts_comes_back_in_order() -> None:
-    """An arm and its gripper, frames and padding that differ, a foreign byte order, empty fields;
-    three of each kind, so that all but the foreign ones share a block."""
+    """An arm and its gripper, frames and padding that differ, a foreign byte order, empty fields.
+
+    There are three of each kind, so that all but the foreign ones share a block.
+    """
     variants: list[tuple[JointMessage, dict[str, Any]]] = []
     arm = JointMessage(5.25, 0.0, ("shoulder", "elbow_ä"), [1.0, -2.0], [0.5, 0.25], [3.0, nan])
     for k in range(3):

@@ -570,7 +570,7 @@ def test_command_holds_a_joint(
     one = [
         m._replace(name=("arm_shoulder",), position=m.position[:1], velocity=[0.0], effort=[-1.0])
         for m in swing(duration=0.5)
-    ]  # type: ignore[index]
+    ]
     log = write_csv(tmp_path / "log.csv", one)
     arguments = ["replay", str(log), "--urdf", urdf]
     assert main(arguments) == 2

@@ -17,7 +17,7 @@ URDF = DATA / "panda_arm.urdf"
 
 
 @pytest.fixture(scope="module")
-def calibrated(tmp_path_factory):
+def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What calibrate makes of the two recordings without contact."""
     out = tmp_path_factory.mktemp("calibrated") / "detector.yaml"
     free = [str(DATA / f"sim_free_{k}") for k in (1, 2)]
@@ -38,7 +38,12 @@ def calibrated(tmp_path_factory):
     ],
 )
 @pytest.mark.parametrize("config", [CONFIG / "panda_mujoco.yaml", "calibrated"])
-def test_simulated_panda(recording, contacts, config, request):
+def test_simulated_panda(
+    recording: str,
+    contacts: list[tuple[float, str | None]],
+    config: Path | str,
+    request: pytest.FixtureRequest,
+) -> None:
     """Every contact found within 20 ms, its link named, and no other event."""
     if config == "calibrated":
         config = request.getfixturevalue(config)
@@ -62,7 +67,7 @@ def test_simulated_panda(recording, contacts, config, request):
         ("sim_push8_link4", 6000, 1000.0, 1),
     ],
 )
-def test_what_they_hold(name, count, rate, contacts):
+def test_what_they_hold(name: str, count: int, rate: float, contacts: int | None) -> None:
     recording = read_recording(DATA / name)
     intake = JointStateIntake(recording.joint_names)
     stamps = np.array([sample.stamp for sample in recording.samples(intake)])

@@ -18,24 +18,25 @@ from rbd_control.node_parameters import law_parameters
 from rbd_control.parameters import read_parameter_file
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.replay import replay
+from rbd_control.playback.result import ReplayResult
 
 CONFIG = Path(__file__).resolve().parent.parent / "config"
 
 
-def run(recording, config):
+def run(recording: Path, config: Path | str) -> ReplayResult:
     model, parameters = configured(panda_arm_urdf(), config, {})
     return replay(read_recording(recording), model, parameters)
 
 
 @pytest.fixture(scope="module")
-def urdf(tmp_path_factory):
+def urdf(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("urdf") / "panda_arm.urdf"
     path.write_text(panda_arm_urdf())
     return str(path)
 
 
 @pytest.fixture(scope="module")
-def calibrated(urdf, tmp_path_factory):
+def calibrated(urdf: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What calibrate makes of the recording without contact."""
     out = tmp_path_factory.mktemp("calibrated") / "detector.yaml"
     free = str(RECORDINGS / "free")
@@ -52,7 +53,9 @@ def calibrated(urdf, tmp_path_factory):
     ],
 )
 @pytest.mark.parametrize("config", [CONFIG / "panda_mujoco.yaml", "calibrated"])
-def test_simulated_panda(recording, onset, link, config, request):
+def test_simulated_panda(
+    recording: str, onset: float, link: str, config: Path | str, request: pytest.FixtureRequest
+) -> None:
     """The contact found within 20 ms, its link named first, and no other event.
 
     With the configuration that ships, and with what calibrate makes of free motion alone.
@@ -67,13 +70,13 @@ def test_simulated_panda(recording, onset, link, config, request):
     assert event.link == link
 
 
-def test_no_contact_in_free_motion(calibrated):
+def test_no_contact_in_free_motion(calibrated: Path) -> None:
     result = run(RECORDINGS / "free", calibrated)
     assert result.events == ()
     assert result.warnings == ()
 
 
-def test_calibration_finds_the_friction_of_the_simulated_arm(calibrated):
+def test_calibration_finds_the_friction_of_the_simulated_arm(calibrated: Path) -> None:
     """The friction that the arm of the recordings was given, which its URDF does not know."""
     given, found = (
         law_parameters(DetectorParameters, read_parameter_file(path, "contact_detector"))
@@ -84,7 +87,7 @@ def test_calibration_finds_the_friction_of_the_simulated_arm(calibrated):
         np.testing.assert_allclose(getattr(found, name), getattr(given, name), atol=tolerance)
 
 
-def test_real_panda():
+def test_real_panda() -> None:
     """24 s at 30 Hz without contact."""
     result = run(REAL_PANDA, CONFIG / "panda_franka.yaml")
     assert result.events == ()
@@ -93,7 +96,9 @@ def test_real_panda():
     assert max(joint.rms for joint in result.residuals) < 0.25
 
 
-def test_identification_explains_most_of_a_real_arm(capsys, tmp_path, urdf):
+def test_identification_explains_most_of_a_real_arm(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, urdf: str
+) -> None:
     """The RMS residual of docs/detection.md, joint by joint, from 24 s of a real Panda."""
     out = str(tmp_path / "detector.yaml")
     assert main(["calibrate", str(REAL_PANDA), "--urdf", urdf, "--out", out]) == 0
@@ -110,7 +115,7 @@ def test_identification_explains_most_of_a_real_arm(capsys, tmp_path, urdf):
     np.testing.assert_allclose(found.T, documented, atol=0.01)
 
 
-def test_the_recordings_are_those_of_their_script(monkeypatch):
+def test_the_recordings_are_those_of_their_script(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first 0.2 s, on any version of MuJoCo: 1 mrad is far below any motion."""
     monkeypatch.syspath_prepend(str(RECORDINGS))
     make_recordings = importlib.import_module("make_recordings")
@@ -124,7 +129,7 @@ def test_the_recordings_are_those_of_their_script(monkeypatch):
         np.testing.assert_allclose(recorded, made, rtol=0.0, atol=1e-3)
 
 
-def test_each_recording_is_small():
+def test_each_recording_is_small() -> None:
     for name in ("free", "push20_link7", "push8_link4", "collision_link4"):
         assert sum(file.stat().st_size for file in (RECORDINGS / name).iterdir()) < 300_000, name
     assert REAL_PANDA.stat().st_size < 1_000_000

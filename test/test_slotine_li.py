@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,9 +34,13 @@ def models() -> list[Callable[[], Model]]:
     return [lambda: Model.from_urdf(arm7_urdf()), *trees]
 
 
-def random_state(n: int, seed: int = 0) -> list[np.ndarray]:
+State = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def random_state(n: int, seed: int = 0) -> State:
     """q, v, q_d, v_d, a_d."""
-    return list(np.random.default_rng(seed).uniform(-1.0, 1.0, (5, n)))
+    q, v, q_d, v_d, a_d = np.random.default_rng(seed).uniform(-1.0, 1.0, (5, n))
+    return q, v, q_d, v_d, a_d
 
 
 @pytest.mark.parametrize("make", models())
@@ -84,7 +89,7 @@ def test_storage_decays_as_promised(make: Callable[[], Model]) -> None:
     assert np.all(np.diff(V) < 0.0)
 
 
-FRICTION = {
+FRICTION: dict[str, Any] = {
     "friction_model": "coulomb_viscous",
     "friction_coulomb": (0.8,),
     "friction_viscous": (0.6,),

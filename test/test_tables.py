@@ -4,6 +4,7 @@ S18's tables are tested with GDAHJ, in dynamics/test_gdahj.py.
 """
 
 from io import StringIO
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -16,16 +17,16 @@ REST = ("4.3", "4.4")
 IN_MOTION = "4.5"
 
 
-def published(number, label):
+def published(number: str, label: str) -> np.ndarray:
     return np.array(e20.PUBLISHED[number][label])
 
 
-def computed(number, label, method="differences"):
+def computed(number: str, label: str, method: str = "differences") -> np.ndarray:
     return np.array([getattr(case, method)()[label] for case in e20.CASES[number]])
 
 
 @pytest.mark.parametrize("n", ew21.BODIES)
-def test_ew21_errors_are_no_larger_than_published(n):
+def test_ew21_errors_are_no_larger_than_published(n: int) -> None:
     ours, theirs = ew21.errors(n), ew21.PUBLISHED[n]
     assert ours.torque <= theirs.torque
     assert ours.rate <= theirs.rate
@@ -34,13 +35,13 @@ def test_ew21_errors_are_no_larger_than_published(n):
     assert ours.rate_of_energy < 10.0 * np.finfo(float).eps * n**2 * 1e2
 
 
-def test_e20_table_31_is_no_larger_than_published():
+def test_e20_table_31_is_no_larger_than_published() -> None:
     columns = zip(*(e20.verification_errors(n) for n in e20.BODIES), strict=True)
     for (label, theirs), ours in zip(e20.PUBLISHED["3.1"].items(), columns, strict=False):
         assert np.all(np.array(ours) <= theirs), label
 
 
-def test_e20_table_41_is_no_larger_than_published():
+def test_e20_table_41_is_no_larger_than_published() -> None:
     (theirs,) = e20.PUBLISHED["4.1"].values()
     ours = [case.torque_error(case.geared) for case in e20.CASES["4.1"]]
     assert np.all(np.array(ours) <= theirs)
@@ -49,12 +50,12 @@ def test_e20_table_41_is_no_larger_than_published():
 
 
 @pytest.mark.parametrize("label", e20.PUBLISHED["4.2"])
-def test_e20_table_42_is_no_larger_than_published(label):
+def test_e20_table_42_is_no_larger_than_published(label: str) -> None:
     assert np.all(computed("4.2", label) <= published("4.2", label))
 
 
 @pytest.mark.parametrize("number", [*REST, IN_MOTION])
-def test_rotors_are_exact_and_those_of_e20_are_not(number):
+def test_rotors_are_exact_and_those_of_e20_are_not(number: str) -> None:
     for case in e20.CASES[number]:
         # Rounding of up to 92 rad/s² at a condition number of M of up to 64.
         assert e20.largest(case.geared - case.exact) < 2e-12
@@ -66,7 +67,7 @@ HALF_A_DIGIT = 0.005 + 1e-9
 
 
 @pytest.mark.parametrize("number", REST)
-def test_the_reflected_rotors_are_those_of_e20_to_all_digits(number):
+def test_the_reflected_rotors_are_those_of_e20_to_all_digits(number: str) -> None:
     """Which shows that mechanism, state and rotors are those of the thesis."""
     ours = computed(number, e20.MCRBA_ABA)
     assert np.abs(ours - published(number, e20.MCRBA_ABA)).max() <= HALF_A_DIGIT
@@ -74,14 +75,14 @@ def test_the_reflected_rotors_are_those_of_e20_to_all_digits(number):
 
 @pytest.mark.parametrize("number", REST)
 @pytest.mark.parametrize("label", [e20.MABA_ABA, e20.MABA_MCRBA])
-def test_what_differs_at_rest_is_a_gear_ratio_that_e20_left_out(number, label):
+def test_what_differs_at_rest_is_a_gear_ratio_that_e20_left_out(number: str, label: str) -> None:
     theirs = published(number, label)
     assert np.abs(computed(number, label) - theirs).max() > 0.02
     # Not to all digits, so the thesis differs in one more detail; the nearest found by far.
     assert np.abs(computed(number, label, "source_differences") - theirs).max() < 0.01
 
 
-def test_what_differs_in_motion_is_the_coriolis_torque_that_e20_left_out():
+def test_what_differs_in_motion_is_the_coriolis_torque_that_e20_left_out() -> None:
     theirs = published(IN_MOTION, e20.MCRBA_ABA)
     assert np.abs(computed(IN_MOTION, e20.MCRBA_ABA) - theirs).max() > 0.5
     recomputed = computed(IN_MOTION, e20.MCRBA_ABA, "source_differences")
@@ -89,12 +90,12 @@ def test_what_differs_in_motion_is_the_coriolis_torque_that_e20_left_out():
 
 
 @pytest.mark.parametrize(("children", "expected"), [(1, [-1, 0, 1, 2]), (2, [-1, 0, 0, 1])])
-def test_links_are_numbered_breadth_first(children, expected):
+def test_links_are_numbered_breadth_first(children: int, expected: list[int]) -> None:
     assert Cylinders(4, children).parents == expected
 
 
 @pytest.mark.parametrize("source", [e20, ew21])
-def test_tables_fit_the_page_and_are_explained(source):
+def test_tables_fit_the_page_and_are_explained(source: ModuleType) -> None:
     console = Console(width=120, file=StringIO())
     for table in source.tables():
         assert table.caption

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import process_time
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +32,9 @@ V = np.array([[0.5, 0.1], [-0.1, 0.2], [0.0, 0.0]])
 A = np.array([[0.1, -0.3], [0.2, 0.4], [0.3, 0.0]])
 
 
-def points(fields: str = "q", times=TIMES, q=Q) -> list[TrajectoryPoint]:
+def points(
+    fields: str = "q", times: Sequence[float] = TIMES, q: np.ndarray = Q
+) -> list[TrajectoryPoint]:
     return [
         TrajectoryPoint(
             q[i], V[i] if "v" in fields else (), A[i] if "a" in fields else (), times[i]
@@ -39,7 +43,7 @@ def points(fields: str = "q", times=TIMES, q=Q) -> list[TrajectoryPoint]:
     ]
 
 
-def build(pts, **options) -> Trajectory:
+def build(pts: list[TrajectoryPoint], **options: Any) -> Trajectory:
     options = {"start": HERE, "limits": LIMITS, **options}
     return Trajectory.from_points(JOINTS, options.pop("names", JOINTS), pts, **options)
 
@@ -130,7 +134,7 @@ def test_resumed_leads_into_the_rest() -> None:
     assert np.array_equal(near_end.final, Q[2])
 
 
-def refused(i: int, **change) -> list[TrajectoryPoint]:
+def refused(i: int, **change: Any) -> list[TrajectoryPoint]:
     pts = points("qv")
     pts[i] = pts[i]._replace(**change)
     return pts
@@ -178,7 +182,9 @@ NAN = float("nan")
         (refused(0, positions=(1.99, -0.5), velocities=(2.0, 0.0)), {}, "spline passes"),
     ],
 )
-def test_refusals_say_where_and_why(pts, options, message: str) -> None:
+def test_refusals_say_where_and_why(
+    pts: list[TrajectoryPoint], options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(TrajectoryError, match=message):
         build(pts, **options)
 

@@ -12,7 +12,8 @@ import pytest
 from robots import LOCKED, ROBOTS, PinocchioTwin, panda_arm_urdf, random_tree_urdf, urdf_path
 
 from rbd_control.dynamics.inertia import spatial_inertia
-from rbd_control.dynamics.model import FLOATING, PRISMATIC, REVOLUTE, Model
+from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.model_arrays import FLOATING, PRISMATIC, REVOLUTE
 from rbd_control.dynamics.urdf import MAX_BYTES, MAX_DEPTH, MAX_JOINTS
 from rbd_control.errors import InputError, ModelError
 

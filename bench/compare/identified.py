@@ -63,9 +63,9 @@ class Recorder:
 
         The torque of a sample acts from then on: joint states carry the one that has acted.
         """
-        q, v, tau = (np.array(column) for column in zip(*self._rows, strict=True))
+        q, v, tau = (np.array(column, dtype=np.float64) for column in zip(*self._rows, strict=True))
         rows = slice(round(SETTLING / PERIOD), None)
-        before = np.vstack((tau[:1], tau[:-1]))
+        before = np.concatenate([tau[:1], tau[:-1]])
         return Motion(name, PERIOD * np.arange(len(q))[rows], q[rows], v[rows], before[rows])
 
 

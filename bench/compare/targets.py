@@ -34,11 +34,11 @@ def ratio(
     results: Sequence[Tracking], arm: str, law: tuple[str, str], other: tuple[str, str]
 ) -> float:
     """Error of a law over that of another, both with where friction is taken; the median."""
-    pair = []
+    pair: list[list[float]] = []
     for which in (law, other):
         mine = [r for r in results if r.arm == arm and (r.law, r.friction_at) == which]
         pair.append([r.error for r in sorted(mine, key=lambda r: r.specimen)])
-    return float(np.median(np.divide(*pair)))
+    return float(np.median(np.divide(pair[0], pair[1])))
 
 
 def outcomes(results: Sequence[Tracking], learned: Sequence[Learning]) -> list[Outcome]:

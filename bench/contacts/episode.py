@@ -138,8 +138,9 @@ class _Encoders:
 
 
 def _joined(arm: Arm, pieces: list[Episode]) -> Episode:
-    parts = [
-        np.concatenate([getattr(piece, name) for piece in pieces])
+    columns: dict[str, np.ndarray] = {
+        name: np.concatenate([getattr(piece, name) for piece in pieces])
         for name in ("t", "q", "v", "tau", "external", "force")
-    ]
-    return Episode(arm, *parts, tuple(c for piece in pieces for c in piece.contacts))
+    }
+    contacts = tuple(c for piece in pieces for c in piece.contacts)
+    return Episode(arm, contacts=contacts, **columns)

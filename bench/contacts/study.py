@@ -6,7 +6,7 @@ told to the detector. Then other motions with contacts, and others without.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,7 +97,9 @@ def false_alarms(name: str, seed: int, duration: float) -> int:
     return len(detect(plant, parameters, stream(plant, seed + 3, duration))) // 2
 
 
-def detect(plant: Plant, parameters: CalibratedParameters, pieces) -> list[ContactEvent]:
+def detect(
+    plant: Plant, parameters: CalibratedParameters, pieces: Iterable[Episode]
+) -> list[ContactEvent]:
     """Events, in order, of the detector that is told what calibration made of the description."""
     detector = ContactDetector(parameters.corrected(plant.arm.model), parameters)
     events = []

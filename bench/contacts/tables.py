@@ -45,7 +45,7 @@ def targets(outcome: Outcome) -> list[Target]:
     verdicts = outcome.verdicts
     missed = sum(v.event is None for v in verdicts if v.kind == "20 N")
     among, alone = named(verdicts)
-    single = np.mean([len(v.event.candidates) == 1 for v in verdicts if v.event])
+    single = float(np.mean([len(v.event.candidates) == 1 for v in verdicts if v.event]))
     error, part = forces(verdicts)
     found = [
         Target("no push of 20 N is missed", str(missed), missed == 0),

@@ -12,7 +12,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
-from rbd_control.cli.main import BAD_INPUT, main
+from rbd_control.cli.guard import BAD_INPUT
+from rbd_control.cli.main import main
 
 LONGEST_ERROR = 300
 """Longest message for a bad input [characters]."""

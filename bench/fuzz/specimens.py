@@ -28,7 +28,8 @@ from bench.fuzz.recordings import (
     write_bag,
 )
 from rbd_control.estimation import DetectorParameters
-from rbd_control.node_parameters import PayloadParameters, ReceivingParameters
+from rbd_control.node_parameters import ReceivingParameters
+from rbd_control.robot.payload import PayloadParameters
 
 CALIBRATE_SHARE = 0.1
 """Share of the recordings and descriptions that go to ``calibrate``, which takes seconds."""

@@ -125,8 +125,9 @@ def _tuned(
             observer_gain=(candidate.gain,),
             observer_damping=candidate.damping,
         )
-    p, rate, _ = base.balance(model).run(free.q, free.v, free.tau)
-    x = np.diff(p, axis=0) / PERIOD - 0.5 * (rate[1:] + rate[:-1])
+    balance = base.balance(model).run(free.q, free.v, free.tau)
+    rate = 0.5 * (balance.rate[1:] + balance.rate[:-1])
+    x = np.diff(balance.p, axis=0) / PERIOD - rate
     torque, momentum = interval_noises(x, PERIOD)
     return replace(
         base,

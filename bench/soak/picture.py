@@ -47,7 +47,9 @@ def _gaps(ax: Axes, soak: Soak) -> None:
         some = [
             (at / 60.0, 1e3 * gap) for at, gap, is_excused in soak.gaps if is_excused == excused
         ]
-        ax.plot(*([*zip(*some, strict=True)] or [[], []]), "o", ms=4, color=color, label=label)
+        ax.plot(
+            [at for at, _ in some], [gap for _, gap in some], "o", ms=4, color=color, label=label
+        )
     ax.axhline(1e3 * TIMEOUT, color="k", lw=0.8, ls=":")
     ax.set_ylabel("torque gaps over\nthe timeout [ms]")
     ax.legend(fontsize=8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -57,7 +58,12 @@ def _growth(ax: Axes, timings: Sequence[Timing], families: list[str]) -> None:
                     power = slope(points)
                     growth = f", N^{power:.1f}" if np.isfinite(power) else ""
                     label = f"{name}{symbol}, {who}{growth}"
-                    style = {"color": color, "alpha": alpha, "marker": marker, "label": label}
+                    style: dict[str, Any] = {
+                        "color": color,
+                        "alpha": alpha,
+                        "marker": marker,
+                        "label": label,
+                    }
                     ax.plot(list(points), list(points.values()), line, **style)
             published = PUBLISHED[family][quantity]
             ax.plot(PUBLISHED_SIZE, published, "*", color=color, alpha=alpha, markersize=13)

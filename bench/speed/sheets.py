@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -185,7 +186,7 @@ def _ratio(value: Spread | None) -> str:
 
 def _number(value: float | None) -> str:
     """Three digits or so."""
-    if value is None or value != value:
+    if value is None or math.isnan(value):
         return "-"
     if value >= 1e5:
         return f"{value:.2e}"

@@ -40,7 +40,7 @@ def contestant(mechanism: Mechanism, quantity: Quantity, model: Any) -> Contesta
     rows = np.array([*root_v, *(joint.dofadr[0] for joint in joints)])
     if quantity is Quantity.ROTORS:
         model = copy(model)
-        model.dof_armature[rows[len(root_v) :]] = ROTOR.gear_ratio**2 * ROTOR.inertia
+        model.dof_armature[rows[len(root_v) :]] = ROTOR.gear_ratio**2 * np.asarray(ROTOR.inertia)
     data, output = mujoco.MjData(model), np.empty(model.nv)
     if quantity in (Quantity.MASS, Quantity.GDAHJ):
         output = np.empty((model.nv, model.nv))

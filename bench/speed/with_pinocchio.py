@@ -36,7 +36,9 @@ class Twin:
         first = [3, 4, 5, 0, 1, 2] if mechanism.floating else []
         self.rows = np.array(first + [joint.idx_v for joint in self._joints])
         armature = np.zeros(self.model.nv)
-        armature[[joint.idx_v for joint in self._joints]] = ROTOR.gear_ratio**2 * ROTOR.inertia
+        armature[[joint.idx_v for joint in self._joints]] = ROTOR.gear_ratio**2 * np.asarray(
+            ROTOR.inertia
+        )
         self.geared.armature = armature
 
     @cached_property

@@ -87,7 +87,7 @@ class Cylinders:
                 spinning[..., i] = rotor.gear_ratio * R[i][..., 2]
                 about_axis = R[i][..., None, :, 2] @ spinning
                 M += float(rotor.mass) * _square(_linear(before, origin, o_i))
-                M += float(rotor.inertia) * _square(about_axis)
+                M += float(np.asarray(rotor.inertia)) * _square(about_axis)
         return M
 
     def mass_matrix_rate(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:

@@ -1,5 +1,8 @@
-"""E20: Echeandia, Rigid-Body Dynamics Algorithms for Physically Interactive Robots, thesis, Notre
-Dame 2020. Table 3.1 (Coriolis matrix and Christoffel symbols) and Tables 4.1 to 4.5 (rotors)."""
+"""Tables of E20: 3.1 (Coriolis matrix and Christoffel symbols) and 4.1 to 4.5 (rotors).
+
+E20: Echeandia, Rigid-Body Dynamics Algorithms for Physically Interactive Robots, thesis, Notre
+Dame 2020.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""EW21: Echeandia & Wensing, Numerical Methods to Compute the Coriolis Matrix and Christoffel
-Symbols for Rigid-Body Systems, 2021. The verification errors of section 5."""
+"""The verification errors of EW21, section 5.
+
+EW21: Echeandia & Wensing, Numerical Methods to Compute the Coriolis Matrix and Christoffel Symbols
+for Rigid-Body Systems, 2021.
+"""
 
 from __future__ import annotations
 

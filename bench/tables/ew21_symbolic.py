@@ -1,5 +1,8 @@
-"""EW21 Table 2: the time that Christoffel symbols take as expressions, by partial derivatives of
-the mass matrix and by Algorithm 2. Needs sympy: ``python -m bench.tables ew21_symbolic``."""
+"""EW21 Table 2: the time that Christoffel symbols take as expressions.
+
+They come from partial derivatives of the mass matrix or from Algorithm 2. Needs sympy:
+``python -m bench.tables ew21_symbolic``.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from bench.tables.cylinders import Cylinders
 from rbd_control.dynamics.christoffel import christoffel_sweep
 from rbd_control.dynamics.constants import constants_of
 from rbd_control.dynamics.coriolis import mass_matrix_sweep
-from rbd_control.dynamics.model import ModelArrays
+from rbd_control.dynamics.model_arrays import ModelArrays
 from rbd_control.dynamics.papers.symbolic import on_expressions, symbolic_arrays
 from rbd_control.dynamics.sweep import new_sweep
 

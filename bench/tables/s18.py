@@ -1,5 +1,8 @@
-"""S18: Safeea, Béarée & Neto, Reducing the Computational Complexity of Mass-Matrix Calculation for
-High DOF Robots, IROS 2018. Table I (operations) and Fig. 5 (the relative error e of eq. 32)."""
+"""S18 Table I (operations) and Fig. 5 (the relative error e of eq. 32).
+
+S18: Safeea, Béarée & Neto, Reducing the Computational Complexity of Mass-Matrix Calculation for
+High DOF Robots, IROS 2018.
+"""
 
 from __future__ import annotations
 

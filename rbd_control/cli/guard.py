@@ -35,7 +35,9 @@ MESSAGE_LENGTH = 200
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
-def guarded(run: Callable[[], int], *, debug: bool = False) -> int:
+def guarded(  # noqa: PLR0911 - one exit code for each way a command may end
+    run: Callable[[], int], *, debug: bool = False
+) -> int:
     """Run a command and return its exit code, whatever it raises.
 
     Args:

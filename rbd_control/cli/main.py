@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _end(number: int, frame: object) -> NoReturn:
+def _end(_number: int, _frame: object) -> NoReturn:
     """End the process on a signal; what is half written or temporary is removed."""
     remove_unfinished()
     end_now(INTERRUPTED)
@@ -307,7 +307,7 @@ def _run_replay(arguments: argparse.Namespace) -> int:
     return run_replay(arguments)
 
 
-def _run_warmup(arguments: argparse.Namespace) -> int:
+def _run_warmup(_arguments: argparse.Namespace) -> int:
     from rbd_control.cli.warmup import run_warmup
 
     return run_warmup()

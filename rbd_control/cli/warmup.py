@@ -45,7 +45,7 @@ class _Display:
         self._doing(name)
         with CompilationWatch(
             begins=lambda kernel: self._compiling(name, kernel),
-            done=lambda kernel, seconds: times.append(seconds),
+            done=lambda _kernel, seconds: times.append(seconds),
         ):
             run()
         if times:

@@ -60,7 +60,7 @@ from rbd_control.control.adaptive_step import (
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.estimates import Estimates, FrictionEstimate, LinkEstimate
 from rbd_control.dynamics import Model
-from rbd_control.dynamics.arguments import checked_array
+from rbd_control.dynamics.checks import checked_array
 from rbd_control.dynamics.constants import constants_of, views
 from rbd_control.dynamics.inertia import central_inertia, pseudo_inertia
 from rbd_control.errors import InputError, ParameterError
@@ -222,8 +222,11 @@ class AdaptiveSlotineLiController:
 
     @property
     def learned_energy(self) -> float:
-        """``½ |W_hat - W_start|² / learning_rate`` [J], friction likewise: how far the estimates
-        have come since the last reset. The distance to the truth itself cannot be known."""
+        """Distance of the estimates from those of the last reset, as an energy [J].
+
+        It is ``½ |W_hat - W_start|² / learning_rate``, and friction likewise. The distance to the
+        true parameters cannot be known.
+        """
         bodies = np.square(self._bodies.W - self._bodies.start).sum()
         f = self._friction
         now, units = (f.coulomb, f.viscous), (f.coulomb_unit, f.viscous_unit)

@@ -9,8 +9,10 @@ from rbd_control.parameters import Parameters, parameter
 
 @dataclass(frozen=True)
 class EnergyParameters(Parameters):
-    """Parameters of :class:`~rbd_control.control.EnergyMonitor` and
-    :class:`~rbd_control.control.EnergyTank`."""
+    """Parameters of the energy monitor and the energy tank.
+
+    See :class:`~rbd_control.control.EnergyMonitor` and :class:`~rbd_control.control.EnergyTank`.
+    """
 
     passivity_margin: float = parameter(
         0.1,

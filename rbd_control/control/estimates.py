@@ -11,7 +11,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from rbd_control.dynamics.arguments import checked_array
+from rbd_control.dynamics.checks import checked_array
 from rbd_control.errors import InputError
 
 Array = NDArray[np.float64]

@@ -36,6 +36,9 @@ An encoder of 19 bits has steps of 1.2e-5 rad.
 WITH_EFFORT = 0.2
 """Share of ``repeated_torque_share`` that counts where the measured effort repeats, too."""
 
+NEVER = 2.0
+"""Value of ``repeated_torque_share`` that turns the check at rest off."""
+
 _ROUNDING = 1e-9
 """Error of a difference of stamps [s]."""
 
@@ -122,7 +125,7 @@ class Repetition:
         if self._count < LEAST_SAMPLES or self._moving:
             return ""
         most = self._parameters.repeated_torque_share
-        if self._measured and most < 2.0:
+        if self._measured and most < NEVER:
             most *= WITH_EFFORT
         j, share = largest_share(torque, self._torque, self._effort)
         if share <= most:

@@ -36,7 +36,7 @@ from rbd_control.control.kernels import reference
 from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.torque_step import float_step, law_gains, law_step, no_bounds
 from rbd_control.dynamics import Model
-from rbd_control.dynamics.arguments import checked_array
+from rbd_control.dynamics.checks import checked_array
 from rbd_control.errors import InputError
 
 Array = NDArray[np.float64]

@@ -70,11 +70,16 @@ class JointLimits(Protocol):
     """Limits that a trajectory is checked against; :class:`rbd_control.dynamics.Model` has them."""
 
     @property
-    def lower_limit(self) -> Array: ...
+    def lower_limit(self) -> Array:
+        """Lowest positions, (n,) [rad or m]."""
+
     @property
-    def upper_limit(self) -> Array: ...
+    def upper_limit(self) -> Array:
+        """Highest positions, (n,) [rad or m]."""
+
     @property
-    def velocity_limit(self) -> Array: ...
+    def velocity_limit(self) -> Array:
+        """Greatest speeds, (n,) [rad/s or m/s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +103,7 @@ class Trajectory:
         return self.knots[-1]
 
     @classmethod
-    def from_points(
+    def from_points(  # noqa: PLR0913 - the options of Waypoints.of and of through together
         cls,
         joint_names: Sequence[str],
         names: Sequence[str],

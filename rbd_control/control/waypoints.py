@@ -27,11 +27,11 @@ _FIELDS = ("positions", "velocities", "accelerations")
 class TrajectoryPoint(NamedTuple):
     """A waypoint: what trajectory_msgs/JointTrajectoryPoint carries, as plain values."""
 
-    positions: Sequence[float]
+    positions: Sequence[float] | Array
     """[rad or m], in the order of the names given with the points."""
-    velocities: Sequence[float] = ()
+    velocities: Sequence[float] | Array = ()
     """[rad/s or m/s], or empty."""
-    accelerations: Sequence[float] = ()
+    accelerations: Sequence[float] | Array = ()
     """[rad/s² or m/s²], or empty."""
     time_from_start: float = 0.0
     """[s] from the stamp of the trajectory."""

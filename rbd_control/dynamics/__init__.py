@@ -21,7 +21,7 @@ from rbd_control.dynamics.kinematics import (
     frame_jacobian_rate,
     frame_placement,
 )
-from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.model import Model, with_rotors
 from rbd_control.dynamics.momentum import (
     MomentumTerms,
     coriolis_transpose_product,
@@ -80,7 +80,7 @@ from rbd_control.dynamics.regressor import (
     inertial_parameters,
     regressor,
 )
-from rbd_control.dynamics.rotors import Rotor, with_rotors
+from rbd_control.dynamics.rotors import Rotor
 from rbd_control.dynamics.simulation_step import configuration_rate, simulation_step
 
 __all__ = [

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from rbd_control.dynamics.checks import numbers_of
 from rbd_control.dynamics.compiled import compiled
+from rbd_control.dynamics.model import Model
 from rbd_control.errors import InputError
-
-if TYPE_CHECKING:
-    from rbd_control.dynamics.model import Model
 
 
 @compiled
@@ -29,20 +28,13 @@ def _first_not_finite(x):
     return -1
 
 
-def _numbers(name: str, value: Any) -> np.ndarray:
-    try:
-        return np.asarray(value, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} is not an array of numbers: {error}") from error
-
-
 def as_batch(name: str, value: Any, size: int) -> tuple[np.ndarray, tuple[int, ...]]:
     """``value`` as a finite (batch, size) array, and its leading axes.
 
     Raises:
         InputError: naming the argument, its shape and what the model has.
     """
-    array = _numbers(name, value)
+    array = numbers_of(name, value)
     if array.ndim == 0 or array.shape[-1] != size:
         what = "nq" if name == "q" else "nv"
         raise InputError(f"{name} has shape {array.shape} but the model has {what} = {size}")
@@ -119,7 +111,7 @@ def external_wrenches(
     bodies, points, values = [], [], []
     for link, value in wrenches.items():
         body, placement = link_attachment(model, link)
-        array = _numbers(f"the wrench on {link!r}", value)
+        array = numbers_of(f"the wrench on {link!r}", value)
         if array.ndim == 0 or array.shape[-1] != 6:
             raise InputError(
                 f"the wrench on {link!r} has shape {array.shape}; give [moment ; force], (..., 6)"
@@ -142,16 +134,3 @@ def external_wrenches(
         np.array(points, dtype=np.float64).reshape(-1, 3),
         np.ascontiguousarray(np.array(values).reshape(len(bodies), count, 6).swapaxes(0, 1)),
     )
-
-
-def checked_array(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """``value`` as an array of ``shape``, finite, or an :class:`InputError`."""
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} is {value!r}; give numbers") from error
-    if array.shape != shape:
-        raise InputError(f"{name} has shape {array.shape}; it must be {shape}")
-    if not np.isfinite(array).all():
-        raise InputError(f"{name} is {array.tolist()}; give finite numbers")
-    return array

@@ -6,15 +6,13 @@ writes it into one array of floats, and :func:`unpacked` reads it from there ins
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from rbd_control.dynamics.compiled import inlined
 from rbd_control.dynamics.memory import integers, numbers
-
-if TYPE_CHECKING:
-    from rbd_control.dynamics.model import ModelArrays
+from rbd_control.dynamics.model_arrays import REVOLUTE, ModelArrays
 
 
 class Constants(NamedTuple):
@@ -47,8 +45,6 @@ class Constants(NamedTuple):
 
 def constants_of(arrays: ModelArrays) -> Constants:
     """What the sweeps take, of floats or of expressions."""
-    from rbd_control.dynamics.model import REVOLUTE
-
     turns = (arrays.joint_type == REVOLUTE)[:, None, None]
     axis = np.matmul(arrays.rotation, arrays.axis[:, :, None])
     about = np.matmul(axis, arrays.axis[:, None, :])

@@ -45,7 +45,7 @@ class FrozenDynamics:
         model, n = self._constants, self._rows
 
         @compiled
-        def frozen_dynamics_terms(q, v, M, C, CTv, g):  # type: ignore[no-untyped-def]
+        def frozen_dynamics_terms(q, v, M, C, CTv, g):
             coriolis_sweep(model, q, v, new_sweep(n), scratch(12 * n), M, C, CTv, g)
 
         return frozen_dynamics_terms
@@ -56,7 +56,7 @@ class FrozenDynamics:
         model, n = self._constants, self._rows
 
         @compiled
-        def frozen_mass_matrix(q, M):  # type: ignore[no-untyped-def]
+        def frozen_mass_matrix(q, M):
             mass_matrix_sweep(model, q, new_sweep(n), M)
 
         return frozen_mass_matrix
@@ -67,7 +67,7 @@ class FrozenDynamics:
         model, n = self._constants, self._rows
 
         @compiled
-        def frozen_christoffel_symbols(q, Gamma):  # type: ignore[no-untyped-def]
+        def frozen_christoffel_symbols(q, Gamma):
             christoffel_sweep(model, q, new_sweep(n), Gamma)
 
         return frozen_christoffel_symbols
@@ -78,7 +78,7 @@ class FrozenDynamics:
         model, n = self._constants, self._rows
 
         @compiled
-        def frozen_momentum_terms(q, v, p, CTv, g):  # type: ignore[no-untyped-def]
+        def frozen_momentum_terms(q, v, p, CTv, g):
             momentum_sweep(model, q, v, new_sweep(n), p, CTv, g)
 
         return frozen_momentum_terms
@@ -89,7 +89,7 @@ class FrozenDynamics:
         model, n = self._constants, self._rows
 
         @compiled
-        def frozen_gravity_torque(q, g):  # type: ignore[no-untyped-def]
+        def frozen_gravity_torque(q, g):
             gravity_sweep(model, q, new_sweep(n), g)
 
         return frozen_gravity_torque
@@ -100,7 +100,7 @@ class FrozenDynamics:
         model, n = self._constants, self._rows
 
         @compiled
-        def frozen_slotine_li_torque(q, v, v_r, a_r, tau):  # type: ignore[no-untyped-def]
+        def frozen_slotine_li_torque(q, v, v_r, a_r, tau):
             slotine_li_sweep(model, q, v, v_r, a_r, new_sweep(n), new_forces(n), tau)
 
         return frozen_slotine_li_torque
@@ -111,7 +111,7 @@ class FrozenDynamics:
         model, n = self._constants, self._rows
 
         @compiled
-        def frozen_inverse_dynamics(q, v, a, tau):  # type: ignore[no-untyped-def]
+        def frozen_inverse_dynamics(q, v, a, tau):
             newton_euler_sweep(model, q, v, a, new_sweep(n), new_forces(n), tau)
 
         return frozen_inverse_dynamics
@@ -122,7 +122,7 @@ class FrozenDynamics:
         model, n = self._constants, self._rows
 
         @compiled
-        def frozen_forward_dynamics(q, v, tau, a):  # type: ignore[no-untyped-def]
+        def frozen_forward_dynamics(q, v, tau, a):
             articulated_body_sweep(model, q, v, tau, new_sweep(n), new_articulated(n), a)
 
         return frozen_forward_dynamics

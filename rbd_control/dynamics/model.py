@@ -12,61 +12,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from rbd_control.dynamics.arguments import checked_array
+from rbd_control.dynamics.checks import checked_array
 from rbd_control.dynamics.constants import constants_of, packed
 from rbd_control.dynamics.inertia import pseudo_inertia, violation
-from rbd_control.dynamics.rotors import Rotor, with_rotors
+from rbd_control.dynamics.model_arrays import FLOATING, PRISMATIC, REVOLUTE, Array, ModelArrays
+from rbd_control.dynamics.rotors import Rotor, with_rotor
 from rbd_control.dynamics.tree import Body, merged_tree
 from rbd_control.dynamics.urdf import naming, parse_urdf
 from rbd_control.errors import InputError
-
-Array = NDArray[np.float64]
-
-REVOLUTE: Final = 0
-PRISMATIC: Final = 1
-FLOATING: Final = 2
-
-
-class ModelArrays(NamedTuple):
-    """The moving bodies of the model: one row per moving body, parents before children.
-
-    A floating root is six rows (0 to 5) of type ``FLOATING`` that share one body: rows 0 to 2 have
-    as axis the unit vectors of rotation, rows 3 to 5 those of translation, placements are the
-    identity, row 5 carries the inertia and rows 0 to 4 are massless.
-
-    Rotors of geared motors follow after all bodies, as rows that no body hangs from: see
-    :mod:`~rbd_control.dynamics.rotors`.
-    """
-
-    parent: NDArray[np.int64]
-    """(n,) row of the parent body, -1 for the world."""
-    dof: NDArray[np.int64]
-    """(n,) degree of freedom that moves the body: its row, but for the rotors that follow."""
-    ratio: Array
-    """(n,) turns of the body per turn of that degree of freedom: 1, or a rotor's gear ratio."""
-    rotor: NDArray[np.int64]
-    """(n,) row of the rotor geared to the body's joint, -1 without."""
-    joint_type: NDArray[np.int64]
-    """(n,) ``REVOLUTE``, ``PRISMATIC`` or ``FLOATING``."""
-    rotation: Array
-    """(n, 3, 3) joint frame in the parent body's frame at q = 0."""
-    translation: Array
-    """(n, 3) origin of the joint frame in the parent body's frame at q = 0 [m]."""
-    axis: Array
-    """(n, 3) unit vector in the joint frame."""
-    mass: Array
-    """(n,) [kg]."""
-    first_moment: Array
-    """(n, 3) mass times centre of mass, about the body origin, body axes [kg·m]."""
-    second_moment: Array
-    """(n, 3, 3) integral of x x^T dm about the body origin, body axes [kg·m²]."""
-    gravity: Array
-    """(3,) acceleration of gravity, world axes [m/s²]."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -234,6 +191,26 @@ class Model:
         if link not in self.link_body:
             raise InputError(f"no link {link!r}; links are {', '.join(self.link_names)}")
         return self.link_body[link]
+
+
+def with_rotors(model: Model, rotors: Mapping[str, Rotor], *, reflected: bool = False) -> Model:
+    """Return a model whose joints are driven by geared rotors.
+
+    Args:
+        model: the robot without rotors.
+        rotors: rotor of each driven joint, by the joint's name.
+        reflected: add ``n² I_R`` to the diagonal of M instead, the usual approximation.
+
+    Raises:
+        InputError: for an unknown joint, or for a rotor whose numbers no rotor can have.
+    """
+    if np.any(model.arrays.rotor >= 0):
+        raise InputError("the model has rotors already; give them all at once")
+    arrays = model.arrays
+    for joint, rotor in rotors.items():
+        name = f"rotor of joint {joint!r}"
+        arrays = with_rotor(arrays, model.joint_index(joint), name, rotor, reflected=reflected)
+    return replace(model, arrays=arrays)
 
 
 def _arrays(bodies: list[Body], root_rows: int, gravity: Array) -> ModelArrays:

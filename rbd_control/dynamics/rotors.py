@@ -13,18 +13,14 @@ spinning rotor and the coupling of its speed with the motion of the link it ride
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rbd_control.dynamics.arguments import checked_array
+from rbd_control.dynamics.checks import checked_array
+from rbd_control.dynamics.model_arrays import REVOLUTE, ModelArrays
 from rbd_control.errors import InputError
-
-if TYPE_CHECKING:
-    from rbd_control.dynamics.model import Model, ModelArrays
 
 
 @dataclass(frozen=True)
@@ -44,31 +40,21 @@ class Rotor:
     """Its centre of mass, on its axis, (3,) in the joint frame [m]."""
 
 
-def with_rotors(model: Model, rotors: Mapping[str, Rotor], *, reflected: bool = False) -> Model:
-    """A model whose joints are driven by geared rotors.
+def with_rotor(
+    arrays: ModelArrays, row: int, name: str, rotor: Rotor, *, reflected: bool
+) -> ModelArrays:
+    """Return ``arrays`` with the rotor of one joint as a further row.
 
     Args:
-        model: the robot without them.
-        rotors: rotor of each driven joint, by the joint's name.
-        reflected: take the approximation ``n² I_R`` on the diagonal of M instead.
+        arrays: the bodies, and the rotors added before.
+        row: row of the body that the joint moves.
+        name: the rotor in messages.
+        rotor: the rotor.
+        reflected: whether to approximate the rotor by ``n² I_R`` on the diagonal of M.
 
     Raises:
-        InputError: for an unknown joint, or a rotor with numbers no rotor has.
+        InputError: for numbers that no rotor can have.
     """
-    if np.any(model.arrays.rotor >= 0):
-        raise InputError("the model has rotors already; give them all at once")
-    arrays = model.arrays
-    for joint, rotor in rotors.items():
-        arrays = _append(arrays, model.joint_index(joint), joint, rotor, reflected)
-    return replace(model, arrays=arrays)
-
-
-def _append(
-    arrays: ModelArrays, row: int, joint: str, rotor: Rotor, reflected: bool
-) -> ModelArrays:
-    from rbd_control.dynamics.model import REVOLUTE
-
-    name = f"rotor of joint {joint!r}"
     ratio = float(checked_array(f"{name}: gear_ratio", rotor.gear_ratio, ()))
     mass = float(checked_array(f"{name}: mass", rotor.mass, ()))
     if mass < 0.0 or ratio == 0.0:
@@ -110,7 +96,7 @@ def _append(
 
 def _inertia(name: str, value: ArrayLike, axis: np.ndarray) -> np.ndarray:
     """The rotational inertia about the centre of mass, (3, 3)."""
-    if np.ndim(value) == 0:  # type: ignore[arg-type]
+    if np.ndim(value) == 0:
         inertia = float(checked_array(f"{name}: inertia", value, ())) * np.outer(axis, axis)
     else:
         inertia = checked_array(f"{name}: inertia", value, (3, 3))

@@ -19,8 +19,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from rbd_control.dynamics.arguments import checked_array, state
+from rbd_control.dynamics.arguments import state
 from rbd_control.dynamics.articulated_body import forward_dynamics
+from rbd_control.dynamics.checks import checked_array
 from rbd_control.dynamics.model import Model
 from rbd_control.errors import InputError
 

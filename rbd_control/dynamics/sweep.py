@@ -27,7 +27,7 @@ from numba import njit
 
 from rbd_control.dynamics.compiled import inlined
 from rbd_control.dynamics.memory import numbers, scratch
-from rbd_control.dynamics.model import FLOATING, PRISMATIC
+from rbd_control.dynamics.model_arrays import FLOATING, PRISMATIC
 from rbd_control.dynamics.spatial import (
     accumulate6,
     add,

@@ -1,11 +1,6 @@
 """Feeling contact: the momentum observer and the detector on top of them."""
 
-from rbd_control.estimation.calibration import (
-    CalibratedParameters,
-    Calibration,
-    Motion,
-    calibrate,
-)
+from rbd_control.estimation.calibration import CalibratedParameters, Calibration, calibrate
 from rbd_control.estimation.contact_detector import ContactDetector
 from rbd_control.estimation.detection import BlockDetection, ContactEvent, Detection
 from rbd_control.estimation.detector_parameters import DetectorParameters
@@ -15,6 +10,7 @@ from rbd_control.estimation.fit_watch import FitWatch
 from rbd_control.estimation.kalman_observer import KalmanObserver
 from rbd_control.estimation.mismatch import Mismatch, find_mismatches
 from rbd_control.estimation.momentum_observer import MomentumObserver
+from rbd_control.estimation.motion import Motion
 from rbd_control.estimation.observers import Observer
 from rbd_control.estimation.second_order_observer import SecondOrderObserver
 

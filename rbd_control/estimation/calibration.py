@@ -228,6 +228,8 @@ def _what_does_not_fit(
     return find_mismatches(motion, model, plain)
 
 
+# Long: every step needs arrays of several steps before it, so parts of it would have a dozen
+# parameters each.
 def _with_thresholds(
     known: CalibratedParameters,
     model: Model,

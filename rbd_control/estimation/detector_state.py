@@ -178,7 +178,7 @@ class Memory(NamedTuple):
     @property
     def residual(self) -> np.ndarray:
         """(nv,) copy of the external torque estimate after the last sample [N·m or N]."""
-        return self.observer["residual"].copy()  # type: ignore[no-any-return]
+        return self.observer["residual"].copy()
 
 
 class Samples(NamedTuple):

@@ -5,9 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from rbd_control.dynamics import Model
-from rbd_control.dynamics.model import PRISMATIC
+from rbd_control.dynamics.model_arrays import PRISMATIC
 from rbd_control.estimation.detector_parameters import DetectorParameters
 
+HIGH_RELEASE = 0.95
+"""A contact whose ``release_ratio`` is higher may be released by noise."""
+SHORT_RELEASE = 0.01
+"""A shorter ``release_debounce`` filters no noise [s]."""
+LONG_RELEASE = 2.0
+"""A longer ``release_debounce`` makes one contact of two that follow each other [s]."""
 HARMFUL_FORCE = 140.0
 """ISO/TS 15066 lets a robot press a person's hand or forearm with no more than about this [N]."""
 COLLISION_TIME = 0.02
@@ -109,12 +115,12 @@ def _lost_collisions(parameters: DetectorParameters) -> list[str]:
 def _loose_ends(parameters: DetectorParameters) -> list[str]:
     """Releases that come with every ripple, or so late that contacts run into one."""
     said = []
-    if parameters.release_ratio > 0.95 and parameters.release_debounce < 0.01:
+    if parameters.release_ratio > HIGH_RELEASE and parameters.release_debounce < SHORT_RELEASE:
         said.append(
             f"release_ratio {parameters.release_ratio} and release_debounce "
             f"{parameters.release_debounce} s: one contact will be reported as many"
         )
-    if parameters.release_debounce > 2.0:
+    if parameters.release_debounce > LONG_RELEASE:
         said.append(
             f"release_debounce is {parameters.release_debounce} s: contacts that follow each other "
             f"will be reported as one"

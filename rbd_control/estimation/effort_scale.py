@@ -35,6 +35,8 @@ VAGUE = 0.2
 """A scale with a larger relative standard deviation is not known."""
 SCALES = (0.6, 1.6)
 """Scales that friction, motion or a small payload explain."""
+REVERSED = -0.3
+"""Scale below which the sign of the effort is wrong."""
 CERTAIN = 5.0
 """The error of the scale one must be this many times that of the fitted scale to refuse a joint."""
 SUSPECT = 1.2
@@ -72,7 +74,7 @@ class EffortScale:
     @property
     def is_reversed(self) -> bool:
         """Whether the effort has the wrong sign."""
-        certain = self.is_known and self.scale < -0.3
+        certain = self.is_known and self.scale < REVERSED
         return (certain and self.ratio > CERTAIN) or (
             self.drives and (certain or not self.is_known)
         )

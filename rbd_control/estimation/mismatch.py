@@ -97,32 +97,9 @@ def find_mismatches(
     threshold = np.where(dead, np.inf, known)
     if not (_rms(x) > 0.5 * threshold).any():
         return tuple(found)
-    if (
-        parameters.effort_kind == "torque"
-        and _explains(x - gravity, x, threshold, WELL)
-        and not _proportional(need - x, need, x - gravity, threshold)
-    ):
-        return (
-            *found,
-            Mismatch(
-                "gravity",
-                "",
-                f"efforts are free of gravity: without it {_share(x - gravity, x)} of the residual "
-                f"is left; set effort_kind to torque_without_gravity",
-            ),
-        )
-    if parameters.effort_kind == "torque_without_gravity" and _explains(
-        x + gravity, x, threshold, WELL
-    ):
-        return (
-            *found,
-            Mismatch(
-                "gravity",
-                "",
-                f"efforts hold gravity: taken as they are {_share(x + gravity, x)} of the residual "
-                f"is left; set effort_kind to torque",
-            ),
-        )
+    text = _gravity(x, need, gravity, threshold, parameters.effort_kind)
+    if text:
+        return (*found, Mismatch("gravity", "", text))
     scaled = [
         _scale(joint, x[:, i], need[:, i], float(threshold[i]))
         for i, joint in enumerate(model.joint_names)
@@ -147,6 +124,25 @@ def find_mismatches(
         if offset:
             found.append(offset)
     return tuple(found)
+
+
+def _gravity(x: Array, need: Array, gravity: Array, threshold: Array, effort_kind: str) -> str:
+    """Return how the efforts differ from ``effort_kind`` in gravity; empty when they do not."""
+    if (
+        effort_kind == "torque"
+        and _explains(x - gravity, x, threshold, WELL)
+        and not _proportional(need - x, need, x - gravity, threshold)
+    ):
+        return (
+            f"efforts are free of gravity: without it {_share(x - gravity, x)} of the residual "
+            f"is left; set effort_kind to torque_without_gravity"
+        )
+    if effort_kind == "torque_without_gravity" and _explains(x + gravity, x, threshold, WELL):
+        return (
+            f"efforts hold gravity: taken as they are {_share(x + gravity, x)} of the residual "
+            f"is left; set effort_kind to torque"
+        )
+    return ""
 
 
 def _believable(motion: Motion, model: Model, parameters: DetectorParameters) -> Motion:

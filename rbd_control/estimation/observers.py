@@ -83,7 +83,7 @@ class Observer:
 
     def restart_filter(self) -> None:
         """Start the filter anew from the present residual, as after a filter of another kind."""
-        for name in set(STATE.names) - {"residual", "p", "rate"}:
+        for name in set(STATE.names or ()) - {"residual", "p", "rate"}:
             self.state[name] = 0.0
 
     def begin_interval(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> None:

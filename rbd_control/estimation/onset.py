@@ -9,6 +9,9 @@ import numpy as np
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.estimation.observers import Observer
 
+RISEN = 0.63
+"""Part of its final value that a first-order filter shows after one time constant."""
+
 
 class Onset(NamedTuple):
     """When a contact began."""
@@ -75,7 +78,7 @@ def estimate_onset(
     _explained(stamps, step, response, centred, explained)
     best = int(np.argmax(explained))
     error = max(float((centred**2).sum() - explained[best]), 1e-300)
-    alike = 1.0 + float(np.median((response < 0.63).sum(axis=0)))
+    alike = 1.0 + float(np.median((response < RISEN).sum(axis=0)))
     variance = alike * error / centred.size
     likelihood = np.exp((explained - explained[best]) / (2.0 * variance))
     likelihood /= likelihood.sum()

@@ -1,6 +1,6 @@
-"""The momentum residual through a second-order filter::
+"""The momentum residual through a second-order filter.
 
-r_ddot = K² (tau_ext - r) - 2 zeta K r_dot
+The residual obeys ``r_ddot = K² (tau_ext - r) - 2 zeta K r_dot``.
 """
 
 from __future__ import annotations

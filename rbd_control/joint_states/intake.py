@@ -78,10 +78,12 @@ class JointStateIntake:
 
     @property
     def counts(self) -> dict[str, int]:
+        """Number of messages by what became of them."""
         return dict(zip(COUNTED, self._tally.tolist(), strict=False))
 
     @property
     def last_reason(self) -> str:
+        """Why the last message was dropped; empty when it was accepted."""
         reason = int(self._tally[LAST_REASON])
         return COUNTED[reason] if reason else ""
 
@@ -106,22 +108,27 @@ class JointStateIntake:
 
     @property
     def last_stamp(self) -> float:
+        """Stamp of the last sample [s]; NaN before the first."""
         return float(self._clock[LAST_STAMP])
 
     @property
     def period(self) -> float:
+        """Running mean of the time between samples [s]; NaN before the second."""
         return float(self._clock[PERIOD])
 
     @property
     def gaps(self) -> int:
+        """Number of steps longer than :data:`GAP_PERIODS` periods."""
         return int(self._tally[GAPS])
 
     @property
     def jumps(self) -> int:
+        """Number of times that the clock went back."""
         return int(self._tally[JUMPS])
 
     @property
     def largest_gap(self) -> float:
+        """Longest step between two samples [s]."""
         return float(self._clock[LARGEST_GAP])
 
     @property

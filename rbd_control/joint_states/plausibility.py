@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model
 from rbd_control.dynamics.compiled import compiled, inlined
-from rbd_control.dynamics.model import PRISMATIC, REVOLUTE
+from rbd_control.dynamics.model_arrays import PRISMATIC, REVOLUTE
 from rbd_control.parameters import Parameters, parameter
 
 Array = NDArray[np.float64]

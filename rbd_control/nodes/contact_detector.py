@@ -95,7 +95,7 @@ class ContactDetectorParameters(ReceivingParameters, DetectorParameters):
     )
 
 
-class ContactDetectorNode(ManagedNode):
+class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
     """Runs a :class:`ContactDetector` on each sample and publishes what it says."""
 
     parameters_type = ContactDetectorParameters
@@ -254,10 +254,10 @@ class ContactDetectorNode(ManagedNode):
         if self._verdict is not None:
             self._contact.publish(Bool(data=bool(self._verdict)))
 
-    def _on_reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+    def _on_reset(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         return self._trigger(response, self._reset)
 
-    def _on_tare(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+    def _on_tare(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         return self._trigger(response, self._tare)
 
     def _tare(self) -> None:

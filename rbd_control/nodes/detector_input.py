@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
 from std_msgs.msg import Bool
 
+from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.managed_node import ManagedNode
 
@@ -37,7 +38,7 @@ class DetectorInput:
 
     def __init__(
         self,
-        node: ManagedNode,
+        node: ManagedNode[NodeParameters],
         on_contact: Callable[[bool], None],
         on_force: Callable[[str, NDArray[np.float64]], None],
         warning: Callable[[], str],

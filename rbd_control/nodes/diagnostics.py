@@ -89,8 +89,7 @@ class Durations:
     def add(self, seconds: float) -> None:
         """Gather one duration [s]."""
         self._values.append(seconds)
-        if seconds > self._maximum:
-            self._maximum = seconds
+        self._maximum = max(self._maximum, seconds)
 
     def report(self, status: Status, what: str) -> None:
         """Add median and maximum [ms] to a status and start anew."""

@@ -14,6 +14,7 @@ from sensor_msgs.msg import JointState
 
 from rbd_control.joint_states import DROPS, JointSample, JointStateIntake
 from rbd_control.joint_states.cdr import stamp_of
+from rbd_control.node_parameters import ReceivingParameters
 from rbd_control.nodes.arrivals import Arrivals
 from rbd_control.nodes.diagnostics import ERROR, WARN, Durations, Status
 from rbd_control.nodes.joint_state_wire import joint_state_reader
@@ -64,7 +65,7 @@ class JointStateInput:
 
     def __init__(
         self,
-        node: ManagedNode,
+        node: ManagedNode[ReceivingParameters],
         joint_names: Sequence[str],
         timeout: Callable[[], float],
         on_sample: Callable[[JointSample, Stamp], None],
@@ -119,6 +120,7 @@ class JointStateInput:
 
     @property
     def is_silent(self) -> bool:
+        """Whether the last sample is longer ago than the timeout."""
         return time.monotonic() - self._heard > self._timeout()
 
     def poll(self) -> None:

@@ -57,7 +57,7 @@ class PlayerParameters(NodeParameters):
     )
 
 
-class JointStatePlayer(ManagedNode):
+class JointStatePlayer(ManagedNode[PlayerParameters]):
     """Plays a recording with its original spacing and ends with it, unless it loops."""
 
     parameters_type = PlayerParameters

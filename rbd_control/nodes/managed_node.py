@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.clock import Clock, ClockType
@@ -21,7 +21,11 @@ from rbd_control.nodes.declared_parameters import DeclaredParameters, refusing_u
 from rbd_control.nodes.diagnostics import WARN, Diagnostics, Status
 from rbd_control.nodes.guard import LARGEST_MESSAGE, CallbackGuard, describe
 from rbd_control.nodes.priority import take_priority
+from rbd_control.parameters import Parameters
 from rbd_control.robot.robot import Robot, description_text
+from rbd_control.robot.robot_parameters import RobotParameters
+
+P_co = TypeVar("P_co", bound=NodeParameters, covariant=True)
 
 LATCHED = QoSProfile(
     depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
@@ -35,7 +39,7 @@ class NotReadyError(RbdControlError):
     """The node cannot be activated yet; one that starts by itself goes on waiting."""
 
 
-class ManagedNode(LifecycleNode):
+class ManagedNode(LifecycleNode, Generic[P_co]):
     """A lifecycle node that reads its parameters, finds its model and starts by itself.
 
     A derived class sets ``parameters_type``, fills in the hooks :meth:`configure`,
@@ -60,7 +64,7 @@ class ManagedNode(LifecycleNode):
         ParameterError: by the constructor, for an unusable parameter.
     """
 
-    parameters_type: ClassVar[type[NodeParameters]]
+    parameters_type: type[P_co]
     needs_model: ClassVar[bool] = True
     commands_torque: ClassVar[bool] = False
     """Whether an arm depends on what the node sends, so that it must end in order once active."""
@@ -88,7 +92,7 @@ class ManagedNode(LifecycleNode):
             self,
             self.parameters_type,
             is_fixed=lambda: self._configured,
-            check=lambda new: self.check_parameters(new) if self._configured else None,
+            check=self._check_parameters,
             changed=self._on_parameters_changed,
         )
         if self.needs_model:
@@ -100,7 +104,7 @@ class ManagedNode(LifecycleNode):
             self._starter = self.create_timer(0.05, self._start, clock=self.steady)
 
     @property
-    def parameters(self) -> Any:
+    def parameters(self) -> P_co:
         """The current parameter object, of class ``parameters_type``."""
         return self._declared.current
 
@@ -127,7 +131,9 @@ class ManagedNode(LifecycleNode):
         """Return what keeps the configured node from being activated; empty when nothing does."""
         return ""
 
-    def check_parameters(self, new: Any) -> None:
+    # The node calls it with objects of its own ``parameters_type`` alone, so that a node may stand
+    # for one of a more general parameter class.
+    def check_parameters(self, new: P_co) -> None:  # type: ignore[misc]
         """Raise a ``ValueError`` for parameters that the configured node cannot change to."""
 
     def parameters_changed(self) -> None:
@@ -198,29 +204,33 @@ class ManagedNode(LifecycleNode):
             elif getattr(service.callback, "__module__", "") != CallbackGuard.__module__:
                 service.callback = self.guard.service(service.srv_name, service.callback)
 
-    def _on_parameters_changed(self, new: Any) -> None:
+    def _check_parameters(self, new: P_co) -> None:  # type: ignore[misc]  # as check_parameters
+        if self._configured:
+            self.check_parameters(new)
+
+    def _on_parameters_changed(self, _new: NodeParameters) -> None:
         if self._configured:
             self.guard.run("parameters_changed", self.parameters_changed)
 
     # Lifecycle -------------------------------------------------------------------------------
 
-    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+    def on_configure(self, _state: LifecycleState) -> TransitionCallbackReturn:
         """Find the model and call :meth:`configure`."""
         return self._transition("configure", self._configure)
 
-    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+    def on_activate(self, _state: LifecycleState) -> TransitionCallbackReturn:
         """Call :meth:`activate`, unless something is missing."""
         return self._transition("activate", self._activate)
 
-    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+    def on_deactivate(self, _state: LifecycleState) -> TransitionCallbackReturn:
         """Call :meth:`deactivate`."""
         return self._transition("deactivate", self._deactivate)
 
-    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+    def on_cleanup(self, _state: LifecycleState) -> TransitionCallbackReturn:
         """Call :meth:`cleanup`."""
         return self._transition("clean up", self._cleanup)
 
-    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+    def on_shutdown(self, _state: LifecycleState) -> TransitionCallbackReturn:
         """Leave the active state, so that nothing is left running downstream."""
         return self._transition("shut down", self._deactivate)
 
@@ -263,10 +273,11 @@ class ManagedNode(LifecycleNode):
     def _find_model_and_configure(self) -> None:
         parameters = self.parameters
         if self.needs_model:
-            text = description_text(parameters) or self._described
+            arm = self._arm_parameters()
+            text = description_text(arm) or self._described
             if not text:
                 raise ModelError(f"no robot description; {self._where_from()}")
-            self.robot = Robot.of(parameters, text)
+            self.robot = Robot.of(arm, text)
         self.configure()
         self._configured = True
         # The first line that rclpy logs takes 35 ms, which nobody waits for yet.
@@ -341,7 +352,15 @@ class ManagedNode(LifecycleNode):
         self.destroy_timer(self._starter)
 
     def _has_description(self) -> bool:
-        return bool(self.parameters.robot_description or self.parameters.urdf)
+        arm = self._arm_parameters()
+        return bool(arm.robot_description or arm.urdf)
+
+    def _arm_parameters(self) -> RobotParameters:
+        """Return the parameters as those of an arm, which all nodes with a model have."""
+        parameters: Parameters = self.parameters
+        if not isinstance(parameters, RobotParameters):
+            raise TypeError(f"{type(parameters).__name__} describes no arm; derive ModelParameters")
+        return parameters
 
     def _wait(self, what: str) -> None:
         self._waiting = what

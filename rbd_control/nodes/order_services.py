@@ -11,12 +11,15 @@ from std_srvs.srv import Trigger
 
 from rbd_control.control import PassivityController
 from rbd_control.errors import InputError, RbdControlError
+from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.estimates_file import EstimatesWriter
 from rbd_control.nodes.managed_node import ManagedNode
 
 
 class OrderServices:
-    """Offers ``~/hold``, ``~/float``, ``~/retract``, ``~/cancel``, ``~/slow``, ``~/resume`` and
+    """Offers the services by which an operator gives orders to the controller.
+
+    They are ``~/hold``, ``~/float``, ``~/retract``, ``~/cancel``, ``~/slow``, ``~/resume`` and
     ``~/save_estimates``; all are refused while the node is not active.
 
     Args:
@@ -29,7 +32,7 @@ class OrderServices:
 
     def __init__(
         self,
-        node: ManagedNode,
+        node: ManagedNode[NodeParameters],
         controller: Callable[[], PassivityController],
         before_stop: Callable[[str], None],
         obstacle: Callable[[], str],
@@ -56,7 +59,7 @@ class OrderServices:
         )
 
     def _offer(self, what: str, order: Callable[[], str | None]) -> None:
-        def answer(request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        def answer(_request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
             try:
                 self._require_active()
                 response.message = order() or f"in {self._controller().mode}"
@@ -82,7 +85,7 @@ class OrderServices:
         return self._controller().resume(time.monotonic())
 
     async def _save_estimates(
-        self, request: Trigger.Request, response: Trigger.Response
+        self, _request: Trigger.Request, response: Trigger.Response
     ) -> Trigger.Response:
         """Answer once the file is written; the node answers joint states meanwhile."""
         try:

@@ -58,7 +58,7 @@ class PassivityControllerParameters(CommandingParameters, ControllerParameters):
     )
 
 
-class PassivityControllerNode(ManagedNode):
+class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     """Runs a :class:`PassivityController` on each sample and sends the torque it answers."""
 
     parameters_type = PassivityControllerParameters
@@ -168,7 +168,7 @@ class PassivityControllerNode(ManagedNode):
             self._watchdog.stop()
             self._trajectories.stop()
 
-    def on_failure(self, name: str, reason: str) -> None:
+    def on_failure(self, name: str, reason: str) -> None:  # noqa: ARG002 - the hook has both
         """Go to the safe torque: after a defect of the software nothing else is certain."""
         if self.is_active:
             self.controller.fault(reason)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rclpy.parameter import Parameter
 
 from rbd_control.errors import ParameterError, RbdControlError
+from rbd_control.node_parameters import ModelParameters
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.managed_node import LATCHED, ManagedNode
 from rbd_control.robot.payload import PayloadParameters
@@ -35,7 +36,9 @@ class PayloadInput:
         position: tells where the arm stands, (nq,) [rad or m]; None before that is known.
     """
 
-    def __init__(self, node: ManagedNode, position: Callable[[], Array | None]) -> None:
+    def __init__(
+        self, node: ManagedNode[ModelParameters], position: Callable[[], Array | None]
+    ) -> None:
         self._node, self._position, self._refusal = node, position, ""
         node.create_subscription(InertiaStamped, PAYLOAD, self._on_payload, LATCHED)
         node.diagnostics.append(self._report)

@@ -16,6 +16,7 @@ from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
 from rbd_control.errors import RbdControlError
+from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.log_folder import log_folder_trouble
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.startup.compilation import CompilationWatch
@@ -36,7 +37,9 @@ SWITCH_INTERVAL = 0.0005
 """Longest time for which another Python thread keeps the thread of the callbacks waiting [s]."""
 
 
-def run(make_node: Callable[[], ManagedNode], args: Sequence[str] | None = None) -> int:
+def run(
+    make_node: Callable[[], ManagedNode[NodeParameters]], args: Sequence[str] | None = None
+) -> int:
     """Run a node until a signal or the node itself ends it.
 
     SIGINT, SIGTERM and SIGHUP (a terminal that closes) take the node through its end while it can
@@ -48,7 +51,7 @@ def run(make_node: Callable[[], ManagedNode], args: Sequence[str] | None = None)
         The exit code of the process.
     """
     ensure_standard_streams()
-    node: ManagedNode | None = None
+    node: ManagedNode[NodeParameters] | None = None
     # Python's last collections would walk through all that numba made, for half a second.
     atexit.register(gc.freeze)
     sys.setswitchinterval(SWITCH_INTERVAL)
@@ -100,7 +103,7 @@ class Signals:
     """
 
     def __init__(self, watch: CompilationWatch) -> None:
-        self.node: ManagedNode | None = None
+        self.node: ManagedNode[NodeParameters] | None = None
         self.received = 0
         self.has_started = False
         self._watch = watch
@@ -138,7 +141,7 @@ class Signals:
         self._is_ending = True
         self._prompt_end.call_off()
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.received += 1
         if self._is_ending:
             return
@@ -164,7 +167,7 @@ def _start_ros(args: Sequence[str] | None) -> None:
         raise RbdControlError(f"cannot start ROS: {error}") from error
 
 
-def _spin(node: ManagedNode) -> None:
+def _spin(node: ManagedNode[NodeParameters]) -> None:
     executor = make_executor()
     executor.add_node(node)
     stop = Future()
@@ -201,7 +204,7 @@ def make_executor() -> Executor:
         return SingleThreadedExecutor()
     # A third of the processor time at 1 kHz.
     executor: Any = EventsExecutor()
-    return executor  # type: ignore[no-any-return]
+    return executor
 
 
 def _program() -> str:

@@ -92,7 +92,7 @@ class SimulatedArmParameters(ModelParameters, SimulationParameters):
             raise ParameterError(f"spheres or half_spaces: {error}") from error
 
 
-class SimulatedArmNode(ManagedNode):
+class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
     """Steps a :class:`SimulatedArm` in real time, or slower, and publishes what its sensors say.
 
     The stamp of a joint state is the time of activation plus simulated time: on a machine that

@@ -10,6 +10,7 @@ from trajectory_msgs.msg import JointTrajectory
 from rbd_control.control import PassivityController, PlannedTrajectory
 from rbd_control.control.planning import LEAD, LEAD_PER_POINT
 from rbd_control.errors import StalePlanError, TrajectoryError
+from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.diagnostics import Status
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.planning_thread import PlanningThread
@@ -47,7 +48,7 @@ class TrajectoryInput:
         node: the node.
     """
 
-    def __init__(self, node: ManagedNode) -> None:
+    def __init__(self, node: ManagedNode[NodeParameters]) -> None:
         self._node = node
         self._refused = 0
         self._controller: PassivityController | None = None

@@ -19,6 +19,15 @@ LEAST_GRAVITY = 1.0
 FITTING = (0.6, 1.6)
 """Ratios of effort to gravity torque that friction, motion or a small payload explain."""
 
+REVERSED = -0.5
+"""Ratio and correlation below which the sign of the effort looks reversed."""
+
+UNRELATED = 0.5
+"""Size of the correlation below which the effort does not follow gravity."""
+
+SCALED = (0.3, 3.0)
+"""Ratios that wrong masses, a payload or another unit of torque explain."""
+
 _PERIOD = 0.02
 """Time between the samples that are checked [s]."""
 
@@ -52,13 +61,13 @@ class EffortFit:
         off = abs(self.ratio - 1.0) * self.gravity
         if FITTING[0] <= self.ratio <= FITTING[1] or not off > 2.0 * self.remainder:
             return ""
-        if self.ratio < -0.5 and self.correlation < -0.5:
+        if self.ratio < REVERSED and self.correlation < REVERSED:
             guess = "its sign looks reversed (set effort_gain to -1)"
-        elif abs(self.correlation) < 0.5:
+        elif abs(self.correlation) < UNRELATED:
             guess = (
                 "it does not follow gravity; the driver may subtract gravity, or it is not a torque"
             )
-        elif 0.3 < self.ratio < 3.0:
+        elif SCALED[0] < self.ratio < SCALED[1]:
             guess = "masses of the model, the payload or the unit of the effort are wrong"
         else:
             guess = "it looks like motor current [A] or another unit, not torque"

@@ -16,6 +16,9 @@ from rbd_control.estimation import ContactEvent
 BAR = 40
 """Width of a bar [characters]; three quarters of it are the threshold."""
 
+CLOSE = 0.7
+"""A bar turns yellow at this part of the threshold."""
+
 FULL = 4.0 / 3.0
 """A bar is full at this part of the threshold."""
 
@@ -121,7 +124,7 @@ def _residuals(state: LiveState) -> Table:
 
 
 def _bar(ratio: float) -> Text:
-    style = "red" if ratio > 1.0 else "yellow" if ratio > 0.7 else "green"
+    style = "red" if ratio > 1.0 else "yellow" if ratio > CLOSE else "green"
     return Text("█" * round(BAR * min(ratio / FULL, 1.0)), style=style)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from math import inf
 from pathlib import Path
@@ -264,7 +265,7 @@ def _milli(value: float | None) -> float:
 
 
 def _number(value: float, unit: str = "", digits: int = 2) -> str:
-    return "-" if value != value else f"{value:.{digits}f}{unit}"
+    return "-" if math.isnan(value) else f"{value:.{digits}f}{unit}"
 
 
 def _vector(values: Iterable[float]) -> str:

@@ -120,17 +120,18 @@ class Table:
                 raise RecordingError(
                     f"line {line} has {len(row)} columns, the header has {self._width}{hint}"
                 )
+            numbers: list[float] = []
             for k, cell in enumerate(row):
                 try:
-                    row[k] = float(cell) if cell.strip() else nan
+                    numbers.append(float(cell) if cell.strip() else nan)
                 except ValueError as error:
                     raise RecordingError(
                         f"line {line}, column {k + 1}: {quoted(cell)} is not a number"
                     ) from error
-            yield row
+            yield numbers
 
     @staticmethod
-    def _read(rows: Iterator[list[str]], before: int) -> Iterator[list]:
+    def _read(rows: Iterator[list[str]], before: int) -> Iterator[list[str]]:
         """Yield the rows that are not blank."""
         while True:
             try:

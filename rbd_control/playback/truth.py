@@ -47,17 +47,28 @@ class Event(Protocol):
     """What scoring needs of an event; times are on the clock of the contacts [s]."""
 
     @property
-    def onset(self) -> float: ...
+    def onset(self) -> float:
+        """Estimated start of the contact [s]."""
+
     @property
-    def detected(self) -> float: ...
+    def detected(self) -> float:
+        """Time at which the contact was reported [s]."""
+
     @property
-    def release(self) -> float | None: ...
+    def release(self) -> float | None:
+        """End of the contact [s]; None while it lasts."""
+
     @property
-    def link(self) -> str: ...
+    def link(self) -> str:
+        """Link that was named first; empty when none was."""
+
     @property
-    def candidates(self) -> tuple[str, ...]: ...
+    def candidates(self) -> tuple[str, ...]:
+        """Links that may have been touched."""
+
     @property
-    def force(self) -> Array | None: ...
+    def force(self) -> Array | None:
+        """Estimated force, (3,) [N]; None when it is not known."""
 
 
 def contact_intervals(

@@ -35,8 +35,8 @@ class CompilationWatch(Listener):
 
     def __init__(
         self,
-        begins: Callable[[str], None] = lambda name: None,
-        done: Compiled = lambda name, seconds: None,
+        begins: Callable[[str], None] = lambda _name: None,
+        done: Compiled = lambda _name, _seconds: None,
         warn: Callable[[str], object] | None = None,
     ) -> None:
         self.begins, self.done, self.warn = begins, done, warn
@@ -78,8 +78,8 @@ class CompilationWatch(Listener):
 
 
 def watch_compilation(
-    begins: Callable[[str], None] = lambda name: None,
-    done: Compiled = lambda name, seconds: None,
+    begins: Callable[[str], None] = lambda _name: None,
+    done: Compiled = lambda _name, _seconds: None,
 ) -> CompilationWatch:
     """Return a :class:`CompilationWatch`, to be opened as a context."""
     return CompilationWatch(begins, done)

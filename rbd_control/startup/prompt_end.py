@@ -68,7 +68,7 @@ class PromptEnd:
     ) -> None:
         self._code = code
         self._grace = GRACE if grace is None else grace
-        self._on_signal = on_signal or (lambda number, frame: end_now(code))
+        self._on_signal = on_signal or (lambda _number, _frame: end_now(code))
         self._lock = threading.Lock()
         self._off = threading.Event()
         self._previous: dict[int, Any] = {}

@@ -91,5 +91,5 @@ def _recording(motion: Motion, model: Model) -> Recording:
     block = JointBlock(t, t, names, motion.q[:300], motion.v[:300], motion.tau[:300] + 50.0)
     parts = [Part(np.arange(len(t)), block)]
     return Recording(
-        Path(motion.name), "/joint_states", names, len(t), None, lambda size: iter([parts])
+        Path(motion.name), "/joint_states", names, len(t), None, lambda _size: iter([parts])
     )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import lz4.frame
 import numpy as np
@@ -16,6 +17,8 @@ from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin
 
 from damage import raw, sound
 from damage.mcap_writer import Lies, mcap
+
+T = TypeVar("T")
 
 Maker = Callable[[np.random.Generator, "Bags", Path], Path]
 """Writes a damaged recording into an empty folder and returns its path."""
@@ -369,5 +372,5 @@ MAKERS: tuple[Maker, ...] = (
 )  # fmt: skip
 
 
-def _one(rng: np.random.Generator, choices):
+def _one(rng: np.random.Generator, choices: Sequence[T]) -> T:
     return choices[int(rng.integers(len(choices)))]

@@ -1,5 +1,9 @@
 """Large batches are split over threads, which changes nothing, not one bit."""
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import numpy as np
 import pytest
 from robots import random_tree_urdf
@@ -10,13 +14,12 @@ COUNT = 3 * batches.STATES_PER_THREAD + 7
 
 
 @pytest.fixture
-def calls(monkeypatch):
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many parts the pool was given."""
     parts = []
-    pool = batches.ThreadPoolExecutor
 
-    class Pool(pool):
-        def map(self, function, items):
+    class Pool(ThreadPoolExecutor):
+        def map(self, function: Callable[..., Any], items: Sequence[Any]) -> Any:
             parts.append(len(items))
             return super().map(function, items)
 
@@ -25,13 +28,13 @@ def calls(monkeypatch):
     return parts
 
 
-def test_split_equals_whole(calls, monkeypatch):
+def test_split_equals_whole(calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model.from_urdf(random_tree_urdf(2, 3))
     rng = np.random.default_rng(0)
     q, v, x = rng.normal(size=(3, COUNT, model.nv))
     wrenches = {model.link_names[-1]: rng.normal(size=(COUNT, 6))}
 
-    def everything():
+    def everything() -> list[np.ndarray]:
         return [
             *dynamics_terms(model, q, v),
             inverse_dynamics(model, q, v, x, wrenches),
@@ -46,7 +49,7 @@ def test_split_equals_whole(calls, monkeypatch):
     assert len(calls) == 3
 
 
-def test_small_batches_stay_in_one_thread(calls):
+def test_small_batches_stay_in_one_thread(calls: list[int]) -> None:
     model = Model.from_urdf(random_tree_urdf(2, 3))
     dynamics_terms(model, np.zeros((10, 3)), np.zeros((10, 3)))
     assert calls == []

@@ -28,11 +28,11 @@ ROUNDING = 1e-13
     params=[{}, {"rotors": {"joint1": Rotor(20.0, 1e-3)}}, {"floating_base": True}],
     ids=["fixed", "rotor", "floating"],
 )
-def model(request):
+def model(request: pytest.FixtureRequest) -> Model:
     return Model.from_urdf(random_tree_urdf(1, 4, branching=0.4, prismatic=0.3), **request.param)
 
 
-def test_equals_the_plain_functions(model):
+def test_equals_the_plain_functions(model: Model) -> None:
     rng = np.random.default_rng(0)
     n = model.nv
     q = rng.normal(size=model.nq)
@@ -66,11 +66,11 @@ def test_equals_the_plain_functions(model):
             assert error <= ROUNDING * max(np.abs(reference).max(), 1.0), function
 
 
-def test_can_be_called_from_compiled_code(model):
+def test_can_be_called_from_compiled_code(model: Model) -> None:
     torque = freeze(model).gravity_torque
 
     @njit
-    def total(q, g):
+    def total(q: np.ndarray, g: np.ndarray) -> float:
         for _ in range(3):
             torque(q, g)
         return g.sum()
@@ -79,7 +79,7 @@ def test_can_be_called_from_compiled_code(model):
     assert total(q, np.empty(model.nv)) == pytest.approx(gravity_torque(model, q).sum())
 
 
-def test_two_models_do_not_mix():
+def test_two_models_do_not_mix() -> None:
     one, other = (Model.from_urdf(random_tree_urdf(seed, 3)) for seed in (7, 8))
     q = np.array([0.1, 0.2, 0.3])
     for m in (one, other, one):

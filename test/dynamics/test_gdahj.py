@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ ROUNDOFF = 1e-13
 LENGTHS = (1, 2, 7, 30, 60)
 
 
-def chain(n: int, **arguments: bool) -> Model:
+def chain(n: int, **arguments: Any) -> Model:
     return Model.from_urdf(random_tree_urdf(n, n, branching=0.0, prismatic=0.0), **arguments)
 
 

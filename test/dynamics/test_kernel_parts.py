@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numba import njit
@@ -14,7 +16,7 @@ from rbd_control.dynamics.trigonometry import REACH, cos_sin
 
 
 @njit
-def _cos_sin(x, cosine, sine):
+def _cos_sin(x: np.ndarray, cosine: np.ndarray, sine: np.ndarray) -> None:
     for i in range(x.shape[0]):
         cosine[i], sine[i] = cos_sin(x[i])
 
@@ -42,7 +44,7 @@ def test_cosines_and_sines() -> None:
 
 
 @njit
-def _sums(n, rounds):
+def _sums(n: int, rounds: int) -> float:
     total = 0.0
     a = scratch(n)
     memory = scratch(2 * n)
@@ -61,7 +63,7 @@ def test_workspace_on_the_stack_or_not(n: int) -> None:
 
 
 @njit
-def _copied(packed):
+def _copied(packed: np.ndarray) -> tuple[Any, ...]:
     model = unpacked(packed)
     return (
         model.nv,

@@ -30,22 +30,22 @@ from rbd_control.dynamics import (
 from rbd_control.errors import InputError
 
 
-def relative(actual, expected):
+def relative(actual: np.ndarray, expected: np.ndarray) -> float:
     return np.abs(actual - expected).max() / np.abs(expected).max()
 
 
 class Mechanism:
     """A random tree with rotors on most joints, and its twin with the rotors as links."""
 
-    def __init__(self, seed, floating_base=False):
+    def __init__(self, seed: int, floating_base: bool = False) -> None:
         rng = np.random.default_rng(seed)
         text = random_tree_urdf(seed, 5, prismatic=0.2, branching=0.4)
         tree = ET.fromstring(text)
-        self.rotors = {}
+        self.rotors: dict[str, Rotor] = {}
         for joint in tree.findall("joint"):
             if joint.get("type") == "fixed" or rng.random() < 0.25:
                 continue
-            self.rotors[joint.get("name")] = self._add(tree, joint, rng)
+            self.rotors[joint.attrib["name"]] = self._add(tree, joint, rng)
         self.bare = Model.from_urdf(text, floating_base=floating_base)
         self.geared = Model.from_urdf(text, rotors=self.rotors, floating_base=floating_base)
         self.full = Model.from_urdf(
@@ -66,14 +66,14 @@ class Mechanism:
         self.v, self.a, self.v_r = rng.normal(size=(3, self.bare.nv))
 
     @staticmethod
-    def _add(tree, joint, rng):
+    def _add(tree: ET.Element, joint: ET.Element, rng: np.random.Generator) -> Rotor:
         name = joint.get("name")
         inertia = np.diag(rng.uniform(0.005, 0.01, 3))
         inertia[0, 1] = inertia[1, 0] = 4e-4
         mass, ratio = rng.uniform(0.1, 0.5), rng.uniform(2.0, 60.0)
         com, axis = rng.normal(size=3) * 0.1, rng.normal(size=3)
 
-        def numbers(x):
+        def numbers(x: np.ndarray) -> str:
             return " ".join(repr(float(k)) for k in x)
 
         link = ET.SubElement(tree, "link", name=f"rotor_{name}")
@@ -99,14 +99,14 @@ class Mechanism:
         ET.SubElement(turn, "axis", xyz=numbers(axis))
         return Rotor(ratio, inertia, axis=axis, mass=mass, com=com)
 
-    def full_q(self):
+    def full_q(self) -> np.ndarray:
         if not self.bare.floating_base:
             return self.S @ self.q
         return np.concatenate([self.q[:7], self.S[6:, 6:] @ self.q[7:]])
 
 
 @pytest.fixture(scope="module", params=range(6))
-def mechanism(request):
+def mechanism(request: pytest.FixtureRequest) -> Mechanism:
     return Mechanism(request.param, floating_base=request.param >= 4)
 
 
@@ -114,7 +114,7 @@ def mechanism(request):
 ROUNDING = 1e-10
 
 
-def test_terms(mechanism):
+def test_terms(mechanism: Mechanism) -> None:
     S, q, v = mechanism.S, mechanism.q, mechanism.v
     full = dynamics_terms(mechanism.full, mechanism.full_q(), S @ v)
     ours = dynamics_terms(mechanism.geared, q, v)
@@ -128,7 +128,7 @@ def test_terms(mechanism):
     assert relative(momentum(mechanism.geared, q, v), ours.M @ v) < ROUNDING
 
 
-def test_energies(mechanism):
+def test_energies(mechanism: Mechanism) -> None:
     S, q, v = mechanism.S, mechanism.q, mechanism.v
     assert kinetic_energy(mechanism.geared, q, v) == pytest.approx(
         kinetic_energy(mechanism.full, mechanism.full_q(), S @ v), rel=1e-12
@@ -138,14 +138,14 @@ def test_energies(mechanism):
     )
 
 
-def test_christoffel_symbols(mechanism):
+def test_christoffel_symbols(mechanism: Mechanism) -> None:
     S, q = mechanism.S, mechanism.q
     full = christoffel_symbols(mechanism.full, mechanism.full_q())
     expected = np.einsum("ai,bj,ck,abc->ijk", S, S, S, full, optimize=True)
     assert relative(christoffel_symbols(mechanism.geared, q), expected) < ROUNDING
 
 
-def test_inverse_and_forward_dynamics(mechanism):
+def test_inverse_and_forward_dynamics(mechanism: Mechanism) -> None:
     S, q, v, a = mechanism.S, mechanism.q, mechanism.v, mechanism.a
     full = inverse_dynamics(mechanism.full, mechanism.full_q(), S @ v, S @ a)
     tau = inverse_dynamics(mechanism.geared, q, v, a)
@@ -153,7 +153,7 @@ def test_inverse_and_forward_dynamics(mechanism):
     assert relative(forward_dynamics(mechanism.geared, q, v, tau), a) < ROUNDING
 
 
-def test_forward_dynamics_at_rest_and_under_a_wrench(mechanism):
+def test_forward_dynamics_at_rest_and_under_a_wrench(mechanism: Mechanism) -> None:
     q, a = mechanism.q, mechanism.a
     still = np.zeros_like(a)
     wrenches = {mechanism.geared.link_names[-1]: [1.0, -2.0, 3.0, 20.0, 10.0, -5.0]}
@@ -161,14 +161,14 @@ def test_forward_dynamics_at_rest_and_under_a_wrench(mechanism):
     assert relative(forward_dynamics(mechanism.geared, q, still, tau, wrenches), a) < ROUNDING
 
 
-def test_slotine_li_torque(mechanism):
+def test_slotine_li_torque(mechanism: Mechanism) -> None:
     q, v, v_r, a = mechanism.q, mechanism.v, mechanism.v_r, mechanism.a
     M, C, _, g = dynamics_terms(mechanism.geared, q, v)
     torque = slotine_li_torque(mechanism.geared, q, v, v_r, a)
     assert relative(torque, M @ a + C @ v_r + g) < ROUNDING
 
 
-def test_reflected_inertia_is_a_constant_diagonal(mechanism):
+def test_reflected_inertia_is_a_constant_diagonal(mechanism: Mechanism) -> None:
     """The usual approximation adds n² times the inertia about the axis, and nothing else."""
     q, v, a = mechanism.q, mechanism.v, mechanism.a
     approximate = with_rotors(mechanism.bare, mechanism.rotors, reflected=True)
@@ -188,14 +188,14 @@ def test_reflected_inertia_is_a_constant_diagonal(mechanism):
     assert relative(forward_dynamics(approximate, q, v, tau), a) < ROUNDING
 
 
-def test_the_approximation_is_one(mechanism):
+def test_the_approximation_is_one(mechanism: Mechanism) -> None:
     q, v = mechanism.q, mechanism.v
     approximate = with_rotors(mechanism.bare, mechanism.rotors, reflected=True)
     exact = dynamics_terms(mechanism.geared, q, v)
     assert relative(dynamics_terms(approximate, q, v).C, exact.C) > 1e-3
 
 
-def test_an_inertia_given_as_a_number_is_about_the_axis(mechanism):
+def test_an_inertia_given_as_a_number_is_about_the_axis(mechanism: Mechanism) -> None:
     name = mechanism.bare.joint_names[0]
     row = mechanism.bare.joint_index(name)
     model = with_rotors(mechanism.bare, {name: Rotor(10.0, 0.003)}, reflected=True)
@@ -215,12 +215,12 @@ def test_an_inertia_given_as_a_number_is_about_the_axis(mechanism):
         ("joint0", Rotor(10.0, 0.001, axis=(0, 0, 0)), "axis"),
     ],
 )
-def test_bad_rotors_are_named(joint, rotor, named):
+def test_bad_rotors_are_named(joint: str, rotor: Rotor, named: str) -> None:
     model = Model.from_urdf(random_tree_urdf(0, 2))
     with pytest.raises(InputError, match=named):
         with_rotors(model, {joint: rotor})
 
 
-def test_rotors_are_given_at_once(mechanism):
+def test_rotors_are_given_at_once(mechanism: Mechanism) -> None:
     with pytest.raises(InputError, match="already"):
         with_rotors(mechanism.geared, mechanism.rotors)

@@ -254,7 +254,10 @@ def test_no_digit_is_left_of_what_cancels(tree: tuple[Model, SymbolicTerms]) -> 
 def test_given_numbers_are_as_good_as_those_of_the_description() -> None:
     """A rotor with a mass rides along when the origin of its joint is moved."""
     rotors = {"elbow": Rotor(4.0, 0.01, mass=0.5, com=(0.0, 0.25, 0.0))}
-    given = {"bodies": {"lower": (1.5, [0.5, 0, 0.25], 2 * np.eye(3))}, "gravity": (0.0, 1, -2)}
+    given: dict[str, Any] = {
+        "bodies": {"lower": (1.5, [0.5, 0, 0.25], 2 * np.eye(3))},
+        "gravity": (0.0, 1, -2),
+    }
     other = DOUBLE_PENDULUM.replace('<origin xyz="0.7 0 0"/>', '<origin xyz="0.5 0.25 1"/>')
     assert other != DOUBLE_PENDULUM
     moved = symbolic_dynamics(

@@ -26,11 +26,11 @@ from rbd_control.errors import InputError
 ROUNDING = 1e-12
 
 
-def relative(actual, expected):
+def relative(actual: np.ndarray, expected: np.ndarray) -> float:
     return np.abs(actual - expected).max() / max(np.abs(expected).max(), 1e-300)
 
 
-def states(model, seed=0):
+def states(model: Model, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     q = rng.uniform(-2.0, 2.0, model.nq)
     if model.floating_base:
@@ -39,7 +39,7 @@ def states(model, seed=0):
 
 
 @pytest.fixture(scope="module", params=range(4))
-def tree(request):
+def tree(request: pytest.FixtureRequest) -> Model:
     text = random_tree_urdf(request.param, 7, branching=0.4, prismatic=0.3)
     rotors = {}
     if request.param % 2:
@@ -50,14 +50,14 @@ def tree(request):
     return Model.from_urdf(text, rotors=rotors)
 
 
-def test_coriolis_is_christoffel_symbols_times_velocity(tree):
+def test_coriolis_is_christoffel_symbols_times_velocity(tree: Model) -> None:
     q, v, _ = states(tree)
     Gamma = christoffel_symbols(tree, q)
     assert relative(Gamma @ v, coriolis_matrix(tree, q, v)) < ROUNDING
     np.testing.assert_array_equal(Gamma, Gamma.swapaxes(1, 2))
 
 
-def test_christoffel_symbols_are_derivatives_of_the_mass_matrix(tree):
+def test_christoffel_symbols_are_derivatives_of_the_mass_matrix(tree: Model) -> None:
     """Their definition, EW21 eq. 4, by central differences."""
     q, _, _ = states(tree)
     h = 1e-5
@@ -75,7 +75,9 @@ def test_christoffel_symbols_are_derivatives_of_the_mass_matrix(tree):
 
 
 @pytest.mark.parametrize("rotors", [{}, {"joint1": Rotor(20.0, 1e-3)}], ids=["bare", "rotor"])
-def test_christoffel_symbols_of_a_floating_base_are_derivatives_of_c(rotors):
+def test_christoffel_symbols_of_a_floating_base_are_derivatives_of_c(
+    rotors: dict[str, Rotor],
+) -> None:
     """Every symbol, those of two velocities of the base included."""
     text = random_tree_urdf(5, 6, branching=0.5, prismatic=0.3)
     model = Model.from_urdf(text, floating_base=True, rotors=rotors)
@@ -87,7 +89,7 @@ def test_christoffel_symbols_of_a_floating_base_are_derivatives_of_c(rotors):
 
 
 @pytest.mark.parametrize("factorization", ["christoffel", "cross"])
-def test_factorisations_are_admissible(tree, factorization):
+def test_factorisations_are_admissible(tree: Model, factorization: str) -> None:
     q, v, _ = states(tree)
     C = admissible_coriolis_matrix(tree, q, v, factorization)
     assert relative(C + C.T, mass_matrix_rate(tree, q, v)) < ROUNDING
@@ -96,20 +98,20 @@ def test_factorisations_are_admissible(tree, factorization):
     assert relative(C, oracle) < ROUNDING
 
 
-def test_only_one_factorisation_is_christoffel_consistent(tree):
+def test_only_one_factorisation_is_christoffel_consistent(tree: Model) -> None:
     q, v, _ = states(tree)
     C = coriolis_matrix(tree, q, v)
     assert relative(admissible_coriolis_matrix(tree, q, v), C) < ROUNDING
     assert relative(admissible_coriolis_matrix(tree, q, v, "cross"), C) > 1e-3
 
 
-def test_unknown_factorisation_is_refused(tree):
+def test_unknown_factorisation_is_refused(tree: Model) -> None:
     q, v, _ = states(tree)
     with pytest.raises(InputError, match="newton.*christoffel, cross"):
         admissible_coriolis_matrix(tree, q, v, "newton")
 
 
-def test_torque_derivative_is_twice_the_coriolis_matrix(tree):
+def test_torque_derivative_is_twice_the_coriolis_matrix(tree: Model) -> None:
     q, v, a = states(tree)
     h = 1e-3
     expected = np.stack(
@@ -124,7 +126,7 @@ def test_torque_derivative_is_twice_the_coriolis_matrix(tree):
     assert relative(torque_velocity_derivative(tree, q, v), expected) < 1e-10
 
 
-def polar(q_bar):
+def polar(q_bar: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Coordinates q = q_bar + 0.3 sin(q_bar) + coupling, with first and second derivatives."""
     n = q_bar.size
     shift = np.roll(np.eye(n), 1, axis=1)
@@ -136,7 +138,7 @@ def polar(q_bar):
     return q, A, dA
 
 
-def test_change_of_coordinates_keeps_admissible_and_christoffel(tree):
+def test_change_of_coordinates_keeps_admissible_and_christoffel(tree: Model) -> None:
     """Props. 3 and Theorem 1, for a curved change of coordinates."""
     rng = np.random.default_rng(4)
     q_bar, rate = rng.uniform(-1, 1, tree.nv), rng.normal(size=tree.nv)
@@ -145,7 +147,7 @@ def test_change_of_coordinates_keeps_admissible_and_christoffel(tree):
     Gamma = change_christoffel_symbols(christoffel_symbols(tree, q), mass_matrix(tree, q), A, dA)
     assert relative(Gamma @ rate, terms.C) < ROUNDING
 
-    def M_bar(x):
+    def M_bar(x: np.ndarray) -> np.ndarray:
         q, A, _ = polar(x)
         return A.T @ mass_matrix(tree, q) @ A
 
@@ -155,7 +157,7 @@ def test_change_of_coordinates_keeps_admissible_and_christoffel(tree):
     np.testing.assert_allclose(terms.g, A.T @ gravity_torque(tree, q), rtol=1e-12)
 
 
-def test_centre_of_mass_splits_off():
+def test_centre_of_mass_splits_off() -> None:
     """Remark 6 on a tree and on Talos."""
     talos = urdf_path("talos")
     from robots import LOCKED
@@ -177,7 +179,9 @@ def test_centre_of_mass_splits_off():
         h = 1e-6
         base = np.eye(6)
 
-        def moved(step, q=q, v=v, base=base):
+        def moved(
+            step: float, q: np.ndarray = q, v: np.ndarray = v, base: np.ndarray = base
+        ) -> np.ndarray:
             """The configuration after moving along v for ``step``, to first order and a half."""
             from scipy.spatial.transform import Rotation
 
@@ -189,7 +193,7 @@ def test_centre_of_mass_splits_off():
             new[7:] += step * v[6:]
             return new
 
-        def M_of(x, v=v, model=model):
+        def M_of(x: np.ndarray, v: np.ndarray = v, model: Model = model) -> np.ndarray:
             return decoupled_dynamics(model, x, v).M
 
         M_dot = (M_of(moved(h)) - M_of(moved(-h))) / (2 * h)
@@ -197,7 +201,7 @@ def test_centre_of_mass_splits_off():
         assert np.isfinite(nu).all()
 
 
-def test_floating_base_is_refused_where_it_does_not_hold(tree):
+def test_floating_base_is_refused_where_it_does_not_hold(tree: Model) -> None:
     floating = Model.from_urdf(random_tree_urdf(2, 3), floating_base=True)
     q, v, _ = states(floating)
     with pytest.raises(InputError, match="fixed base"):

@@ -1,6 +1,8 @@
 """Blocks of samples: however a recording is cut, the verdicts are the same to the last bit."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from robots import urdf_path
 
 from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.errors import InputError
-from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.estimation import BlockDetection, ContactDetector, DetectorParameters
 from rbd_control.robot.inertial_corrections import InertialCorrections
 
 COUNT = 1500
@@ -29,14 +31,14 @@ PARAMETERS = DetectorParameters(
 
 
 @pytest.fixture(scope="module")
-def model():
+def model() -> Model:
     locked = {"panda_finger_joint1": 0.0, "panda_finger_joint2": 0.0}
     described = Model.from_urdf(urdf_path("panda"), locked=locked)
     return InertialCorrections(rotor_inertia=(0.02,)).corrected(described)
 
 
 @pytest.fixture(scope="module")
-def recording(model):
+def recording(model: Model) -> tuple[np.ndarray, ...]:
     """A motion with two contacts, a gap, a jump, frozen and saturated samples."""
     rng = np.random.default_rng(7)
     t = 0.002 * np.arange(COUNT) + rng.uniform(-4e-4, 4e-4, COUNT)
@@ -56,7 +58,7 @@ def recording(model):
     return t, q, v, tau
 
 
-def outcome(blocks):
+def outcome(blocks: Sequence[BlockDetection]) -> tuple[list[np.ndarray], list[tuple[Any, ...]]]:
     """Arrays of all blocks and all events with the index of their sample."""
     events, start = [], 0
     for block in blocks:
@@ -71,7 +73,9 @@ def outcome(blocks):
     max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(cuts=st.lists(st.integers(1, COUNT - 1), unique=True, max_size=12))
-def test_any_cut_gives_the_same(model, recording, observer, cuts):
+def test_any_cut_gives_the_same(
+    model: Model, recording: tuple[np.ndarray, ...], observer: str, cuts: list[int]
+) -> None:
     parameters = replace(PARAMETERS, observer=observer)
     whole = outcome([ContactDetector(model, parameters).update_block(*recording)])
     detector = ContactDetector(model, parameters)
@@ -87,7 +91,7 @@ def test_any_cut_gives_the_same(model, recording, observer, cuts):
     assert whole[1] == parts[1]
 
 
-def test_samples_one_by_one_give_the_same(model, recording):
+def test_samples_one_by_one_give_the_same(model: Model, recording: tuple[np.ndarray, ...]) -> None:
     (residual, reason, level), events = outcome(
         [ContactDetector(model, PARAMETERS).update_block(*recording)]
     )
@@ -110,7 +114,9 @@ def test_samples_one_by_one_give_the_same(model, recording):
     assert {d.level for d in detections} == {"none", "contact", "collision"}
 
 
-def test_a_block_without_effort_gives_no_verdict(model, recording):
+def test_a_block_without_effort_gives_no_verdict(
+    model: Model, recording: tuple[np.ndarray, ...]
+) -> None:
     t, q, v, tau = (column[:300] for column in recording)
     detector = ContactDetector(model, PARAMETERS)
     assert detector.update_block(t[:250], q[:250], v[:250], tau[:250]).contact[-1]
@@ -120,7 +126,7 @@ def test_a_block_without_effort_gives_no_verdict(model, recording):
     assert (k, event.phase, event.release) == (0, "release", t[249])
 
 
-def test_a_refused_block_leaves_no_trace(model, recording):
+def test_a_refused_block_leaves_no_trace(model: Model, recording: tuple[np.ndarray, ...]) -> None:
     t, q, v, tau = (column[:100] for column in recording)
     detector, other = (ContactDetector(model, PARAMETERS) for _ in range(2))
     for d in (detector, other):
@@ -151,7 +157,9 @@ def test_a_refused_block_leaves_no_trace(model, recording):
 
 
 @pytest.mark.parametrize("observer", ["momentum", "second_order", "kalman"])
-def test_the_detector_filters_as_its_observer_does(model, recording, observer):
+def test_the_detector_filters_as_its_observer_does(
+    model: Model, recording: tuple[np.ndarray, ...], observer: str
+) -> None:
     """There is one balance and one filter: the same residuals to the last bit."""
     block = tuple(column[:900] for column in recording)
     for changes in ({}, {"effort_kind": "torque_without_gravity"}, {"effort_gain": (1.1,)}):

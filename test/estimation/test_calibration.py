@@ -1,8 +1,10 @@
 """Calibration finds the friction that was put in, and refuses what it cannot use."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from rbd_control.control import ControllerParameters, SlotineLiController
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.errors import ParameterError, RecordingError
 from rbd_control.estimation import (
+    Calibration,
     ContactDetector,
     DetectorParameters,
     Motion,
@@ -31,11 +34,13 @@ PERIOD = np.array([4.6, 3.8, 5.3, 3.3, 2.9, 2.6, 2.3])
 
 
 @pytest.fixture(scope="module")
-def model():
+def model() -> Model:
     return Model.from_urdf(arm7_urdf())
 
 
-def motion(model, seconds, *, name="free", seed=0, push=None):
+def motion(
+    model: Model, seconds: float, *, name: str = "free", seed: int = 0, push: Any = None
+) -> Motion:
     """The shipped arm in a lively motion, its model 1 % wrong in every mass."""
     parameters = SimulationParameters(
         coulomb=COULOMB,
@@ -67,16 +72,16 @@ def motion(model, seconds, *, name="free", seed=0, push=None):
 
 
 @pytest.fixture(scope="module")
-def motions(model):
+def motions(model: Model) -> list[Motion]:
     return [motion(model, 16.0, name=f"free {seed}", seed=seed) for seed in (1, 2)]
 
 
 @pytest.fixture(scope="module")
-def calibration(motions, model):
+def calibration(motions: list[Motion], model: Model) -> Calibration:
     return calibrate(motions, model)
 
 
-def test_finds_the_friction_of_the_plant(calibration):
+def test_finds_the_friction_of_the_plant(calibration: Calibration) -> None:
     # What a wrong mass leaves of gravity, and the sample-and-hold of the torque, look a little
     # like friction.
     np.testing.assert_allclose(calibration.parameters.friction_coulomb, COULOMB, atol=0.1)
@@ -86,7 +91,9 @@ def test_finds_the_friction_of_the_plant(calibration):
         assert joint.threshold > joint.largest
 
 
-def test_its_residual_is_the_detectors(calibration, motions, model):
+def test_its_residual_is_the_detectors(
+    calibration: Calibration, motions: list[Motion], model: Model
+) -> None:
     """Calibration filters whole motions at once; the thresholds hold for the detector's samples."""
     detector = ContactDetector(calibration.parameters.corrected(model), calibration.parameters)
     m, (_, t, _, residual, _) = motions[0], calibration.residuals[0]
@@ -95,7 +102,7 @@ def test_its_residual_is_the_detectors(calibration, motions, model):
     np.testing.assert_allclose(residual, expected[np.isin(m.t, t)], atol=1e-9)
 
 
-def test_corrects_a_model_that_is_wrong(motions, model):
+def test_corrects_a_model_that_is_wrong(motions: list[Motion], model: Model) -> None:
     """A hand of 0.6 kg that the description forgets: found again where it shows, in gravity."""
     hand = model.joint_links[-1]
     com = np.array([0.0, 0.02, 0.06])
@@ -113,14 +120,14 @@ def test_corrects_a_model_that_is_wrong(motions, model):
     assert any("another hand or payload" in note for note in calibration.notes)
 
 
-def _weight(model, q, link, com):
+def _weight(model: Model, q: np.ndarray, link: str, com: np.ndarray) -> np.ndarray:
     """Gravity torque of 1 kg at ``com`` of ``link``."""
     return gravity_torque(model.with_payload(link, 1.0, com, np.zeros((3, 3))), q) - gravity_torque(
         model, q
     )
 
 
-def test_finds_the_gains_of_drives_that_tell_currents(motions, model):
+def test_finds_the_gains_of_drives_that_tell_currents(motions: list[Motion], model: Model) -> None:
     gains = np.array([8.0, -9.0, 7.0, 7.5, 5.0, -4.0, 3.0])
     currents = [replace(m, tau=m.tau / gains) for m in motions]
     parameters = DetectorParameters(observer="second_order", effort_kind="current")
@@ -131,7 +138,9 @@ def test_finds_the_gains_of_drives_that_tell_currents(motions, model):
     assert (np.sign(known[:4]) == np.sign(gains[:4])).all()
 
 
-def test_takes_efforts_without_gravity(motions, model, calibration):
+def test_takes_efforts_without_gravity(
+    motions: list[Motion], model: Model, calibration: Calibration
+) -> None:
     free = [replace(m, tau=m.tau - gravity_torque(model, m.q)) for m in motions]
     parameters = DetectorParameters(observer="second_order", effort_kind="torque_without_gravity")
     found = calibrate(free, model, parameters)
@@ -143,7 +152,9 @@ def test_takes_efforts_without_gravity(motions, model, calibration):
     assert not detector.update_block(m.t, m.q, m.v, m.tau).contact.any()
 
 
-def test_says_when_efforts_are_not_as_declared(motions, model, calibration):
+def test_says_when_efforts_are_not_as_declared(
+    motions: list[Motion], model: Model, calibration: Calibration
+) -> None:
     """Offsets would take most of gravity for friction."""
     assert not any("effort" in note for note in calibration.notes)
     wrong = DetectorParameters(observer="second_order", effort_kind="torque_without_gravity")
@@ -153,7 +164,9 @@ def test_says_when_efforts_are_not_as_declared(motions, model, calibration):
 
 
 @pytest.mark.parametrize("name", CORRECTIONS)
-def test_every_correction_reaches_the_residual(name, model, motions):
+def test_every_correction_reaches_the_residual(
+    name: str, model: Model, motions: list[Motion]
+) -> None:
     m = motions[0]
     plain = ContactDetector(model, DetectorParameters())
     corrected = InertialCorrections(**{name: (0.05,)}).corrected(model)
@@ -162,12 +175,12 @@ def test_every_correction_reaches_the_residual(name, model, motions):
     assert np.abs(changed.update_block(*block).residual - plain.update_block(*block).residual).max()
 
 
-def test_refuses_a_correction_that_leaves_no_mass(model):
+def test_refuses_a_correction_that_leaves_no_mass(model: Model) -> None:
     with pytest.raises(ParameterError, match="joint 'joint_3'.* must have mass"):
         InertialCorrections(mass_correction=(0, 0, -50.0, 0, 0, 0, 0)).corrected(model)
 
 
-def test_no_alarm_in_other_motions_like_these(calibration, model):
+def test_no_alarm_in_other_motions_like_these(calibration: Calibration, model: Model) -> None:
     detector = ContactDetector(calibration.parameters.corrected(model), calibration.parameters)
     other = motion(model, 16.0, seed=3)
     detections = [
@@ -177,14 +190,16 @@ def test_no_alarm_in_other_motions_like_these(calibration, model):
     assert not any(d.contact for d in detections)
 
 
-def test_a_rarer_alarm_needs_higher_thresholds(motions, model, calibration):
+def test_a_rarer_alarm_needs_higher_thresholds(
+    motions: list[Motion], model: Model, calibration: Calibration
+) -> None:
     rare = calibrate(motions, model, false_alarms_per_hour=0.01)
     for usual, high in zip(calibration.joints, rare.joints, strict=True):
         assert high.threshold > usual.threshold
     assert rare.false_alarms_per_hour == 0.01
 
 
-def test_the_level_is_passed_as_seldom_as_promised():
+def test_the_level_is_passed_as_seldom_as_promised() -> None:
     """On synthetic block maxima of known distribution."""
     from scipy.stats import gumbel_r
 
@@ -199,7 +214,7 @@ def test_the_level_is_passed_as_seldom_as_promised():
     assert (small != large).all()
 
 
-def test_refuses_a_joint_that_hardly_moves(motions, model):
+def test_refuses_a_joint_that_hardly_moves(motions: list[Motion], model: Model) -> None:
     still = [replace(m, q=m.q.copy(), v=m.v.copy()) for m in motions]
     for m in still:
         m.q[:, 3] = -1.5
@@ -208,12 +223,12 @@ def test_refuses_a_joint_that_hardly_moves(motions, model):
         calibrate(still, model)
 
 
-def test_refuses_what_is_too_short(motions, model):
+def test_refuses_what_is_too_short(motions: list[Motion], model: Model) -> None:
     with pytest.raises(RecordingError, match="20 s are needed"):
         calibrate(motions[:1], model)
 
 
-def test_refuses_what_looks_like_contact(motions, model):
+def test_refuses_what_looks_like_contact(motions: list[Motion], model: Model) -> None:
     touched = motion(model, 16.0, name="touched", seed=5, push=8.0)
     with pytest.raises(RecordingError, match="touched: .* looks like contact"):
         calibrate([*motions, touched], model)
@@ -243,7 +258,13 @@ The torque of the last joint is friction for the most part, whose size nothing t
         for joint in joints
     ],
 )
-def test_refuses_a_joint_whose_effort_is_no_torque(motions, model, effort, joint, says):
+def test_refuses_a_joint_whose_effort_is_no_torque(
+    motions: list[Motion],
+    model: Model,
+    effort: Callable[[np.ndarray], np.ndarray],
+    joint: int,
+    says: str,
+) -> None:
     """[31] Thresholds would otherwise come out 10 to 180 times too high, without a word."""
     wrong = [replace(m, tau=m.tau.copy()) for m in motions]
     for m in wrong:
@@ -252,13 +273,15 @@ def test_refuses_a_joint_whose_effort_is_no_torque(motions, model, effort, joint
         calibrate(wrong, model)
 
 
-def test_refuses_efforts_that_are_not_measured(motions, model):
+def test_refuses_efforts_that_are_not_measured(motions: list[Motion], model: Model) -> None:
     with pytest.raises(RecordingError, match="effort is not measured"):
         calibrate([replace(m, tau=0.0 * m.tau) for m in motions], model)
 
 
 @pytest.mark.parametrize("stray", [500.0, 1e30, -1e308])
-def test_leaves_stray_samples_out(motions, model, calibration, stray):
+def test_leaves_stray_samples_out(
+    motions: list[Motion], model: Model, calibration: Calibration, stray: float
+) -> None:
     """[5] And says how many; the thresholds are those of the others."""
     odd = [replace(m, tau=m.tau.copy()) for m in motions]
     odd[0].tau[1000, 1] = stray
@@ -272,7 +295,7 @@ def test_leaves_stray_samples_out(motions, model, calibration, stray):
     )
 
 
-def test_a_heavy_hand_is_no_other_unit(motions, model):
+def test_a_heavy_hand_is_no_other_unit(motions: list[Motion], model: Model) -> None:
     """The wrist alone looks as if its efforts were 2.5 times too large."""
     mass, com = 2.5, (0.0, 0.02, 0.06)
     loaded = model.with_payload(model.joint_links[-1], mass, com, np.zeros((3, 3)))
@@ -286,7 +309,7 @@ def test_a_heavy_hand_is_no_other_unit(motions, model):
     assert not any("unit (--effort" in note for note in found.notes)
 
 
-def test_gain_is_kept(motions, model):
+def test_gain_is_kept(motions: list[Motion], model: Model) -> None:
     slow = calibrate(
         motions,
         model,
@@ -298,7 +321,9 @@ def test_gain_is_kept(motions, model):
     assert slow.parameters.settling_time == pytest.approx(0.6)
 
 
-def test_the_command_writes_what_the_detector_loads(motions, model, tmp_path, capsys):
+def test_the_command_writes_what_the_detector_loads(
+    motions: list[Motion], model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Of an arm with a motor in its first joint, which the description forgets."""
     files = []
     names = model.joint_names
@@ -338,7 +363,13 @@ def test_the_command_writes_what_the_detector_loads(motions, model, tmp_path, ca
         (["free.csv"], "no joint joint_1, .* is this its URDF"),
     ],
 )
-def test_the_command_refuses_in_one_line(recordings, says, tmp_path, monkeypatch, capsys):
+def test_the_command_refuses_in_one_line(
+    recordings: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("free.csv").write_text("time,position/elbow,velocity/elbow,effort/elbow\n0,0,0,0\n")
     assert main(["calibrate", *recordings, "--urdf", "arm7", "--out", "x.yaml"]) == 2

@@ -19,7 +19,7 @@ from rbd_control.dynamics import (
     inverse_dynamics,
 )
 from rbd_control.errors import InputError, ParameterError
-from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.estimation import ContactDetector, Detection, DetectorParameters
 from rbd_control.robot.robot import Robot
 from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.simulation import arm7_urdf
@@ -32,7 +32,7 @@ PARAMETERS = DetectorParameters(
 
 
 @pytest.fixture(scope="module")
-def model():
+def model() -> Model:
     locked = {"panda_finger_joint1": 0.0, "panda_finger_joint2": 0.0}
     return Model.from_urdf(urdf_path("panda"), locked=locked)
 
@@ -40,7 +40,7 @@ def model():
 class Bench:
     """A detector and the time of its next sample."""
 
-    def __init__(self, model, parameters=PARAMETERS):
+    def __init__(self, model: Model, parameters: DetectorParameters = PARAMETERS) -> None:
         self.detector = ContactDetector(model, parameters)
         self.g = gravity_torque(model, Q)
         self.q, self.v = Q, np.zeros(model.nv)
@@ -48,7 +48,9 @@ class Bench:
         self.jitter = 0.0
         self.events = []
 
-    def run(self, duration, external=0.0, dt=DT):
+    def run(
+        self, duration: float, external: float | np.ndarray = 0.0, dt: float = DT
+    ) -> list[Detection]:
         """Feed ``duration`` seconds under an external torque; the detections."""
         detections = []
         for _ in range(round(duration / dt)):
@@ -62,13 +64,13 @@ class Bench:
         return detections
 
 
-def on_joint(index, torque):
+def on_joint(index: int, torque: float) -> np.ndarray:
     external = np.zeros(7)
     external[index] = torque
     return external
 
 
-def test_onset_and_release_of_a_push(model):
+def test_onset_and_release_of_a_push(model: Model) -> None:
     bench = Bench(model)
     bench.run(0.5)
     start = bench.t
@@ -89,7 +91,7 @@ def test_onset_and_release_of_a_push(model):
     assert all(d.contact for d in touched[6:])
 
 
-def test_collision_is_the_upper_level(model):
+def test_collision_is_the_upper_level(model: Model) -> None:
     bench = Bench(model)
     bench.run(0.3)
     assert bench.run(0.1, on_joint(2, 9.0))[-1].level == "contact"
@@ -99,7 +101,7 @@ def test_collision_is_the_upper_level(model):
     assert [e.level for e in bench.events] == ["contact", "collision"]
 
 
-def test_hysteresis_holds_one_event_together(model):
+def test_hysteresis_holds_one_event_together(model: Model) -> None:
     bench = Bench(model)
     bench.run(0.3)
     bench.run(0.2, on_joint(0, 1.5))
@@ -110,7 +112,7 @@ def test_hysteresis_holds_one_event_together(model):
     assert [e.phase for e in bench.events] == ["onset", "release"]
 
 
-def test_debounce_ignores_a_single_spike(model):
+def test_debounce_ignores_a_single_spike(model: Model) -> None:
     spike = replace(PARAMETERS, observer_gain=(2000.0,), onset_debounce=0.003)
     bench = Bench(model, spike)
     bench.run(0.3)
@@ -123,7 +125,7 @@ def test_debounce_ignores_a_single_spike(model):
     assert len(eager.events) == 1
 
 
-def test_not_valid_while_settling(model):
+def test_not_valid_while_settling(model: Model) -> None:
     bench = Bench(model)
     detections = bench.run(0.2, on_joint(1, 5.0))
     invalid = [d for d in detections if not d.valid]
@@ -135,7 +137,7 @@ def test_not_valid_while_settling(model):
 
 
 @pytest.mark.parametrize("missing", ["effort", "velocity"])
-def test_missing_input_gives_no_verdict(model, missing):
+def test_missing_input_gives_no_verdict(model: Model, missing: str) -> None:
     bench = Bench(model)
     bench.run(0.5)
     v = None if missing == "velocity" else bench.v
@@ -148,7 +150,7 @@ def test_missing_input_gives_no_verdict(model, missing):
     assert bench.run(0.1)[-1].valid
 
 
-def test_gap_restarts_and_closes_the_contact(model):
+def test_gap_restarts_and_closes_the_contact(model: Model) -> None:
     bench = Bench(model)
     bench.run(0.3)
     bench.run(0.2, on_joint(1, 5.0))
@@ -162,14 +164,14 @@ def test_gap_restarts_and_closes_the_contact(model):
     assert np.all(first.residual == 0.0)
 
 
-def test_short_gap_is_bridged(model):
+def test_short_gap_is_bridged(model: Model) -> None:
     bench = Bench(model)
     bench.run(0.3)
     bench.t += 0.9 * PARAMETERS.maximum_gap
     assert bench.run(DT)[0].valid
 
 
-def test_stamps_must_increase(model):
+def test_stamps_must_increase(model: Model) -> None:
     bench = Bench(model)
     bench.run(0.01)
     for stamp in (bench.t, bench.t - 1.0):
@@ -177,7 +179,7 @@ def test_stamps_must_increase(model):
             bench.detector.update(stamp, Q, bench.v, bench.g)
 
 
-def test_tare_takes_a_constant_error_off(model):
+def test_tare_takes_a_constant_error_off(model: Model) -> None:
     bench = Bench(model)
     bias = on_joint(3, 0.6)
     bench.run(3.0, bias)
@@ -188,7 +190,7 @@ def test_tare_takes_a_constant_error_off(model):
 
 
 @pytest.mark.parametrize("observer", ["momentum", "second_order", "kalman"])
-def test_a_tare_leaves_little_in_noise(model, observer):
+def test_a_tare_leaves_little_in_noise(model: Model, observer: str) -> None:
     """[60] It succeeds only with what has been averaged for a second, at whatever time it comes."""
     bias, rng = on_joint(3, 0.9) + on_joint(1, 5.0), np.random.default_rng(4)
     parameters = replace(
@@ -197,7 +199,7 @@ def test_a_tare_leaves_little_in_noise(model, observer):
     for wait in (0.02, 0.15, 0.5, 1.0, 1.3, 4.0):
         bench = Bench(model, parameters)
 
-        def run(duration, bench=bench):
+        def run(duration: float, bench: Bench = bench) -> list[Detection]:
             return [
                 bench.run(DT, bias + rng.normal(0.0, 0.5, 7)) for _ in range(round(duration / DT))
             ]
@@ -216,7 +218,7 @@ def test_a_tare_leaves_little_in_noise(model, observer):
             bench.detector.tare()
 
 
-def test_a_tare_wants_a_second_after_every_change(model):
+def test_a_tare_wants_a_second_after_every_change(model: Model) -> None:
     bench = Bench(model)
     bench.run(2.0)
     bench.detector.set_parameters(replace(PARAMETERS, observer_gain=(50.0,)))
@@ -241,7 +243,7 @@ def test_a_tare_wants_a_second_after_every_change(model):
     assert bench.detector.tare()[2] == pytest.approx(0.9, rel=0.06)
 
 
-def test_reset_starts_again(model):
+def test_reset_starts_again(model: Model) -> None:
     bench = Bench(model)
     bench.run(0.3, on_joint(1, 5.0))
     release = bench.detector.reset()
@@ -252,7 +254,7 @@ def test_reset_starts_again(model):
     assert not bench.run(0.05)[-1].valid
 
 
-def test_onset_is_found_at_30_hz(model):
+def test_onset_is_found_at_30_hz(model: Model) -> None:
     bench = Bench(model)
     bench.run(2.0, dt=1 / 30)
     start = bench.t
@@ -324,20 +326,20 @@ CHANGES: list[dict[str, Any]] = [
 """The last key of each is the parameter that must not be ignored."""
 
 
-def test_every_parameter_is_among_them():
+def test_every_parameter_is_among_them() -> None:
     tried = {list(change)[-1] for change in CHANGES}
     assert tried == {item.name for item in fields(DetectorParameters)}
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: " ".join(change))
-def test_no_parameter_is_ignored(model, change):
+def test_no_parameter_is_ignored(model: Model, change: dict[str, Any]) -> None:
     """Against the same parameters without the last key, some output differs."""
     # Nobody filled in the limits of the last joint.
     limits = ("velocity_limit", "effort_limit")
-    given = {name: np.append(getattr(model, name)[:-1], 0.0) for name in limits}
+    given: dict[str, Any] = {name: np.append(getattr(model, name)[:-1], 0.0) for name in limits}
     model = replace(model, **given)
 
-    def outcome(parameters):
+    def outcome(parameters: DetectorParameters) -> list[tuple[Any, ...]]:
         bench = Bench(model, parameters)
         bench.v = np.full(7, 0.05)
         bench.jitter = 1e-9
@@ -386,12 +388,12 @@ def test_no_parameter_is_ignored(model, change):
         ({"onset_debounce": "soon"}, "onset_debounce"),
     ],
 )
-def test_bad_parameters_are_named(values, named):
+def test_bad_parameters_are_named(values: dict[str, Any], named: str) -> None:
     with pytest.raises(ParameterError, match=named):
         DetectorParameters(**values)
 
 
-def test_correlated_noise_is_told_from_contact(model):
+def test_correlated_noise_is_told_from_contact(model: Model) -> None:
     """Two joints whose residuals rise together by noise: one rising alone is contact."""
     covariance = 0.01 * np.eye(7)
     covariance[0, 1] = covariance[1, 0] = 0.0099
@@ -411,14 +413,14 @@ def test_correlated_noise_is_told_from_contact(model):
 
 
 @pytest.mark.parametrize("moves", [False, True], ids=["stands", "is fast"])
-def test_what_thresholds_leave_room_for_rules_no_link_out(model, moves):
+def test_what_thresholds_leave_room_for_rules_no_link_out(model: Model, moves: bool) -> None:
     """A joint beyond the touched link that stands, or is fast, may show something of its own."""
-    known = {
+    known: dict[str, Any] = {
         "contact_threshold": (5.0,),
         "residual_covariance": tuple((1e-4 * np.eye(7)).ravel()),
         "statistic_threshold": 1e6,
     }
-    allowed = {"threshold_speed": (5.0,)} if moves else {"moving_ratio": (0.1,)}
+    allowed: dict[str, Any] = {"threshold_speed": (5.0,)} if moves else {"moving_ratio": (0.1,)}
     force = np.array([30.0, -20.0, 25.0])
     external = frame_jacobian(model, Q, "panda_link4")[3:].T @ force
     external[4] += 0.5
@@ -437,7 +439,7 @@ def test_what_thresholds_leave_room_for_rules_no_link_out(model, moves):
     assert named == [False, True]
 
 
-def test_wrong_length_is_named(model):
+def test_wrong_length_is_named(model: Model) -> None:
     parameters = replace(PARAMETERS, contact_threshold=(1.0, 2.0))
     with pytest.raises(ParameterError, match="contact_threshold has 2 values .* 7 joints"):
         ContactDetector(model, parameters)
@@ -446,13 +448,13 @@ def test_wrong_length_is_named(model):
         ContactDetector(model, parameters)
 
 
-def test_matrices_follow_the_order_of_the_joints():
+def test_matrices_follow_the_order_of_the_joints() -> None:
     robot = Robot.of(RobotParameters(urdf="arm7", joints=("joint_3", "joint_1")))
     given = DetectorParameters(residual_covariance=(3.0, 0.1, 0.1, 1.0))
     assert robot.in_model_order(given).residual_covariance == (1.0, 0.1, 0.1, 3.0)
 
 
-def test_frozen_data_gives_no_verdict(model):
+def test_frozen_data_gives_no_verdict(model: Model) -> None:
     """Bit-identical samples under advancing stamps: soon with a velocity, later without."""
     bench = Bench(model)
     bench.jitter = 1e-9
@@ -477,7 +479,7 @@ def test_frozen_data_gives_no_verdict(model):
     assert at - moving[0].stamp == pytest.approx(PARAMETERS.repeated_time, abs=2 * DT)
 
 
-def test_saturated_effort_is_no_proof_of_no_contact(model):
+def test_saturated_effort_is_no_proof_of_no_contact(model: Model) -> None:
     limit = 0.9 * float(np.abs(gravity_torque(model, Q) / model.effort_limit).max())
     bench = Bench(model, replace(PARAMETERS, saturation_ratio=limit))
     assert {d.reason for d in bench.run(0.5)[200:]} == {"saturated effort"}
@@ -491,7 +493,7 @@ def test_saturated_effort_is_no_proof_of_no_contact(model):
     assert [e.phase for e in bench.events] == ["onset", "release"]
 
 
-def test_effort_is_what_it_is_declared_to_be(model):
+def test_effort_is_what_it_is_declared_to_be(model: Model) -> None:
     """Currents and torques without gravity, in a motion: the same residuals as of torques."""
     rng = np.random.default_rng(8)
     t = DT * np.arange(1, 400)
@@ -508,7 +510,7 @@ def test_effort_is_what_it_is_declared_to_be(model):
         np.testing.assert_allclose(residual, usual, atol=1e-11)
 
 
-def test_a_payload_at_run_time_does_not_jump(model):
+def test_a_payload_at_run_time_does_not_jump(model: Model) -> None:
     """Grasped in motion: the detector goes on where it stood, with the new weight."""
     loaded = model.with_payload("panda_link7", 1.5, (0.0, 0.0, 0.1), np.zeros((3, 3)))
     t = DT * np.arange(1, 1201)[:, None]
@@ -528,12 +530,12 @@ def test_a_payload_at_run_time_does_not_jump(model):
     assert np.abs(untold.residual).max() > 5.0
 
 
-def test_set_model_refuses_another_arm(model):
+def test_set_model_refuses_another_arm(model: Model) -> None:
     with pytest.raises(InputError, match="joint_1"):
         ContactDetector(model, PARAMETERS).set_model(Model.from_urdf(arm7_urdf()))
 
 
-def test_parameters_change_without_a_restart(model):
+def test_parameters_change_without_a_restart(model: Model) -> None:
     bench = Bench(model)
     bias = on_joint(3, 0.5)
     bench.run(1.5, bias)
@@ -554,7 +556,7 @@ def test_parameters_change_without_a_restart(model):
 
 
 @pytest.mark.parametrize(("link", "level"), [("panda_link7", "collision"), ("panda_link4", "none")])
-def test_force_at_a_link_is_judged(model, link, level):
+def test_force_at_a_link_is_judged(model: Model, link: str, level: str) -> None:
     """20 N at link 7, with joint thresholds far above what it does to any joint."""
     force = frame_jacobian(model, Q, "panda_link7")[3:].T @ [12.0, 0.0, 16.0]
     parameters = replace(

@@ -4,9 +4,11 @@ The only exception is InputError, for arrays of the wrong shape, numbers that ar
 stamps that do not increase; the detector then is as it was before.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import inf, nan
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import InputError, ParameterError
-from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.estimation import ContactDetector, Detection, DetectorParameters
 from rbd_control.simulation import arm7_urdf
 
 MODEL = Model.from_urdf(arm7_urdf())
@@ -70,7 +72,9 @@ ORDER = st.one_of(
 )
 
 
-def sample(stamp, changes, missing):
+def sample(
+    stamp: float, changes: Sequence[tuple[str, int, float]], missing: str
+) -> tuple[float, np.ndarray | None, np.ndarray | None, np.ndarray | None]:
     """One sample at rest with some numbers changed: stamp, q, v and tau."""
     values = {
         "q": Q.copy(),
@@ -84,7 +88,7 @@ def sample(stamp, changes, missing):
     return stamp, values["q"], values["v"], values["tau"]
 
 
-def check(found):
+def check(found: Detection) -> None:
     """What must hold of every detection."""
     assert np.isfinite(found.residual).all()
     assert found.valid == (found.reason == "")
@@ -97,7 +101,7 @@ def check(found):
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(ORDER, min_size=1, max_size=40))
-def test_no_order_of_anything_makes_it_fail(orders):
+def test_no_order_of_anything_makes_it_fail(orders: list[Any]) -> None:
     detector = ContactDetector(MODEL, BASE)
     stamp = 1.0
     for k in range(15):
@@ -135,7 +139,9 @@ def test_no_order_of_anything_makes_it_fail(orders):
     st.sampled_from([1e3, -1e4, 500.0, 1e9, 1e30, -1e80, 1e200, -1e308]),
     OBSERVER,
 )
-def test_one_absurd_number_is_no_contact(joint, name, number, observer):
+def test_one_absurd_number_is_no_contact(
+    joint: int, name: str, number: float, observer: str
+) -> None:
     """And leaves no trace: the detector goes on as if the sample had never come."""
     parameters = replace(BASE, observer=observer)
     # Whole turns of a revolute joint are no jump: one of 1 rad stands for all that are.
@@ -174,7 +180,9 @@ def test_one_absurd_number_is_no_contact(joint, name, number, observer):
     st.lists(st.integers(1, 58), max_size=5, unique=True),
     OBSERVER,
 )
-def test_blocks_of_anything_are_judged_like_samples(steps, cuts, observer):
+def test_blocks_of_anything_are_judged_like_samples(
+    steps: list[Any], cuts: list[int], observer: str
+) -> None:
     """To the last bit, wherever they are cut."""
     parameters = replace(BASE, observer=observer)
     stamps = 1.0 + np.cumsum([DT] * 20 + [step for step, _ in steps])
@@ -203,7 +211,7 @@ def test_blocks_of_anything_are_judged_like_samples(steps, cuts, observer):
 
 
 @pytest.mark.parametrize("stamp", [nan, inf, -inf, 0.5, 1.0])
-def test_a_stamp_that_is_no_later_time_is_refused(stamp):
+def test_a_stamp_that_is_no_later_time_is_refused(stamp: float) -> None:
     detector = ContactDetector(MODEL, BASE)
     detector.update(*sample(1.0, [], "all"))
     with pytest.raises(InputError, match="stamp"):

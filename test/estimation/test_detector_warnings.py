@@ -1,6 +1,7 @@
 """Settings that switch detection off are said, and good ones are not complained of."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -8,15 +9,15 @@ from rbd_control.dynamics import Model
 from rbd_control.estimation import DetectorParameters, detector_warnings
 from rbd_control.simulation import arm7_urdf
 
-GOOD = {"contact_threshold": (1.0,), "collision_threshold": (20.0,)}
+GOOD: dict[str, Any] = {"contact_threshold": (1.0,), "collision_threshold": (20.0,)}
 
 
 @pytest.fixture(scope="module")
-def model():
+def model() -> Model:
     return Model.from_urdf(arm7_urdf())
 
 
-def test_good_settings_are_not_complained_of(model):
+def test_good_settings_are_not_complained_of(model: Model) -> None:
     assert detector_warnings(DetectorParameters(**GOOD), model) == []
 
 
@@ -44,10 +45,12 @@ def test_good_settings_are_not_complained_of(model):
     ],
     ids=lambda x: " ".join(x) if isinstance(x, dict) else "",
 )
-def test_settings_that_switch_detection_off_are_said(model, change, said):
+def test_settings_that_switch_detection_off_are_said(
+    model: Model, change: dict[str, Any], said: str
+) -> None:
     texts = detector_warnings(DetectorParameters(**{**GOOD, **change}), model)
     assert any(re.search(said, text) for text in texts), texts
 
 
-def test_default_thresholds_suit_no_arm_but_are_not_off(model):
+def test_default_thresholds_suit_no_arm_but_are_not_off(model: Model) -> None:
     assert detector_warnings(DetectorParameters(), model) == []

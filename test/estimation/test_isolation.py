@@ -14,23 +14,27 @@ LINKS = [f"link_{i}" for i in range(1, 8)]
 
 
 @pytest.fixture(scope="module")
-def model():
+def model() -> Model:
     return Model.from_urdf(arm7_urdf())
 
 
 @pytest.fixture(scope="module")
-def isolation(model):
+def isolation(model: Model) -> LinkIsolation:
     return LinkIsolation(model, 0.03**2 * np.eye(7), force_uncertainty=20.0)
 
 
-def torque(model, q, link, offset, force):
+def torque(
+    model: Model, q: np.ndarray, link: str, offset: np.ndarray, force: np.ndarray
+) -> np.ndarray:
     """Jᵀ of a force at a point of a link, ``offset`` in its frame."""
     J = frame_jacobian(model, q, link)
     arm = frame_placement(model, q, link)[:3, :3] @ offset
     return J[:3].T @ np.cross(arm, force) + J[3:].T @ force
 
 
-def random_contact(model, rng, link, size):
+def random_contact(
+    model: Model, rng: np.random.Generator, link: str, size: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """A force of ``size`` at most 7 cm beside a point on the way through ``link``."""
     q = rng.uniform(-1.2, 1.2, model.nv)
     force = rng.normal(size=3)
@@ -39,7 +43,7 @@ def random_contact(model, rng, link, size):
     return q, offset, force, torque(model, q, link, offset, force)
 
 
-def test_evidence_is_the_density_of_the_residual(model):
+def test_evidence_is_the_density_of_the_residual(model: Model) -> None:
     """Against the normal density it stands for, for all places and sizes."""
     stats = pytest.importorskip("scipy.stats")
     rng = np.random.default_rng(1)
@@ -83,7 +87,9 @@ def test_evidence_is_the_density_of_the_residual(model):
 
 
 @pytest.mark.parametrize("link", LINKS)
-def test_touched_link_is_among_those_named(model, isolation, link):
+def test_touched_link_is_among_those_named(
+    model: Model, isolation: LinkIsolation, link: str
+) -> None:
     """Exact torques of forces anywhere on a link, and noise as on a good arm allowed for."""
     rng = np.random.default_rng(5)
     among, single = 0, 0
@@ -100,7 +106,7 @@ def test_touched_link_is_among_those_named(model, isolation, link):
     assert single >= (0 if LINKS.index(link) < 4 else 30)
 
 
-def test_what_joints_beyond_feel_rules_links_out(model, isolation):
+def test_what_joints_beyond_feel_rules_links_out(model: Model, isolation: LinkIsolation) -> None:
     """A link before the last joint that feels something cannot have been touched."""
     rng = np.random.default_rng(9)
     for i, link in enumerate(LINKS[1:], start=1):
@@ -110,7 +116,7 @@ def test_what_joints_beyond_feel_rules_links_out(model, isolation):
         assert not set(isolation.isolate(q, r).candidates) & set(LINKS[:i])
 
 
-def test_force_and_point_on_the_last_links(model, isolation):
+def test_force_and_point_on_the_last_links(model: Model, isolation: LinkIsolation) -> None:
     rng = np.random.default_rng(6)
     errors, distances = [], []
     for _ in range(100):
@@ -130,7 +136,7 @@ def test_force_and_point_on_the_last_links(model, isolation):
     assert np.median(distances) < 0.03
 
 
-def test_force_without_leverage_is_not_observable(model, isolation):
+def test_force_without_leverage_is_not_observable(model: Model, isolation: LinkIsolation) -> None:
     """Torque at the first joint alone: some force on the first link, nobody knows which."""
     found = isolation.isolate(Q, np.array([5.0, 0, 0, 0, 0, 0, 0]))
     assert "link_1" in found.candidates
@@ -138,13 +144,13 @@ def test_force_without_leverage_is_not_observable(model, isolation):
     assert found.point is None
 
 
-def test_no_residual_is_no_evidence(isolation):
+def test_no_residual_is_no_evidence(isolation: LinkIsolation) -> None:
     found = isolation.isolate(Q, np.zeros(7))
     assert found.force is None
     assert np.isfinite([found.confidence, found.misfit]).all()
 
 
-def test_force_of_other_moments_and_its_uncertainty(model):
+def test_force_of_other_moments_and_its_uncertainty(model: Model) -> None:
     r = torque(model, Q, "link_7", np.array([0.03, 0.0, 0.05]), np.array([10.0, -15.0, 8.0]))
     isolation = LinkIsolation(model, 0.03**2 * np.eye(7), force_uncertainty=20.0)
     found = isolation.isolate(Q, r)
@@ -155,7 +161,7 @@ def test_force_of_other_moments_and_its_uncertainty(model):
     assert strict.isolate(Q, r).force is None
 
 
-def test_looks_add_up(model):
+def test_looks_add_up(model: Model) -> None:
     """Noise that one look cannot tell from a touch of the next link falls with more of them."""
     rng = np.random.default_rng(7)
     isolation = LinkIsolation(model, 0.2**2 * np.eye(7), force_uncertainty=20.0)
@@ -170,7 +176,7 @@ def test_looks_add_up(model):
     assert right[12] > right[1]
 
 
-def test_residuals_that_still_rise(model, isolation):
+def test_residuals_that_still_rise(model: Model, isolation: LinkIsolation) -> None:
     """Those of slow joints lag behind; taken for what stays they tell another force."""
     rng = np.random.default_rng(12)
     risen = np.array([0.3, 0.3, 0.4, 0.4, 0.8, 0.8, 0.9])
@@ -188,7 +194,7 @@ def test_residuals_that_still_rise(model, isolation):
     assert np.median(aware) < 0.5 * np.median(blind)
 
 
-def test_hard_contacts_leave_traces_elsewhere(model, isolation):
+def test_hard_contacts_leave_traces_elsewhere(model: Model, isolation: LinkIsolation) -> None:
     """What rules a link out beside a push does not beside a blow fifty times as hard."""
     r = torque(model, Q, "link_4", np.array([0.02, 0.0, 0.1]), np.array([15.0, -10.0, 8.0]))
     trace = np.array([0.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0])
@@ -197,7 +203,7 @@ def test_hard_contacts_leave_traces_elsewhere(model, isolation):
     assert "link_4" in isolation.isolate(Q, 50.0 * r + trace).candidates
 
 
-def test_a_joint_in_doubt_rules_nothing_out(model, isolation):
+def test_a_joint_in_doubt_rules_nothing_out(model: Model, isolation: LinkIsolation) -> None:
     """What a reversal may have left in a joint beyond the link is no sign against that link."""
     r = torque(model, Q, "link_4", np.array([0.02, 0.0, 0.1]), np.array([15.0, -10.0, 8.0]))
     r[4] += 0.5
@@ -206,7 +212,7 @@ def test_a_joint_in_doubt_rules_nothing_out(model, isolation):
     assert "link_4" in isolation.isolate(Q, r, doubt=doubt).candidates
 
 
-def test_correlated_noise_is_weighed_as_such(model):
+def test_correlated_noise_is_weighed_as_such(model: Model) -> None:
     """Noise along one direction explains a residual there, and misleads where it is ignored."""
     shape = np.array([0.0, 1.0, 0.0, 0.8, 0.0, 0.5, 0.3])
     r = torque(model, Q, "link_3", np.array([0.0, 0.03, 0.1]), np.array([20.0, 5.0, 0.0]))
@@ -217,7 +223,7 @@ def test_correlated_noise_is_weighed_as_such(model):
     assert "link_3" not in blind.isolate(Q, noisy).candidates
 
 
-def test_noise_from_thresholds_and_covariance():
+def test_noise_from_thresholds_and_covariance() -> None:
     threshold = np.array([0.6, 1.2])
     guessed = residual_noise(None, threshold)
     assert guessed[1, 1] == pytest.approx(4.0 * guessed[0, 0])
@@ -225,7 +231,7 @@ def test_noise_from_thresholds_and_covariance():
     np.testing.assert_allclose(residual_noise(measured, threshold), measured)
 
 
-def test_branched_and_floating_robots():
+def test_branched_and_floating_robots() -> None:
     for floating in (False, True):
         urdf = random_tree_urdf(3, 8, branching=0.5, prismatic=0.3)
         tree = Model.from_urdf(urdf, floating_base=floating)
@@ -243,7 +249,7 @@ def test_branched_and_floating_robots():
         assert named >= 6
 
 
-def test_push_right_at_an_origin(model, isolation):
+def test_push_right_at_an_origin(model: Model, isolation: LinkIsolation) -> None:
     """No torque about the link's own joint, and yet the link is among those named as a rule."""
     rng = np.random.default_rng(10)
     named = 0
@@ -255,7 +261,7 @@ def test_push_right_at_an_origin(model, isolation):
     assert named > 90
 
 
-def test_links_that_share_an_origin():
+def test_links_that_share_an_origin() -> None:
     """Links 5 and 6 of a Panda: a push through the origin of both may be on either."""
     panda = Model.from_urdf(
         urdf_path("panda"), locked={"panda_finger_joint1": 0.01, "panda_finger_joint2": 0.01}

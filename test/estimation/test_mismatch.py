@@ -19,11 +19,11 @@ PARAMETERS = DetectorParameters(contact_threshold=(1.0,), collision_threshold=(9
 
 
 @pytest.fixture(scope="module")
-def model():
+def model() -> Model:
     return Model.from_urdf(arm7_urdf())
 
 
-def motion(model, seconds=20.0, rate=200.0):
+def motion(model: Model, seconds: float = 20.0, rate: float = 200.0) -> Motion:
     """Sines in every joint, the torque that of the model and a little noise."""
     t = np.arange(0.0, seconds, 1.0 / rate)
     w = 2.0 * np.pi / np.array([5.0, 4.0, 6.0, 3.5, 3.0, 2.5, 2.2])
@@ -35,15 +35,17 @@ def motion(model, seconds=20.0, rate=200.0):
     return Motion("sines", t, q, v, inverse_dynamics(model, q, v, a) + noise)
 
 
-def kinds(motion, model, parameters=PARAMETERS):
+def kinds(
+    motion: Motion, model: Model, parameters: DetectorParameters = PARAMETERS
+) -> list[tuple[str, str]]:
     return [(found.kind, found.joint) for found in find_mismatches(motion, model, parameters)]
 
 
-def test_nothing_where_all_fits(model):
+def test_nothing_where_all_fits(model: Model) -> None:
     assert kinds(motion(model), model) == []
 
 
-def test_gravity_that_is_gone(model):
+def test_gravity_that_is_gone(model: Model) -> None:
     free = motion(model)
     free = replace(free, tau=free.tau - gravity_torque(model, free.q))
     assert kinds(free, model) == [("gravity", "")]
@@ -54,7 +56,7 @@ def test_gravity_that_is_gone(model):
 
 
 @pytest.mark.parametrize("mass", [2.5, 0.8, -0.5])
-def test_a_hand_too_few_or_too_many(model, mass):
+def test_a_hand_too_few_or_too_many(model: Model, mass: float) -> None:
     com = np.array([0.01, -0.02, 0.05])
     other = model.with_payload(model.joint_links[-1], abs(mass), com, np.zeros((3, 3)))
     robot, known = (other, model) if mass > 0.0 else (model, other)
@@ -66,7 +68,7 @@ def test_a_hand_too_few_or_too_many(model, mass):
     assert ("model does not know" in found.text) == (mass > 0.0)
 
 
-def test_a_sign_and_a_unit(model):
+def test_a_sign_and_a_unit(model: Model) -> None:
     wrong = motion(model)
     wrong.tau[:, 1] *= -1.0
     wrong.tau[:, 3] /= 8.0
@@ -76,7 +78,7 @@ def test_a_sign_and_a_unit(model):
     assert "effort_gain to 8" in found["joint_4"].text
 
 
-def test_a_constant_torque(model):
+def test_a_constant_torque(model: Model) -> None:
     biased = motion(model)
     biased.tau[:, 4] -= 2.0
     (found,) = find_mismatches(biased, model, PARAMETERS)
@@ -84,7 +86,7 @@ def test_a_constant_torque(model):
     assert "+2.00" in found.text
 
 
-def test_the_first_seconds_are_enough(model):
+def test_the_first_seconds_are_enough(model: Model) -> None:
     """However they come; and what a tare has taken off is no longer told of."""
     biased = motion(model)
     biased.tau[:, 4] -= 2.0
@@ -111,13 +113,13 @@ def test_the_first_seconds_are_enough(model):
     assert block.mismatches(detector) == ()
 
 
-def test_too_little_tells_nothing(model):
+def test_too_little_tells_nothing(model: Model) -> None:
     wrong = motion(model, seconds=0.9)
     wrong.tau[:] *= -1.0
     assert kinds(wrong, model) == []
 
 
-def test_a_joint_without_effort(model):
+def test_a_joint_without_effort(model: Model) -> None:
     """[25] It is named, whether or not gravity loads it, and the others are judged without it."""
     for i in range(6):
         dead = motion(model)
@@ -129,7 +131,7 @@ def test_a_joint_without_effort(model):
     assert kinds(dead, model) == [("dead", "joint_6"), ("sign", "joint_3")]
 
 
-def test_no_effort_at_all(model):
+def test_no_effort_at_all(model: Model) -> None:
     silent = motion(model)
     silent.tau[:] = 0.0
     (found,) = find_mismatches(silent, model, PARAMETERS)
@@ -138,7 +140,7 @@ def test_no_effort_at_all(model):
 
 
 @pytest.mark.parametrize("effort", [1e4, 1e30, -1e200, 1e308])
-def test_stray_efforts_explain_nothing(model, effort):
+def test_stray_efforts_explain_nothing(model: Model, effort: float) -> None:
     """[53] The detector drops their samples, and so does the check."""
     stray = motion(model)
     stray.tau[100::500, 1] = effort

@@ -1,5 +1,7 @@
 """The momentum residual: unbiased and stable at any rate, and equal to its integral form."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from robots import random_tree_urdf
@@ -7,18 +9,23 @@ from robots import random_tree_urdf
 from rbd_control.dynamics import Model, forward_dynamics, frame_jacobian, momentum_terms
 from rbd_control.errors import InputError
 from rbd_control.estimation import MomentumObserver
-from rbd_control.robot.friction import CoulombViscousFriction, SigmoidFriction
+from rbd_control.robot.friction import CoulombViscousFriction, Friction, SigmoidFriction
 
 GAIN = 50.0
 FINE = 1e-4
 
 
 @pytest.fixture(scope="module")
-def model():
+def model() -> Model:
     return Model.from_urdf(random_tree_urdf(3, 4, branching=0.0, prismatic=0.25))
 
 
-def motion(model, wrench=None, duration=1.5, friction=None):
+def motion(
+    model: Model,
+    wrench: np.ndarray | None = None,
+    duration: float = 1.5,
+    friction: Friction | None = None,
+) -> list[np.ndarray]:
     """A damped motion of the exact model at 10 kHz: stamps, q, v, tau, external torque.
 
     Integrated by RK4, whose error (1e-9 here) is far below every tolerance of this file.
@@ -31,12 +38,12 @@ def motion(model, wrench=None, duration=1.5, friction=None):
     for k in range(round(duration / FINE) + 1):
         t = k * FINE
 
-        def torque(t, q, v):
+        def torque(t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
             g = momentum_terms(model, q, v).g
             swing = 3.0 * np.sin(2.0 * t + np.arange(model.nv))
             return g + swing - stiffness * (q - rest) - 8.0 * v
 
-        def rate(t, q, v):
+        def rate(t: float, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             load = {link: wrench} if wrench is not None and t >= 0.5 else None
             tau = torque(t, q, v)
             return v, forward_dynamics(model, q, v, tau, load)
@@ -57,11 +64,17 @@ def motion(model, wrench=None, duration=1.5, friction=None):
 
 
 @pytest.fixture(scope="module")
-def pushed(model):
+def pushed(model: Model) -> list[np.ndarray]:
     return motion(model, wrench=np.array([0.0, 0.0, 0.0, 6.0, -4.0, 9.0]))
 
 
-def observe(model, data, indices, gain=GAIN, friction=None):
+def observe(
+    model: Model,
+    data: list[np.ndarray],
+    indices: Sequence[int],
+    gain: float | np.ndarray = GAIN,
+    friction: Friction | None = None,
+) -> np.ndarray:
     """The residuals of the samples ``indices`` of a motion."""
     t, q, v, tau, _ = data
     observer = MomentumObserver(model, gain, friction)
@@ -73,7 +86,7 @@ def observe(model, data, indices, gain=GAIN, friction=None):
     return np.array(residuals)
 
 
-def sampling(rate, count, jitter=0.0):
+def sampling(rate: float, count: int, jitter: float = 0.0) -> list[int]:
     step = 1.0 / (rate * FINE)
     shift = np.random.default_rng(0).uniform(-jitter, jitter, 100000) * step
     indices = [0]
@@ -88,7 +101,9 @@ def sampling(rate, count, jitter=0.0):
     ("rate", "jitter", "tolerance"),
     [(1000, 0.0, 1e-2), (1000, 0.4, 1e-2), (100, 0.0, 2e-2), (100, 0.4, 2e-2), (30, 0.0, 8e-2)],
 )
-def test_unbiased_at_any_rate(model, pushed, rate, jitter, tolerance):
+def test_unbiased_at_any_rate(
+    model: Model, pushed: list[np.ndarray], rate: float, jitter: float, tolerance: float
+) -> None:
     t, _, _, _, external = pushed
     indices = sampling(rate, len(t), jitter)
     residual = observe(model, pushed, indices)
@@ -103,7 +118,7 @@ def test_unbiased_at_any_rate(model, pushed, rate, jitter, tolerance):
     assert np.abs(error.mean(axis=0)).max() < 0.2 * tolerance * np.abs(external).max()
 
 
-def test_is_the_integral_form(model, pushed):
+def test_is_the_integral_form(model: Model, pushed: list[np.ndarray]) -> None:
     """r = K_O (p - p(0) - integral of (tau + CTv - g + r)), integrated by Euler at 10 kHz."""
     t, q, v, tau, _ = pushed
     count = 8000
@@ -121,7 +136,7 @@ def test_is_the_integral_form(model, pushed):
 
 
 @pytest.mark.parametrize("product", [0.1, 1.0, 2.5, 10.0])
-def test_stable_for_any_gain_times_period(model, product):
+def test_stable_for_any_gain_times_period(model: Model, product: float) -> None:
     """At rest under a constant torque that should not be there, r climbs to it without ringing."""
     dt = 0.03
     q = np.full(model.nv, 0.3)
@@ -149,7 +164,7 @@ def test_stable_for_any_gain_times_period(model, product):
         SigmoidFriction(np.full(4, 0.8), np.array([5.0, 9.0, 10.0, 20.0]), np.full(4, 0.03)),
     ],
 )
-def test_known_friction_leaves_no_residual(model, friction):
+def test_known_friction_leaves_no_residual(model: Model, friction: Friction | None) -> None:
     data = motion(model, duration=0.6, friction=friction)
     indices = range(0, len(data[0]), 10)
     known = np.abs(observe(model, data, indices, friction=friction)).max()
@@ -158,7 +173,7 @@ def test_known_friction_leaves_no_residual(model, friction):
     assert known < 0.02 * unknown
 
 
-def test_gain_sets_the_speed(model, pushed):
+def test_gain_sets_the_speed(model: Model, pushed: list[np.ndarray]) -> None:
     t = pushed[0]
     indices = [i for i in range(0, len(t), 10) if t[i] < 0.51]
     slow = observe(model, pushed, indices, gain=10.0)[-1]
@@ -166,7 +181,7 @@ def test_gain_sets_the_speed(model, pushed):
     assert np.linalg.norm(fast) > 3.0 * np.linalg.norm(slow)
 
 
-def test_reset_forgets(model, pushed):
+def test_reset_forgets(model: Model, pushed: list[np.ndarray]) -> None:
     _, q, v, tau, _ = pushed
     observer = MomentumObserver(model, GAIN)
     first = [observer.update(q[i], v[i], tau[i], FINE) for i in range(6000, 6050)]
@@ -176,7 +191,7 @@ def test_reset_forgets(model, pushed):
 
 
 @pytest.mark.parametrize("dt", [0.0, -0.001, np.nan, np.inf])
-def test_refuses_time_that_does_not_pass(model, dt):
+def test_refuses_time_that_does_not_pass(model: Model, dt: float) -> None:
     observer = MomentumObserver(model, GAIN)
     zeros = np.zeros(model.nv)
     observer.update(zeros, zeros, zeros, 0.0)
@@ -185,12 +200,12 @@ def test_refuses_time_that_does_not_pass(model, dt):
 
 
 @pytest.mark.parametrize("gain", [0.0, -1.0, np.nan, np.ones(3)])
-def test_refuses_a_bad_gain(model, gain):
+def test_refuses_a_bad_gain(model: Model, gain: float | np.ndarray) -> None:
     with pytest.raises(InputError, match="gain"):
         MomentumObserver(model, gain)
 
 
-def test_refuses_torque_that_is_not_finite(model):
+def test_refuses_torque_that_is_not_finite(model: Model) -> None:
     zeros = np.zeros(model.nv)
     with pytest.raises(InputError, match="tau"):
         MomentumObserver(model, GAIN).update(zeros, zeros, np.full(model.nv, np.nan), 0.001)

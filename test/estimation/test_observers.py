@@ -1,5 +1,7 @@
 """All observers: unbiased and stable for any step, blocks as samples, and each its own equation."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from robots import random_tree_urdf
@@ -11,6 +13,7 @@ from rbd_control.estimation import (
     DetectorParameters,
     KalmanObserver,
     MomentumObserver,
+    Observer,
     SecondOrderObserver,
 )
 
@@ -19,11 +22,11 @@ TORQUE_NOISE, MOMENTUM_NOISE, DRIFT = 0.05, 0.002, 3.0
 
 
 @pytest.fixture(scope="module")
-def model():
+def model() -> Model:
     return Model.from_urdf(random_tree_urdf(3, 4, branching=0.0, prismatic=0.25))
 
 
-MAKE = {
+MAKE: dict[str, Callable[[Model], Observer]] = {
     "momentum": lambda model: MomentumObserver(model, GAIN),
     "second_order": lambda model: SecondOrderObserver(model, GAIN, damping=DAMPING),
     "critical": lambda model: SecondOrderObserver(model, GAIN),
@@ -32,16 +35,16 @@ MAKE = {
 
 
 @pytest.fixture(params=MAKE)
-def observer(request, model):
+def observer(request: pytest.FixtureRequest, model: Model) -> Observer:
     return MAKE[request.param](model)
 
 
-def jittered(count, seed=2):
+def jittered(count: int, seed: int = 2) -> np.ndarray:
     return np.random.default_rng(seed).uniform(1e-4, 3e-3, count)
 
 
 @pytest.mark.parametrize("dt", [1e-4, 1e-3, 0.03, 1.0])
-def test_a_constant_torque_is_seen_whole(observer, dt):
+def test_a_constant_torque_is_seen_whole(observer: Observer, dt: float) -> None:
     """At rest r equals the unseen torque in the end, whatever the step, and never runs away."""
     q, v = np.full(observer.model.nv, 0.3), np.zeros(observer.model.nv)
     g = momentum_terms(observer.model, q, v).g
@@ -56,7 +59,7 @@ def test_a_constant_torque_is_seen_whole(observer, dt):
     assert np.abs(r / unseen).max() < 1.5
 
 
-def test_part_of_a_step_that_has_risen(observer):
+def test_part_of_a_step_that_has_risen(observer: Observer) -> None:
     """Between the points of the step response, and whole where it is not known."""
     np.testing.assert_array_equal(observer.risen(0.004), 1.0)
     step, known = observer.rise(1e-3, 20)
@@ -66,7 +69,7 @@ def test_part_of_a_step_that_has_risen(observer):
     np.testing.assert_array_equal(observer.risen(1.0), 1.0)
 
 
-def test_a_block_is_its_samples(observer):
+def test_a_block_is_its_samples(observer: Observer) -> None:
     rng = np.random.default_rng(3)
     n = observer.model.nv
     dt = jittered(200)
@@ -80,7 +83,7 @@ def test_a_block_is_its_samples(observer):
     np.testing.assert_array_equal(observer.residual, block[-1])
 
 
-def test_filter_is_linear_and_leaves_the_observer_alone(observer):
+def test_filter_is_linear_and_leaves_the_observer_alone(observer: Observer) -> None:
     rng = np.random.default_rng(4)
     dt = jittered(300)
     x, y = (rng.normal(size=(300, observer.model.nv)) for _ in range(2))
@@ -91,7 +94,7 @@ def test_filter_is_linear_and_leaves_the_observer_alone(observer):
     np.testing.assert_array_equal(observer.residual, before)
 
 
-def test_run_is_the_filter_of_the_balance(observer):
+def test_run_is_the_filter_of_the_balance(observer: Observer) -> None:
     rng = np.random.default_rng(5)
     model = observer.model
     dt = jittered(100)
@@ -105,7 +108,7 @@ def test_run_is_the_filter_of_the_balance(observer):
 
 
 @pytest.mark.parametrize("damping", [0.4, DAMPING, 0.999999, 1.0])
-def test_second_order_is_its_differential_equation(model, damping):
+def test_second_order_is_its_differential_equation(model: Model, damping: float) -> None:
     """Against the matrix exponential of r_ddot = K² (x - r) - 2 zeta K r_dot."""
     observer = SecondOrderObserver(model, GAIN, damping=damping)
     dt = np.concatenate([jittered(50), [0.1, 1e-5, 0.5]])
@@ -119,7 +122,7 @@ def test_second_order_is_its_differential_equation(model, damping):
     np.testing.assert_allclose(observer.filter(dt, x), expected, atol=1e-10)
 
 
-def test_kalman_is_the_textbook_filter(model):
+def test_kalman_is_the_textbook_filter(model: Model) -> None:
     """Momentum and torque as state, in matrices, told the momentum that the means add up to."""
     dt = jittered(400)
     x = np.random.default_rng(7).normal(size=(400, model.nv))
@@ -140,7 +143,7 @@ def test_kalman_is_the_textbook_filter(model):
     np.testing.assert_allclose(observer.filter(dt, x), expected, atol=1e-9)
 
 
-def test_step_response_is_that_of_a_contact(observer):
+def test_step_response_is_that_of_a_contact(observer: Observer) -> None:
     response = observer.step_response(1e-3, 2000)
     assert (response[0] < 0.3).all()
     np.testing.assert_allclose(response[-1], 1.0, rtol=1e-6)
@@ -149,7 +152,7 @@ def test_step_response_is_that_of_a_contact(observer):
         np.testing.assert_allclose(response, np.tile(exact, (observer.model.nv, 1)).T, atol=1e-12)
 
 
-def test_parameters_name_the_observer(model):
+def test_parameters_name_the_observer(model: Model) -> None:
     kinds = {
         "momentum": MomentumObserver,
         "second_order": SecondOrderObserver,
@@ -159,7 +162,7 @@ def test_parameters_name_the_observer(model):
         assert type(DetectorParameters(observer=name).make_observer(model)) is kind
 
 
-def test_refuses_what_cannot_be(model):
+def test_refuses_what_cannot_be(model: Model) -> None:
     q = np.zeros((5, model.nv))
     with pytest.raises(InputError, match="increase"):
         MomentumObserver(model, GAIN).run(np.zeros(5), q, q, q)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rbd_control.dynamics import Model
-from rbd_control.estimation import KalmanObserver, MomentumObserver, SecondOrderObserver
+from rbd_control.estimation import KalmanObserver, MomentumObserver, Observer, SecondOrderObserver
 from rbd_control.estimation.onset import estimate_onset
 from rbd_control.simulation import arm7_urdf
 
@@ -13,11 +13,11 @@ NOISE = 0.3
 
 
 @pytest.fixture(scope="module")
-def model():
+def model() -> Model:
     return Model.from_urdf(arm7_urdf())
 
 
-def onsets(observer, size, runs=60, seed=9):
+def onsets(observer: Observer, size: float, runs: int = 60, seed: int = 9) -> np.ndarray:
     """Errors and uncertainties of steps of ``size`` seen for 4 to 14 ms, in white noise."""
     rng = np.random.default_rng(seed)
     n = observer.model.nv
@@ -35,7 +35,7 @@ def onsets(observer, size, runs=60, seed=9):
 
 
 @pytest.mark.parametrize("kind", ["momentum", "second_order", "kalman"])
-def test_finds_the_start_and_knows_how_well(model, kind):
+def test_finds_the_start_and_knows_how_well(model: Model, kind: str) -> None:
     observer = {
         "momentum": MomentumObserver(model, 50.0),
         "second_order": SecondOrderObserver(model, 200.0),
@@ -51,7 +51,7 @@ def test_finds_the_start_and_knows_how_well(model, kind):
         assert (np.abs(error) < 2.0 * uncertainty + 0.5 * DT).mean() > 0.85
 
 
-def test_too_few_samples_tell_nothing(model):
+def test_too_few_samples_tell_nothing(model: Model) -> None:
     onset = estimate_onset(
         np.array([0.0, 0.1, 0.2]), np.ones((3, 7)), MomentumObserver(model, 50.0), np.ones(7)
     )

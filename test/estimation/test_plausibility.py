@@ -1,5 +1,6 @@
 """Samples that no arm can have are dropped like lost messages; what keeps failing is no verdict."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.errors import ParameterError
-from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.estimation import ContactDetector, Detection, DetectorParameters
 from rbd_control.simulation import arm7_urdf
 
 DT = 0.001
@@ -16,17 +17,17 @@ PARAMETERS = DetectorParameters(contact_threshold=(2.0,), collision_threshold=(2
 
 
 @pytest.fixture(scope="module")
-def model():
+def model() -> Model:
     return Model.from_urdf(arm7_urdf())
 
 
 @pytest.fixture(scope="module")
-def recording(model):
+def recording(model: Model) -> tuple[np.ndarray, ...]:
     """A motion without contact, in noise: t (k,), q, v and tau (k, 7)."""
     return moving(model)
 
 
-def moving(model):
+def moving(model: Model) -> tuple[np.ndarray, ...]:
     t = 10.0 + DT * np.arange(COUNT)
     w = np.arange(1, 8) * 0.9
     s = (t - t[0])[:, None]
@@ -36,19 +37,27 @@ def moving(model):
     return t, q, v, tau + np.random.default_rng(3).normal(0.0, 0.02, tau.shape)
 
 
-def detect(model, recording, parameters=PARAMETERS):
+def detect(
+    model: Model, recording: Sequence[np.ndarray], parameters: DetectorParameters = PARAMETERS
+) -> list[Detection]:
     detector = ContactDetector(model, parameters)
     return [detector.update(*sample) for sample in zip(*recording, strict=True)]
 
 
-def changed(recording, column, rows, joint, value):
+def changed(
+    recording: Sequence[np.ndarray],
+    column: int,
+    rows: int | slice,
+    joint: int,
+    value: float | np.ndarray,
+) -> list[np.ndarray]:
     """The recording with another value in one column (1 q, 2 v, 3 tau)."""
     columns = [x.copy() for x in recording]
     columns[column][rows, joint] = value
     return columns
 
 
-def is_clean(detections):
+def is_clean(detections: list[Detection]) -> bool:
     return not any(d.contact or d.event for d in detections)
 
 
@@ -69,7 +78,9 @@ ABSURD = {
 
 @pytest.mark.parametrize("observer", ["momentum", "second_order", "kalman"])
 @pytest.mark.parametrize("absurd", ABSURD.values(), ids=ABSURD.keys())
-def test_one_absurd_sample_is_a_lost_message(model, recording, absurd, observer):
+def test_one_absurd_sample_is_a_lost_message(
+    model: Model, recording: Sequence[np.ndarray], absurd: tuple[int, float, str], observer: str
+) -> None:
     """[5, 26, 53] No flag, no event, and the residual after it is the one without the sample."""
     column, value, says = absurd
     parameters = replace(PARAMETERS, observer=observer)
@@ -88,7 +99,9 @@ def test_one_absurd_sample_is_a_lost_message(model, recording, absurd, observer)
 @pytest.mark.parametrize(
     "absurd", [x for x in ABSURD.values() if "jump" not in x[2]], ids=lambda x: f"{x[1]:g} {x[2]}"
 )
-def test_what_keeps_failing_is_no_verdict(model, recording, absurd):
+def test_what_keeps_failing_is_no_verdict(
+    model: Model, recording: Sequence[np.ndarray], absurd: tuple[int, float, str]
+) -> None:
     """Two samples are bridged, the third is not, however long it lasts; then all is well again."""
     column, value, says = absurd
     for first, last in ((700, 703), (700, 760), (700, 900), (0, 500)):
@@ -105,7 +118,7 @@ def test_what_keeps_failing_is_no_verdict(model, recording, absurd):
         assert all(np.isfinite(d.residual).all() for d in detections)
 
 
-def test_a_new_place_is_accepted(model, recording):
+def test_a_new_place_is_accepted(model: Model, recording: Sequence[np.ndarray]) -> None:
     """An encoder that was set anew: the third sample there is believed, and the observer starts."""
     detections = detect(
         model, changed(recording, 1, slice(700, None), 0, recording[1][700:, 0] + 2)
@@ -121,7 +134,9 @@ def test_a_new_place_is_accepted(model, recording):
     assert not any(d.dropped for d in detect(model, turned))
 
 
-def test_garbage_in_a_contact_neither_ends_nor_repeats_it(model, recording):
+def test_garbage_in_a_contact_neither_ends_nor_repeats_it(
+    model: Model, recording: Sequence[np.ndarray]
+) -> None:
     pushed = changed(recording, 3, slice(400, 900), 3, recording[3][400:900, 3] - 6.0)
     whole = detect(model, pushed)
     for rows in (slice(600, 602), slice(500, 800, 7)):
@@ -130,7 +145,9 @@ def test_garbage_in_a_contact_neither_ends_nor_repeats_it(model, recording):
         assert [d.event.phase for d in garbled if d.event] == ["onset", "release"]
 
 
-def test_a_contact_ends_with_its_last_verdict_when_samples_keep_failing(model, recording):
+def test_a_contact_ends_with_its_last_verdict_when_samples_keep_failing(
+    model: Model, recording: Sequence[np.ndarray]
+) -> None:
     pushed = changed(recording, 3, slice(400, 900), 3, recording[3][400:900, 3] - 6.0)
     detections = detect(model, changed(pushed, 3, slice(600, 700), 1, 1e30))
     (lost,) = [k for k, d in enumerate(detections) if d.event and d.event.phase == "release"][:1]
@@ -139,7 +156,7 @@ def test_a_contact_ends_with_its_last_verdict_when_samples_keep_failing(model, r
 
 
 @pytest.mark.parametrize("limits", [1.05, 1.5, 2.2])
-def test_a_hard_collision_beyond_the_limit_is_found(model, limits):
+def test_a_hard_collision_beyond_the_limit_is_found(model: Model, limits: float) -> None:
     """Torque sensors show more than the drives can give: 187 of 87 N·m in one MuJoCo collision."""
     recording = moving(model)
     t, q, v, tau = (x.copy() for x in recording)
@@ -153,7 +170,9 @@ def test_a_hard_collision_beyond_the_limit_is_found(model, limits):
 
 
 @pytest.mark.parametrize("gain", [0.02, 20.0])
-def test_limits_of_currents_are_those_of_their_torques(model, recording, gain):
+def test_limits_of_currents_are_those_of_their_torques(
+    model: Model, recording: Sequence[np.ndarray], gain: float
+) -> None:
     t, q, v, tau = recording
     declared = replace(PARAMETERS, effort_kind="current", effort_gain=(gain,))
     currents = (t, q, v, tau / gain)
@@ -164,7 +183,9 @@ def test_limits_of_currents_are_those_of_their_torques(model, recording, gain):
         assert bool(detections[700].dropped) == dropped
 
 
-def test_limits_hold_gravity_that_the_driver_takes_off(model, recording):
+def test_limits_hold_gravity_that_the_driver_takes_off(
+    model: Model, recording: Sequence[np.ndarray]
+) -> None:
     t, q, v, tau = recording
     declared = replace(PARAMETERS, effort_kind="torque_without_gravity")
     g = gravity_torque(model, q[700])[1]
@@ -176,7 +197,9 @@ def test_limits_hold_gravity_that_the_driver_takes_off(model, recording):
 
 
 @pytest.mark.parametrize("missing", [0.0, np.inf])
-def test_joints_without_limits_have_plausible_ones(model, recording, missing):
+def test_joints_without_limits_have_plausible_ones(
+    model: Model, recording: Sequence[np.ndarray], missing: float
+) -> None:
     """Zero means that nobody filled the limit in."""
     unlimited = replace(model, velocity_limit=np.full(7, missing), effort_limit=np.full(7, missing))
     assert all(d.valid for d in detect(unlimited, recording)[110:])
@@ -190,7 +213,9 @@ def test_joints_without_limits_have_plausible_ones(model, recording, missing):
         assert bool(detections[700].dropped) == dropped
 
 
-def test_an_effort_that_is_dead_from_the_start(model, recording):
+def test_an_effort_that_is_dead_from_the_start(
+    model: Model, recording: Sequence[np.ndarray]
+) -> None:
     """[25] No verdict, no flag, and it is named; a later joint that carries nothing is not."""
     detections = detect(model, changed(recording, 3, slice(None), 1, 0.0))
     assert is_clean(detections)
@@ -198,14 +223,14 @@ def test_an_effort_that_is_dead_from_the_start(model, recording):
     assert not any(d.valid for d in detections)
 
 
-def test_an_effort_that_dies(model, recording):
+def test_an_effort_that_dies(model: Model, recording: Sequence[np.ndarray]) -> None:
     detections = detect(model, changed(recording, 3, slice(700, None), 1, 0.0))
     assert is_clean(detections)
     assert {d.reason for d in detections[702:]} == {"joint_2 publishes no effort"}
     assert detections[701].valid
 
 
-def test_no_effort_at_all(model, recording):
+def test_no_effort_at_all(model: Model, recording: Sequence[np.ndarray]) -> None:
     """[61] Zeros are what a driver fills in that measures nothing."""
     t, q, v, tau = recording
     for first in (0, 700):
@@ -216,7 +241,9 @@ def test_no_effort_at_all(model, recording):
         assert {d.reason for d in detections[first + 2 :]} == {"effort not measured"}
 
 
-def test_no_effort_of_a_driver_that_takes_gravity_off(model, recording):
+def test_no_effort_of_a_driver_that_takes_gravity_off(
+    model: Model, recording: Sequence[np.ndarray]
+) -> None:
     """Nothing is carried, and yet an arm that moves for a quarter of a second needs some torque."""
     t, q, v, tau = recording
     declared = replace(PARAMETERS, effort_kind="torque_without_gravity")
@@ -230,7 +257,7 @@ def test_no_effort_of_a_driver_that_takes_gravity_off(model, recording):
     assert {d.reason for d in detections[300:]} == {"joint_1 publishes no effort"}
 
 
-def test_a_joint_that_carries_nothing_may_have_no_torque(model):
+def test_a_joint_that_carries_nothing_may_have_no_torque(model: Model) -> None:
     """The base joint turns about the vertical: at rest its torque is zero, truly."""
     q = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
     tau = gravity_torque(model, q)
@@ -245,7 +272,7 @@ def test_a_joint_that_carries_nothing_may_have_no_torque(model):
     assert not detection.contact
 
 
-def test_a_torque_that_passes_through_zero_is_one(model):
+def test_a_torque_that_passes_through_zero_is_one(model: Model) -> None:
     """A pendulum swings through its lowest point; one exact zero there is no failure."""
     q = np.zeros((600, 7))
     q[:, 3] = -1.4
@@ -270,7 +297,7 @@ def test_a_torque_that_passes_through_zero_is_one(model):
         ("effort_gain", -1e308),
     ],
 )
-def test_numbers_that_no_arm_has_are_refused(name, value):
+def test_numbers_that_no_arm_has_are_refused(name: str, value: float) -> None:
     """What the bounds admit is run in test_parameter_bounds.py."""
     with pytest.raises(ParameterError, match=name):
         replace(PARAMETERS, **{name: (value,)})

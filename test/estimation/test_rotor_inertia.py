@@ -27,11 +27,11 @@ OBSERVERS = ["momentum", "second_order", "kalman"]
 
 
 @pytest.fixture(scope="module")
-def model():
+def model() -> Model:
     return Model.from_urdf(arm7_urdf())
 
 
-def sines(n, seconds=3.0):
+def sines(n: int, seconds: float = 3.0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Times, positions, velocities and accelerations."""
     t = DT * np.arange(1, round(seconds / DT))
     w = np.linspace(1.3, 3.7, n)
@@ -47,7 +47,7 @@ def sines(n, seconds=3.0):
 
 @pytest.mark.parametrize("observer", OBSERVERS)
 @pytest.mark.parametrize("urdf", [arm7_urdf(), random_tree_urdf(3, 5, prismatic=0.4)])
-def test_what_the_motors_take_is_no_contact(urdf, observer):
+def test_what_the_motors_take_is_no_contact(urdf: str, observer: str) -> None:
     """``J a`` on top of inverse dynamics; without the parameter it is the residual."""
     model = Model.from_urdf(urdf)
     t, q, v, a = sines(model.nv)
@@ -66,7 +66,7 @@ def test_what_the_motors_take_is_no_contact(urdf, observer):
     assert left.max() < 1e-3
 
 
-def test_it_is_what_mujoco_calls_armature(model):
+def test_it_is_what_mujoco_calls_armature(model: Model) -> None:
     mujoco: Any = pytest.importorskip("mujoco")
     theirs = mujoco.MjModel.from_xml_string(arm7_urdf())
     theirs.dof_armature[:] = J
@@ -82,11 +82,11 @@ def test_it_is_what_mujoco_calls_armature(model):
     np.testing.assert_allclose(inverse_dynamics(corrected, q, v, a), tau, atol=1e-9)
 
 
-def test_zero_changes_nothing(model):
+def test_zero_changes_nothing(model: Model) -> None:
     assert InertialCorrections(rotor_inertia=(0.0,) * 7).corrected(model) is model
 
 
-def test_beside_corrections_of_bodies(model):
+def test_beside_corrections_of_bodies(model: Model) -> None:
     parameters = InertialCorrections(mass_correction=(0.2,), rotor_inertia=tuple(J))
     bodies = replace(parameters, rotor_inertia=(0.0,)).corrected(model)
     q = sines(7)[1][0]
@@ -95,7 +95,7 @@ def test_beside_corrections_of_bodies(model):
 
 
 @pytest.mark.parametrize("observer", OBSERVERS)
-def test_sample_by_sample_is_the_block(model, observer):
+def test_sample_by_sample_is_the_block(model: Model, observer: str) -> None:
     t, q, v, a = sines(7)
     tau = inverse_dynamics(model, q, v, a)
     parameters = DetectorParameters(observer=observer)
@@ -106,7 +106,7 @@ def test_sample_by_sample_is_the_block(model, observer):
     np.testing.assert_array_equal(samples, block)
 
 
-def test_goes_with_its_joint(model):
+def test_goes_with_its_joint(model: Model) -> None:
     names = model.joint_names[::-1]
     told = RobotParameters(urdf="arm7", joints=names, rotor_inertia=tuple(J[::-1]))
     robot = Robot.of(told)
@@ -116,7 +116,7 @@ def test_goes_with_its_joint(model):
     np.testing.assert_allclose(added, np.diag(J), atol=1e-12)
 
 
-def test_what_cannot_be(model):
+def test_what_cannot_be(model: Model) -> None:
     with pytest.raises(ParameterError, match=r"rotor_inertia\[1\] is -0.1 kg·m² or kg"):
         InertialCorrections(rotor_inertia=(0.1, -0.1))
     with pytest.raises(ParameterError, match="rotor_inertia has 2 values .* 7 joints"):
@@ -127,14 +127,14 @@ def test_what_cannot_be(model):
 
 
 @pytest.fixture(scope="module")
-def geared_motion(model):
+def geared_motion(model: Model) -> Motion:
     t, q, v, a = sines(7, 40.0)
     noise = np.random.default_rng(5).normal(0.0, 0.05, v.shape)
     tau = inverse_dynamics(model, q, v, a) + J * a + 0.5 * np.tanh(v / 0.01) + noise
     return Motion("geared", t, q, v, tau)
 
 
-def test_calibration_finds_it(model, geared_motion):
+def test_calibration_finds_it(model: Model, geared_motion: Motion) -> None:
     found = identify([geared_motion], model, 0.1)
     # Masses may stand in for a part of it.
     np.testing.assert_allclose(found.corrections[:, 4], J, rtol=0.1)
@@ -142,14 +142,16 @@ def test_calibration_finds_it(model, geared_motion):
     assert not identify([bare], model, 0.1).corrections.any()
 
 
-def test_a_model_with_rotors_of_its_own_takes_no_others(model, geared_motion):
+def test_a_model_with_rotors_of_its_own_takes_no_others(
+    model: Model, geared_motion: Motion
+) -> None:
     names = model.joint_names
     rotors = {name: Rotor(1.0, float(x)) for name, x in zip(names, J, strict=True)}
     geared = with_rotors(model, rotors, reflected=True)
     assert not identify([geared_motion], geared, 0.1).corrections.any()
 
 
-def test_a_mismatch_is_found_beneath_it(model):
+def test_a_mismatch_is_found_beneath_it(model: Model) -> None:
     """A constant torque, under a motor that takes ten times as much."""
     t, q, v, a = sines(7, 20.0)
     inertia = np.zeros(7)

@@ -39,7 +39,7 @@ LATE = 2.5
 """Periods by which a stop may end late: orders come between joint states, times are rounded."""
 
 
-class BrokenPromise(AssertionError):
+class BrokenPromise(AssertionError):  # noqa: N818 - a promise is broken, not in error
     """A promise that was not kept; its name is in ``promise``."""
 
     def __init__(self, promise: str, docstring: str | None, details: str) -> None:

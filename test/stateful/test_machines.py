@@ -29,7 +29,7 @@ FEW = {ControllerMachine: 60, DetectorMachine: 30}
 def test_every_promise_is_kept_in_any_order_of_events(
     machine: type[RuleBasedStateMachine],
 ) -> None:
-    machine.examples = machine.samples = 0  # type: ignore[attr-defined]
+    machine.examples = machine.samples = 0
     chosen = settings(
         max_examples=MANY or FEW[machine],
         stateful_step_count=30,

@@ -6,6 +6,7 @@ It has the arm that ships with the package, and hears a :class:`~.probe.Source` 
 from __future__ import annotations
 
 from math import inf, nan
+from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
@@ -458,7 +459,7 @@ def tare_and_reset(probe: Probe, source: Source) -> None:
     assert probe.call(Trigger, f"{NODE}/reset").success
 
 
-def _set(probe: Probe, **changes: object) -> object:
+def _set(probe: Probe, **changes: object) -> Any:
     request = SetParametersAtomically.Request()
     request.parameters = [
         Parameter(name, value=value).to_parameter_msg() for name, value in changes.items()

@@ -51,9 +51,9 @@ class Source:
     """Joint states that a test sends over and over; its fields may change at any time."""
 
     names: Sequence[str]
-    position: Sequence[float]
-    velocity: Sequence[float] = ()
-    effort: Sequence[float] = ()
+    position: Sequence[float] | np.ndarray
+    velocity: Sequence[float] | np.ndarray = ()
+    effort: Sequence[float] | np.ndarray = ()
     on: bool = True
     shift: float = 0.0
     """How far the stamps are from the clock [s]."""

@@ -23,6 +23,7 @@ import numpy as np
 from std_msgs.msg import Float64MultiArray
 
 import rbd_control.nodes
+from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes import passivity_controller
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
@@ -77,7 +78,7 @@ def once(probe: Probe, phase: str, line: int) -> dict[str, Any]:
     first = len(commands)
     original = ManagedNode._activate, Signals._on_signal
 
-    def activate(node: ManagedNode) -> None:
+    def activate(node: ManagedNode[NodeParameters]) -> None:
         if phase == "start":
             tracer.arm()
         original[0](node)

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rbd_control.dynamics.model import PRISMATIC, Model
+from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.model_arrays import PRISMATIC
 from rbd_control.dynamics.regressor import regressor
 from rbd_control.errors import InputError
 

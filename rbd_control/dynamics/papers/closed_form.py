@@ -34,7 +34,8 @@ import numpy as np
 
 from rbd_control.dynamics.arguments import external_wrenches, state
 from rbd_control.dynamics.inertia import central_inertia
-from rbd_control.dynamics.model import FLOATING, PRISMATIC, Model
+from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.model_arrays import FLOATING, PRISMATIC
 
 Array = np.ndarray
 

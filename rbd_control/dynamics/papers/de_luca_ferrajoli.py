@@ -44,7 +44,8 @@ import numpy as np
 from rbd_control.dynamics.arguments import state
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
-from rbd_control.dynamics.model import PRISMATIC, REVOLUTE, Model
+from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.model_arrays import PRISMATIC, REVOLUTE
 from rbd_control.dynamics.spatial import (
     add,
     add_row,

@@ -127,7 +127,7 @@ def coriolis_matrix_from_body_jacobians(
     return _each_state(model, q, v, factorization, _body_jacobian_sum)
 
 
-def _each_state(model, q, v, factorization, compute):  # type: ignore[no-untyped-def]
+def _each_state(model, q, v, factorization, compute):
     (batch, velocities), shape = state(model, q, v=v)
     C = np.empty((batch.shape[0], model.nv, model.nv))
     for b in range(batch.shape[0]):

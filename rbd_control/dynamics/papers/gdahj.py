@@ -44,7 +44,8 @@ import numpy as np
 from rbd_control.dynamics.arguments import configuration
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
-from rbd_control.dynamics.model import PRISMATIC, Model
+from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.model_arrays import PRISMATIC
 from rbd_control.dynamics.spatial import (
     add,
     cross,

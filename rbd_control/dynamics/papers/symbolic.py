@@ -15,7 +15,8 @@ import numpy as np
 from rbd_control.dynamics.christoffel import christoffel_sweep
 from rbd_control.dynamics.constants import constants_of
 from rbd_control.dynamics.coriolis import coriolis_sweep
-from rbd_control.dynamics.model import Model, ModelArrays
+from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.model_arrays import ModelArrays
 from rbd_control.dynamics.papers.normal_form import NormalForm
 from rbd_control.dynamics.papers.uncompiled import uncompiled
 from rbd_control.dynamics.spatial import quaternion_rotation

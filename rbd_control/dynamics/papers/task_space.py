@@ -29,7 +29,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rbd_control.dynamics.arguments import checked_array, configuration, state
+from rbd_control.dynamics.arguments import configuration, state
+from rbd_control.dynamics.checks import checked_array
 from rbd_control.dynamics.coriolis import dynamics_terms, mass_matrix
 from rbd_control.dynamics.kinematics import frame_jacobian, frame_jacobian_rate
 from rbd_control.dynamics.model import Model

@@ -173,7 +173,7 @@ class DemoObserver:
         for event in events:
             self.log.events[event.id] = event
 
-    def _on_verdict(self, message: Bool) -> None:
+    def _on_verdict(self, _message: Bool) -> None:
         self._verdicts += 1
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:

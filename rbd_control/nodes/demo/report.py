@@ -15,6 +15,7 @@ from rbd_control.nodes.demo.result import RMS_LIMIT, DemoResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
     from rbd_control.estimation import ContactEvent
 
@@ -95,7 +96,9 @@ def draw_demo(result: DemoResult, path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def _draw_lines(axes: Axes, times: NDArray[np.float64], values: NDArray[np.float64]) -> list:
+def _draw_lines(
+    axes: Axes, times: NDArray[np.float64], values: NDArray[np.float64]
+) -> list[Line2D]:
     lines = axes.plot(times, values, linewidth=0.8)
     for line, colour in zip(lines, _colours(len(lines)), strict=True):
         line.set_color(colour)

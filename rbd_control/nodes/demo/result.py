@@ -43,10 +43,12 @@ class Series:
 
     @property
     def times(self) -> Array:
+        """Times of the samples, (k,) [s]."""
         return np.array(self._times)
 
     @property
     def values(self) -> Array:
+        """Values of the samples, (k, n)."""
         return np.array(self._values).reshape(-1, self._n)
 
     @property

@@ -192,7 +192,7 @@ def _progress(duration: float) -> Iterator[Show]:
     if not console.is_terminal:
         told: list[str] = []
 
-        def tell(what: str, elapsed: float) -> None:
+        def tell(what: str, _elapsed: float) -> None:
             if told[-1:] != [what]:
                 told.append(what)
                 console.print(what, markup=False, soft_wrap=True)

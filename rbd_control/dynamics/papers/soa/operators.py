@@ -22,7 +22,8 @@ from rbd_control.dynamics.arguments import configuration, link_attachment
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.inertia import spatial_inertia
-from rbd_control.dynamics.model import FLOATING, PRISMATIC, Model
+from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.model_arrays import FLOATING, PRISMATIC
 from rbd_control.dynamics.papers.soa.recursions import gather, gather_inertias, scatter, times
 from rbd_control.dynamics.sweep import new_sweep, place_bodies
 from rbd_control.errors import InputError
@@ -48,6 +49,7 @@ class Operator:
     backward: Callable[[Array], Array]
 
     def __call__(self, x: ArrayLike) -> Array:
+        """Return the operator applied to ``x``, whose leading axes it keeps."""
         x = np.asarray(x, dtype=float)
         if x.shape[max(x.ndim - len(self.columns), 0) :] != self.columns:
             takes = ", ".join(map(str, ("...", *self.columns)))
@@ -280,6 +282,14 @@ def _inertias(model: Model) -> Array:
     return np.array([spatial_inertia(p) for p in pseudo])
 
 
+def _carriers(model: Model) -> NDArray[np.int64]:
+    """Return the row that carries the inertia of each row's body, (n,)."""
+    carriers = np.arange(model.arrays.parent.size)
+    if model.floating_base:
+        carriers[:6] = 5
+    return carriers
+
+
 def _operators(model: Model, hops: Array, joint_maps: Array, inertias: Array) -> SpatialOperators:
     parent, dof, nv = model.arrays.parent, model.arrays.dof, model.nv
     n = parent.size
@@ -323,9 +333,6 @@ def _operators(model: Model, hops: Array, joint_maps: Array, inertias: Array) ->
     phi = Operator(
         stack, stack, lambda x: gather(parent, hops, x), lambda x: scatter(parent, hops, x)
     )
-    carriers = np.arange(n)
-    if model.floating_base:
-        carriers[:6] = 5
     return SpatialOperators(
         E_phi=E_phi,
         phi=phi,
@@ -339,5 +346,5 @@ def _operators(model: Model, hops: Array, joint_maps: Array, inertias: Array) ->
         joint_maps=joint_maps,
         inertias=inertias,
         composites=composites,
-        carriers=carriers,
+        carriers=_carriers(model),
     )
