@@ -85,7 +85,9 @@ def _find_zero_effort(samples, k, settings, memory):
             some_zero = True
             since = max(since, joint.zero_since)
             shown = abs(joint.filter[0]) > settings.joint[i].loaded
-            late = shown and stamp - joint.zero_since >= rules.repeated_time
+            # Only the time in which samples were used counts: across a gap it shows nothing.
+            used = memory.arm[0].stamp - joint.zero_since
+            late = shown and used >= rules.repeated_time
             if late or abs(samples.load[k, i]) > settings.joint[i].loaded:
                 reason, row = ZERO_EFFORT, i
     if some_zero and all_zero:

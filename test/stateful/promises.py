@@ -320,7 +320,11 @@ def position_limits_close_behind_the_arm(s: Stretch) -> None:
             rig.outside = np.maximum(rig.outside, real[k] + overshoot[k - 1])
             rig.outside_until = s.time[k] + rig.longest_stop
         if led:
-            worst = float((desired[k] - rig.outside).max())
+            allowed = rig.outside
+            if history.goals[now] == "moving":
+                # A trajectory that begins in motion overshoots, and returns to where it was given.
+                allowed = np.maximum(allowed, np.abs(_beyond(s, rig.asked)))
+            worst = float((desired[k] - allowed).max())
             assert worst <= 0.002, f"by {worst:.3g}"
             if s.time[k] > rig.outside_until:  # a stop is over, which may swing in and back
                 rig.outside = np.minimum(rig.outside, np.maximum(desired[k], real[k]))
@@ -368,8 +372,12 @@ def energy_is_within_the_tank(s: Stretch) -> None:
     if not p.tank_capacity or p.adaptive or not rig.tank_is_known:
         rig.tank = p.tank_capacity
         return
-    weight = gravity_torque(rig.arm.model, s.q)
-    pushing = s.torque + rig.own_weight(s.q) - weight - p.friction(rig.n).torque(s.v)
+    # An arm that is too weak for its weight falls: no energy that the controller gives it.
+    weight = np.clip(gravity_torque(rig.arm.model, s.q), -rig.largest, rig.largest)
+    motors = np.clip(s.torque + rig.own_weight(s.q), -rig.arm.strength, rig.arm.strength)
+    pushing = motors - weight - p.friction(rig.n).torque(s.v)
+    # The safe torque is the weight and a brake, or zero, under which the arm falls by itself.
+    pushing[s.mode == SAFE] = 0.0
     work = (pushing[:-1] * np.diff(s.q, axis=0)).sum(axis=1)
     # What a change of speed adds within a period cannot be foreseen, nor what a torque does
     # that may fall no faster than torque_rate.

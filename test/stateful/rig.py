@@ -110,6 +110,8 @@ class Rig:
         """Effort that joint states carry; None when they carry none."""
         self._last_q = self.q.copy()
         self._desired = self.q.copy(), np.zeros(self.n)
+        self.asked = self.q.copy()
+        """Desired position when the last trajectory was given [rad or m]."""
         self._random = np.random.default_rng(0)
         self.verdict: bool | None = None
         self._verdict_time = -inf
@@ -413,8 +415,9 @@ class Rig:
     # --- What is remembered ------------------------------------------------------------------
 
     def allow_motion(self) -> None:
-        """No order to stop holds any longer."""
+        """No order to stop holds any longer; motion may lead back to what is desired now."""
         self.orders.stopped = nan
+        self.asked = self.desired.copy()
 
     def expect_stop(self) -> None:
         """From now on the arm must stop, and stay."""
