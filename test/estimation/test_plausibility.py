@@ -262,6 +262,23 @@ def test_an_effort_of_zero_before_a_gap_says_nothing_after_it(model):
     assert not detection.contact
 
 
+@pytest.mark.parametrize("observer", ["momentum", "second_order", "kalman"])
+def test_an_effort_of_zero_after_a_push_is_one(model, observer):
+    """The residual of a slow observer fades for longer than repeated_time; that shows no load."""
+    q = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
+    tau = gravity_torque(model, q)
+    tau[0] = 0.0
+    slow = replace(PARAMETERS, observer=observer, observer_gain=(20.0,), repeated_time=0.06)
+    rng = np.random.default_rng(1)
+    detector = ContactDetector(model, slow)
+    for k in range(2000):
+        effort = tau - 12.0 * np.eye(7)[0] if 300 <= k < 500 else tau
+        noise = np.append(0.0, rng.normal(0.0, 0.02, 6))
+        detection = detector.update(1.0 + k * DT, q, np.zeros(7), effort + noise)
+        assert detection.valid or k < 150, (k, detection.reason)
+    assert not detection.contact
+
+
 @pytest.mark.parametrize("frozen", [60, 150, 300])
 def test_a_driver_that_freezes_while_the_arm_speeds_up_touches_nothing(model, frozen):
     """A repeated sample pairs a torque that accelerates the arm with a motion that stands still."""

@@ -337,9 +337,14 @@ class ControllerMachine(RuleBasedStateMachine):
             self.tell(verdict)
         if resumed:
             self.resume()
-        self.rig.verdict = None
+        rig = self.rig
+        rig.verdict = None
+        if rig.parameters.require_detector:  # when the loss is noticed, the arm stops
+            rig.allow_motion()
         for _ in range(10):
             self._run(0.1 * VERDICT_LOST + 0.01)
+        if rig.parameters.require_detector:
+            rig.expect_stop()
 
     # --- Things that go wrong ----------------------------------------------------------------
 
@@ -392,8 +397,7 @@ class ControllerMachine(RuleBasedStateMachine):
     def restart_the_clock(self, seconds: float) -> None:
         """Stamps jump, and the controller is told."""
         rig = self.rig
-        rig.controller.clock_went_back()
-        rig.jump(seconds)
+        rig.restart_clock(seconds)
         if rig.controller.mode in ("hold", "follow"):
             rig.expect_stop()
         self._run(rig.period)

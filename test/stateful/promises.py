@@ -148,7 +148,7 @@ def safe_damping_damps_every_joint(s: Stretch) -> None:
     if not rows.any():
         return
     q, v = s.seen_q[rows], s.seen_v[rows]
-    least = np.linalg.eigvalsh(mass_matrix(s.rig.controller.law.model, q))[:, :1]
+    least = np.linalg.eigvalsh(mass_matrix(s.rig.arm.model, q))[:, :1]  # nothing learned
     # A tenth of the damping that the arm's lightest motion would get.
     wanted = 0.1 * s.rig.parameters.safe_damping * least * np.abs(v)
     wanted = np.minimum(wanted, s.rig.braking(s.first)[rows])
@@ -355,7 +355,9 @@ def no_torque_leads_out_of_limits(s: Stretch) -> None:
     rows[0] = False
     if not rows.any():
         return
-    weight = gravity_torque(s.rig.controller.law.model, s.seen_q[rows])
+    # Of a weight beyond the torque limit, as much as the limit allows counts.
+    largest = s.rig.largest
+    weight = np.clip(gravity_torque(s.rig.controller.law.model, s.seen_q[rows]), -largest, largest)
     torque = s.torque[rows] + s.rig.own_weight(s.seen_q[rows]) - weight
     out = torque * np.sign(beyond[rows])
     worst = float(out.max())

@@ -243,6 +243,12 @@ class Rig:
         if self.orders.stopped == self.orders.stopped:
             self.orders.stopped = self.now
 
+    def restart_clock(self, seconds: float) -> None:
+        """Let the stamps jump and tell the controller, which takes the next sample as the first."""
+        self.controller.clock_went_back()
+        self.jump(seconds)
+        self._usable_stamp, self._last_q = self.stamp, self.q.copy()
+
     def _show(
         self, q: Array, v: Array | None, stamp: float | None = None, *, unusable: bool = False
     ) -> None:
