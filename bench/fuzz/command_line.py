@@ -12,7 +12,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
-from rbd_control.cli.guard import BAD_INPUT
+from rbd_control.cli.guard import BAD_INPUT, NO_RESULT
 from rbd_control.cli.main import main
 
 LONGEST_ERROR = 300
@@ -72,7 +72,7 @@ def judgement(done: Run, damaged: Sequence[str]) -> tuple[str, str]:
     lines = done.error.strip().splitlines()
     if done.code == 0:
         return ("output on stderr", lines[0][:200]) if lines else ("", "")
-    if done.code != BAD_INPUT:
+    if done.code not in (NO_RESULT, BAD_INPUT):
         return "exit code", f"{done.code}: {lines[-1][:200] if lines else ''}"
     if len(lines) != 1:
         return "not one line", f"{len(lines)} lines: {lines[0][:200] if lines else ''}"

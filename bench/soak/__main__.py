@@ -23,7 +23,7 @@ from bench.soak.picture import draw
 from bench.soak.run import Soak, soak
 from bench.speed.machine import machine
 
-SHORTEST = 0.3
+SHORTEST = 0.1
 """Shortest soak, in which there is time for a few items [min]."""
 
 QUIET = 20.0

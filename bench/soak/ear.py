@@ -21,13 +21,16 @@ from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray
 
-from bench.soak.figures import Contacts, Gaps, Unanswered, Windows
+from bench.soak.figures import Contacts, Gaps, Played, Unanswered, Windows
 from rbd_control.joint_states.cdr import stamp_of
 from rbd_control.nodes.contact_messages import event_from_status
 from rbd_control.nodes.joint_state_wire import joint_state_reader
 
 DEPTH = 20_000
 """Messages of a topic that are kept while this process is busy."""
+
+PLAYED_PERIOD = 1_000_000
+"""Period of the recording that is played [ns]."""
 
 ARM, CONTROLLER, DETECTOR, PLAYER = (
     "soak/simulated_arm",
@@ -54,7 +57,8 @@ class Ear:
         answered: samples without answer, by node.
         torque_gaps, state_gaps, play_gaps: gaps between torques, joint states, played states.
         contacts: the true contacts.
-        detected: times of detection of all events, by the stamps of their samples [ns].
+        detected: what each event told, by the stamp of the sample that it was detected at [ns].
+        played: what was heard of the player.
         violations: torques that were not finite or over their limit.
         reports: level, message and values that each node told last.
         verdict: the last verdict, and when it was heard on the steady clock [s].
@@ -86,18 +90,19 @@ class Ear:
             ), kind, take))  # fmt: skip
 
     def restart(self) -> None:
-        """Forget all figures."""
+        """Forget all figures; samples that were sent until now do not count."""
+        self._since = time.time_ns()
         self.sample_windows, self.torque_windows = Windows(), Windows()
         self.answered = {name: Unanswered(self.sample_windows) for name in (CONTROLLER, DETECTOR)}
         self.torque_gaps = Gaps(self.torque_windows, self._timeout)
         self.state_gaps = Gaps(self.torque_windows, self._timeout)
         self.play_gaps = Gaps(Windows(), self._timeout)
         self.contacts = Contacts()
-        self.detected: list[int] = []
+        self.detected: dict[int, str] = {}
+        self.played = Played(PLAYED_PERIOD)
         self.violations: list[str] = []
-        self.torques = self.played = self.play_missed = 0
+        self.torques = 0
         self.largest = 0.0
-        self._play_number: int | None = None
 
     def listen(self) -> None:
         """Take everything that has come."""
@@ -117,14 +122,16 @@ class Ear:
         fields = [np.asarray(values, float) for values in message[3:]]
         if len(fields[0]) != len(self._limits):
             return
+        self.state = (fields[0], fields[1], fields[2])
         sent = int(info["source_timestamp"])
+        if sent < self._since:
+            return
         self.state_gaps.message(sent)
         seconds, nanoseconds = stamp_of(raw)
         stamp = seconds * 10**9 + nanoseconds
         self.answered[CONTROLLER].sample(stamp, sent)
         if len(fields[2]):  # without, with brakes closed, there is no residual
             self.answered[DETECTOR].sample(stamp, sent)
-        self.state = (fields[0], fields[1], fields[2])
 
     def _answer(self, name: str) -> Callable[[bytes, dict[str, Any]], None]:
         def take(raw: bytes, info: dict[str, Any]) -> None:
@@ -157,7 +164,8 @@ class Ear:
         for status in deserialize_message(raw, DiagnosticArray).status:
             event = event_from_status(status)
             if event.phase == "onset":
-                self.detected.append(round(event.detected * 1e9))
+                text = f"{event.peak_torque:.3g} on {event.joint}, {event.link}"
+                self.detected[round(event.detected * 1e9)] = text
 
     def _on_report(self, raw: bytes, info: dict[str, Any]) -> None:
         for status in deserialize_message(raw, DiagnosticArray).status:
@@ -166,9 +174,9 @@ class Ear:
             self.reports[status.name] = (level, status.message, values)
 
     def _on_played(self, raw: bytes, info: dict[str, Any]) -> None:
-        self.played += 1
         self.play_gaps.message(int(info["source_timestamp"]))
         number = info.get("publication_sequence_number")
-        if number is not None and self._play_number is not None:
-            self.play_missed += max(number - self._play_number - 1, 0)
-        self._play_number = number
+        if number is None:
+            return
+        seconds, nanoseconds = unpack_from("<iI", raw, 4)
+        self.played.message(int(number), int(seconds) * 10**9 + int(nanoseconds))

@@ -144,6 +144,42 @@ class Gaps:
             self.largest = max(self.largest, gap)
 
 
+class Played:
+    """Counts the messages of a recording that were not played, and those that were not heard.
+
+    A message that the middleware lost leaves a gap in stamps and sequence numbers, a message that
+    the player left out a gap in the stamps alone.
+
+    Args:
+        period: of the recording [ns].
+
+    Attributes:
+        heard: messages heard.
+        left_out: messages that the player did not send.
+        unheard: messages that it sent and that did not arrive.
+    """
+
+    def __init__(self, period: int) -> None:
+        self._period = period
+        self._last: tuple[int, int] | None = None
+        self.heard = self.left_out = self.unheard = 0
+
+    def message(self, number: int, stamp: int) -> None:
+        """A message was heard.
+
+        Args:
+            number: sequence number, which the middleware gave it when it was sent.
+            stamp: of the joint state [ns].
+        """
+        self.heard += 1
+        if self._last is not None:
+            unheard = max(number - self._last[0] - 1, 0)
+            absent = round((stamp - self._last[1]) / self._period) - 1
+            self.unheard += unheard
+            self.left_out += max(absent - unheard, 0)
+        self._last = number, stamp
+
+
 class Contacts:
     """Turns the stamps of a true force into intervals.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 
@@ -12,6 +13,9 @@ SETTLING = 300.0
 
 MOST_GROWTH = 1.0
 """Largest growth of a node's memory after that [MB]."""
+
+MOST_TOLD = 5
+"""False contacts that are described at the most."""
 
 ENOUGH = 600.0
 """Shortest time over which growth is judged [s]."""
@@ -72,8 +76,14 @@ def samples_line(node: str, missing: int, told: int, sent: int) -> Line:
     )
 
 
-def contact_lines(match: Match, staged: int) -> list[Line]:
-    """Return the lines on contacts."""
+def contact_lines(match: Match, staged: int, false: Sequence[str] = ()) -> list[Line]:
+    """Return the lines on contacts.
+
+    Args:
+        match: events against the truth.
+        staged: number of contacts that were staged.
+        false: what the events without contact told.
+    """
     found = len(match.delays)
     return [
         Line(
@@ -83,7 +93,7 @@ def contact_lines(match: Match, staged: int) -> list[Line]:
             "" if staged else "none was staged",
             f"{found} of {staged} found",
         ),
-        Line("false contacts", float(len(match.false)), 0.0),
+        Line("false contacts", float(len(match.false)), 0.0, "", "; ".join(false[:MOST_TOLD])),
     ]
 
 
@@ -93,7 +103,7 @@ def gap_line(largest: float, over: int, by_machine: int, timeout: float) -> Line
     Args:
         largest: longest gap outside of faults [s].
         over: gaps over ``timeout`` outside of faults.
-        by_machine: how many of them the controller spent waiting for a processor.
+        by_machine: how many of them the nodes spent waiting for a processor.
         timeout: the controller's [s].
     """
     return Line(

@@ -448,7 +448,7 @@ class PassivityController:
         if self._safe.is_zero or not samples.good:
             return self._zero()
         self._law.tank.skip()
-        sent, motors = self._safe.torque(
+        sent, _ = self._safe.torque(
             self._law.packed,
             samples.q,
             samples.v,
@@ -456,7 +456,7 @@ class PassivityController:
             min(samples.dt, self._parameters.timeout),
             samples.longest_period,
         )
-        return self._command(self._output.send_both(sent, motors))
+        return self._command(self._output.send_command(sent, samples.q))
 
     def _refuse(self, refusal: str) -> Command:
         """Let the last torque stand for a few unusable samples; then the fault, and zero."""

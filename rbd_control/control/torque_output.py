@@ -64,6 +64,17 @@ class TorqueOutput:
         sent = motors - gravity_torque(self._model, q) if self._compensated else motors
         return self.send_both(sent, motors)
 
+    def send_command(self, sent: Array, q: Array) -> Array:
+        """Return a command after noting the torque that the motors bear with it at ``q``.
+
+        An arm that adds its own weight knows nothing of masses that the controller has learned.
+
+        Raises:
+            FloatingPointError: for a torque that is not finite; nothing has changed then.
+        """
+        motors = sent + gravity_torque(self._model, q) if self._compensated else sent
+        return self.send_both(sent, motors)
+
     def send_both(self, sent: Array, motors: Array) -> Array:
         """Return a command that goes with a torque of the motors.
 

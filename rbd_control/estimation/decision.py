@@ -53,9 +53,13 @@ DROPS_IN_A_ROW = 3
 believed: the observer restarts from there."""
 
 
-CARRY, RESTART, FREEZE, DROP = range(4)
+CARRY, RESTART, FREEZE, DROP, SKIP = range(5)
 """What becomes of a sample: it ends an interval; the observer starts with it; samples have repeated
-for too long; it is dropped."""
+for too long; it is dropped; it repeats the last sample of a moving arm and is skipped.
+
+An arm that moves never shows the same sample twice: the driver has read nothing new. Such a sample
+must not reach the filter, which would see a motion that stands still under an unchanged torque, and
+report a contact. The interval ends with the next sample that is new."""
 
 
 class Excess(NamedTuple):
@@ -169,6 +173,8 @@ def _fate(samples, k, settings, memory):
         fate = RESTART
     elif same and stamp - arm.same_since >= longest:
         fate, why = FREEZE, REPEATED
+    elif same and moving and not arm.frozen:
+        fate = SKIP
     elif stamp - arm.stamp > rules.maximum_gap:
         fate, why = RESTART, GAP
     elif fault == JUMP:
@@ -284,6 +290,8 @@ def decide(first, samples, settings, memory, residual, verdict):
         if fate == DROP:
             reason, event = _drop(rules, arm, joints, why, stamp)
             dropped = why
+        elif fate == SKIP:
+            reason = arm.reason
         elif fate == FREEZE:
             if not arm.frozen:
                 event = _lose(arm, joints, arm.same_since)

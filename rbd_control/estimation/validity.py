@@ -6,7 +6,8 @@ nor threshold, and the last verdict holds. Only when samples keep failing there 
 An effort of exactly zero is no measurement where the model expects a load: drives that are switched
 off, and drivers that fill a field with zeros, publish it. A joint may carry nothing for a moment,
 so only loads well above the noise count. Weight counts at once; what the motion needs, which the
-residual shows, counts when the effort has been zero for ``repeated_time``.
+residual shows, counts when the effort has been zero for ``repeated_time``, and for so long that the
+residual of a push before it has faded.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from rbd_control.estimation.detector_state import (
 from rbd_control.estimation.momentum_balance import LARGEST, USABLE
 from rbd_control.joint_states.plausibility import FARTHEST, has_jumped, is_within
 
+FADED = 10.0
+"""Time constants of the observer after which a push has faded from the residual."""
 LEAST_INTERVAL = 5e-10
 """Shortest interval that is filtered; stamps of ROS 2 are whole nanoseconds [s]."""
 
@@ -85,7 +88,10 @@ def _find_zero_effort(samples, k, settings, memory):
             some_zero = True
             since = max(since, joint.zero_since)
             shown = abs(memory.observer[i].residual) > settings.joint[i].loaded
-            late = shown and stamp - joint.zero_since >= rules.repeated_time
+            # Only the time in which samples were used counts: across a gap it shows nothing.
+            used = memory.arm[0].stamp - joint.zero_since
+            fading = FADED / settings.joint[i].pole
+            late = shown and used >= max(rules.repeated_time, fading)
             if late or abs(samples.load[k, i]) > settings.joint[i].loaded:
                 reason, row = ZERO_EFFORT, i
     if some_zero and all_zero:

@@ -272,6 +272,75 @@ def test_a_joint_that_carries_nothing_may_have_no_torque(model: Model) -> None:
     assert not detection.contact
 
 
+def test_an_effort_of_zero_before_a_gap_says_nothing_after_it(model: Model) -> None:
+    """A push ends, the effort is truly zero, and then nothing comes: the verdict must return."""
+    q = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
+    tau = gravity_torque(model, q)
+    tau[0] = 0.0
+    pushed = tau - 20.0 * np.eye(7)[0]
+    rng = np.random.default_rng(1)
+    detector = ContactDetector(model, PARAMETERS)
+    samples = [tau] * 300 + [pushed] * 200 + [tau] + [tau] * 1000
+    for k, effort in enumerate(samples):
+        stamp = 1.0 + k * DT + 50.0 * (k > 500)
+        noise = np.append(0.0, rng.normal(0.0, 0.02, 6))
+        detection = detector.update(stamp, q, np.zeros(7), effort + noise)
+    assert detection.valid, detection.reason
+    assert not detection.contact
+
+
+@pytest.mark.parametrize("observer", ["momentum", "second_order", "kalman"])
+def test_an_effort_of_zero_after_a_push_is_one(model: Model, observer: str) -> None:
+    """The residual of a slow observer fades for longer than repeated_time; that shows no load."""
+    q = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
+    tau = gravity_torque(model, q)
+    tau[0] = 0.0
+    slow = replace(PARAMETERS, observer=observer, observer_gain=(20.0,), repeated_time=0.06)
+    rng = np.random.default_rng(1)
+    detector = ContactDetector(model, slow)
+    for k in range(2000):
+        effort = tau - 12.0 * np.eye(7)[0] if 300 <= k < 500 else tau
+        noise = np.append(0.0, rng.normal(0.0, 0.02, 6))
+        detection = detector.update(1.0 + k * DT, q, np.zeros(7), effort + noise)
+        assert detection.valid or k < 150, (k, detection.reason)
+    assert not detection.contact
+
+
+@pytest.mark.parametrize("frozen", [60, 150, 300])
+def test_a_driver_that_freezes_while_the_arm_speeds_up_touches_nothing(
+    model: Model, frozen: int
+) -> None:
+    """A repeated sample pairs a torque that accelerates the arm with a motion that stands still."""
+    t = DT * np.arange(1500)
+    angle = np.where(t > 0.5, 2.0 * (t - 0.5) ** 2, 0.0)[:, None]
+    rate = np.where(t > 0.5, 4.0 * (t - 0.5), 0.0)[:, None]
+    joints = np.array([1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    q = np.array([0.1, -0.4, -0.2, -1.4, 0.3, 0.9, 0.2]) + angle * joints
+    v, a = rate * joints, np.where(t > 0.5, 4.0, 0.0)[:, None] * joints
+    tau = inverse_dynamics(model, q, v, a)
+    for x in (q, v, tau):
+        x[800 : 800 + frozen] = x[800]
+    detections = detect(model, (1.0 + t, q, v, tau))
+    assert not any(d.contact for d in detections)
+    assert detections[799].valid
+    assert detections[-1].valid
+    held = [d for d in detections[800 : 800 + frozen] if not d.valid]
+    # The verdict before the freeze holds for repeated_time; a sample more or less by rounding.
+    assert abs(len(held) - max(frozen - round(PARAMETERS.repeated_time / DT), 0)) <= 1
+
+
+def test_a_driver_that_repeats_each_sample_gives_the_verdicts_of_a_slow_one(
+    model: Model, recording: tuple[np.ndarray, ...]
+) -> None:
+    t, q, v, tau = recording
+    slow = slice(0, 1000, 5)
+    own = ContactDetector(model, PARAMETERS).update_block(t[slow], q[slow], v[slow], tau[slow])
+    held = [x[slow].repeat(5, axis=0)[: len(t[:1000])] for x in (q, v, tau)]
+    repeated = ContactDetector(model, PARAMETERS).update_block(t[:1000], *held)
+    assert np.array_equal(repeated.residual[slow], own.residual)
+    assert np.array_equal(repeated.level[slow], own.level)
+
+
 def test_a_torque_that_passes_through_zero_is_one(model: Model) -> None:
     """A pendulum swings through its lowest point; one exact zero there is no failure."""
     q = np.zeros((600, 7))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from rbd_control.control import PassivityController, TrajectoryPoint
+from rbd_control.control.planner import PlannedTrajectory
 from rbd_control.errors import ParameterError, RbdControlError, TrajectoryError
 from stateful.drawing import (
     AFTERWARDS,
@@ -61,6 +62,7 @@ class ControllerMachine(RuleBasedStateMachine):
         signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST_EXAMPLE)
         self.rig: Rig = None  # type: ignore[assignment]  # made by begin
         self._checked = 0
+        self._planned: PlannedTrajectory | None = None
 
     def teardown(self) -> None:
         """The example is over."""
@@ -72,14 +74,15 @@ class ControllerMachine(RuleBasedStateMachine):
     def begin(self, setup: Setup) -> None:
         """Start the controller; without an effort limit of every joint it must refuse."""
         type(self).examples += 1
+        try:
+            Rig(setup, self.controller_type)
+        except ParameterError:  # the drawn parameters do not go together
+            setup = replace(setup, parameters={})
         if setup.arm.flaw == "no effort":
             self._must_refuse(setup)
             given = {"effort_limit": tuple(setup.arm.strength.tolist())}
             setup = replace(setup, parameters={**setup.parameters, **given})
-        try:
-            self.rig = Rig(setup, self.controller_type)
-        except ParameterError:  # what was drawn does not go together
-            self.rig = Rig(replace(setup, parameters={}), self.controller_type)
+        self.rig = Rig(setup, self.controller_type)
         try:
             self.rig.start()
         except RbdControlError as error:
@@ -192,6 +195,42 @@ class ControllerMachine(RuleBasedStateMachine):
         if self._order(rig.controller.set_trajectory, [rig.arm.model.joint_names[j]], [point]):
             rig.allow_motion()
 
+    @rule(
+        path=PATHS,
+        size=st.sampled_from([0.1, 0.4, 1.0]),
+        pace=PACES,
+        points=st.sampled_from([0, 0, 60]),
+        ahead=st.sampled_from([None, 0.0, 0.02]),
+    )
+    def plan(
+        self, path: list[Fractions], size: float, pace: float, points: int, ahead: float | None
+    ) -> None:
+        """Plan a trajectory, as the planning thread does, while anything may happen before it ends.
+
+        Planning changes nothing. Plans with more than 50 points cannot be made anew at once.
+        """
+        rig = self.rig
+        wanted = timed(rig, targets(rig, path, size), pace, False)
+        wanted += [
+            wanted[-1]._replace(time_from_start=wanted[-1].time_from_start + 0.01 * (k + 1))
+            for k in range(points)
+        ]
+        mode, kept = rig.controller.mode, []
+        names = rig.arm.model.joint_names
+        self._order(lambda: kept.append(rig.controller.plan_trajectory(names, wanted, lead=ahead)))
+        self._keep("planning_changes_nothing", rig.controller.mode == mode, mode)
+        self._planned = kept[0] if kept else self._planned
+
+    @rule(seconds=AFTERWARDS)
+    def accept(self, seconds: float) -> None:
+        """Follow the newest plan, however old it is and whatever has happened since."""
+        planned, self._planned = self._planned, None
+        if planned is None:
+            return
+        if self._order(self.rig.controller.accept, planned):
+            self.rig.allow_motion()
+        self._run(seconds)
+
     def _follow(self, points: list[TrajectoryPoint]) -> None:
         rig = self.rig
         if self._order(rig.controller.set_trajectory, rig.arm.model.joint_names, points):
@@ -298,9 +337,14 @@ class ControllerMachine(RuleBasedStateMachine):
             self.tell(verdict)
         if resumed:
             self.resume()
-        self.rig.verdict = None
+        rig = self.rig
+        rig.verdict = None
+        if rig.parameters.require_detector:  # when the loss is noticed, the arm stops
+            rig.allow_motion()
         for _ in range(10):
             self._run(0.1 * VERDICT_LOST + 0.01)
+        if rig.parameters.require_detector:
+            rig.expect_stop()
 
     # --- Things that go wrong ----------------------------------------------------------------
 
@@ -353,8 +397,7 @@ class ControllerMachine(RuleBasedStateMachine):
     def restart_the_clock(self, seconds: float) -> None:
         """Stamps jump, and the controller is told."""
         rig = self.rig
-        rig.controller.clock_went_back()
-        rig.jump(seconds)
+        rig.restart_clock(seconds)
         if rig.controller.mode in ("hold", "follow"):
             rig.expect_stop()
         self._run(rig.period)

@@ -79,7 +79,7 @@ HARMLESS: dict[str, Callable[[DetectorRig, Message], dict[str, Any]]] = {
     "negative stamp": lambda rig, m: {"stamp": -m[0]},
     "absurd effort": _spoil("effort", 1e30),
     "huge effort": _spoil("effort", 1e300),
-    "impossible effort": _spoil("effort", -700.0),
+    "impossible effort": _spoil("effort", -800.0),
     "absurd velocity": _spoil("velocity", 1e20),
     "absurd position": _spoil("position", 1e12),
     "a jump": _shifted(2.5),

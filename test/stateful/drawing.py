@@ -144,6 +144,9 @@ def setups(draw: st.DrawFn) -> Setup:
     }
     if draw(st.booleans()):
         chosen |= draw(changes())
+    if chosen.get("adapt_friction"):  # needs a friction model with positive values to begin with
+        chosen |= {"friction_model": "coulomb_viscous"}
+        chosen |= {"friction_coulomb": (0.1,), "friction_viscous": (0.1,)}
     start = arm.home.copy()
     limited = np.flatnonzero(~arm.continuous)
     if draw(st.sampled_from([False, False, True])):

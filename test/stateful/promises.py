@@ -148,7 +148,7 @@ def safe_damping_damps_every_joint(s: Stretch) -> None:
     if not rows.any():
         return
     q, v = s.seen_q[rows], s.seen_v[rows]
-    least = np.linalg.eigvalsh(mass_matrix(s.rig.controller.law.model, q))[:, :1]
+    least = np.linalg.eigvalsh(mass_matrix(s.rig.arm.model, q))[:, :1]  # nothing learned
     # A tenth of the damping that the arm's lightest motion would get.
     wanted = 0.1 * s.rig.parameters.safe_damping * least * np.abs(v)
     wanted = np.minimum(wanted, s.rig.braking(s.first)[rows])
@@ -320,7 +320,11 @@ def position_limits_close_behind_the_arm(s: Stretch) -> None:
             rig.outside = np.maximum(rig.outside, real[k] + overshoot[k - 1])
             rig.outside_until = s.time[k] + rig.longest_stop
         if led:
-            worst = float((desired[k] - rig.outside).max())
+            allowed = rig.outside
+            if history.goals[now] == "moving":
+                # A trajectory that begins in motion overshoots, and returns to where it was given.
+                allowed = np.maximum(allowed, np.abs(_beyond(s, rig.asked)))
+            worst = float((desired[k] - allowed).max())
             assert worst <= 0.002, f"by {worst:.3g}"
             if s.time[k] > rig.outside_until:  # a stop is over, which may swing in and back
                 rig.outside = np.minimum(rig.outside, np.maximum(desired[k], real[k]))
@@ -351,7 +355,9 @@ def no_torque_leads_out_of_limits(s: Stretch) -> None:
     rows[0] = False
     if not rows.any():
         return
-    weight = gravity_torque(s.rig.controller.law.model, s.seen_q[rows])
+    # Of a weight beyond the torque limit, as much as the limit allows counts.
+    largest = s.rig.largest
+    weight = np.clip(gravity_torque(s.rig.controller.law.model, s.seen_q[rows]), -largest, largest)
     torque = s.torque[rows] + s.rig.own_weight(s.seen_q[rows]) - weight
     out = torque * np.sign(beyond[rows])
     worst = float(out.max())
@@ -368,8 +374,12 @@ def energy_is_within_the_tank(s: Stretch) -> None:
     if not p.tank_capacity or p.adaptive or not rig.tank_is_known:
         rig.tank = p.tank_capacity
         return
-    weight = gravity_torque(rig.arm.model, s.q)
-    pushing = s.torque + rig.own_weight(s.q) - weight - p.friction(rig.n).torque(s.v)
+    # An arm that is too weak for its weight falls: no energy that the controller gives it.
+    weight = np.clip(gravity_torque(rig.arm.model, s.q), -rig.largest, rig.largest)
+    motors = np.clip(s.torque + rig.own_weight(s.q), -rig.arm.strength, rig.arm.strength)
+    pushing = motors - weight - p.friction(rig.n).torque(s.v)
+    # The safe torque is the weight and a brake, or zero, under which the arm falls by itself.
+    pushing[s.mode == SAFE] = 0.0
     work = (pushing[:-1] * np.diff(s.q, axis=0)).sum(axis=1)
     # What a change of speed adds within a period cannot be foreseen, nor what a torque does
     # that may fall no faster than torque_rate.

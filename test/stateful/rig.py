@@ -110,6 +110,8 @@ class Rig:
         """Effort that joint states carry; None when they carry none."""
         self._last_q = self.q.copy()
         self._desired = self.q.copy(), np.zeros(self.n)
+        self.asked = self.q.copy()
+        """Desired position when the last trajectory was given [rad or m]."""
         self._random = np.random.default_rng(0)
         self.verdict: bool | None = None
         self._verdict_time = -inf
@@ -240,6 +242,12 @@ class Rig:
         self.disturbed = True
         if self.orders.stopped == self.orders.stopped:
             self.orders.stopped = self.now
+
+    def restart_clock(self, seconds: float) -> None:
+        """Let the stamps jump and tell the controller, which takes the next sample as the first."""
+        self.controller.clock_went_back()
+        self.jump(seconds)
+        self._usable_stamp, self._last_q = self.stamp, self.q.copy()
 
     def _show(
         self, q: Array, v: Array | None, stamp: float | None = None, *, unusable: bool = False
@@ -413,8 +421,9 @@ class Rig:
     # --- What is remembered ------------------------------------------------------------------
 
     def allow_motion(self) -> None:
-        """No order to stop holds any longer."""
+        """No order to stop holds any longer; motion may lead back to what is desired now."""
         self.orders.stopped = nan
+        self.asked = self.desired.copy()
 
     def expect_stop(self) -> None:
         """From now on the arm must stop, and stay."""

@@ -1,0 +1,75 @@
+"""Short forms of ``make fuzz`` and ``make soak``: the same judgement, in seconds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 is not installed")
+
+ROOT = Path(__file__).resolve().parent.parent
+
+PATIENCE = 280.0
+"""Longest time for a run, with nodes that compile on a busy machine [s]."""
+
+SEED_OF_SOAK = 174
+"""With this seed the short soak stages a push, an implausible effort and a frozen driver."""
+
+
+def bench(module: str, folder: Path, *arguments: str) -> tuple[int, str]:
+    """Run a bench; return its exit code and output."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments, "--report", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "ROS_LOG_DIR": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def report(path: Path, output: str) -> Any:
+    assert path.exists(), output
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_odd_inputs_over_the_wire_and_in_files(tmp_path: Path) -> None:
+    """No node and no command ends, hangs, shows a traceback or sends a torque over its limit."""
+    limits = ("--inputs", "20000", "--files", "2000", "--minutes", "0.08", "--seed", "2")
+    code, output = bench("bench.fuzz", tmp_path, *limits)
+    found = report(tmp_path / "fuzz.json", output)
+    assert code == 0, output
+    # How many depends on the machine; a run without any would show nothing.
+    assert found["wire"]["sent"] > 0
+    assert found["wire"]["torques"] > 0
+    assert found["files"]["files"] > 0
+
+
+def test_a_few_seconds_of_work_with_a_push_and_faults(tmp_path: Path) -> None:
+    """The push is found, nothing else is taken for one, no sample is lost, and work goes on."""
+    arguments = ("--minutes", "0.18", "--priority", "0", "--seed", str(SEED_OF_SOAK))
+    _, output = bench("bench.soak", tmp_path, *arguments)
+    found = report(tmp_path / "soak.json", output)
+    assert not found["failures"], output
+    assert found["items"]["push"] > 0
+    assert sum(found["items"].values()) > found["items"]["push"]
+    assert found["figures"]["torques"] > 0
+    met = {line["text"] for line in found["lines"] if line["met"]}
+    # Gaps between torques are not judged: on a machine that runs other tests, processes wait.
+    assert {
+        "soak/passivity_controller: samples delivered and lost",
+        "soak/contact_detector: samples delivered and lost",
+        "player: messages not played",
+        "staged contacts not found",
+        "false contacts",
+        "torques over the limit",
+        "faults not recovered from",
+    } <= met, output
