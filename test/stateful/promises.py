@@ -54,10 +54,13 @@ def promise(function: Promise) -> Promise:
     return function
 
 
-def check(stretch: Stretch, ignored: frozenset[str] = frozenset()) -> None:
-    """Hold a stretch to all promises but the ignored ones."""
+def check(
+    stretch: Stretch, ignored: frozenset[str] = frozenset(), only: frozenset[str] = frozenset()
+) -> None:
+    """Hold a stretch to all promises but the ignored ones, or to some only."""
     for function in PROMISES:
-        if function.__name__ in ignored:
+        name = function.__name__
+        if name in ignored or (only and name not in only):
             continue
         try:
             function(stretch)
