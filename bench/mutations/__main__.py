@@ -26,7 +26,9 @@ def find(defect: Defect, examples: int, seed_value: int) -> tuple[str, int, floa
     Raises:
         LookupError: when the code that the defect patches is gone.
     """
-    machine = type("Mutant", (ControllerMachine,), {"examples": 0, "samples": 0})
+    # Only by a promise that belongs to the defect is it found.
+    only = frozenset(defect.promises)
+    machine = type("Mutant", (ControllerMachine,), {"examples": 0, "samples": 0, "only": only})
     begin = time.perf_counter()
     broken = ""
     chosen = settings(

@@ -59,6 +59,8 @@ class Defect:
 
     number: int
     text: str
+    promises: tuple[str, ...]
+    """Names of the promises that the defect breaks, by one of which it must be found."""
     changes: tuple[Change, ...]
 
     @contextmanager
@@ -120,16 +122,26 @@ DEFECTS = (
     Defect(
         1,
         "the safe torque zero of an arm that carries its own weight is -g(q)",
+        ("safe_zero_is_exactly_zero",),
         (Change(PassivityController, "_brake", "is_zero", _brake_with_minus_g),),
     ),
     Defect(
         2,
         "positions of continuous joints are not unwrapped",
+        (
+            "no_fault_without_a_cause",
+            "following_is_close",
+            "torque_keeps_its_rate",
+            "good_joint_states_let_it_start",
+            "a_stopped_arm_comes_to_rest",
+            "speed_has_a_hard_bound",
+        ),
         (Change(samples, "unwrap", "", _do_not_unwrap),),
     ),
     Defect(
         3,
         "joint states that repeat under new stamps are believed",
+        ("frozen_motion_is_a_fault",),
         (
             Change(Repetition, "take", "_same", _never_frozen),
             Change(Repetition, "push", "largest_share", _never_frozen),
@@ -138,11 +150,16 @@ DEFECTS = (
     Defect(
         4,
         "hold answers success while the arm retracts, and it goes on",
+        (
+            "a_stop_ends_within_stop_time",
+            "a_stopped_arm_comes_to_rest",
+        ),
         (Change(Modes, "hold", "self._stop()", _held_already),),
     ),
     Defect(
         6,
         "an effort limit of zero is taken as it is, and removes all torque",
+        ("an_effort_limit_is_needed",),
         (
             Change(ArmLimits, "require_effort", "InputError", lambda self: None),
             Change(arm_limits, "_replaced", "limit > 0.0", _as_described),
@@ -151,16 +168,22 @@ DEFECTS = (
     Defect(
         7,
         "one joint at its weight limit takes the damping of all joints in mode safe",
+        ("safe_damping_damps_every_joint",),
         (Change(SafeTorque, "torque", "safe_step", _all_or_none),),
     ),
     Defect(
         9,
         "the verdict of a detector that has fallen silent counts for ever",
+        ("a_new_contact_is_reacted_to",),
         (Change(DetectorVerdict, "fresh", "VERDICT_TIMEOUT", _verdicts_last),),
     ),
     Defect(
         10,
         "limits opened by a start beyond them stay open when the arm has come back",
+        (
+            "position_limits_close_behind_the_arm",
+            "no_torque_leads_out_of_limits",
+        ),
         (Change(SoftLimits, "close_behind", "close_behind", lambda self, q: None),),
     ),
 )

@@ -53,6 +53,8 @@ class ControllerMachine(RuleBasedStateMachine):
     controller_type: ClassVar[type[PassivityController]] = PassivityController
     ignored: ClassVar[frozenset[str]] = frozenset()
     """Promises that are not looked at."""
+    only: ClassVar[frozenset[str]] = frozenset()
+    """The only promises that are looked at; empty for all."""
     examples: ClassVar[int] = 0
     samples: ClassVar[int] = 0
 
@@ -104,7 +106,7 @@ class ControllerMachine(RuleBasedStateMachine):
         """Hold what happened in this step to the promises."""
         rig = self.rig
         type(self).samples += rig.history.rows - self._checked
-        check(Stretch(rig, self._checked), self.ignored)
+        check(Stretch(rig, self._checked), self.ignored, self.only)
         self._checked = rig.history.rows
         rig.leaves_safe = rig.faulted = False
 
@@ -114,7 +116,7 @@ class ControllerMachine(RuleBasedStateMachine):
 
     def _keep(self, name: str, kept: bool, details: str = "") -> None:
         """A promise about the answer to an order."""
-        if not kept and name not in self.ignored:
+        if not kept and name not in self.ignored and (not self.only or name in self.only):
             raise BrokenPromise(name, "", details)
 
     def _order(self, order: Callable[..., Any], *arguments: Any) -> bool:

@@ -54,10 +54,13 @@ def promise(function: Promise) -> Promise:
     return function
 
 
-def check(stretch: Stretch, ignored: frozenset[str] = frozenset()) -> None:
-    """Hold a stretch to all promises but the ignored ones."""
+def check(
+    stretch: Stretch, ignored: frozenset[str] = frozenset(), only: frozenset[str] = frozenset()
+) -> None:
+    """Hold a stretch to all promises but the ignored ones, or to some only."""
     for function in PROMISES:
-        if function.__name__ in ignored:
+        name = function.__name__
+        if name in ignored or (only and name not in only):
             continue
         try:
             function(stretch)
@@ -325,7 +328,8 @@ def position_limits_close_behind_the_arm(s: Stretch) -> None:
                 # A trajectory that begins in motion overshoots, and returns to where it was given.
                 allowed = np.maximum(allowed, np.abs(_beyond(s, rig.asked)))
             worst = float((desired[k] - allowed).max())
-            assert worst <= 0.002, f"by {worst:.3g}"
+            # An arm too weak for its weight sinks, and its limits open and close as it does.
+            assert worst <= (0.002 if rig.is_strong else 0.02), f"by {worst:.3g}"
             if s.time[k] > rig.outside_until:  # a stop is over, which may swing in and back
                 rig.outside = np.minimum(rig.outside, np.maximum(desired[k], real[k]))
 
