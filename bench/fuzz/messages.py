@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
-from geometry_msgs.msg import Vector3, WrenchStamped
+from geometry_msgs.msg import InertiaStamped, Vector3, WrenchStamped
 from rosgraph_msgs.msg import Clock
 from std_msgs.msg import Bool, Float64MultiArray, MultiArrayDimension, String
 from trajectory_msgs.msg import JointTrajectory
@@ -165,6 +165,20 @@ def clock(random: Random, arm: Arm) -> Made:
     return Clock(clock=time_message(*odd_stamp(random))), None
 
 
+def payload(random: Random, arm: Arm) -> Made:
+    """Return a payload that no body can have, or that is too heavy; now and then none at all."""
+    message = InertiaStamped()
+    message.header.frame_id = random.choice(("", "link_7", odd_text(random)))
+    inertia = message.inertia
+    if random.random() < 0.1:
+        return message, None
+    names = ("m", "ixx", "iyy", "izz", "ixy", "ixz", "iyz")
+    setattr(inertia, random.choice(names), replaced(random, [1.0])[0])
+    inertia.com.x = replaced(random, [0.0])[0]
+    inertia.m = random.choice((inertia.m, float("nan"), -1.0, 1e3, 1e300))
+    return message, None
+
+
 MESSAGES: Mapping[str, tuple[str, Callable[[Random, Arm], Made]]] = {
     "trajectory_msgs/msg/JointTrajectory": ("trajectories", trajectory),
     "std_msgs/msg/Bool": ("verdicts", verdict),
@@ -172,6 +186,7 @@ MESSAGES: Mapping[str, tuple[str, Callable[[Random, Arm], Made]]] = {
     "std_msgs/msg/Float64MultiArray": ("torque commands", torques),
     "std_msgs/msg/String": ("robot descriptions", description),
     "rosgraph_msgs/msg/Clock": ("clock", clock),
+    "geometry_msgs/msg/InertiaStamped": ("payloads", payload),
 }
 """For each type of message the row of the results that counts it, and what makes one."""
 
