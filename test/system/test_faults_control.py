@@ -99,6 +99,8 @@ class Follower(Source):
                 self.answered = answered
             elif to_seconds(stamp) > answered + UNLED:
                 self.velocity = np.zeros(len(self.names))
+            else:  # the answer is late: the arm moves on, and no sample is like the one before
+                self.position = np.array(self.position) + np.array(self.velocity) / RATE
         made = super().message(stamp)
         now = to_seconds(made.header.stamp)
         self.sent[now] = np.array(made.position), np.array(made.velocity)
@@ -161,6 +163,9 @@ def arms(bring_up: BringUp, probe: Probe) -> Callable[[str], Arm]:
 @pytest.fixture
 def plain(arms: Callable[[str], Arm], probe: Probe) -> Iterator[Arm]:
     arm = arms("plain")
+    if probe.report(arm.name).values["mode"] == "safe":
+        # The arm of the tests may have been late after the last one: it is no part of this one.
+        resume(probe, arm.name)
     yield arm
     arm.source.still, arm.source.noise = True, 0.0
     arm.source.velocity = np.zeros(MODEL.nv)
