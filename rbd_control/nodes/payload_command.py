@@ -18,7 +18,10 @@ from rbd_control.nodes.payload_input import PAYLOAD
 from rbd_control.robot.payload import PayloadParameters
 
 PATIENCE = 10.0
-"""Time within which a node must be found, and then take the payload [s]."""
+"""Time within which a node must be found [s]."""
+
+TAKING = 3.0
+"""Time within which a node must have taken the payload; otherwise it has refused it [s]."""
 
 SETTLING = 3.5
 """Time for which no further node may be found [s]; Fast DDS needs up to 3 s to find one."""
@@ -87,7 +90,7 @@ def _has_taken(node: Node, name: str, payload: PayloadParameters) -> bool:
     names = ["payload_mass", "payload_link", "payload_com", "payload_inertia"]
     wanted = tuple(getattr(payload, name) for name in names)
     request = GetParameters.Request(names=names)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TAKING
     while time.monotonic() < deadline:
         if not client.wait_for_service(timeout_sec=_POLL):
             continue
