@@ -101,6 +101,7 @@ class PassivityController:
                 f"for {', '.join(self.model.joint_names)}"
             )
         self._set_parameters(model, parameters, self._law)
+        self._samples.repetition.forget_torque()
 
     def refuse_heavy(self, model: Model) -> None:
         """Refuse a model whose weight the motors cannot carry where the arm stands.

@@ -142,6 +142,10 @@ class Repetition:
         )
         return self._frozen
 
+    def forget_torque(self) -> None:
+        """Compare torques anew: a change of the payload or of a gain changes them at rest, too."""
+        self._torque, self._pushed_since = None, np.inf
+
     @property
     def time_at_rest(self) -> float:
         """Time for which samples at rest have repeated [s]; 0 below ``repeated_time_at_rest``."""

@@ -76,7 +76,7 @@ def test_what_the_arm_carries_reaches_both_nodes(
     source.effort = at_start / -2.0
     names = {"passivity_controller": NODE, "contact_detector": DETECTOR}
     for executable in names:
-        bring_up.start(executable, {**ARM, "timeout": 10.0} if executable == NODE else ARM)
+        bring_up.start(executable, {**ARM, "timeout": 1.0} if executable == NODE else ARM)
     commands = probe.listen(Float64MultiArray, COMMANDS)
     residuals = probe.listen(JointState, f"{DETECTOR}/external_joint_torques")
     # The file of the arm is the same picture of it for both.
