@@ -55,6 +55,7 @@ def test_one_absurd_effort_raises_no_flag(
     """[53, 67] The sample is not believed; the verdict is back within a second."""
     torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
     wait_for_verdict(probe, contact, False)  # the touch of the case before has ended
+    probe.wait(lambda: torques, "no residual")
     first = len(contact)
     message = source.message(probe.node.get_clock().now().to_msg())
     message.effort[1] = effort
