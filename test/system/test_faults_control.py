@@ -7,6 +7,7 @@ the rows of ``docs/faults.md``.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import pi
@@ -250,7 +251,20 @@ def set_in_motion(arm: Arm, probe: Probe, state: str) -> None:
         if state == "slowed":
             assert probe.call(Trigger, arm.topic("slow")).success
         probe.send(arm.topic("joint_trajectory"), trajectory(0.3, seconds=3.0))
-    probe.wait(lambda: np.abs(arm.source.velocity).max() > 0.02, "does not move")
+    sent = time.monotonic()
+
+    def moves() -> bool:
+        nonlocal sent
+        if state != "retracting" and time.monotonic() > sent + 5.0:
+            # What the case before did last may have been heard after the trajectory.
+            probe.call(Trigger, arm.topic("resume"))
+            if state == "slowed":
+                probe.call(Trigger, arm.topic("slow"))
+            probe.send(arm.topic("joint_trajectory"), trajectory(0.3, seconds=3.0))
+            sent = time.monotonic()
+        return bool(np.abs(arm.source.velocity).max() > 0.02)
+
+    probe.wait(moves, "does not move")
 
 
 @pytest.mark.parametrize("state", STATES)
