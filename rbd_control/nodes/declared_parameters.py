@@ -95,9 +95,9 @@ class DeclaredParameters(Generic[P]):
 
     def _warn_of_unknown(self, node: Node) -> None:
         # rclpy has no public list of the values given at start and ignores those never declared.
-        known = self._fields.keys() | self._kind.former_names()
+        known = self._fields.keys() | self._kind.former_names().keys() | {*_OF_THE_ARM}
         for name in getattr(node, "_parameter_overrides", {}):
-            if name not in known and not name.startswith((*_OF_ROS, *_OF_THE_ARM)):
+            if name not in known and not name.startswith(_OF_ROS):
                 node.get_logger().warning(
                     f"no parameter {name!r}, ignored; parameters are {', '.join(self._fields)}"
                 )

@@ -29,6 +29,7 @@ from rbd_control.nodes.torque_output import TorqueOutput
 from rbd_control.nodes.torque_watchdog import TorqueWatchdog
 from rbd_control.nodes.trajectory_input import TrajectoryInput
 from rbd_control.parameters import parameter
+from rbd_control.robot.payload import PayloadParameters
 from rbd_control.startup.rehearsal import rehearse_controller
 
 Array = NDArray[np.float64]
@@ -193,7 +194,9 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         """Refuse per-joint values of the wrong number, and a payload that is too heavy."""
         robot = self.robot.with_parameters(new)
         PassivityController(robot.model, robot.in_model_order(new))
-        if self.is_active and not new.gravity_compensated:
+        loads = PayloadParameters.names()
+        other = any(getattr(new, name) != getattr(self.parameters, name) for name in loads)
+        if other and self.is_active and not new.gravity_compensated:
             self.controller.refuse_heavy(robot.model)
 
     def parameters_changed(self) -> None:

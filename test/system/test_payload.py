@@ -112,6 +112,12 @@ def test_what_the_arm_carries_reaches_both_nodes(
     assert np.allclose(commands[-1].data, loaded, atol=1e-6)
 
 
+def test_a_name_that_only_begins_like_one_of_the_arm_is_warned_of(bring_up: BringUp) -> None:
+    """A slip of the pen must not leave an arm that carries itself to be carried twice."""
+    process = bring_up.start(NODE, {"urdf": "arm7", "gravity_compensatd": True})
+    process.wait_until(lambda: "no parameter 'gravity_compensatd'" in process.output)
+
+
 def test_a_file_of_before_is_refused(bring_up: BringUp) -> None:
     """[92] Where payload_mass was what the adaptive law may learn, it would now be carried."""
     process = bring_up.start(NODE, {"urdf": "arm7", "payload_mass": 3.0, "payload_reach": 0.2})
