@@ -120,7 +120,7 @@ class Conductor:
         self.doing = ""
         self._item: Item | None = None
         self._until = 0.0
-        self._deadline = 0.0
+        self._deadline = time.monotonic() + RECOVERY
         self._good_since: float | None = None
         self._asked = 0.0
         self._answer: Future | None = None
@@ -150,15 +150,25 @@ class Conductor:
             after()
         if now >= self._until:
             self._watch(now)
-        if self._item is None or now < self._until:
+        if now < self._until:
             return
-        if self._is_steady(now):
+        if self._item is None:
+            self._watch_idle(now)
+        elif self._is_steady(now):
             self._end()
         elif now > self._deadline:
             self.failures.append(
                 f"no normal work {RECOVERY:g} s after {self._item.kind}: {self._why}"
             )
             self._end()
+
+    def _watch_idle(self, now: float) -> None:
+        """Record it when no item can begin because the nodes do not work normally."""
+        if self._is_steady(now):
+            self._deadline = now + RECOVERY
+        elif now > self._deadline:
+            self.failures.append(f"no normal work for {RECOVERY:g} s between items: {self._why}")
+            self._deadline = now + RECOVERY
 
     def begin(self, item: Item) -> None:
         """Carry out an item; nothing else may be going on."""
@@ -270,6 +280,7 @@ class Conductor:
         self._ear.sample_windows.close(wall)
         self._ear.torque_windows.close(wall)
         self._item, self.doing = None, ""
+        self._deadline = time.monotonic() + RECOVERY
         # Calls that were never answered are forgotten with the item.
         self._futures = [future for future in self._futures if not future.done()][-20:]
 
