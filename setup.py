@@ -37,6 +37,7 @@ test = [
     "sympy",
     "types-PyYAML",
     "types-defusedxml",
+    "xacro",
 ]
 
 # What the benchmark compares with; the headers are for its C++ part.
@@ -97,6 +98,7 @@ setup(
         "ros": ros,
         "symbolic": ["sympy"],
         "test": test,
+        "xacro": ["xacro"],
     },
     entry_points={
         "console_scripts": [

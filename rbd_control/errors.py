@@ -30,6 +30,10 @@ class ModelError(RbdControlError, ValueError):
     """A robot description cannot become a model; the message names the link or the joint."""
 
 
+class ModelWarning(UserWarning):
+    """A robot description is accepted as it is, but something in it cannot be right."""
+
+
 class InputError(RbdControlError, ValueError):
     """An argument has the wrong shape, is not finite, or names something the model lacks."""
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rbd_control import __version__
-from rbd_control.errors import RbdControlError
+from rbd_control.errors import ModelWarning, RbdControlError
 from rbd_control.files.input_files import concerned, reason
 from rbd_control.startup.standard_streams import say
 from rbd_control.wording import abridged, printable
@@ -32,7 +32,15 @@ BROKEN_PIPE = 141
 MESSAGE_LENGTH = 200
 """Longest message beyond the path of the file [characters]."""
 
+WARNING_LENGTH = 600
+"""Longest warning [characters]; it may name twenty links."""
+
 _PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def _show(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning as a line of the command's own, without the place in its source."""
+    say(f"rbd-control: warning: {abridged(str(message), WARNING_LENGTH)}")
 
 
 def guarded(  # noqa: PLR0911 - one exit code for each way a command may end
@@ -49,6 +57,9 @@ def guarded(  # noqa: PLR0911 - one exit code for each way a command may end
             if not debug:
                 # Warnings of the libraries are for developers, and stderr is for one line.
                 warnings.simplefilter("ignore")
+                # ... but for those about the robot, which are for whoever gave its description.
+                warnings.simplefilter("always", ModelWarning)
+                warnings.showwarning = _show
             code = run()
         sys.stdout.flush()
         return code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -12,7 +13,7 @@ from rich.progress import Progress
 
 from rbd_control.cli.guard import NO_RESULT, complain
 from rbd_control.dynamics import Model
-from rbd_control.errors import ParameterError, RecordingError
+from rbd_control.errors import ModelWarning, ParameterError, RecordingError
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import prepare_output
@@ -31,6 +32,7 @@ from rbd_control.playback.report import (
 )
 from rbd_control.playback.result import Overview, ReplayResult
 from rbd_control.playback.truth import Label
+from rbd_control.robot.joint_choice import held_in_words
 from rbd_control.robot.robot import Robot, beside, described_by, robot_parameters
 
 _NODE = "contact_detector"
@@ -60,7 +62,9 @@ def run_replay(arguments: argparse.Namespace) -> int:
         raise RecordingError(
             "--curve needs the true contacts, which no recording tells of; give --labels"
         )
-    model, parameters = configured(arguments.urdf, arguments.config, dict(arguments.lock))
+    measured = [name for recording in recordings for name in recording.joint_names]
+    locked = dict(arguments.lock)
+    model, parameters = configured(arguments.urdf, arguments.config, locked, measured)
     console = console_for_output()
     overview = Overview(
         tuple(_replay_each(recordings, labels, model, parameters, arguments, console))
@@ -86,9 +90,18 @@ def console_for_output() -> Console:
 
 
 def configured(
-    urdf: str, config: Path | None, locked: Mapping[str, float]
+    urdf: str,
+    config: Path | None,
+    locked: Mapping[str, float],
+    measured: Sequence[str] = (),
 ) -> tuple[Model, DetectorParameters]:
     """Return the model and the detector's parameters as the node makes them of the same files.
+
+    Args:
+        urdf: path of the description, or of a parameter file that names it.
+        config: parameter file; None for defaults.
+        locked: positions of joints that do not move [rad or m].
+        measured: joints of the recordings, see :meth:`Robot.of`.
 
     Raises:
         RbdControlError: naming the file at fault.
@@ -96,7 +109,9 @@ def configured(
     if config is None and urdf.endswith(YAML):
         config, urdf = Path(urdf), ""
     if config is None:
-        return Robot.load(named(urdf), locked=locked).model, DetectorParameters()
+        robot = Robot.load(named(urdf), locked=locked, measured=measured)
+        say_held(robot)
+        return robot.model, DetectorParameters()
     values = read_parameter_file(config, _NODE)
     with about(config):
         arm = robot_parameters(values)
@@ -104,10 +119,18 @@ def configured(
         if not arm.urdf and not arm.robot_description:
             raise ParameterError("names no arm: give --urdf, or urdf in its section /**")
         parameters = law_parameters(DetectorParameters, values)
-        robot = Robot.of(arm, locked=locked)
+        robot = Robot.of(arm, locked=locked, measured=measured)
+        say_held(robot)
         parameters = robot.in_model_order(parameters)
         ContactDetector(robot.model, parameters)  # refuses parameters that do not fit the model
     return robot.model, parameters
+
+
+def say_held(robot: Robot) -> None:
+    """Warn of the joints that the description has and the recordings do not."""
+    if robot.held:
+        text = f"held joints: {held_in_words(robot.held, {})}"
+        warnings.warn(text, ModelWarning, stacklevel=2)
 
 
 def named(urdf: str) -> str:

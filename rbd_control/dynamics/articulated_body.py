@@ -20,6 +20,9 @@ acceleration ``a_i``, so it joins in before joint ``i`` is eliminated::
     pA_p += pA_i + IA_i xi_i + p_R + I_R xi_R + W_i u_i / D_i
     a_i   = (u_i - W_iᵀ a_p) / D_i
 
+A joint that mimics another ties bodies together that need not be neighbours, so that no body can
+be eliminated by itself. There :mod:`~rbd_control.dynamics.mimic_dynamics` solves with M.
+
 This is E20 chapter 4 (Gauss' principle), corrected: Algorithm 6 as printed there leaves out the
 cross terms of ``W_i W_iᵀ`` between link and rotor and counts the motor torque twice.
 """
@@ -37,6 +40,7 @@ from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.fused import fma
 from rbd_control.dynamics.memory import numbers, scratch
+from rbd_control.dynamics.mimic_dynamics import solve_with_mimics
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
     accumulate6,
@@ -80,12 +84,13 @@ class Articulated(NamedTuple):
     D: np.ndarray  # (n,) 1 / D_i
     u: np.ndarray  # (n,)
     rate: np.ndarray  # (n, 6) b_i
+    M: np.ndarray  # (n, n) mass matrix, where joints mimic others
 
 
 @njit(inline="always")
 def new_articulated(n):
     """A workspace for n bodies, for kernels."""
-    return _articulated_in(scratch(41 * n), n)
+    return _articulated_in(scratch(41 * n + n * n), n)
 
 
 @inlined
@@ -100,6 +105,7 @@ def _articulated_in(memory, n):
         numbers(memory, 33 * n, (n,)),
         numbers(memory, 34 * n, (n,)),
         numbers(memory, 35 * n, (n, 6)),
+        numbers(memory, 41 * n, (n, n)),
     )
 
 
@@ -179,7 +185,16 @@ def bodies_apart(model, q, v, s, x):
 
 @inlined
 def articulate(model, v, tau, s, x, a):
-    """The accelerations, after :func:`bodies_apart`: in to the root, and out again."""
+    """Solve for the accelerations, after :func:`bodies_apart`, which it uses up."""
+    if model.bodies == model.nv:
+        _articulate_tree(model, v, tau, s, x, a)
+    else:
+        solve_with_mimics(model, v, tau, s, x, a)
+
+
+@inlined
+def _articulate_tree(model, v, tau, s, x, a):
+    """Solve by articulated bodies: in to the root, and out again."""
     for i in range(model.nv - 1, -1, -1):
         Phi_i = load6(s.Phi, i)
         U = _times(x, i, Phi_i)

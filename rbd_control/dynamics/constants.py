@@ -27,6 +27,7 @@ class Constants(NamedTuple):
     """
 
     nv: int
+    bodies: int  # rows that are bodies; those behind them are rotors
     parent: np.ndarray  # (n,)
     dof: np.ndarray  # (n,)
     rotor: np.ndarray  # (n,)
@@ -52,6 +53,7 @@ def constants_of(arrays: ModelArrays) -> Constants:
     sine = np.cross(arrays.rotation, arrays.axis[:, None, :])
     return Constants(
         nv=int(arrays.dof.max(initial=-1)) + 1,
+        bodies=arrays.parent.size - int(np.count_nonzero(arrays.rotor >= 0)),
         parent=arrays.parent,
         dof=arrays.dof,
         rotor=arrays.rotor,
@@ -72,34 +74,35 @@ def constants_of(arrays: ModelArrays) -> Constants:
 def packed(constants: Constants) -> np.ndarray:
     """All of it in one array: the number of rows, then field after field."""
     n = constants.parent.size
-    head = np.array([n, constants.nv], dtype=np.int64)
-    fields = [head, *constants[1:]]
+    head = np.array([n, constants.nv, constants.bodies], dtype=np.int64)
+    fields = [head, *constants[2:]]
     as_floats = [x.view(np.float64) if x.dtype == np.int64 else x for x in fields]
     return np.concatenate([np.ascontiguousarray(x).ravel() for x in as_floats])
 
 
 def views(array: np.ndarray, constants: Constants) -> Constants:
     """The fields of ``array``, packed of such ``constants``: what is written there goes into it."""
-    fields, first = [], 2
-    for x in constants[1:]:
+    fields, first = [], 3
+    for x in constants[2:]:
         fields.append(array[first : first + x.size].view(x.dtype).reshape(x.shape))
         first += x.size
-    return Constants(constants.nv, *fields)
+    return Constants(constants.nv, constants.bodies, *fields)
 
 
 @inlined
 def unpacked(model):
     """The fields of :func:`packed`, where they lie, for kernels."""
-    head = integers(model, 0, (2,))
+    head = integers(model, 0, (3,))
     n = head[0]
-    after = 5 + 4 * n
+    after = 6 + 4 * n
     return Constants(
         head[1],
-        integers(model, 2, (n,)),
-        integers(model, 2 + n, (n,)),
-        integers(model, 2 + 2 * n, (n,)),
-        integers(model, 2 + 3 * n, (n,)),
-        numbers(model, 2 + 4 * n, (3,)),
+        head[2],
+        integers(model, 3, (n,)),
+        integers(model, 3 + n, (n,)),
+        integers(model, 3 + 2 * n, (n,)),
+        integers(model, 3 + 3 * n, (n,)),
+        numbers(model, 3 + 4 * n, (3,)),
         numbers(model, after, (n,)),
         numbers(model, after + n, (n,)),
         numbers(model, after + 2 * n, (n, 3)),

@@ -9,13 +9,13 @@ from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
+    accumulate6,
     add,
     copy,
     cross,
     load3,
     load6,
     load_matrix,
-    store6,
     transform,
 )
 from rbd_control.dynamics.sweep import move_bodies, new_sweep, place_bodies, position_offset
@@ -54,7 +54,7 @@ def _frame_jacobians(packed, q, body, offset, out):
         point = link_point(s, body, offset)
         i = body
         while i >= 0:
-            store6(out[b].T, i, _at_point(load6(s.Phi, i), point))
+            accumulate6(out[b].T, model.dof[i], _at_point(load6(s.Phi, i), point))
             i = model.parent[i]
 
 
@@ -71,7 +71,7 @@ def _frame_jacobian_rates(packed, q, v, body, offset, out):
         while i >= 0:
             angular, linear = _at_point(load6(s.Phi_dot, i), point)
             carried = cross(load6(s.Phi, i)[0], point_velocity)
-            store6(out[b].T, i, (angular, add(linear, carried)))
+            accumulate6(out[b].T, model.dof[i], (angular, add(linear, carried)))
             i = model.parent[i]
 
 

@@ -8,22 +8,31 @@ zero is the joint frame. The world frame is the frame of the root link, unless t
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from rbd_control.dynamics.bodies import Body
 from rbd_control.dynamics.checks import checked_array
 from rbd_control.dynamics.constants import constants_of, packed
 from rbd_control.dynamics.inertia import pseudo_inertia, violation
 from rbd_control.dynamics.model_arrays import FLOATING, PRISMATIC, REVOLUTE, Array, ModelArrays
 from rbd_control.dynamics.rotors import Rotor, with_rotor
-from rbd_control.dynamics.tree import Body, merged_tree
+from rbd_control.dynamics.tree import merged_tree
 from rbd_control.dynamics.urdf import naming, parse_urdf
-from rbd_control.errors import InputError
+from rbd_control.errors import InputError, ModelError, ModelWarning
+from rbd_control.wording import quoted
+
+MOST_NAMED = 20
+"""Most links that a warning names."""
+
+MOST_SAID = 4
+"""Most remarks that a warning tells."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,12 +42,15 @@ class Model:
     With a fixed base q and v list the joints in the order of ``joint_names`` and nq = nv. With a
     floating base q = [x y z, qx qy qz qw, joints], v = [omega; u; joint velocities] with omega and
     u of the root body in its own axes, nv = 6 + len(joint_names) and nq = nv + 1. Either way joint
-    i of ``joint_names`` is row nv - len(joint_names) + i of v and of ``arrays``.
+    i of ``joint_names`` is row nv - len(joint_names) + i of v.
+
+    A joint that mimics another is no degree of freedom: its position is multiplier times that of
+    its leader plus an offset, and its inertia and weight are felt by the leader.
     """
 
     name: str
     joint_names: tuple[str, ...]
-    """The movable joints, depth first in the order of the description."""
+    """The joints that move by themselves, depth first in the order of the description."""
     joint_links: tuple[str, ...]
     """The link that each joint of ``joint_names`` moves."""
     link_names: tuple[str, ...]
@@ -61,6 +73,13 @@ class Model:
     """Row of the moving body that each link is rigidly part of, -1 for the world."""
     link_placement: dict[str, Array]
     """(4, 4) placement of each link in the frame of that body, or of the world."""
+    body_links: tuple[str, ...]
+    """The link that each moving joint moves, those that mimic included, in the order of
+    ``arrays``; the root of a floating base is not among them."""
+    joint_row: dict[str, int]
+    """Row in ``arrays`` of the body that each moving joint moves, those that mimic included."""
+    remarks: tuple[str, ...] = ()
+    """What cannot be right in the description, though it can be used."""
 
     @classmethod
     def from_urdf(
@@ -71,13 +90,22 @@ class Model:
         floating_base: bool = False,
         gravity: ArrayLike = (0.0, 0.0, -9.81),
         rotors: Mapping[str, Rotor] | None = None,
+        strict: bool = False,
     ) -> Model:
-        """The model of the robot that ``source`` describes: URDF text, or a path.
+        """Build the model of a robot from its description.
 
-        ``locked`` maps joints to the position they are fixed at [rad or m]; fixed and locked
-        joints disappear into the bodies they belong to. ``gravity`` (3,) is in world axes [m/s²].
-        ``rotors`` gives joints the geared rotors of their motors, see
-        :mod:`~rbd_control.dynamics.rotors`.
+        Fixed and locked joints disappear into the bodies they belong to. Mimic joints move with
+        their leaders. One warning names what cannot be right but can be used, as
+        :attr:`remarks`: inertias that no rigid body can have (zero or negative about an axis, or
+        against the triangle inequality), joints that carry no mass, mimic joints without leader.
+
+        Args:
+            source: URDF text or path; the path of a ``.xacro`` file where xacro is installed.
+            locked: positions that joints are fixed at [rad or m].
+            floating_base: whether the root link moves freely.
+            gravity: acceleration of gravity, (3,) in world axes [m/s²].
+            rotors: geared rotors of the motors, see :mod:`~rbd_control.dynamics.rotors`.
+            strict: refuse what would be warned of.
 
         Raises:
             ModelError: when the description is at fault; the message names the link or joint.
@@ -86,8 +114,14 @@ class Model:
         with naming(source):
             robot = parse_urdf(source)
             tree = merged_tree(robot, locked, floating_base=floating_base)
-        bodies = tree.bodies
-        root_rows = 6 if floating_base else 0
+            remarks = ([_in_doubt(tree.doubts)] if tree.doubts else []) + tree.remarks
+            if remarks and strict:
+                raise ModelError(remarks[0])
+        if remarks:
+            warnings.warn(f"{robot.name}: {_together(remarks)}", ModelWarning, stacklevel=2)
+        rows, root_rows = tree.bodies, 6 if floating_base else 0
+        # Those that move by themselves; of one that mimics, ratio 1 does not make a leader.
+        bodies = [body for body in rows if body.leads]
         g = checked_array("gravity", gravity, (3,))
         lower, upper, velocity, effort = np.array([body.limits for body in bodies]).T
         model = cls(
@@ -102,9 +136,12 @@ class Model:
             velocity_limit=_read_only(velocity),
             effort_limit=_read_only(effort),
             gravity=_read_only(g),
-            arrays=_arrays(bodies, root_rows, g),
+            arrays=_arrays(rows, root_rows, g),
             link_body=tree.link_body,
             link_placement={k: _read_only(v) for k, v in tree.link_placement.items()},
+            body_links=tuple(row.link for row in rows[root_rows:]),
+            joint_row={row.joint: i for i, row in enumerate(rows) if i >= root_rows},
+            remarks=tuple(remarks),
         )
         return with_rotors(model, rotors) if rotors else model
 
@@ -117,6 +154,28 @@ class Model:
             f"<Model {self.name!r}: {', '.join(parts)}, nv = {self.nv}, "
             f"moving mass {self.mass:.6g} kg>"
         )
+
+    @property
+    def bodies(self) -> int:
+        """Number of rows of ``arrays`` that are bodies; those behind them are rotors."""
+        return len(self.joint_row) + (6 if self.floating_base else 0)
+
+    @cached_property
+    def dof_row(self) -> NDArray[np.int64]:
+        """Row of ``arrays`` of the body that each degree of freedom moves itself, (nv,)."""
+        root = np.arange(self.nv - len(self.joint_names))
+        rows = [self.joint_row[name] for name in self.joint_names]
+        return np.append(root, rows).astype(np.int64)
+
+    @cached_property
+    def prismatic(self) -> NDArray[np.bool_]:
+        """Whether each degree of freedom is that of a prismatic joint, (nv,)."""
+        return np.asarray(self.arrays.joint_type[self.dof_row] == PRISMATIC)
+
+    @property
+    def mimic_joints(self) -> tuple[str, ...]:
+        """The joints that move with another."""
+        return tuple(name for name in self.joint_row if name not in self.joint_names)
 
     @property
     def floating_base(self) -> bool:
@@ -173,10 +232,10 @@ class Model:
         return replace(self, arrays=arrays)
 
     def joint_index(self, name: str) -> int:
-        """Row of the joint ``name`` in v and in ``arrays``.
+        """Return the row of a joint in v.
 
         Raises:
-            InputError: when there is no such movable joint; the message lists them.
+            InputError: when there is no such joint that moves by itself; the message lists them.
         """
         if name not in self.joint_names:
             raise InputError(f"no joint {name!r}; joints are {', '.join(self.joint_names)}")
@@ -208,8 +267,9 @@ def with_rotors(model: Model, rotors: Mapping[str, Rotor], *, reflected: bool = 
         raise InputError("the model has rotors already; give them all at once")
     arrays = model.arrays
     for joint, rotor in rotors.items():
-        name = f"rotor of joint {joint!r}"
-        arrays = with_rotor(arrays, model.joint_index(joint), name, rotor, reflected=reflected)
+        model.joint_index(joint)  # refuses a joint that is not there, or mimics another
+        name, row = f"rotor of joint {joint!r}", model.joint_row[joint]
+        arrays = with_rotor(arrays, row, name, rotor, reflected=reflected)
     return replace(model, arrays=arrays)
 
 
@@ -222,8 +282,8 @@ def _arrays(bodies: list[Body], root_rows: int, gravity: Array) -> ModelArrays:
     pseudo = np.array([body.pseudo for body in bodies])
     return ModelArrays(
         parent=np.array([body.parent for body in bodies], dtype=np.int64),
-        dof=np.arange(len(bodies), dtype=np.int64),
-        ratio=np.ones(len(bodies)),
+        dof=np.array([body.dof for body in bodies], dtype=np.int64),
+        ratio=np.array([body.ratio for body in bodies]),
         rotor=np.full(len(bodies), -1, dtype=np.int64),
         joint_type=joint_type,
         rotation=placement[:, :3, :3].copy(),
@@ -234,6 +294,24 @@ def _arrays(bodies: list[Body], root_rows: int, gravity: Array) -> ModelArrays:
         second_moment=pseudo[:, :3, :3].copy(),
         gravity=gravity.copy(),
     )
+
+
+def _in_doubt(doubts: Mapping[str, str]) -> str:
+    """Return the remark that names the links whose inertia no rigid body can have."""
+    names = [quoted(link) for link in doubts]
+    left = len(names) - MOST_NAMED
+    more = f" and {left} more" if left > 0 else ""
+    first = next(iter(doubts))
+    return (
+        f"no rigid body has the inertia of {'link' if len(names) == 1 else 'links'} "
+        f"{', '.join(names[:MOST_NAMED])}{more}, so torques are only as right as "
+        f"{'it is' if len(names) == 1 else 'they are'} ({quoted(first)}: {doubts[first]})"
+    )
+
+
+def _together(remarks: Sequence[str]) -> str:
+    left = len(remarks) - MOST_SAID
+    return "; ".join(remarks[:MOST_SAID]) + (f"; and {left} more remarks" if left > 0 else "")
 
 
 def _read_only(array: Array) -> Array:

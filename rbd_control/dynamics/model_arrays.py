@@ -21,6 +21,9 @@ class ModelArrays(NamedTuple):
     as axis the unit vectors of rotation, rows 3 to 5 those of translation, placements are the
     identity, row 5 carries the inertia and rows 0 to 4 are massless.
 
+    A joint that mimics another has a body of its own that turns with the leader's degree of
+    freedom. Without such joints row i of the bodies belongs to degree of freedom i.
+
     Rotors of geared motors follow after all bodies, as rows that no body hangs from: see
     :mod:`~rbd_control.dynamics.rotors`.
     """
@@ -28,9 +31,10 @@ class ModelArrays(NamedTuple):
     parent: NDArray[np.int64]
     """(n,) row of the parent body, -1 for the world."""
     dof: NDArray[np.int64]
-    """(n,) degree of freedom that moves the body: its row, but for the rotors that follow."""
+    """(n,) degree of freedom that moves the body or rotor."""
     ratio: Array
-    """(n,) turns of the body per turn of that degree of freedom: 1, or a rotor's gear ratio."""
+    """(n,) motion of the body per motion of that degree of freedom: 1, the multiplier of a mimic
+    joint, or a rotor's gear ratio."""
     rotor: NDArray[np.int64]
     """(n,) row of the rotor geared to the body's joint, -1 without."""
     joint_type: NDArray[np.int64]

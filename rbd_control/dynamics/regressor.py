@@ -180,9 +180,9 @@ def inertial_parameter_names(model: Model) -> tuple[str, ...]:
     A body goes by the link that its joint moves, a rotor by its joint.
     """
     root = (next(iter(model.link_body)),) if model.floating_base else ()
-    names = [*root, *model.joint_links]
+    names = [*root, *model.body_links]
     offset = model.nv - len(model.joint_names)
-    for dof in model.arrays.dof[model.nv :]:
+    for dof in model.arrays.dof[model.bodies :]:
         names.append(f"rotor of {model.joint_names[dof - offset]}")
     return tuple(f"{name} {parameter}" for name in names for parameter in PARAMETERS)
 

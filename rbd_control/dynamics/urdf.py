@@ -21,6 +21,7 @@ from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import iterparse
 from numpy.typing import NDArray
 
+from rbd_control.dynamics.xacro_files import expanded, is_xacro
 from rbd_control.errors import ModelError
 from rbd_control.files.input_files import about, read_bounded, reason
 from rbd_control.wording import quoted
@@ -59,6 +60,21 @@ class Link:
     inertia: Array
 
 
+@dataclass(frozen=True)
+class Mimic:
+    """How a joint follows another: its position is ``multiplier`` times the leader's + ``offset``.
+
+    Attributes:
+        leader: name of the joint that it follows.
+        multiplier: of the leader's position; [rad or m] per [rad or m].
+        offset: position where the leader is at zero [rad or m].
+    """
+
+    leader: str
+    multiplier: float
+    offset: float
+
+
 @dataclass(frozen=True, eq=False)
 class Joint:
     """A joint; ``placement`` (4, 4) is that of its frame in the parent link's frame."""
@@ -73,8 +89,8 @@ class Joint:
     upper: float
     velocity: float
     effort: float
-    mimics: str
-    """Name of the joint that this one follows, "" when it follows none."""
+    mimic: Mimic | None
+    """How the joint follows another; None when it moves by itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +159,8 @@ def _open(source: str | os.PathLike[str]) -> io.StringIO | io.BytesIO:
             f"give the robot description as text or as a path, not as {type(source).__name__}"
         )
     if not _is_text(source):
+        if is_xacro(source):
+            return io.StringIO(expanded(source))
         return io.BytesIO(_read(source))
     text = str(source).lstrip("\ufeff").strip()
     if not text:
@@ -159,11 +177,13 @@ def _open(source: str | os.PathLike[str]) -> io.StringIO | io.BytesIO:
 
 
 def read_urdf(path: str | os.PathLike[str]) -> str:
-    """Return the text of a description.
+    """Return the text of a description; a xacro file is expanded.
 
     Raises:
         ModelError: when the file cannot be read, is empty, too large or not UTF-8 text.
     """
+    if is_xacro(path):
+        return expanded(path)
     try:
         text = _read(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -277,7 +297,15 @@ def _joint(element: Element) -> Joint:
         upper=upper,
         velocity=velocity,
         effort=effort,
-        mimics="" if mimic is None else _attribute(mimic, "joint", f"{who}: <mimic>"),
+        mimic=None if mimic is None else _mimic(mimic, f"{who}: <mimic>"),
+    )
+
+
+def _mimic(element: Element, who: str) -> Mimic:
+    return Mimic(
+        leader=_attribute(element, "joint", who),
+        multiplier=_number(element, "multiplier", f"{who} multiplier", default="1"),
+        offset=_number(element, "offset", f"{who} offset", default="0"),
     )
 
 

@@ -113,8 +113,8 @@ class ContactEvents:
             self._isolation.begin()
             first = self._model.nv - len(self._model.joint_names)
             row = max(int(self._memory.arm["peak_joint"][0]) - first, 0)
-            links = self._model.joint_links
-            return Isolation(links[row], links, math.nan, None, None, math.nan)
+            link, links = self._model.joint_links[row], self._model.body_links
+            return Isolation(link, links, math.nan, None, None, math.nan)
 
     def _with_peak(self, event: ContactEvent, level: int) -> ContactEvent:
         """Return the event with its level and the highest residual so far."""

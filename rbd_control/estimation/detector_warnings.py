@@ -131,16 +131,19 @@ def _loose_ends(parameters: DetectorParameters) -> list[str]:
 def _levers(model: Model) -> np.ndarray:
     """How far from each joint the farthest link origin it moves can be, (nv,) [m]."""
     arrays = model.arrays
-    reach = np.zeros(model.nv)
+    reach = np.zeros(model.bodies)
     for link, body in model.link_body.items():
         if body >= 0:
             reach[body] = max(reach[body], np.linalg.norm(model.link_placement[link][:3, 3]))
-    for i in range(model.nv - 1, -1, -1):
+    for i in range(model.bodies - 1, -1, -1):
         parent = arrays.parent[i]
         if parent >= 0:
             reach[parent] = max(reach[parent], np.linalg.norm(arrays.translation[i]) + reach[i])
     # A prismatic joint feels force as it is.
-    return np.where(arrays.joint_type[: model.nv] == PRISMATIC, 1.0, reach)
+    own = np.where(arrays.joint_type[: model.bodies] == PRISMATIC, 1.0, reach)
+    lever = np.zeros(model.nv)
+    np.maximum.at(lever, arrays.dof[: model.bodies], np.abs(arrays.ratio[: model.bodies]) * own)
+    return lever
 
 
 def _joints(model: Model) -> list[tuple[int, str]]:

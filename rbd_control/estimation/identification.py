@@ -230,7 +230,9 @@ def _columns(
         raise RecordingError("no stretch of the motions is long enough to be used")
     x, friction, inertial = (np.concatenate(column) for column in zip(*rows, strict=True))
     which = np.array([(i, c) for i, c, _ in changes], dtype=np.int64).reshape(-1, 2)
-    spread = np.where(which[:, 1] == 0, MASS_SPREAD * model.arrays.mass[which[:, 0]], COM_SPREAD)
+    spread = np.where(
+        which[:, 1] == 0, MASS_SPREAD * model.arrays.mass[model.dof_row[which[:, 0]]], COM_SPREAD
+    )
     spread[which[:, 1] == ROTOR] = np.inf
     return Columns(x, friction, inertial, which, spread)
 
@@ -314,7 +316,7 @@ def _implausible(model: Model, corrections: Array) -> list[str]:
     notes = []
     for i, (mass, *shift) in enumerate(corrections[:, :ROTOR]):
         link = model.joint_links[i - model.nv]
-        whole = model.arrays.mass[i]
+        whole = model.arrays.mass[model.dof_row[i]]
         distance = float(np.linalg.norm(shift))
         if abs(mass) > IMPLAUSIBLE_MASS * whole or distance > IMPLAUSIBLE_SHIFT:
             notes.append(

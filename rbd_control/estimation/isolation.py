@@ -104,10 +104,10 @@ class LinkIsolation:
         self._whitening = np.linalg.inv(np.linalg.cholesky(self._covariance))
         self._limit = force_uncertainty
         first = model.nv - len(model.joint_names)
-        places = [_places(model, body) for body in range(first, model.nv)]
+        places = [_places(model, body) for body in range(first, model.bodies)]
         self._offsets = np.concatenate([np.concatenate(both) for both in places])
         count = [len(ideal) + len(middle) for ideal, middle in places]
-        self._bodies = np.repeat(np.arange(first, model.nv), count)
+        self._bodies = np.repeat(np.arange(first, model.bodies), count)
         self._starts = np.cumsum([0, *count])
         k = len(self._bodies)
         self._spreads, self._prior = np.empty(k), np.empty((k, 1))
@@ -186,7 +186,7 @@ class LinkIsolation:
         deviation = np.sqrt(self._result[2, 0])
         self._known = bool(deviation < min(self._limit, KNOWN * np.linalg.norm(mean)))
         placed = self._known and self._result[3, 0] < PLACED**2
-        links = self._model.joint_links
+        links = self._model.body_links
         named = int(np.searchsorted(np.cumsum(probability[order]), NAMED)) + 1
         return Isolation(
             link=links[best],
@@ -220,7 +220,7 @@ def _places(model: Model, body: int) -> tuple[np.ndarray, np.ndarray]:
     ideal = [np.zeros(3)]
     if arrays.mass[body] > 0.0:
         ideal.append(arrays.first_moment[body] / arrays.mass[body])
-    carried = np.flatnonzero(arrays.parent[: model.nv] == body)
+    carried = np.flatnonzero(arrays.parent[: model.bodies] == body)
     middle = [np.zeros(3)]
     ends = [model.link_placement[link][:3, 3] for link in fixed]
     for end in (*ideal, *ends, *arrays.translation[carried]):

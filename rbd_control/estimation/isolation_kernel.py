@@ -58,9 +58,10 @@ def take_in(packed, q, bodies, offsets, residual, risen, doubt, whitening, place
         while i >= 0:
             angular, linear = load6(s.Phi, i)
             linear = add(linear, cross(angular, point))
+            dof = model.dof[i]
             for c in range(3):
-                jacobians[k, i, c] += weight * risen[i] * angular[c]
-                jacobians[k, i, 3 + c] += weight * risen[i] * linear[c]
+                jacobians[k, dof, c] += weight * risen[dof] * angular[c]
+                jacobians[k, dof, 3 + c] += weight * risen[dof] * linear[c]
             i = model.parent[i]
         for c in range(3):
             places[k, c] = point[c]

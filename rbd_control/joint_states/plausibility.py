@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model
 from rbd_control.dynamics.compiled import compiled, inlined
-from rbd_control.dynamics.model_arrays import PRISMATIC, REVOLUTE
+from rbd_control.dynamics.model_arrays import REVOLUTE
 from rbd_control.parameters import Parameters, parameter
 
 Array = NDArray[np.float64]
@@ -89,8 +89,7 @@ class PlausibilityParameters(Parameters):
             model: the robot.
             limit: (nv,) limits [rad/s or m/s]; zero or infinite where there is none.
         """
-        linear = model.arrays.joint_type[: model.nv] == PRISMATIC
-        default = np.where(linear, LINEAR_SHARE, 1.0) * self.default_velocity_limit
+        default = np.where(model.prismatic, LINEAR_SHARE, 1.0) * self.default_velocity_limit
         return limits_or(limit, default)
 
 
@@ -121,7 +120,7 @@ class EffortPlausibilityParameters(PlausibilityParameters):
         n = model.nv
         first = n - len(model.joint_names)
         # Whole turns make no difference to the dynamics, whether a joint has limits or not.
-        turn = np.where(model.arrays.joint_type[:n] == PRISMATIC, 0.0, TURN)
+        turn = np.where(model.prismatic, 0.0, TURN)
         velocity = self.assumed_velocity(model, model.velocity_limit)
         effort = limits_or(model.effort_limit, self.default_effort_limit)
         velocity[:first] = effort[:first] = np.inf
@@ -182,7 +181,7 @@ class MotionPlausibility:
 
 def continuous_joints(model: Model) -> NDArray[np.int64]:
     """Return the joints that turn endlessly, as their description gives them no position limits."""
-    revolute = model.arrays.joint_type[: model.nv] == REVOLUTE
+    revolute = model.arrays.joint_type[model.dof_row] == REVOLUTE
     endless = np.isinf(model.lower_limit) & np.isinf(model.upper_limit)
     return np.flatnonzero(revolute & endless)
 

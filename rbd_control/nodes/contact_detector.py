@@ -99,6 +99,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
     """Runs a :class:`ContactDetector` on each sample and publishes what it says."""
 
     parameters_type = ContactDetectorParameters
+    reads_joint_states = True
 
     def __init__(self) -> None:
         super().__init__("contact_detector")

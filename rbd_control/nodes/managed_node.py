@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
@@ -15,13 +17,15 @@ from rclpy.subscription import Subscription
 from rclpy.timer import Timer
 from std_msgs.msg import String
 
-from rbd_control.errors import ModelError, RbdControlError
+from rbd_control.errors import ModelError, ModelWarning, RbdControlError
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.declared_parameters import DeclaredParameters, refusing_unknown_types
 from rbd_control.nodes.diagnostics import WARN, Diagnostics, Status
 from rbd_control.nodes.guard import LARGEST_MESSAGE, CallbackGuard, describe
+from rbd_control.nodes.joint_scout import JointScout
 from rbd_control.nodes.priority import take_priority
 from rbd_control.parameters import Parameters
+from rbd_control.robot.joint_choice import held_in_words
 from rbd_control.robot.robot import Robot, description_text
 from rbd_control.robot.robot_parameters import RobotParameters
 
@@ -66,6 +70,8 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
 
     parameters_type: type[P_co]
     needs_model: ClassVar[bool] = True
+    reads_joint_states: ClassVar[bool] = False
+    """Whether the node works with joint states, which then tell what its parameters leave open."""
     commands_torque: ClassVar[bool] = False
     """Whether an arm depends on what the node sends, so that it must end in order once active."""
 
@@ -95,8 +101,11 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
             check=self._check_parameters,
             changed=self._on_parameters_changed,
         )
+        self._scout: JointScout | None = None
         if self.needs_model:
             self.create_subscription(String, "robot_description", self._on_description, LATCHED)
+            if self.reads_joint_states:
+                self._scout = JointScout(self)
         self.diagnostics: list[Callable[[Status], None]] = [self._report_state, self.guard.report]
         Diagnostics(self, self.diagnostics)
         self.is_starting = bool(self.parameters.autostart)
@@ -277,9 +286,11 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
             text = description_text(arm) or self._described
             if not text:
                 raise ModelError(f"no robot description; {self._where_from()}")
-            self.robot = Robot.of(arm, text)
+            self.robot = self._make_robot(arm, text)
         self.configure()
         self._configured = True
+        if self._scout:
+            self._scout.stop()
         # The first line that rclpy logs takes 35 ms, which nobody waits for yet.
         self.get_logger().info(f"configured{self._of_the_arm()}")
         # All that is there now stays. Looking through it again and again, as Python's collector
@@ -290,6 +301,22 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
             refused = take_priority(parameters.thread_priority)
             if refused:
                 self.get_logger().warning(f"no thread_priority: {refused}")
+
+    def _make_robot(self, arm: RobotParameters, text: str) -> Robot:
+        """Build the arm and say what in its description is doubtful, or was left open."""
+        reported: Mapping[str, float] = {}
+        measured: tuple[str, ...] = ()
+        if self._scout:
+            reported = self._scout.reported.positions
+            measured = self._scout.measured(arm, text)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", ModelWarning)
+            robot = Robot.of(arm, text, reported=reported, measured=measured)
+        for warning in said:
+            self.get_logger().warning(str(warning.message))
+        if robot.held:
+            self.get_logger().info(f"held joints: {held_in_words(robot.held, reported)}")
+        return robot
 
     def _of_the_arm(self) -> str:
         """Return joints and payload in words; empty for a node without an arm."""
@@ -325,6 +352,8 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
     def _cleanup(self) -> None:
         self._configured = False
         self.cleanup()
+        if self._scout:
+            self._scout.start()
 
     # Start -----------------------------------------------------------------------------------
 
@@ -336,6 +365,10 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
         if not self._configured:
             if self.needs_model and not self._described and not self._has_description():
                 self._wait(f"a robot description; {self._where_from()}")
+                return
+            undecided = self._undecided()
+            if undecided:
+                self._wait(undecided)
                 return
             self.trigger_configure()
         if self._configured:
@@ -350,6 +383,18 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
             self.exit_code = 1
         self._waiting, self.is_starting = "", False
         self.destroy_timer(self._starter)
+
+    def _undecided(self) -> str:
+        """Return what the choice of joints waits for; empty when it is clear or the node decides.
+
+        What is wrong with the description is said when the node is configured.
+        """
+        if not self._scout:
+            return ""
+        with suppress(RbdControlError):
+            arm = self._arm_parameters()
+            return self._scout.waiting_for(arm, description_text(arm) or self._described)
+        return ""
 
     def _has_description(self) -> bool:
         arm = self._arm_parameters()

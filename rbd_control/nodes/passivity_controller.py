@@ -63,6 +63,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     """Runs a :class:`PassivityController` on each sample and sends the torque it answers."""
 
     parameters_type = PassivityControllerParameters
+    reads_joint_states = True
 
     def __init__(self) -> None:
         super().__init__("passivity_controller")

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 ORDINARY = "dds.asyn"
@@ -13,8 +14,12 @@ ORDINARY = "dds.asyn"
 
 They send again what a receiver could not take, without a pause. With real-time priority on all
 processors they would keep that receiver from ever running: each waits for the other for ever, and
-so does the rest of the machine.
+so does the rest of the machine. They hold locks that a real-time thread waits for when it
+publishes, for 100 ms at most, after which it fails; so they go before other ordinary threads.
 """
+
+NICENESS = -15
+"""Niceness of the threads that stay ordinary, where that is permitted."""
 
 _taken = 0
 """Priority of this process's real-time threads; 0 without."""
@@ -37,7 +42,13 @@ def take_priority(priority: int) -> str:
     global _taken
     if not sys.platform.startswith("linux"):
         return "only Linux has it"
-    threads = [path for path in Path("/proc/self/task").iterdir() if not _is_ordinary(path)]
+    threads = []
+    for path in Path("/proc/self/task").iterdir():
+        if _is_ordinary(path):
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, int(path.name), NICENESS)
+        else:
+            threads.append(path)
     refused = _set(priority, (int(path.name) for path in threads))
     _taken = 0 if refused else priority
     return refused

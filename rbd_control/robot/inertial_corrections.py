@@ -134,7 +134,7 @@ def _with_bodies(model: Model, corrections: np.ndarray) -> Model:
     if not corrections.any():
         return model
     arrays = model.arrays
-    rows = slice(0, model.nv)
+    rows = model.dof_row
     old = arrays.mass[rows]
     mass = old + corrections[:, 0]
     for i in np.flatnonzero(corrections.any(axis=1) & ((mass <= 0.0) | (old <= 0.0))):
@@ -171,7 +171,8 @@ def variations(model: Model) -> list[tuple[int, int, Model]]:
     """
     arrays = model.arrays
     result = []
-    for i in np.flatnonzero(arrays.mass[: model.nv] > 0.0):
+    for dof in np.flatnonzero(arrays.mass[model.dof_row] > 0.0):
+        i = model.dof_row[dof]
         m, h = arrays.mass[i], arrays.first_moment[i]
         for column in range(ROTOR):
             mass, first, second = (
@@ -185,7 +186,7 @@ def variations(model: Model) -> list[tuple[int, int, Model]]:
                 second[i, column - 1] += h
                 second[i, :, column - 1] += h
             only = arrays._replace(mass=mass, first_moment=first, second_moment=second)
-            result.append((int(i), column, replace(model, arrays=only)))
+            result.append((int(dof), column, replace(model, arrays=only)))
     if not _has_rotors(model):
         nothing = {
             name: np.zeros_like(getattr(arrays, name))
@@ -194,7 +195,7 @@ def variations(model: Model) -> list[tuple[int, int, Model]]:
         bare = replace(model, arrays=arrays._replace(**nothing))
         for joint in model.joint_names:
             alone = with_rotors(bare, {joint: Rotor(1.0, 1.0)}, reflected=True)
-            result.append((int(arrays.dof[model.joint_index(joint)]), ROTOR, alone))
+            result.append((model.joint_index(joint), ROTOR, alone))
     return result
 
 
@@ -215,7 +216,7 @@ def without_payload(corrections: np.ndarray, loaded: Model, alone: Model) -> np.
     Returns:
         Corrections of the model without, (nv, 5); those of bodies without payload unchanged.
     """
-    rows = slice(0, loaded.nv)
+    rows = loaded.dof_row
     mass, first = loaded.arrays.mass[rows], loaded.arrays.first_moment[rows]
     bare, bare_first = alone.arrays.mass[rows], alone.arrays.first_moment[rows]
     result = corrections.copy()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -12,13 +13,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.dynamics import Model, gravity_torque, mass_matrix
 from rbd_control.dynamics.urdf import read_urdf
-from rbd_control.errors import InputError, ModelError, ParameterError
+from rbd_control.errors import InputError, ModelError, ModelWarning, ParameterError
 from rbd_control.files.input_files import about
 from rbd_control.parameters import Parameters, read_parameter_file
 from rbd_control.robot.arm7 import arm7_urdf
 from rbd_control.robot.friction import Friction
+from rbd_control.robot.joint_choice import is_one_arm
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.robot.robot_parameters import RobotParameters
 
@@ -39,6 +41,7 @@ class Robot:
         joints: the joints in the order of parameters and commands.
         order: ``order[i]`` is the index in the model of the i-th of ``joints``, (n,).
         parameters: the parameters, with per-joint values in the order of the model.
+        held: positions of the joints that are held though no parameter says where [rad or m].
     """
 
     urdf: str
@@ -47,10 +50,16 @@ class Robot:
     joints: tuple[str, ...]
     order: NDArray[np.intp]
     parameters: RobotParameters
+    held: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def load(
-        cls, path: str | Path, *, node: str = "", locked: Mapping[str, float] = MappingProxyType({})
+        cls,
+        path: str | Path,
+        *,
+        node: str = "",
+        locked: Mapping[str, float] = MappingProxyType({}),
+        measured: Sequence[str] = (),
     ) -> Robot:
         """Load an arm from a parameter file, such as ``calibrate`` writes, or from a URDF.
 
@@ -61,6 +70,7 @@ class Robot:
                 ``urdf`` in a parameter file is relative to the folder of that file.
             node: node whose section of the parameter file counts, too; none by default.
             locked: positions of further joints that do not move [rad or m].
+            measured: joints of a recording, see :meth:`of`.
 
         Raises:
             ParameterError: naming the file, for parameters that cannot be.
@@ -68,14 +78,14 @@ class Robot:
             InputError: when a joint is not in the description.
         """
         if Path(path).suffix not in (".yaml", ".yml"):
-            return cls.of(described_by(str(path)), locked=locked)
+            return cls.of(described_by(str(path)), locked=locked, measured=measured)
         values = read_parameter_file(path, node or "/**")
         with about(path):
             parameters = robot_parameters(values)
             if not parameters.urdf and not parameters.robot_description:
                 raise ParameterError("names no arm: give urdf or robot_description in section /**")
             parameters = beside(parameters, Path(path))
-        return cls.of(parameters, locked=locked)
+        return cls.of(parameters, locked=locked, measured=measured)
 
     @classmethod
     def of(
@@ -84,16 +94,25 @@ class Robot:
         text: str = "",
         *,
         locked: Mapping[str, float] = MappingProxyType({}),
+        reported: Mapping[str, float] = MappingProxyType({}),
+        measured: Sequence[str] = (),
     ) -> Robot:
         """Build an arm from its parameters.
+
+        A joint of the description that is none of ``joints`` is held: where it is locked, else
+        where it is reported to be, else at zero or, when zero is out of its limits, midway.
 
         Args:
             parameters: per-joint values in the order of ``joints``.
             text: URDF, as text or path, where the parameters leave it open.
             locked: positions of joints that do not move, beside ``locked_joints`` [rad or m].
+            reported: positions in joint states, of any joints [rad or m].
+            measured: joints whose effort is known. Of a robot that is more than one arm (fingers,
+                a base, a second arm) only these move when the parameters name no joints.
 
         Raises:
-            ModelError: when the description cannot become a model.
+            ModelError: when the description cannot become a model, or a joint carries nothing
+                that has mass.
             InputError: when a joint is not in the description, or named twice.
             ParameterError: for a per-joint parameter of the wrong length.
         """
@@ -102,9 +121,9 @@ class Robot:
             raise ModelError("no robot description: give urdf or robot_description")
         still = {**parameters.locked, **locked}
         with about(parameters.urdf) if parameters.urdf else nullcontext():
-            description, joints = _described(urdf, parameters.joints, still, parameters.gravity)
+            description, joints, held = _described(urdf, parameters, still, reported, measured)
         order = np.array([description.joint_index(name) for name in joints], dtype=np.intp)
-        robot = cls(urdf, description, description, joints, order, RobotParameters())
+        robot = cls(urdf, description, description, joints, order, RobotParameters(), held)
         return robot.with_parameters(parameters)
 
     def with_parameters(self, parameters: RobotParameters) -> Robot:
@@ -194,22 +213,59 @@ def beside(parameters: RobotParameters, file: Path) -> RobotParameters:
 
 
 def _described(
-    urdf: str, joints: Sequence[str], still: Mapping[str, float], gravity: Sequence[float]
-) -> tuple[Model, tuple[str, ...]]:
-    """Return the model in which only ``joints`` move, and their names."""
-    model = Model.from_urdf(urdf, locked=still, gravity=tuple(gravity))
-    names = tuple(joints) or model.joint_names
+    urdf: str,
+    parameters: RobotParameters,
+    still: Mapping[str, float],
+    reported: Mapping[str, float],
+    measured: Sequence[str],
+) -> tuple[Model, tuple[str, ...], dict[str, float]]:
+    """Return the model in which only the wanted joints move, their names, and what is held."""
+    gravity = tuple(parameters.gravity)
+    with warnings.catch_warnings():
+        # The model that is made last warns for both.
+        warnings.simplefilter("ignore", ModelWarning)
+        whole = Model.from_urdf(urdf, locked=still, gravity=gravity)
+    names = tuple(parameters.joints) or _moving(whole, measured)
     for name in names:
-        if name not in model.joint_names:
+        if name in whole.mimic_joints:
+            raise InputError(f"joints: {name!r} mimics another joint and moves with it; leave it")
+        if name not in whole.joint_names:
             raise InputError(
-                f"joints: no movable joint {name!r}; joints are {', '.join(model.joint_names)}"
+                f"joints: no movable joint {name!r}; joints are {', '.join(whole.joint_names)}"
             )
     if len(set(names)) != len(names):
         raise InputError(f"joints: a joint is named twice in {', '.join(names)}")
-    held = {name: 0.0 for name in model.joint_names if name not in names}
-    if held:
-        model = Model.from_urdf(urdf, locked={**still, **held}, gravity=tuple(gravity))
-    return model, names
+    held = {
+        name: reported.get(name, _standing(whole, name))
+        for name in whole.joint_names
+        if name not in names
+    }
+    model = Model.from_urdf(urdf, locked={**still, **held}, gravity=gravity)
+    _refuse_massless(model)
+    return model, names, held
+
+
+def _moving(whole: Model, measured: Sequence[str]) -> tuple[str, ...]:
+    """Return the joints that move when no parameter names them."""
+    known = tuple(name for name in whole.joint_names if name in measured)
+    return whole.joint_names if is_one_arm(whole) or not known else known
+
+
+def _standing(model: Model, joint: str) -> float:
+    """Return where a joint is taken to stand that nothing is known of [rad or m]."""
+    i = model.joint_index(joint)
+    lower, upper = float(model.lower_limit[i]), float(model.upper_limit[i])
+    return 0.0 if lower <= 0.0 <= upper else 0.5 * (lower + upper)
+
+
+def _refuse_massless(model: Model) -> None:
+    """Refuse a joint that carries nothing with mass: no torque tells anything of its motion."""
+    inertia = np.diag(mass_matrix(model, np.linspace(0.3, 0.9, model.nq)))
+    for i in np.flatnonzero(inertia <= 0.0)[:1]:
+        raise ModelError(
+            f"joint {model.joint_names[i]!r} carries nothing that has mass; give its link an "
+            f"inertial, or leave the joint out of joints"
+        )
 
 
 ARM7 = "arm7"

@@ -32,8 +32,10 @@ class DescriptionParameters(Parameters):
     )
     joints: tuple[str, ...] = parameter(
         (),
-        "joints in the order of parameters and commands; others are held at locked_positions or "
-        "zero; empty: all movable ones in the order of the description",
+        "joints in the order of parameters and commands; others are held at locked_positions, else "
+        "where joint states report them, else at zero or midway between their limits; empty: all "
+        "movable ones in the order of the description, of a robot with a hand, a base or a second "
+        "arm those whose effort joint states report",
         live=False,
     )
     locked_joints: tuple[str, ...] = parameter(

@@ -97,7 +97,8 @@ class SimulatedArm:
         self._steps = 0
         self._pushes: dict[str, _Push] = {}
         self._acting: tuple[_Push, ...] = ()
-        self._truth = Truth(np.zeros(n), np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3)))
+        touched = np.zeros((model.bodies, 3))
+        self._truth = Truth(np.zeros(n), np.zeros(n), touched, touched.copy())
         self._torque = np.zeros(n)
         self._queue: deque[Array | None] = deque([None] * p.command_delay)
         self._command: Array | None = None
@@ -163,7 +164,7 @@ class SimulatedArm:
         """What touched the arm in the last step, obstacles and pushes, strongest first."""
         found = [
             Contact(
-                self.model.joint_links[i],
+                self.model.body_links[i],
                 self._truth.contact[i].copy(),
                 self._truth.point[i].copy(),
             )
@@ -290,8 +291,8 @@ class SimulatedArm:
 
 def _with_wrong_masses(model: Model, error: float, random: np.random.Generator) -> Model:
     """The model with each body's inertia scaled by a factor in 1 - error ... 1 + error."""
-    factor = 1.0 + error * random.uniform(-1.0, 1.0, model.nv)
     arrays = model.arrays
+    factor = 1.0 + error * random.uniform(-1.0, 1.0, arrays.mass.size)
     return replace(
         model,
         arrays=arrays._replace(
@@ -306,7 +307,7 @@ def _capsules(model: Model) -> tuple[NDArray[np.int64], Array]:
     """The axes of the links: rows of the bodies (k,), and far ends in their frames (k, 3) [m]."""
     arrays = model.arrays
     bodies, ends = [], []
-    for i in range(model.nv):
+    for i in range(model.bodies):
         children = [arrays.translation[j] for j in np.flatnonzero(arrays.parent == i)]
         if not children:
             fixed = [

@@ -70,8 +70,8 @@ class Truth(NamedTuple):
 
     external: np.ndarray  # (n,) joint torque of pushes, obstacles and stops
     friction: np.ndarray  # (n,) joint torque of friction
-    contact: np.ndarray  # (n, 3) force of the obstacles on each body, world axes [N]
-    point: np.ndarray  # (n, 3) where, at the end of the step [m]
+    contact: np.ndarray  # (bodies, 3) force of the obstacles on each body, world axes [N]
+    point: np.ndarray  # (bodies, 3) where, at the end of the step [m]
 
 
 @njit
@@ -79,7 +79,7 @@ def _add_wrench(model, s, body, wrench, torque):
     """Add Jᵀ of a wrench about the world's origin on a body."""
     i = body
     while i >= 0:
-        torque[i] += dot6(load6(s.Phi, i), wrench)
+        torque[model.dof[i]] += dot6(load6(s.Phi, i), wrench)
         i = model.parent[i]
 
 
@@ -188,8 +188,8 @@ def _force(contacts, c, v, h):
 def advance(packed, q, v, tau, around, h, substeps, truth):
     """Move q and v on by ``substeps`` of length ``h``; what happened goes into ``truth``."""
     model = unpacked(packed)
-    n = q.shape[0]
-    s, memory = new_sweep(n), np.empty(12 * n)
+    n, rows = q.shape[0], model.parent.shape[0]
+    s, memory = new_sweep(rows), np.empty(12 * rows)
     M, C, A = np.empty((n, n)), np.empty((n, n)), np.empty((n, n))
     CTv, g, D, b, v_new, outside = (
         np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)

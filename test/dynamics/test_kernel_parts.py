@@ -66,7 +66,7 @@ def test_workspace_on_the_stack_or_not(n: int) -> None:
 def _copied(packed: np.ndarray) -> tuple[Any, ...]:
     model = unpacked(packed)
     return (
-        model.nv,
+        (model.nv, model.bodies),
         (model.parent.copy(), model.dof.copy(), model.rotor.copy(), model.joint_type.copy()),
         (model.gravity.copy(), model.ratio.copy(), model.mass.copy()),
         (model.translation.copy(), model.axis.copy(), model.first_moment.copy()),
@@ -87,7 +87,6 @@ def test_a_model_in_one_array_is_the_same(floating_base: bool) -> None:
         gravity=(0.1, 0.2, -9.0),
         rotors={"joint1": Rotor(20.0, 1e-3)},
     )
-    nv, *groups = _copied(model.packed)
-    found = Constants(nv, *(x for group in groups for x in group))
+    found = Constants(*(x for group in _copied(model.packed) for x in group))
     for one, other in zip(found, constants_of(model.arrays), strict=True):
         np.testing.assert_array_equal(one, other)

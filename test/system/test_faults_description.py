@@ -74,13 +74,18 @@ REFUSED: dict[str, tuple[str, str]] = {
     "negative mass": (changed(MASS, '<mass value="-4"/>'), "link_1"),
     "mass is no number": (changed(MASS, '<mass value="nan"/>'), "link_1"),
     # 33
-    "mimic": (
-        changed(LIMIT, f'{LIMIT}<mimic joint="joint_2"/>'),
-        "joint_1",
+    "mimics in a circle": (
+        ARM.replace(LIMIT, f'{LIMIT}<mimic joint="joint_2"/>').replace(
+            '<joint name="joint_2" type="revolute">',
+            '<joint name="joint_2" type="revolute"><mimic joint="joint_1"/>',
+        ),
+        "circle",
     ),
 }
 
 TAKEN: dict[str, str] = {
+    "mimic": changed(LIMIT, f'{LIMIT}<mimic joint="joint_2"/>'),
+    "inertia of no body": changed('izz="0.0117119"', 'izz="0.5"'),
     "massless link": changed(MASS + INERTIA_LINE, '<mass value="0"/>' + NO_INERTIA),
     "missing meshes": changed(
         '<geometry><cylinder radius="0.1" length="0.04"/></geometry>',
@@ -133,5 +138,5 @@ def test_a_bad_description_fails_the_configuration(
 
 @pytest.mark.parametrize("kind", [*TAKEN])
 def test_a_peculiar_description_is_taken(kind: str, probe: Probe, detector: Process) -> None:
-    """[31, 34, 35] A massless link, meshes that are not there, a velocity limit not filled in."""
+    """[31, 32, 33, 34, 35] Massless, mimic, without meshes, velocity limit not filled in."""
     assert configure(probe, TAKEN[kind]), detector.output

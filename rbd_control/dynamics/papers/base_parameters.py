@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 from rbd_control.dynamics.model import Model
-from rbd_control.dynamics.model_arrays import PRISMATIC
 from rbd_control.dynamics.regressor import regressor
 from rbd_control.errors import InputError
 
@@ -67,8 +66,7 @@ def base_parameters(
 
 def _positions(model: Model, samples: int, rng: np.random.Generator) -> np.ndarray:
     """Revolute joints turned anyhow, prismatic ones within a metre, the base anyhow."""
-    sliding = model.arrays.joint_type[: model.nv] == PRISMATIC
-    q = rng.uniform(-1.0, 1.0, (samples, model.nv)) * np.where(sliding, 1.0, np.pi)
+    q = rng.uniform(-1.0, 1.0, (samples, model.nv)) * np.where(model.prismatic, 1.0, np.pi)
     if model.floating_base:
         q = np.concatenate([q[:, :3], rng.normal(size=(samples, 4)), q[:, 6:]], axis=1)
     return q

@@ -159,7 +159,8 @@ def _body_jacobian_sum(s: _Bodies, nv: int) -> np.ndarray:
         J, J_dot = np.zeros((6, nv)), np.zeros((6, nv))
         i = k
         while i >= 0:
-            J[:, s.dof[i]], J_dot[:, s.dof[i]] = s.Phi[i], s.Phi_dot[i]
+            J[:, s.dof[i]] += s.Phi[i]
+            J_dot[:, s.dof[i]] += s.Phi_dot[i]
             i = s.parent[i]
         C += J.T @ (s.factor[k] @ J + s.inertia[k] @ J_dot)
     return C

@@ -93,6 +93,8 @@ def chain_of(model: Model) -> Chain:
     wants = "GDAHJ is for serial chains of revolute joints"
     if model.floating_base:
         raise InputError(f"{wants}; the base of this robot, {model.link_names[0]!r}, floats")
+    if model.mimic_joints:
+        raise InputError(f"{wants}; joint {model.mimic_joints[0]!r} mimics another")
     for i, name in enumerate(names):
         if arrays.joint_type[i] == PRISMATIC:
             raise InputError(f"{wants}; joint {name!r} is prismatic")

@@ -140,7 +140,7 @@ def symbolic_arrays(
         second_moment=_exact(0.5 * (S + S.swapaxes(1, 2))),
     )
     first = model.nv - len(model.joint_names)
-    rows = {link: first + i for i, link in enumerate(model.joint_links)}
+    rows = {link: first + i for i, link in enumerate(model.body_links)}
     if model.floating_base:
         rows[model.link_names[0]] = first - 1
     for link, body in bodies.items():
@@ -161,7 +161,8 @@ def symbolic_arrays(
         # Sigma = 1/2 tr(I) 1 - I about the centre of mass, and m c cᵀ.
         arrays.second_moment[row] = np.diag([I_c.trace() / 2] * 3) - I_c + m * np.outer(c, c)
     for joint, origin in origins.items():
-        row = model.joint_index(joint)
+        model.joint_index(joint)  # refuses a joint that is not there
+        row = model.joint_row[joint]
         moved = _expressions(f"{joint!r}: origin", origin, (3,)) - arrays.translation[row]
         arrays.translation[row] += moved
         if arrays.rotor[row] >= 0:

@@ -49,8 +49,14 @@ from rbd_control.errors import InputError
 
 @inlined
 def _belongs(model, i):
-    """Whether row i moves with the system; a reflected rotor hangs from the world instead."""
-    return model.parent[i] == model.parent[model.dof[i]]
+    """Return whether row i moves with the system; a reflected rotor hangs from the world instead.
+
+    A rotor is one where it rides on the body before its joint.
+    """
+    result = i < model.bodies
+    for k in range(model.bodies):
+        result |= model.rotor[k] == i and model.parent[k] == model.parent[i]
+    return result
 
 
 @inlined

@@ -28,6 +28,7 @@ from rbd_control.dynamics.arguments import configuration, external_wrenches, sta
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.model import Model
+from rbd_control.dynamics.papers.refusals import refuse_mimics
 from rbd_control.dynamics.spatial import (
     accumulate6,
     add6,
@@ -243,6 +244,7 @@ def composite_inertias(model: Model, q: np.ndarray) -> np.ndarray:
 
     Source: J24, "CRBs gather recursive algorithm" (Walker & Orin); O(N).
     """
+    refuse_mimics(model, "composite_inertias")
     batch, shape = configuration(model, q)
     out = np.empty((batch.shape[0], model.nv, 6, 6))
     _composite_inertias(model.packed, batch, out)
@@ -264,6 +266,7 @@ def mass_matrix_trace(model: Model, q: np.ndarray) -> np.ndarray:
 
     Source: J24, "Trace of the mass matrix".
     """
+    refuse_mimics(model, "mass_matrix_trace")
     batch, shape = configuration(model, q)
     out = np.empty(batch.shape[0])
     _mass_matrix_traces(model.packed, batch, out)
@@ -331,6 +334,7 @@ def interbody_forces(
 
     Source: J24, "Inter-body spatial force decompositions"; O(N).
     """
+    refuse_mimics(model, "interbody_forces")
     (batch, velocities, accelerations), shape = state(model, q, v=v, a=a)
     parts = [np.empty((*velocities.shape, 6)) for _ in InterbodyForces._fields]
     loads = external_wrenches(model, wrenches, shape)

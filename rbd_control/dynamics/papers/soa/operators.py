@@ -24,6 +24,7 @@ from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.inertia import spatial_inertia
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.model_arrays import FLOATING, PRISMATIC
+from rbd_control.dynamics.papers.refusals import refuse_mimics
 from rbd_control.dynamics.papers.soa.recursions import gather, gather_inertias, scatter, times
 from rbd_control.dynamics.sweep import new_sweep, place_bodies
 from rbd_control.errors import InputError
@@ -169,6 +170,7 @@ def spatial_operators(model: Model, q: np.ndarray, frame: str = "body") -> Spati
 
     Source: J24; :mod:`~rbd_control.dynamics.papers.soa` says how its notation maps to ours.
     """
+    refuse_mimics(model, "spatial_operators")
     _check_frame(frame)
     rotation, position = _placements(model, q)
     shape, parent = position.shape[:-2], model.arrays.parent
@@ -201,6 +203,7 @@ def link_operator(model: Model, q: np.ndarray, link: str, frame: str = "body") -
 
     Source: J24, "Including external forces on bodies".
     """
+    refuse_mimics(model, "link_operator")
     _check_frame(frame)
     body, placement = link_attachment(model, link)
     if body < 0:

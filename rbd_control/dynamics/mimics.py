@@ -1,0 +1,68 @@
+"""Which joint each mimic joint follows in the end, through chains of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rbd_control.dynamics.urdf import MOVABLE, Joint, Mimic
+from rbd_control.errors import ModelError
+from rbd_control.wording import listed, quoted
+
+
+def resolved_mimics(
+    joints: Sequence[Joint], positions: dict[str, float]
+) -> tuple[dict[str, Mimic], list[str]]:
+    """Return how each mimic joint that moves follows a joint that moves by itself, and remarks.
+
+    A mimic joint whose leader is not in the description moves by itself; the remarks name it. A
+    joint in ``positions`` is locked there, a mimic joint too. One whose leader does not move,
+    or whose multiplier is zero, stands still at the position this gives.
+
+    Args:
+        joints: all joints of the description.
+        positions: positions of the locked joints; those of mimic joints that stand still are
+            added [rad or m].
+
+    Raises:
+        ModelError: for joints that follow one another in a circle.
+    """
+    by_name = {joint.name: joint for joint in joints}
+    result, remarks = {}, []
+    for joint in joints:
+        if joint.mimic is None or joint.kind not in MOVABLE or joint.name in positions:
+            continue
+        if joint.mimic.leader not in by_name:
+            remarks.append(
+                f"joint {quoted(joint.name)} mimics {quoted(joint.mimic.leader)}, which is no "
+                f"joint; it moves by itself"
+            )
+            continue
+        followed = _followed(joint, by_name, positions)
+        if followed.multiplier == 0.0:
+            positions[joint.name] = followed.offset
+        else:
+            result[joint.name] = followed
+    return result, remarks
+
+
+def _followed(joint: Joint, by_name: Mapping[str, Joint], positions: Mapping[str, float]) -> Mimic:
+    """Return how a joint follows the one at the end of its chain; multiplier 0 if that is still."""
+    multiplier, offset, chain = 1.0, 0.0, [joint.name]
+    while joint.name not in positions:
+        mimic = joint.mimic
+        if mimic is None or mimic.leader not in by_name:
+            break
+        offset += multiplier * mimic.offset
+        multiplier *= mimic.multiplier
+        if mimic.leader in chain:
+            raise ModelError(
+                f"mimic joints follow one another in a circle: "
+                f"{listed([*chain, mimic.leader], separator=' -> ')}"
+            )
+        chain.append(mimic.leader)
+        joint = by_name[mimic.leader]
+    if joint.name in positions:
+        return Mimic(joint.name, 0.0, offset + multiplier * positions[joint.name])
+    if joint.kind not in MOVABLE:  # a fixed joint is at zero
+        return Mimic(joint.name, 0.0, offset)
+    return Mimic(joint.name, multiplier, offset)

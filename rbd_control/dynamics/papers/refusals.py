@@ -1,0 +1,23 @@
+"""Robots that an algorithm of the papers has no place for."""
+
+from __future__ import annotations
+
+from rbd_control.dynamics.model import Model
+from rbd_control.errors import InputError
+
+
+def refuse_mimics(model: Model, what: str) -> None:
+    """Refuse a model in which a joint mimics another.
+
+    Args:
+        model: the robot.
+        what: what has no meaning, or no algorithm, for such a robot.
+
+    Raises:
+        InputError: naming the first such joint.
+    """
+    if model.mimic_joints:
+        raise InputError(
+            f"{what}: joint {model.mimic_joints[0]!r} mimics another, and each body must have a "
+            f"joint of its own; lock it"
+        )

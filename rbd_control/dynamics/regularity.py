@@ -1,0 +1,156 @@
+"""Whether the mass matrix of a tree of bodies is regular, some of them massless or not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics.bodies import ROOT_JOINT, Body, displacement
+from rbd_control.dynamics.inertia import cross_matrix, spatial_inertia
+from rbd_control.errors import ModelError
+from rbd_control.wording import quoted
+
+Array = NDArray[np.float64]
+
+ROUNDOFF = 1e-12
+"""Share of the inertia that a joint carries below which what resists it is roundoff."""
+
+
+def carrying_nothing(bodies: Sequence[Body]) -> list[str]:
+    """Return a remark for each joint that carries no mass at all, as grippers without inertials do.
+
+    Such a joint is no matter for the torques of the others, though it makes M(q) singular. When M
+    is singular for another reason the bodies are refused: a joint carries mass, but nothing that
+    resists its acceleration.
+
+    M = Lᵀ D L with L lower triangular, so M is positive definite exactly where each D_i is
+    positive: the inertia that degree of freedom i feels when all those after it are free. It is
+    computed at one configuration that is nothing special, which decides for almost all; the model
+    may still be singular at special ones, such as a wrist of massless links when its axes line up.
+
+    Raises:
+        ModelError: naming the joint and its link, when it carries mass or no joint does.
+    """
+    placed = _placed(bodies)
+    follows = any(body.dof != i for i, body in enumerate(bodies))
+    result = []
+    pivots = _pivots_of_mass_matrix(placed) if follows else _pivots(placed)
+    massless = not any(pivot.mass for pivot in pivots)
+    for i, own, carried, mass in pivots:
+        if own > ROUNDOFF * carried:
+            continue
+        body = bodies[i]
+        text = (
+            f"joint {quoted(body.joint)}: link {quoted(body.link)} and what it carries have no "
+            f"inertia about it, so the mass matrix is singular; give the link a mass and an "
+            f"inertia, or lock the joint"
+        )
+        if mass > 0.0 or massless or body.joint == ROOT_JOINT:
+            raise ModelError(text)
+        result.append(text)
+    return result[::-1]
+
+
+_Placed = list[tuple[Body, Array, Array]]
+"""Bodies, each with its subspace per degree of freedom and its (6, 6) map of motions from the
+parent's frame."""
+
+
+def _placed(bodies: Sequence[Body]) -> _Placed:
+    result = []
+    for body in bodies:
+        # Nothing special: not a multiple of a right angle, no two alike. Followers go along.
+        position = (
+            0.0 if body.joint == ROOT_JOINT else body.ratio * (0.7 + math.sin(1.3 * body.dof))
+        )
+        outward = body.placement @ displacement(body.subspace, position)
+        result.append((body, body.ratio * body.subspace, _motion_transform(outward)))
+    return result
+
+
+class _Pivot(NamedTuple):
+    """D of a joint or degree of freedom, and what the joint carries.
+
+    Attributes:
+        row: row of its body.
+        own: D, the inertia it feels.
+        carried: inertia of all that it carries, which roundoff is measured by.
+        mass: mass of all that it carries [kg].
+    """
+
+    row: int
+    own: float
+    carried: float
+    mass: float
+
+
+def _carried(composite: Array, s: Array) -> float:
+    """Return the inertia of all that a joint carries, which roundoff is measured by."""
+    block = slice(0, 3) if s[:3].any() else slice(3, 6)
+    return float(np.trace(composite[block, block])) * float(s @ s)
+
+
+def _pivots(placed: _Placed) -> list[_Pivot]:
+    """Return the pivot of each joint, the last first, by articulated bodies.
+
+    Source: Featherstone, Rigid Body Dynamics Algorithms (2008), chapters 6 and 7.
+    """
+    composite = [spatial_inertia(body.pseudo) for body, _, _ in placed]
+    articulated = [inertia.copy() for inertia in composite]
+    result = []
+    for i in reversed(range(len(placed))):
+        body, s, transform = placed[i]
+        force = articulated[i] @ s
+        own = float(s @ force)
+        result.append(_Pivot(i, own, _carried(composite[i], s), composite[i][5, 5]))
+        if body.parent < 0:
+            continue
+        if own != 0.0:
+            articulated[i] -= np.outer(force, force) / own
+        articulated[body.parent] += transform.T @ articulated[i] @ transform
+        composite[body.parent] += transform.T @ composite[i] @ transform
+    return result
+
+
+def _pivots_of_mass_matrix(placed: _Placed) -> list[_Pivot]:
+    """Return the pivot of each degree of freedom, the last first, where bodies share some."""
+    count = max(body.dof for body, _, _ in placed) + 1
+    M, carried, mass = np.zeros((count, count)), np.zeros(count), np.zeros(count)
+    rows = np.zeros(count, dtype=int)
+    composite = [spatial_inertia(body.pseudo) for body, _, _ in placed]
+    for j in reversed(range(len(placed))):
+        body, s, transform = placed[j]
+        force = composite[j] @ s
+        M[body.dof, body.dof] += s @ force
+        carried[body.dof] += _carried(composite[j], s)
+        mass[body.dof] += composite[j][5, 5]
+        rows[body.dof] = j
+        i, inward = body.parent, transform
+        while i >= 0:
+            force = inward.T @ force
+            above, s_i, inward = placed[i]
+            M[above.dof, body.dof] += s_i @ force
+            M[body.dof, above.dof] += s_i @ force
+            i = above.parent
+        if body.parent >= 0:
+            composite[body.parent] += transform.T @ composite[j] @ transform
+    result = []
+    for k in reversed(range(count)):
+        own = float(M[k, k])
+        result.append(_Pivot(int(rows[k]), own, float(carried[k]), float(mass[k])))
+        if own != 0.0:
+            M[:k, :k] -= np.outer(M[:k, k], M[k, :k]) / own
+    return result
+
+
+def _motion_transform(placement: Array) -> Array:
+    """Return the (6, 6) map of motions from the outer frame to the one at ``placement`` in it."""
+    rotation = placement[:3, :3].T
+    result = np.zeros((6, 6))
+    result[:3, :3] = result[3:, 3:] = rotation
+    result[3:, :3] = -rotation @ cross_matrix(placement[:3, 3])
+    return result

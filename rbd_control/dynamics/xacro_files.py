@@ -1,0 +1,38 @@
+"""Xacro files, expanded where the package xacro is installed."""
+
+from __future__ import annotations
+
+import os
+
+from rbd_control.errors import ModelError
+from rbd_control.files.input_files import reason
+
+SUFFIX = ".xacro"
+
+
+def is_xacro(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path names a xacro file, such as ``arm.urdf.xacro``."""
+    return os.fspath(path).endswith(SUFFIX)
+
+
+def expanded(path: str | os.PathLike[str]) -> str:
+    """Return the URDF text that a xacro file expands to, with its default arguments.
+
+    Raises:
+        ModelError: when xacro is not installed, or cannot expand the file.
+    """
+    try:
+        import xacro
+    except ImportError:
+        raise ModelError(
+            "is a xacro file, and xacro is not installed: install it (Debian and ROS: "
+            "ros-<distribution>-xacro; PyPI: xacro), or expand the file to URDF"
+        ) from None
+    if not os.path.lexists(path):
+        raise ModelError("there is no such file; give the path of a URDF or xacro file")
+    try:
+        text: str = xacro.process_file(os.fspath(path)).toxml()
+    # Whatever goes wrong in the expressions of the file comes out as it is.
+    except Exception as error:
+        raise ModelError(f"xacro cannot expand it: {reason(error)}") from error
+    return text

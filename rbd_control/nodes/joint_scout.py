@@ -1,0 +1,104 @@
+"""Listens to joint states before a node is configured, to tell which joints are the arm's."""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
+from rclpy.subscription import Subscription
+from sensor_msgs.msg import JointState
+
+from rbd_control.dynamics import Model
+from rbd_control.errors import ModelWarning
+from rbd_control.robot.joint_choice import ReportedJoints, is_one_arm
+from rbd_control.robot.robot_parameters import RobotParameters
+
+PATIENCE = 2.0
+"""Longest wait for the positions of joints that are to be held [s]."""
+
+SETTLING = 0.5
+"""Time from the first measured joint state until the joints are chosen, so that all who publish
+joint states are heard [s]."""
+
+
+class JointScout:
+    """Collects what joint states report until the node is configured.
+
+    Args:
+        node: the node that is to be configured.
+
+    Attributes:
+        reported: what was reported so far.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.reported = ReportedJoints()
+        self._subscription: Subscription | None = None
+        self._begun = self._first = 0.0
+        self._parsed: tuple[str, RobotParameters, Model] | None = None
+        self.start()
+
+    def start(self) -> None:
+        """Begin to listen."""
+        if self._subscription is None:
+            self._subscription = self._node.create_subscription(
+                JointState, "joint_states", self._on_joint_state, qos_profile_sensor_data
+            )
+
+    def stop(self) -> None:
+        """Listen no more; what was reported stays known."""
+        if self._subscription is not None:
+            self._node.destroy_subscription(self._subscription)
+            self._subscription = None
+        self._begun = self._first = 0.0
+
+    def waiting_for(self, arm: RobotParameters, text: str) -> str:
+        """Return what must be heard before the joints are clear; empty when they are.
+
+        Args:
+            arm: the parameters of the arm.
+            text: its description, as text or path.
+
+        Raises:
+            RbdControlError: for a description that cannot become a model.
+        """
+        now = time.monotonic()
+        self._begun = self._begun or now
+        model = self._model(arm, text)
+        if not arm.joints:
+            if is_one_arm(model):
+                return ""
+            if not self.reported.chosen(model):
+                topic = self._node.resolve_topic_name("joint_states")
+                return (
+                    f"joint states with effort on {topic}, to tell the joints of the arm from "
+                    f"others of the description; or name them in joints"
+                )
+            self._first = self._first or now
+            return "" if now - self._first > SETTLING else "joint states of all joints"
+        held = set(model.joint_names) - set(arm.joints) - set(self.reported.positions)
+        if held and now - self._begun < PATIENCE:
+            return f"positions of the joints that are held: {', '.join(sorted(held))}"
+        return ""
+
+    def measured(self, arm: RobotParameters, text: str) -> tuple[str, ...]:
+        """Return the joints whose effort joint states report.
+
+        Raises:
+            RbdControlError: for a description that cannot become a model.
+        """
+        return self.reported.chosen(self._model(arm, text))
+
+    def _model(self, arm: RobotParameters, text: str) -> Model:
+        """Return the model of the whole description, made once."""
+        if self._parsed is None or self._parsed[:2] != (text, arm):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ModelWarning)
+                self._parsed = (text, arm, Model.from_urdf(text, locked=arm.locked))
+        return self._parsed[2]
+
+    def _on_joint_state(self, message: JointState) -> None:
+        self.reported.add(message.name, message.position, message.effort)

@@ -1,0 +1,135 @@
+"""All published robots of example-robot-data that Pinocchio loads, mimic joints included.
+
+Pinocchio's full tree, where each mimic joint is free, is reduced to the leaders by the constant G
+of ``q_free = G q + offset``: M = Gᵀ M G, C = Gᵀ C G, g = Gᵀ g.
+"""
+
+from __future__ import annotations
+
+import warnings
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from robots import PinocchioTwin
+
+from rbd_control import dynamics
+from rbd_control.dynamics import Model
+from rbd_control.errors import InputError, ModelError, ModelWarning
+
+from .helpers import relative
+
+PROMISED = 1e-10
+
+ROOT = "cmeel.prefix/share/example-robot-data/robots"
+
+WITHOUT = {
+    "hector_description/robots/quadrotor_base.urdf": "no movable joint",
+    "iris_description/robots/iris_simple.urdf": "no movable joint",
+    "ur_description/urdf/ur3.urdf": "no links",
+}
+"""Descriptions without an arm in them, and why they are refused; Pinocchio cannot load the last."""
+
+
+def folder() -> Path:
+    try:
+        return Path(str(distribution("example-robot-data").locate_file(ROOT)))
+    except PackageNotFoundError:
+        return Path("/nonexistent")
+
+
+FILES = sorted(str(path.relative_to(folder())) for path in folder().rglob("*.urdf"))
+"""All descriptions; none where the package is not installed."""
+
+if not FILES:
+    pytest.skip("example-robot-data is not installed", allow_module_level=True)
+
+
+def mimics_of(urdf: str) -> dict[str, tuple[str, float, float]]:
+    """Leader, multiplier and offset of each mimic joint whose leader exists."""
+    robot = ElementTree.fromstring(urdf)
+    names = {joint.get("name") for joint in robot.findall("joint")}
+    result = {}
+    for joint in robot.findall("joint"):
+        mimic = joint.find("mimic")
+        if mimic is not None and joint.get("type") != "fixed" and mimic.get("joint") in names:
+            values = float(mimic.get("multiplier", "1")), float(mimic.get("offset", "0"))
+            result[str(joint.get("name"))] = (str(mimic.get("joint")), *values)
+    return result
+
+
+def load(name: str) -> Model:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelWarning)
+        return Model.from_urdf(folder() / name)
+
+
+def test_there_are_66() -> None:
+    assert len(FILES) - len(WITHOUT) == 66
+
+
+@pytest.mark.parametrize("name", sorted(set(FILES) - set(WITHOUT)))
+def test_as_in_pinocchio(name: str) -> None:
+    pin: Any = pytest.importorskip("pinocchio")
+    model, urdf = load(name), (folder() / name).read_text(encoding="utf-8")
+    joints, mimics = tuple(model.joint_row), mimics_of(urdf)
+    twin = PinocchioTwin(urdf, joints)
+    G, offset = np.zeros((len(joints), model.nv)), np.zeros(len(joints))
+    for row, joint in enumerate(joints):
+        leader, ratio = joint, 1.0
+        while leader in mimics:
+            leader, by, more = mimics[leader]
+            offset[row] += ratio * more
+            ratio *= by
+        G[row, model.joint_index(leader)] = ratio
+    assert twin.model.nv == len(joints)
+    rng = np.random.default_rng(4)
+    # At rest and with motion, well inside of a turn.
+    q, v, a = rng.uniform(-1.0, 1.0, (3, model.nv))
+    q_, v_, a_ = twin.q(G @ q + offset), twin.v(G @ v), twin.v(G @ a)
+    upper = np.triu(pin.crba(twin.model, twin.data, q_))
+    M = (upper + np.triu(upper, 1).T)[np.ix_(twin.rows, twin.rows)]
+    C = pin.computeCoriolisMatrix(twin.model, twin.data, q_, v_)[np.ix_(twin.rows, twin.rows)]
+    g = pin.computeGeneralizedGravity(twin.model, twin.data, q_)[twin.rows]
+    bias = pin.rnea(twin.model, twin.data, q_, v_, 0.0 * a_)[twin.rows]
+    terms = dynamics.dynamics_terms(model, q, v)
+    assert relative(terms.M, G.T @ M @ G) < PROMISED
+    # Of the largest: some robots are symmetrical, so that all of g is roundoff.
+    scale = np.append(G.T @ bias, np.diag(G.T @ M @ G))
+    assert relative(terms.C, G.T @ C @ G, size=np.append(G.T @ C @ G, scale)) < PROMISED
+    assert relative(terms.g, G.T @ g, size=scale) < PROMISED
+    ours = dynamics.inverse_dynamics(model, q, v, 0.0 * a)
+    assert relative(ours, G.T @ bias, size=scale) < PROMISED
+    assert relative(terms.CTv, terms.C.T @ v, size=scale) < PROMISED
+
+
+@pytest.mark.parametrize("name", sorted(WITHOUT))
+def test_descriptions_without_an_arm_are_refused(name: str) -> None:
+    with pytest.raises(ModelError, match=WITHOUT[name]):
+        Model.from_urdf(folder() / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("icub_description/robots/icub.urdf", "'l_ankle_2', 'r_hip_1'"),
+        ("finger_edu_description/robots/finger_edu.urdf", "link 'finger_lower_link'"),
+        ("romeo_description/urdf/romeo_laas_small.urdf", "'r_gripper_joint'.*singular"),
+    ],
+)
+def test_what_is_doubtful_is_said_once_and_refused_where_strict(name: str, words: str) -> None:
+    with pytest.warns(ModelWarning, match=words) as said:
+        Model.from_urdf(folder() / name)
+    assert len(said) == 1
+    with pytest.raises(ModelError):
+        Model.from_urdf(folder() / name, strict=True)
+
+
+def test_a_gripper_that_carries_nothing_has_no_acceleration() -> None:
+    model = load("romeo_description/urdf/romeo_laas_small.urdf")
+    zero = np.zeros(model.nv)
+    with pytest.raises(InputError, match="singular"):
+        dynamics.forward_dynamics(model, zero, zero, zero + 1.0)

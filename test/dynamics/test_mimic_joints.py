@@ -1,0 +1,321 @@
+"""Mimic joints: every quantity is that of the free robot with q = G x + offset, v = G x_dot.
+
+G is constant, so that M = Gᵀ M_free G, the Christoffel symbols contract with G in all three places,
+and C, momentum, gravity and Jacobians follow. The free robot is the same description without its
+``<mimic>`` elements, which other tests compare with Pinocchio.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from robots import random_tree_urdf, urdf_path
+
+from rbd_control import dynamics
+from rbd_control.dynamics import Model
+from rbd_control.errors import InputError, ModelError, ModelWarning
+
+from .helpers import random_q, relative
+
+CLOSE = 1e-12
+"""Both ways compute the same sums in another order; quantities are of the size of 1 to 1000."""
+
+MIMICS = {
+    # follower: leader, multiplier, offset
+    "joint2": ("joint5", -0.5, 0.3),  # the leader comes later
+    "joint3": ("joint0", 2.0, 0.0),
+    "joint4": ("joint3", 0.7, -0.2),  # a chain
+    "joint7": ("joint6", 1.0, 0.1),  # on one branch in the serial robot
+}
+
+
+def with_mimics(urdf: str, mimics: dict[str, tuple[str, float, float]]) -> str:
+    robot = ElementTree.fromstring(urdf)
+    for joint in robot.findall("joint"):
+        for element in joint.findall("mimic"):
+            joint.remove(element)
+        if joint.get("name") in mimics:
+            leader, multiplier, offset = mimics[str(joint.get("name"))]
+            values = {"joint": leader, "multiplier": repr(multiplier), "offset": repr(offset)}
+            ElementTree.SubElement(joint, "mimic", values)
+    return ElementTree.tostring(robot, encoding="unicode")
+
+
+class Pair:
+    """A robot with mimics, the same without, and the map between their coordinates."""
+
+    def __init__(self, urdf: str, mimics: dict[str, tuple[str, float, float]], floating: bool):
+        self.text = with_mimics(urdf, mimics)
+        gravity = (1.0, -2.0, -9.0)
+        self.model = Model.from_urdf(self.text, floating_base=floating, gravity=gravity)
+        self.free = Model.from_urdf(with_mimics(urdf, {}), floating_base=floating, gravity=gravity)
+        self.root = 6 if floating else 0
+        self.G = np.zeros((self.free.nv, self.model.nv))
+        self.G[: self.root, : self.root] = np.eye(self.root)
+        self.offset = np.zeros(self.free.nq)
+        for name in self.free.joint_names:
+            leader, ratio, offset = name, 1.0, 0.0
+            while leader in mimics:
+                leader, by, more = mimics[leader]
+                ratio, offset = ratio * by, offset + ratio * more
+            row = self.free.joint_index(name)
+            self.G[row, self.model.joint_index(leader)] = ratio
+            self.offset[row + self.free.nq - self.free.nv] = offset
+        rng = np.random.default_rng(5)
+        self.x = random_q(self.model, rng)
+        self.v, self.a, self.w, self.b = rng.uniform(-2.0, 2.0, (4, self.model.nv))
+        self.q = self.free_q(self.x)
+
+    def free_q(self, x: np.ndarray) -> np.ndarray:
+        extra = self.model.nq - self.model.nv
+        head, tail = x[..., : self.root + extra], x[..., self.root + extra :]
+        moved = tail @ self.G[self.root :, self.root :].T
+        return np.concatenate([head, moved], axis=-1) + self.offset
+
+
+@cache
+def pair(name: str) -> Pair:
+    if name == "panda":
+        urdf = urdf_path("panda").read_text(encoding="utf-8")
+        return Pair(urdf, {"panda_finger_joint2": ("panda_finger_joint1", 1.0, 0.0)}, False)
+    branching = 0.0 if "serial" in name else 0.6
+    urdf = random_tree_urdf(21, 9, branching=branching, prismatic=0.3, continuous=0.2)
+    return Pair(urdf, MIMICS, "floating" in name)
+
+
+NAMES = ("serial", "tree", "floating tree", "floating serial", "panda")
+names = pytest.mark.parametrize("name", NAMES)
+
+
+@names
+def test_a_mimic_joint_is_no_degree_of_freedom(name: str) -> None:
+    p = pair(name)
+    model, followers = p.model, p.free.nv - p.model.nv
+    assert followers == (1 if name == "panda" else len(MIMICS))
+    assert len(model.mimic_joints) == followers == model.bodies - model.nv
+    assert not set(model.mimic_joints) & set(model.joint_names)
+    assert model.lower_limit.shape == model.effort_limit.shape == (model.nv,)
+    for joint in model.joint_names:
+        assert (
+            model.effort_limit[model.joint_index(joint)]
+            == (p.free.effort_limit[p.free.joint_index(joint)])
+        )
+
+
+@names
+def test_matrices(name: str) -> None:
+    p, G = pair(name), pair(name).G
+    terms = dynamics.dynamics_terms(p.model, p.x, p.v)
+    free = dynamics.dynamics_terms(p.free, p.q, G @ p.v)
+    assert relative(terms.M, G.T @ free.M @ G) < CLOSE
+    assert relative(terms.C, G.T @ free.C @ G) < CLOSE
+    assert relative(terms.CTv, G.T @ free.CTv) < CLOSE
+    assert relative(terms.g, G.T @ free.g) < CLOSE
+    assert relative(dynamics.mass_matrix(p.model, p.x), terms.M) < CLOSE
+    momentum = dynamics.momentum_terms(p.model, p.x, p.v)
+    assert relative(momentum.p, terms.M @ p.v) < CLOSE
+    assert relative(momentum.CTv, terms.CTv) < CLOSE
+    Gamma = dynamics.christoffel_symbols(p.model, p.x)
+    free_Gamma = dynamics.christoffel_symbols(p.free, p.q)
+    assert relative(Gamma, np.einsum("ijk,ia,jb,kc->abc", free_Gamma, G, G, G)) < CLOSE
+    assert relative(Gamma @ p.v, terms.C) < CLOSE
+    T, V = dynamics.kinetic_energy, dynamics.potential_energy
+    assert T(p.model, p.x, p.v) == pytest.approx(T(p.free, p.q, G @ p.v), rel=CLOSE)
+    assert V(p.model, p.x) == pytest.approx(V(p.free, p.q), rel=CLOSE)
+
+
+@names
+def test_inverse_and_forward_dynamics(name: str) -> None:
+    p, G, last = pair(name), pair(name).G, pair(name).model.link_names[-1]
+    wrenches = {last: np.array([1.0, -2.0, 3.0, 10.0, -5.0, 20.0])}
+    for pushed in (None, wrenches):
+        tau = dynamics.inverse_dynamics(p.model, p.x, p.v, p.a, pushed)
+        free = dynamics.inverse_dynamics(p.free, p.q, G @ p.v, G @ p.a, pushed)
+        assert relative(tau, G.T @ free) < CLOSE
+        a = dynamics.forward_dynamics(p.model, p.x, p.v, tau, pushed)
+        assert relative(a, p.a) < 1e-10  # the condition number of M takes two digits
+    tau = dynamics.slotine_li_torque(p.model, p.x, p.v, p.w, p.b)
+    free = dynamics.slotine_li_torque(p.free, p.q, G @ p.v, G @ p.w, G @ p.b)
+    assert relative(tau, G.T @ free) < CLOSE
+    Y = dynamics.regressor(p.model, p.x, p.v, p.w, p.b)
+    assert relative(Y @ dynamics.inertial_parameters(p.model), tau) < CLOSE
+    assert len(dynamics.inertial_parameter_names(p.model)) == Y.shape[1]
+
+
+@names
+def test_frames(name: str) -> None:
+    p = pair(name)
+    for link in p.model.link_names:
+        placement = dynamics.frame_placement
+        assert relative(placement(p.model, p.x, link), placement(p.free, p.q, link)) < CLOSE
+        J, rate = dynamics.frame_jacobian, dynamics.frame_jacobian_rate
+        free = J(p.free, p.q, link) @ p.G
+        assert np.abs(J(p.model, p.x, link) - free).max() < CLOSE * 10
+        free = rate(p.free, p.q, p.G @ p.v, link) @ p.G
+        assert np.abs(rate(p.model, p.x, p.v, link) - free).max() < CLOSE * 100
+
+
+@names
+def test_batches_are_their_single_states(name: str) -> None:
+    p = pair(name)
+    rng = np.random.default_rng(6)
+    x = np.array([random_q(p.model, rng) for _ in range(5)])
+    v, tau = rng.uniform(-2.0, 2.0, (2, 5, p.model.nv))
+    batch = dynamics.forward_dynamics(p.model, x, v, tau)
+    for each in range(5):
+        one = dynamics.forward_dynamics(p.model, x[each], v[each], tau[each])
+        assert np.array_equal(batch[each], one)
+
+
+def test_frozen_functions() -> None:
+    p = pair("tree")
+    frozen, n = dynamics.freeze(p.model), p.model.nv
+    M, C, CTv, g, a = np.empty((n, n)), np.empty((n, n)), np.empty(n), np.empty(n), np.empty(n)
+    frozen.dynamics_terms(p.x, p.v, M, C, CTv, g)
+    for one, other in zip((M, C, CTv, g), dynamics.dynamics_terms(p.model, p.x, p.v), strict=True):
+        assert relative(one, other) < CLOSE
+    frozen.forward_dynamics(p.x, p.v, p.a, a)
+    assert relative(a, dynamics.forward_dynamics(p.model, p.x, p.v, p.a)) < CLOSE
+
+
+def test_energy_is_kept_in_a_free_swing() -> None:
+    p = pair("tree")
+
+    def energy(q: np.ndarray, v: np.ndarray) -> float:
+        return float(dynamics.kinetic_energy(p.model, q, v) + dynamics.potential_energy(p.model, q))
+
+    q, v, no_torque = p.x, 0.0 * p.v, np.zeros(p.model.nv)
+    at_first, kinetic = energy(q, v), 0.0
+    for _ in range(2000):
+        q, v = dynamics.simulation_step(p.model, q, v, no_torque, 5e-4, method="runge_kutta")
+        kinetic = max(kinetic, float(dynamics.kinetic_energy(p.model, q, v)))
+    assert kinetic > 1.0
+    # Runge-Kutta loses a power of h⁵ a step.
+    assert abs(energy(q, v) - at_first) < 1e-6 * kinetic
+
+
+Function = Callable[[Model, np.ndarray, np.ndarray], Any]
+
+OTHER_ALGORITHMS: dict[str, tuple[Function, Function]] = {
+    "de Luca and Ferrajoli": (
+        # Another factorization of the same torque.
+        lambda model, q, v: dynamics.coriolis_matrix_de_luca_ferrajoli(model, q, v) @ v,
+        lambda model, q, v: dynamics.coriolis_matrix(model, q, v) @ v,
+    ),
+    "body Jacobians": (
+        dynamics.coriolis_matrix_from_body_jacobians,
+        dynamics.coriolis_matrix,
+    ),
+    "closed form": (
+        lambda model, q, v: dynamics.closed_form_terms(model, q, v).c,
+        lambda model, q, v: dynamics.coriolis_matrix(model, q, v) @ v,
+    ),
+    "forward dynamics by M": (
+        lambda model, q, v: dynamics.forward_dynamics_by_mass_matrix(model, q, v, v),
+        lambda model, q, v: dynamics.forward_dynamics(model, q, v, v),
+    ),
+    "GDAHJ": (
+        lambda model, q, v: dynamics.mass_matrix_gdahj(model, q),
+        lambda model, q, v: dynamics.mass_matrix(model, q),
+    ),
+    "composite inverse dynamics": (
+        lambda model, q, v: dynamics.composite_inverse_dynamics(model, q, v, v),
+        lambda model, q, v: dynamics.inverse_dynamics(model, q, v, v),
+    ),
+    "momentum about the centre of mass": (
+        lambda model, q, v: dynamics.centroidal_momentum_matrix(model, q) @ v,
+        dynamics.centroidal_momentum,
+    ),
+    "velocity of the centre of mass": (
+        lambda model, q, v: (
+            (dynamics.center_of_mass(model, q + 1e-5 * v) - dynamics.center_of_mass(model, q))
+            / 1e-5
+        ),
+        lambda model, q, v: dynamics.center_of_mass_jacobian(model, q + 5e-6 * v) @ v,
+    ),
+    "trace of M": (
+        lambda model, q, v: dynamics.mass_matrix_trace(model, q),
+        lambda model, q, v: np.trace(dynamics.mass_matrix(model, q)),
+    ),
+    "interbody forces": (
+        lambda model, q, v: dynamics.interbody_forces(model, q, v, v),
+        lambda model, q, v: None,
+    ),
+    "composite inertias": (
+        lambda model, q, v: dynamics.composite_inertias(model, q),
+        lambda model, q, v: None,
+    ),
+    "spatial operators": (
+        lambda model, q, v: dynamics.soa.spatial_operators(model, q),
+        lambda model, q, v: None,
+    ),
+}
+
+
+REFUSED = ("GDAHJ", "trace of M", "interbody forces", "composite inertias", "spatial operators")
+
+
+@pytest.mark.parametrize("name", ["serial", "tree"])
+@pytest.mark.parametrize("algorithm", sorted(OTHER_ALGORITHMS.keys() - set(REFUSED)))
+def test_other_algorithms_agree(name: str, algorithm: str) -> None:
+    p = pair(name)
+    function, reference = OTHER_ALGORITHMS[algorithm]
+    # 1e-9 for the difference quotient, the others are exact.
+    result = relative(function(p.model, p.x, p.v), reference(p.model, p.x, p.v))
+    assert result < 1e-9
+
+
+@pytest.mark.parametrize("algorithm", REFUSED)
+def test_algorithms_for_bodies_with_a_joint_each_refuse(algorithm: str) -> None:
+    p = pair("tree")
+    with pytest.raises(InputError, match="mimics"):
+        OTHER_ALGORITHMS[algorithm][0](p.model, p.x, p.v)
+
+
+def text(**mimics: tuple[str, float, float]) -> str:
+    return with_mimics(random_tree_urdf(3, 4, branching=0.0, prismatic=0.0), mimics)
+
+
+def test_a_locked_leader_locks_its_followers() -> None:
+    mimics = {"joint2": ("joint1", 2.0, 0.5), "joint3": ("joint2", -1.0, 0.1)}
+    model = Model.from_urdf(text(**mimics), locked={"joint1": 0.3})
+    same = Model.from_urdf(text(), locked={"joint1": 0.3, "joint2": 1.1, "joint3": -1.0})
+    assert model.joint_names == same.joint_names == ("joint0",)
+    q = np.array([0.2])
+    assert relative(dynamics.mass_matrix(model, q), dynamics.mass_matrix(same, q)) < CLOSE
+
+
+def test_a_locked_follower_leaves_its_leader() -> None:
+    mimics = {"joint2": ("joint1", 2.0, 0.5), "joint3": ("joint2", -1.0, 0.1)}
+    model = Model.from_urdf(text(**mimics), locked={"joint2": 0.4})
+    same = Model.from_urdf(text(), locked={"joint2": 0.4, "joint3": -0.3})
+    assert model.joint_names == same.joint_names == ("joint0", "joint1")
+    q = np.array([0.2, -0.7])
+    assert relative(dynamics.mass_matrix(model, q), dynamics.mass_matrix(same, q)) < CLOSE
+
+
+def test_a_circle_of_mimics_is_refused() -> None:
+    circle = text(joint1=("joint2", 1.0, 0.0), joint2=("joint1", 1.0, 0.0))
+    with pytest.raises(ModelError, match="circle: joint1 -> joint2 -> joint1"):
+        Model.from_urdf(circle)
+
+
+def test_a_mimic_without_leader_moves_by_itself_and_is_said() -> None:
+    alone = text(joint2=("finger", 1.0, 0.0))
+    with pytest.warns(ModelWarning, match="'joint2' mimics 'finger', which is no joint"):
+        model = Model.from_urdf(alone)
+    assert "joint2" in model.joint_names
+    with pytest.raises(ModelError, match="no joint"):
+        Model.from_urdf(alone, strict=True)
+
+
+def test_sound_descriptions_warn_of_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Model.from_urdf(pair("tree").text).remarks == ()

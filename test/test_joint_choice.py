@@ -1,0 +1,112 @@
+"""Which joints of a description move, and where the others are held."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from robots import random_tree_urdf, urdf_path
+
+from rbd_control import Robot
+from rbd_control.dynamics import Model, mass_matrix
+from rbd_control.errors import InputError, ModelError
+from rbd_control.robot.joint_choice import ReportedJoints, held_in_words, is_one_arm
+from rbd_control.robot.robot_parameters import RobotParameters
+from rbd_control.simulation import arm7_urdf
+
+ARM = tuple(f"panda_joint{i}" for i in range(1, 8))
+FINGER = "panda_finger_joint1"
+
+
+@pytest.fixture(scope="module")
+def panda() -> str:
+    return urdf_path("panda").read_text(encoding="utf-8")
+
+
+def test_one_arm_or_more(panda: str) -> None:
+    assert is_one_arm(Model.from_urdf(arm7_urdf()))
+    assert not is_one_arm(Model.from_urdf(panda))
+    assert is_one_arm(Model.from_urdf(panda, locked={FINGER: 0.0}))
+    assert not is_one_arm(Model.from_urdf(random_tree_urdf(3, 8, branching=1.0)))
+
+
+def test_the_largest_message_with_effort_is_the_arm(panda: str) -> None:
+    reported = ReportedJoints()
+    model = Model.from_urdf(panda)
+    assert reported.chosen(model) == ()
+    reported.add((FINGER,), (0.02,), ())
+    assert reported.chosen(model) == ()
+    reported.add(("lift",), (0.3,), (5.0,))
+    reported.add(ARM[::-1], range(7), (1.0,) * 7)
+    reported.add((FINGER,), (0.025,), (3.0,))
+    assert reported.chosen(model) == ARM
+    assert reported.positions[FINGER] == 0.025
+    assert reported.positions[ARM[0]] == 6
+
+
+def test_fingers_whose_effort_is_filled_in_with_zeros_are_held(panda: str) -> None:
+    reported, model = ReportedJoints(), Model.from_urdf(panda)
+    # At rest the first joint, about the vertical, carries exactly nothing either.
+    effort = [0.0, *range(1, 7), 0.0]
+    reported.add((*ARM, FINGER), (0.0,) * 8, effort)
+    assert reported.chosen(model) == ARM
+    reported.add((*ARM, FINGER), (0.0,) * 8, [*effort[:-1], 2.0])
+    assert reported.chosen(model) == (*ARM, FINGER)
+
+
+def test_unusable_messages_report_nothing() -> None:
+    reported = ReportedJoints()
+    reported.add(("a", "b"), (1.0,), (1.0, 1.0))
+    reported.add(("a", "b"), (math.nan, 2.0), (math.nan, math.inf))
+    reported.add(("a",), (1.0,), (1.0, 2.0))
+    assert reported.positions == {"a": 1.0, "b": 2.0}
+    assert not reported.measured
+
+
+def test_held_joints_stand_where_they_are_reported(panda: str) -> None:
+    parameters = RobotParameters(robot_description=panda, joints=ARM)
+    robot = Robot.of(parameters, reported={FINGER: 0.03, ARM[0]: 1.0})
+    assert robot.joints == ARM
+    assert robot.held == {FINGER: 0.03}
+    same = Model.from_urdf(panda, locked={FINGER: 0.03, "panda_finger_joint2": 0.03})
+    q = np.linspace(0.1, 0.7, 7)
+    assert np.array_equal(mass_matrix(robot.model, q), mass_matrix(same, q))
+    assert held_in_words(robot.held, {FINGER: 0.03}) == (
+        "panda_finger_joint1 at 0.03 as joint states report"
+    )
+
+
+def test_held_joints_of_which_nothing_is_known_stand_at_zero_or_midway() -> None:
+    text = arm7_urdf().replace('lower="-2.9" upper="2.9"', 'lower="0.5" upper="2.5"', 1)
+    joints = tuple(f"joint_{i}" for i in range(3, 8))
+    robot = Robot.of(RobotParameters(robot_description=text, joints=joints))
+    assert robot.held == {"joint_1": 1.5, "joint_2": 0.0}
+    assert "joint_1 at 1.5, joint_2 at 0, which no joint state" in held_in_words(robot.held, {})
+
+
+def test_measured_joints_choose_only_where_there_is_more_than_one_arm(panda: str) -> None:
+    whole = RobotParameters(robot_description=panda)
+    assert Robot.of(whole, measured=ARM).joints == ARM
+    assert Robot.of(whole).joints == (*ARM, FINGER)
+    assert Robot.of(whole, measured=("other",)).joints == (*ARM, FINGER)
+    # Of one arm a joint that is not reported is missing, not another machine's.
+    one = RobotParameters(robot_description=arm7_urdf())
+    assert len(Robot.of(one, measured=("joint_1",)).joints) == 7
+
+
+def test_a_mimic_joint_cannot_be_chosen(panda: str) -> None:
+    parameters = RobotParameters(robot_description=panda, joints=("panda_finger_joint2",))
+    with pytest.raises(InputError, match="'panda_finger_joint2' mimics another"):
+        Robot.of(parameters)
+
+
+@pytest.mark.filterwarnings("ignore::rbd_control.errors.ModelWarning")
+def test_a_joint_that_carries_nothing_is_no_joint_of_an_arm() -> None:
+    end = '<link name="tip"/><joint name="nothing" type="continuous"><parent link="link_7"/>'
+    end += '<child link="tip"/><axis xyz="1 0 0"/></joint></robot>'
+    text = arm7_urdf().replace("</robot>", end)
+    with pytest.raises(ModelError, match="'nothing' carries nothing"):
+        Robot.of(RobotParameters(robot_description=text))
+    joints = tuple(f"joint_{i}" for i in range(1, 8))
+    assert Robot.of(RobotParameters(robot_description=text, joints=joints)).model.nv == 7
