@@ -10,16 +10,15 @@ import atexit
 import gc
 import math
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from rbd_control import __version__
 from rbd_control.cli.guard import INTERRUPTED, guarded
-from rbd_control.errors import RbdControlError
 from rbd_control.files.output_files import remove_unfinished
 from rbd_control.startup.prompt_end import PromptEnd, end_now
+from rbd_control.startup.ros_needed import ros_needed
 from rbd_control.startup.standard_streams import ensure_standard_streams, release_standard_streams
 
 _EXIT_CODES = (
@@ -314,7 +313,7 @@ def _run_warmup(_arguments: argparse.Namespace) -> int:
 
 
 def _run_monitor(arguments: argparse.Namespace) -> int:
-    with _ros_needed("the monitor"):
+    with ros_needed("the monitor"):
         from rbd_control.nodes.monitor import run_monitor
     code: int = run_monitor(arguments.detector, arguments.duration, arguments.once)
     return code
@@ -329,31 +328,17 @@ def _run_payload(arguments: argparse.Namespace) -> int:
         payload_com=arguments.com,
         payload_inertia=arguments.inertia,
     )
-    with _ros_needed("the command"):
+    with ros_needed("the command"):
         from rbd_control.nodes.payload_command import run_payload
     code: int = run_payload(payload, arguments.namespace)
     return code
 
 
 def _run_demo(arguments: argparse.Namespace) -> int:
-    with _ros_needed("the demo"):
+    with ros_needed("the demo"):
         from rbd_control.nodes.demo.run import run_demo
     code: int = run_demo(arguments.duration, arguments.report, arguments.json)
     return code
-
-
-@contextmanager
-def _ros_needed(what: str) -> Iterator[None]:
-    """Turn an import that fails for lack of ROS into an error that says what to install."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] == "rbd_control":
-            raise
-        raise RbdControlError(
-            f"{what} needs ROS 2, and {error.name} is not installed: "
-            "source a ROS 2 installation, or pip install 'rbd_control[ros]'"
-        ) from error
 
 
 def _seconds(text: str) -> float:

@@ -51,6 +51,7 @@ class JointStateIntake:
         counts: ``accepted``, each reason of :data:`DROPS` and each remark of :data:`REMARKS`.
         too_large: the joint and the field for which a message was last dropped as too large.
         last_reason: why the last message was dropped; empty when it was accepted.
+        refused_names: joints of the last message that lacked a wanted one.
         last_stamp: stamp of the last sample [s]; NaN before the first.
         period: running mean of the time between samples [s], gaps cut to
             :data:`GAP_PERIODS` periods; NaN before the second sample.
@@ -70,6 +71,7 @@ class JointStateIntake:
         if len(set(self.joint_names)) != len(self.joint_names):
             raise InputError(f"a joint is named twice in {', '.join(self.joint_names)}")
         self._orders: dict[tuple[str, ...], NDArray[np.intp] | str] = {}
+        self.refused_names: tuple[str, ...] = ()
         self.reset()
 
     def reset(self) -> None:
@@ -243,6 +245,7 @@ class JointStateIntake:
             order = "duplicate name"
         elif not set(self.joint_names) <= set(names):
             order = "missing joint"
+            self.refused_names = names
         else:
             order = np.array([names.index(joint) for joint in self.joint_names])
         if len(self._orders) >= _MAX_ORDERS:

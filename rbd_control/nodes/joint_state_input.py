@@ -13,6 +13,7 @@ from rclpy.qos import QoSCompatibility, QoSProfile, ReliabilityPolicy, qos_check
 from sensor_msgs.msg import JointState
 
 from rbd_control.joint_states import DROPS, JointSample, JointStateIntake
+from rbd_control.joint_states.advice import advice
 from rbd_control.joint_states.cdr import stamp_of
 from rbd_control.node_parameters import ReceivingParameters
 from rbd_control.nodes.arrivals import Arrivals
@@ -21,6 +22,12 @@ from rbd_control.nodes.joint_state_wire import joint_state_reader
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import Stamp, to_stamp
 from rbd_control.startup.rehearsal import rehearse_intake
+
+SILENT = 3.0
+"""Time without a usable joint state after which the log says why [s]."""
+
+SAID_EVERY = 10.0
+"""Period at which the log says so again [s]."""
 
 WATCH_PERIOD = 0.02
 """Period of the watchdog that looks for silence [s]."""
@@ -87,6 +94,7 @@ class JointStateInput:
         self._clock = cast(ROSClock, node.get_clock())
         self._simulated = self._clock.ros_time_is_active
         self._heard = -math.inf
+        self._patience = time.monotonic() + SILENT
         self._counted: dict[str, int] = {}
         self.latest: JointSample | None = None
         parameters = node.parameters
@@ -180,6 +188,13 @@ class JointStateInput:
 
     def _watch(self) -> None:
         self._simulated = self._clock.ros_time_is_active
+        if not self.is_silent:
+            self._patience = time.monotonic() + SILENT
+        elif time.monotonic() > self._patience:
+            self._patience = time.monotonic() + SAID_EVERY
+            topic = self._subscription.topic_name
+            publishers = self._node.count_publishers(topic)
+            self._node.get_logger().warning(advice(topic, publishers, self._intake))
         if self._node.is_active and self.is_silent:
             self._on_silence()
 

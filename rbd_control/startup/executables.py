@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from rbd_control.errors import RbdControlError
 from rbd_control.startup.prompt_end import PromptEnd
-from rbd_control.startup.standard_streams import ensure_standard_streams
+from rbd_control.startup.ros_needed import ros_needed
+from rbd_control.startup.standard_streams import ensure_standard_streams, say
+
+BAD_START = 1
+"""Exit code of a node that cannot start."""
 
 
 def prepare() -> None:
@@ -39,5 +44,11 @@ def simulated_arm() -> int:
 
 def _run(node: str) -> int:
     prepare()
-    code: int = import_module(f"rbd_control.nodes.{node}").main()
+    try:
+        with ros_needed(node):
+            module = import_module(f"rbd_control.nodes.{node}")
+    except RbdControlError as error:
+        say(f"{node}: {error}")
+        return BAD_START
+    code: int = module.main()
     return code

@@ -1,0 +1,43 @@
+"""Why no joint state can be used, in a sentence for whoever started the node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from rbd_control.joint_states.intake import JointStateIntake
+from rbd_control.wording import listed, quoted
+
+
+def advice(topic: str, publishers: int, intake: JointStateIntake) -> str:
+    """Return why there are no usable joint states, and what to do.
+
+    Args:
+        topic: name of the topic.
+        publishers: number of its publishers.
+        intake: what the messages went through.
+    """
+    if not publishers:
+        return f"nobody publishes {topic}; remap joint_states to the topic of the robot's driver"
+    if not intake.last_reason:
+        return f"nothing comes on {topic}, though it has {_count(publishers)}"
+    if intake.last_reason == "missing joint":
+        return f"joint states on {topic} {_lack(intake.joint_names, intake.refused_names)}"
+    reason = intake.last_reason
+    if reason == "too large":
+        reason += f" ({intake.too_large})"
+    return f"joint states on {topic} cannot be used: {reason}"
+
+
+def _lack(wanted: Sequence[str], found: Sequence[str]) -> str:
+    missing = [name for name in wanted if name not in found]
+    nearest = get_close_matches(missing[0], found, n=1) if missing else []
+    hint = f"; is {quoted(nearest[0])} the same joint as {quoted(missing[0])}?" if nearest else ""
+    return (
+        f"lack {listed(missing)}; they have {listed(found)}{hint} The names must be those of the "
+        f"robot description"
+    )
+
+
+def _count(publishers: int) -> str:
+    return "a publisher" if publishers == 1 else f"{publishers} publishers"

@@ -1,0 +1,29 @@
+"""One sentence instead of a traceback where ROS 2 is not installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rbd_control.errors import RbdControlError
+
+
+@contextmanager
+def ros_needed(what: str) -> Iterator[None]:
+    """Turn an import that fails for lack of ROS into an error that says what to install.
+
+    Args:
+        what: what needs ROS, as the error names it.
+
+    Raises:
+        RbdControlError: in place of the failing import of a module that is not the package's own.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] == "rbd_control":
+            raise
+        raise RbdControlError(
+            f"{what} needs ROS 2, and {error.name} is not installed: source a ROS 2 "
+            "installation, or pip install '.[ros]' in a clone of rbd_control"
+        ) from error

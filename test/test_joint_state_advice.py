@@ -1,0 +1,69 @@
+"""What is said of joint states that cannot be used."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from rbd_control.joint_states import JointStateIntake
+from rbd_control.joint_states.advice import advice
+from rbd_control.startup import executables
+
+PANDA = tuple(f"panda_joint{i}" for i in range(1, 8))
+TOPIC = "/joint_states"
+
+
+def test_nobody_publishes() -> None:
+    assert "nobody publishes /joint_states; remap" in advice(TOPIC, 0, JointStateIntake(PANDA))
+
+
+def test_a_publisher_that_sends_nothing() -> None:
+    assert "nothing comes on /joint_states, though it has a publisher" in (
+        advice(TOPIC, 1, JointStateIntake(PANDA))
+    )
+
+
+def test_other_names_with_the_nearest_match() -> None:
+    intake = JointStateIntake(PANDA)
+    names = [f"fer_joint{i}" for i in range(1, 8)]
+    assert intake.accept(1.0, 1.0, names, [0.0] * 7, [0.0] * 7, [0.0] * 7) is None
+    said = advice(TOPIC, 1, intake)
+    assert "lack panda_joint1" in said
+    assert "they have fer_joint1" in said
+    assert "is 'fer_joint1' the same joint as 'panda_joint1'?" in said
+
+
+def test_names_of_something_else() -> None:
+    intake = JointStateIntake(PANDA)
+    assert intake.accept(1.0, 1.0, ["wheel"], [0.0], [], []) is None
+    said = advice(TOPIC, 1, intake)
+    assert "they have wheel" in said
+    assert "same joint" not in said
+
+
+def test_numbers_that_cannot_be() -> None:
+    intake = JointStateIntake(PANDA)
+    assert intake.accept(1.0, 1.0, PANDA, [1e30] * 7, [0.0] * 7, [0.0] * 7) is None
+    assert "cannot be used: too large (position of panda_joint1)" in advice(TOPIC, 1, intake)
+
+
+@pytest.mark.parametrize(
+    "node", ["contact_detector", "passivity_controller", "simulated_arm", "joint_state_player"]
+)
+def test_a_node_without_ros_says_what_to_install(
+    node: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(executables, "prepare", lambda: None)
+    for name in [*sys.modules]:
+        if name.split(".")[0] in ("rclpy", "rcl_interfaces") or name.startswith(
+            "rbd_control.nodes"
+        ):
+            monkeypatch.delitem(sys.modules, name)
+    for name in ("rclpy", "rcl_interfaces"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert getattr(executables, node)() == 1
+    said = capfd.readouterr().err
+    assert said.startswith(f"{node}: {node} needs ROS 2")
+    assert "pip install" in said
+    assert "Traceback" not in said
