@@ -7,7 +7,13 @@ from setuptools import find_packages, setup
 
 package_name = "rbd_control"
 
-nodes = ("contact_detector", "passivity_controller", "simulated_arm", "joint_state_player")
+nodes = (
+    "contact_aware_controller",
+    "contact_detector",
+    "passivity_controller",
+    "simulated_arm",
+    "joint_state_player",
+)
 
 # ROS 2 itself as wheels, for a Python environment without a ROS installation.
 ros = [

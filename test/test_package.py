@@ -133,6 +133,7 @@ def test_every_folder_with_python_is_a_package() -> None:
 def test_entry_points_lead_to_a_main(setup_arguments: dict[str, Any]) -> None:
     scripts = setup_arguments["entry_points"]["console_scripts"]
     assert {s.partition(" ")[0] for s in scripts} == {
+        "contact_aware_controller",
         "contact_detector",
         "joint_state_player",
         "passivity_controller",

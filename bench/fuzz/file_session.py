@@ -141,7 +141,9 @@ class FileSession:
         given = 0
         try:
             while True:
-                is_over = given >= files or time.monotonic() - begin > seconds
+                # However slow the machine is, one file is always tried.
+                late = given > 0 and time.monotonic() - begin > seconds
+                is_over = given >= files or late
                 for worker in self._workers:
                     if worker.is_ready and worker.number is None and not is_over:
                         worker.give(given)

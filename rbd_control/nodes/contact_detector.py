@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
@@ -95,6 +96,19 @@ class ContactDetectorParameters(ReceivingParameters, DetectorParameters):
     )
 
 
+def _nobody(*_: object) -> None:
+    """Take no notice."""
+
+
+class SampleSource(Protocol):
+    """Where a detector's samples come from."""
+
+    latest: JointSample | None
+
+    def destroy(self) -> None:
+        """End it."""
+
+
 class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
     """Runs a :class:`ContactDetector` on each sample and publishes what it says."""
 
@@ -119,6 +133,10 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self._verdict: bool | None = None
         self._detection: Detection | None = None
         self._payload = PayloadInput(self, self._position)
+        self.on_verdict: Callable[[bool], None] = _nobody
+        """Told each verdict before it is published, for who reacts in the same process."""
+        self.on_force: Callable[[str, np.ndarray], None] = _nobody
+        """Told the touched link and the force on it, world axes, likewise."""
         self.diagnostics.append(self._report)
 
     def configure(self) -> None:
@@ -129,9 +147,13 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self._warn()
         self._writer = JointStateWriter(self._torques, model.joint_names)
         self._arrow = ForceArrow(model, self._markers)
-        self._input = JointStateInput(
+        self._input = self._make_input()
+
+    def _make_input(self) -> SampleSource:
+        """Return where the samples come from."""
+        return JointStateInput(
             self,
-            model.joint_names,
+            self.robot.model.joint_names,
             lambda: SILENCE,
             self._on_sample,
             self._on_silence,
@@ -241,6 +263,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         if detection.event is not None:
             self._tell(detection.event, stamp)
         if detection.contact and detection.force is not None:
+            self.on_force(detection.link, detection.force)
             self._force.publish(detection.link, detection.force, stamp)
             self._arrow.show(sample.q, detection.link, detection.force, detection.point, stamp)
         else:
@@ -253,6 +276,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
 
     def _repeat(self) -> None:
         if self._verdict is not None:
+            self.on_verdict(bool(self._verdict))
             self._contact.publish(Bool(data=bool(self._verdict)))
 
     def _on_reset(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:

@@ -34,6 +34,8 @@ class DetectorInput:
         on_contact: takes each flag.
         on_force: takes the touched link and the force on it, (3,) in world axes [N].
         warning: tells that a verdict is missing which the parameters need; empty otherwise.
+        subscribes: whether to subscribe; not where the detector calls in the same process, as a
+            flag that comes late by the topic would then begin a contact that has ended.
     """
 
     def __init__(
@@ -42,12 +44,16 @@ class DetectorInput:
         on_contact: Callable[[bool], None],
         on_force: Callable[[str, NDArray[np.float64]], None],
         warning: Callable[[], str],
+        *,
+        subscribes: bool = True,
     ) -> None:
         self._node, self._warning = node, warning
         self._on_contact, self._on_force = on_contact, on_force
         self._is_missed = False
         self._qos = QoSProfile(depth=10)
         self.topic = node.resolve_topic_name(CONTACT)
+        if not subscribes:
+            return
         node.create_subscription(
             Bool, CONTACT, self._receive_contact, self._qos, largest=LARGEST_VERDICT
         )

@@ -42,6 +42,10 @@ MOST_IN_TURN = 32
 """Maximum number of waiting joint states that are acted on before timers have their turn."""
 
 
+Tap = Callable[[JointSample, Stamp], None]
+"""Takes a sample and its stamp as a message."""
+
+
 class _Received(NamedTuple):
     """A usable joint state."""
 
@@ -66,6 +70,8 @@ class JointStateInput:
             others, as torque for them would come too late. Otherwise all are acted on in order.
 
     Attributes:
+        tap: takes every usable sample before it is acted on, those skipped for a newer one too,
+            also while the node is not active; None for nobody.
         latest: the last sample, whether the node was active or not; None before the first.
         is_silent: whether the last sample is longer ago than ``timeout``.
     """
@@ -117,6 +123,7 @@ class JointStateInput:
             ),
         )
         self._arrivals = Arrivals(self._subscription)
+        self.tap: Tap | None = None
         self._watchdog = node.create_timer(WATCH_PERIOD, self._watch, clock=node.steady)
         node.diagnostics.append(self._report)
 
@@ -144,6 +151,9 @@ class JointStateInput:
             return
         waiting = self._arrivals.take(first)
         usable = [found for raw in waiting[-MOST_READ:] if (found := self._read(raw))]
+        if self.tap is not None:
+            for each in usable:
+                self._node.guard.run("tap of the joint states", self.tap, each.sample, each.stamp)
         self._skipped += max(len(waiting) - MOST_READ, 0) + max(len(usable) - 1, 0)
         if usable:
             self._act(usable[-1], begin)

@@ -62,6 +62,8 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
         stopping: set by the first signal; from then on the node is not active any more and starts
             no transition but that to its end.
         before_activation: called before the node is activated for the first time.
+        check_robot: called when the arm is known, before the node is configured with it; may raise
+            an error of the package.
         steady: the steady clock, for watchdogs.
 
     Raises:
@@ -72,8 +74,6 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
     needs_model: ClassVar[bool] = True
     reads_joint_states: ClassVar[bool] = False
     """Whether the node works with joint states, which then tell what its parameters leave open."""
-    commands_torque: ClassVar[bool] = False
-    """Whether an arm depends on what the node sends, so that it must end in order once active."""
 
     def __init__(self, name: str) -> None:
         # Before the base class creates its services and the subscription to /clock.
@@ -87,6 +87,7 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
         self.is_configuring = False
         self.stopping = False
         self.before_activation: Callable[[], None] = lambda: None
+        self.check_robot: Callable[[], None] = lambda: None
         self.exit_code: int | None = None
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.robot: Robot
@@ -287,6 +288,7 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
             if not text:
                 raise ModelError(f"no robot description; {self._where_from()}")
             self.robot = self._make_robot(arm, text)
+            self.check_robot()
         self.configure()
         self._configured = True
         if self._scout:

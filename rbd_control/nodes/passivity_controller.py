@@ -19,7 +19,7 @@ from rbd_control.nodes.detector_input import DetectorInput
 from rbd_control.nodes.diagnostics import ERROR, WARN, Status
 from rbd_control.nodes.energy_output import EnergyOutput
 from rbd_control.nodes.estimates_file import read_estimates
-from rbd_control.nodes.joint_state_input import JointStateInput
+from rbd_control.nodes.joint_state_input import JointStateInput, Tap
 from rbd_control.nodes.managed_node import ManagedNode, NotReadyError
 from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, Stamp
 from rbd_control.nodes.order_services import OrderServices
@@ -65,7 +65,13 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     parameters_type = PassivityControllerParameters
     reads_joint_states = True
 
-    def __init__(self) -> None:
+    def __init__(self, *, detector_is_here: bool = False) -> None:
+        """Make the node.
+
+        Args:
+            detector_is_here: whether a detector in this process calls :meth:`on_contact` and
+                :meth:`on_force`, so that its topics are not subscribed to.
+        """
         super().__init__("passivity_controller")
         self._errors = self.create_publisher(JointState, "~/tracking_error", EVERY_SAMPLE)
         self._topic = self.resolve_topic_name(COMMANDS)
@@ -75,7 +81,11 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         self._saturated = 0
         self._trajectories = TrajectoryInput(self)
         self._detector = DetectorInput(
-            self, self._on_contact, self._on_force, self._detector_warning
+            self,
+            self.on_contact,
+            self.on_force,
+            self._detector_warning,
+            subscribes=not detector_is_here,
         )
         self._energy = EnergyOutput(self)
         PayloadInput(self, self._position)
@@ -88,6 +98,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         )
         self._claim = Claim(self, f"{self._topic}/claim", lambda: self.parameters.discovery_time)
         self._claim.make()
+        self.tap: Tap | None = None
+        """Takes every usable joint state before the controller acts on the newest."""
         self._watchdog = TorqueWatchdog(lambda: self.parameters.timeout, self._send_zero)
         self.create_timer(WATCH_PERIOD, self._watch, clock=self.steady)
         self.create_timer(RIVALS_PERIOD, self._look_around, clock=self.steady)
@@ -116,6 +128,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             on_jump=self._controller.clock_went_back,
             newest_only=True,
         )
+        self._input.tap = self.tap
 
     def cleanup(self) -> None:
         """Give the subscription back."""
@@ -298,7 +311,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
 
     # Contact ---------------------------------------------------------------------------------
 
-    def _on_contact(self, flag: bool) -> None:
+    def on_contact(self, flag: bool) -> None:
+        """Take a verdict of the contact detector."""
         if self._controller is None:
             return
         if flag and self.parameters.contact_reaction in ("hold", "float", "retract"):
@@ -306,7 +320,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         # A verdict counts before the activation, too: it may be required.
         self._controller.contact(flag, time.monotonic())
 
-    def _on_force(self, link: str, force: Array) -> None:
+    def on_force(self, link: str, force: Array) -> None:
+        """Take the touched link and the force on it, (3,) in world axes [N]."""
         if self.is_active:
             self.controller.touched(link, force)
 

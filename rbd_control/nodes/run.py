@@ -37,21 +37,33 @@ SWITCH_INTERVAL = 0.0005
 """Longest time for which another Python thread keeps the thread of the callbacks waiting [s]."""
 
 
-def run(
-    make_node: Callable[[], ManagedNode[NodeParameters]], args: Sequence[str] | None = None
+Managed = ManagedNode[NodeParameters]
+
+
+def run(make_node: Callable[[], Managed], args: Sequence[str] | None = None) -> int:
+    """Run a node until a signal or the node itself ends it; see :func:`run_together`."""
+    return run_together(lambda: [make_node()], args)
+
+
+def run_together(
+    make_nodes: Callable[[], Sequence[Managed]], args: Sequence[str] | None = None
 ) -> int:
-    """Run a node until a signal or the node itself ends it.
+    """Run nodes in one process and one thread until a signal or one of them ends it.
 
     SIGINT, SIGTERM and SIGHUP (a terminal that closes) take the node through its end while it can
-    still publish; rclpy's own handlers would end the context first. Until the node has been active
+    still publish; rclpy's own handlers would end the context first. Until a node has been active
     once, nothing depends on it: a signal then ends the process at once, also while it imports or
     compiles.
+
+    Args:
+        make_nodes: makes the nodes, in the order of their samples; they end in reverse order.
+        args: arguments of ROS; those of the process by default.
 
     Returns:
         The exit code of the process.
     """
     ensure_standard_streams()
-    node: ManagedNode[NodeParameters] | None = None
+    nodes: Sequence[Managed] = ()
     # Python's last collections would walk through all that numba made, for half a second.
     atexit.register(gc.freeze)
     sys.setswitchinterval(SWITCH_INTERVAL)
@@ -59,20 +71,22 @@ def run(
     with Signals(watch) as signals:
         try:
             _start_ros(args)
-            node = signals.node = make_node()
-            node.before_activation = signals.started
-            watch.begins, watch.warn = node.on_compiling, node.get_logger().warning
+            nodes = signals.nodes = tuple(make_nodes())
+            for node in nodes:
+                node.before_activation = signals.started
+            watch.begins, watch.warn = nodes[0].on_compiling, nodes[0].get_logger().warning
             with watch:
-                _spin(node)
-            return node.exit_code or 0
+                _spin(nodes)
+            return max(node.exit_code or 0 for node in nodes)
         except RbdControlError as error:
             signals.ending()
             say(f"{_program()}: {error}")
             return 1
         finally:
             signals.ending()
-            if node is not None:
+            for node in reversed(nodes):
                 node.end()
+            for node in reversed(nodes):
                 node.guard.run("destroy_node", node.destroy_node)
             rclpy.try_shutdown()
             release_standard_streams()
@@ -97,13 +111,13 @@ class Signals:
         watch: tells whether a kernel is being compiled.
 
     Attributes:
-        node: the node, once there is one.
+        nodes: the nodes, once there are any.
         received: number of signals so far.
         has_started: whether the node was about to be activated at least once.
     """
 
     def __init__(self, watch: CompilationWatch) -> None:
-        self.node: ManagedNode[NodeParameters] | None = None
+        self.nodes: Sequence[Managed] = ()
         self.received = 0
         self.has_started = False
         self._watch = watch
@@ -145,12 +159,13 @@ class Signals:
         self.received += 1
         if self._is_ending:
             return
-        node = self.node
-        if node is None or node.is_configuring:
+        # An arm may depend on an active node, whatever it or another one is doing just now.
+        is_active = any(node.is_active for node in self.nodes)
+        is_busy = self._watch.is_compiling or any(node.is_configuring for node in self.nodes)
+        if not self.nodes or (is_busy and not is_active):
             end_now(0)
-        node.stopping = True
-        if self._watch.is_compiling and not node.commands_torque:
-            end_now(0)
+        for node in self.nodes:
+            node.stopping = True
 
 
 def _start_ros(args: Sequence[str] | None) -> None:
@@ -167,16 +182,18 @@ def _start_ros(args: Sequence[str] | None) -> None:
         raise RbdControlError(f"cannot start ROS: {error}") from error
 
 
-def _spin(node: ManagedNode[NodeParameters]) -> None:
+def _spin(nodes: Sequence[Managed]) -> None:
     executor = make_executor()
-    executor.add_node(node)
+    for node in nodes:
+        executor.add_node(node)
     stop = Future()
 
     def look() -> None:
-        if (node.stopping or node.exit_code is not None) and not stop.done():
+        ended = any(node.stopping or node.exit_code is not None for node in nodes)
+        if ended and not stop.done():
             stop.set_result(None)
 
-    node.create_timer(STOP_PERIOD, look, clock=node.steady)
+    nodes[0].create_timer(STOP_PERIOD, look, clock=nodes[0].steady)
     # spin() of the events executor hangs at full load in rclpy 9.1, and so does spin_once().
     while rclpy.ok() and not stop.done():
         try:
@@ -187,10 +204,12 @@ def _spin(node: ManagedNode[NodeParameters]) -> None:
             # No callback raises, so it is rclpy: a service request that cannot be deserialized,
             # for one. The events executor has lost count of what waits; a node added anew is
             # asked for it again.
-            node.guard.failed("executor", error)
-            executor.remove_node(node)
-            executor.add_node(node)
-    executor.remove_node(node)
+            for node in nodes:
+                node.guard.failed("executor", error)
+                executor.remove_node(node)
+                executor.add_node(node)
+    for node in nodes:
+        executor.remove_node(node)
 
 
 def make_executor() -> Executor:

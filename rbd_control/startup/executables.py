@@ -22,6 +22,11 @@ def prepare() -> None:
     PromptEnd(0).start()
 
 
+def contact_aware_controller() -> int:
+    """Run detector and controller in one process; return the exit code."""
+    return _run("contact_aware_controller")
+
+
 def contact_detector() -> int:
     """Run the contact detector; return its exit code."""
     return _run("contact_detector")

@@ -144,6 +144,9 @@ def run(case: Case) -> Outcome:
 def judge(case: Case, outcome: Outcome) -> list[str]:
     """Return what is wrong with the outcome of a case; nothing if all is well."""
     wrong = []
+    # Warnings about a robot's description are for whoever gave it; they change nothing else.
+    lines = outcome.err.splitlines(keepends=True)
+    err = "".join(line for line in lines if not line.startswith("rbd-control: warning: "))
     if outcome.raised:
         wrong.append(f"raised {outcome.raised}")
     elif outcome.code not in (0, 1, 2):
@@ -155,9 +158,9 @@ def judge(case: Case, outcome: Outcome) -> list[str]:
     if outcome.growth > MOST_MEMORY:
         wrong.append(f"took {outcome.growth:.0f} MB")
     if outcome.code in (1, 2):
-        wrong += _judge_line(case, outcome.err)
-    elif outcome.code == 0 and outcome.err:
-        wrong.append(f"exit code 0, yet on stderr: {outcome.err[:200]!r}")
+        wrong += _judge_line(case, err)
+    elif outcome.code == 0 and err:
+        wrong.append(f"exit code 0, yet on stderr: {err[:200]!r}")
     if re.search(r"[\x00-\x08\x0b-\x1f\x7f]", outcome.err):
         wrong.append("control characters on stderr")
     return wrong

@@ -59,10 +59,12 @@ def grants(profile: Element) -> Iterator[Element]:
             yield child
 
 
-def granted(enclave: str) -> Granted:
-    """What the policy grants to an enclave of one profile."""
-    profile = policy().find(f"enclaves/enclave[@path='/rbd_control/{enclave}']/profiles/profile")
-    assert profile is not None, f"the policy has no enclave /rbd_control/{enclave}"
+def granted(enclave: str, node: str = "") -> Granted:
+    """What the policy grants to a node of an enclave, the first one where none is named."""
+    which = f"[@node='{node}']" if node else ""
+    path = f"enclaves/enclave[@path='/rbd_control/{enclave}']/profiles/profile{which}"
+    profile = policy().find(path)
+    assert profile is not None, f"the policy has no {path}"
     assert profile.attrib["ns"] == "/"
     names: Granted = {what: set() for what in USED}
     for element in grants(profile):
@@ -87,11 +89,11 @@ def used(probe: Probe, name: str) -> Granted:
 SOMETIMES = {ONLY_SIMULATED_TIME, UNTIL_ACTIVE}
 
 
-def agree(probe: Probe, enclave: str, name: str) -> None:
+def agree(probe: Probe, enclave: str, name: str, profile: str = "") -> None:
     """Wait until the node uses exactly what is granted; discovery brings it bit by bit."""
     expected = {
         what: {found.replace("monitor_*", name) for found in found_all} - SOMETIMES
-        for what, found_all in granted(enclave).items()
+        for what, found_all in granted(enclave, profile).items()
     }
 
     def difference() -> Granted:
@@ -163,11 +165,17 @@ def test_operator_may_order_but_not_send_torque_or_change_parameters(
 
 
 def test_only_the_controller_may_send_torque() -> None:
-    enclaves = [item.attrib["path"].rpartition("/")[2] for item in policy().iter("enclave")]
     torque = "/effort_controller/commands"
-    assert [name for name in enclaves if torque in granted(name)["publish"]] == [
-        "passivity_controller"
-    ]
+    senders = set()
+    for item in policy().iter("enclave"):
+        enclave = item.attrib["path"].rpartition("/")[2]
+        for profile in item.iter("profile"):
+            if torque in granted(enclave, profile.attrib["node"])["publish"]:
+                senders.add((enclave, profile.attrib["node"]))
+    assert senders == {
+        ("passivity_controller", "passivity_controller"),
+        ("contact_aware_controller", "passivity_controller"),
+    }
 
 
 def test_policy_is_as_ros2_security_reads_it() -> None:

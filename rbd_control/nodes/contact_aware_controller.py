@@ -1,0 +1,122 @@
+"""Detector and controller in one process: the torque answers a contact in the sample that shows it.
+
+Both nodes have the names, parameters, topics and services that they have alone. They share one
+subscription to the joint states: each sample goes through the detector first and then, when it is
+the newest, through the controller, so that the first torque after the flag is the reaction's.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+from rbd_control.errors import InputError
+from rbd_control.joint_states import JointSample
+from rbd_control.nodes.contact_detector import SILENCE, ContactDetectorNode, SampleSource
+from rbd_control.nodes.joint_state_input import WATCH_PERIOD
+from rbd_control.nodes.messages import Stamp
+from rbd_control.nodes.passivity_controller import PassivityControllerNode
+from rbd_control.nodes.run import Managed, run_together
+
+
+class SharedSamples:
+    """The samples of another node's subscription, and the watch over their silence.
+
+    Args:
+        node: the detector.
+
+    Attributes:
+        latest: the last sample; None before the first.
+    """
+
+    def __init__(self, node: TappingDetector) -> None:
+        self._node = node
+        self.latest: JointSample | None = None
+        self._heard = 0.0
+        self._last_stamp = -float("inf")
+        self._watchdog = node.create_timer(WATCH_PERIOD, self._watch, clock=node.steady)
+
+    def destroy(self) -> None:
+        """End the watch."""
+        self._node.destroy_timer(self._watchdog)
+
+    def take(self, sample: JointSample, stamp: Stamp) -> None:
+        """Hand a sample to the detector."""
+        self.latest, self._heard = sample, time.monotonic()
+        went_back, self._last_stamp = sample.stamp < self._last_stamp, sample.stamp
+        if not self._node.is_active:
+            return
+        if went_back:
+            self._node.clock_went_back()
+        self._node.take(sample, stamp)
+
+    def _watch(self) -> None:
+        if self._node.is_active and time.monotonic() - self._heard > SILENCE:
+            self._node.fall_silent()
+
+
+class TappingDetector(ContactDetectorNode):
+    """A detector that takes its samples from the controller's subscription."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shared: SharedSamples | None = None
+
+    def tap(self, sample: JointSample, stamp: Stamp) -> None:
+        """Take a sample of the controller's subscription; nothing before the node is configured."""
+        if self._shared is not None:
+            self._shared.take(sample, stamp)
+
+    def take(self, sample: JointSample, stamp: Stamp) -> None:
+        """Detect."""
+        self._on_sample(sample, stamp)
+
+    def clock_went_back(self) -> None:
+        """Start again."""
+        self._on_jump()
+
+    def fall_silent(self) -> None:
+        """End the verdict."""
+        self._on_silence()
+
+    def cleanup(self) -> None:
+        """End the watch over the samples."""
+        super().cleanup()
+        self._shared = None
+
+    def _make_input(self) -> SampleSource:
+        self._shared = SharedSamples(self)
+        return self._shared
+
+
+def make_nodes() -> Sequence[Managed]:
+    """Return the detector and the controller, tied together."""
+    detector = TappingDetector()
+    controller = PassivityControllerNode(detector_is_here=True)
+    detector.on_verdict, detector.on_force = controller.on_contact, controller.on_force
+
+    def check() -> None:
+        """Refuse arms that differ, as one sample is for both."""
+        if not (hasattr(detector, "robot") and hasattr(controller, "robot")):
+            return
+        ours, theirs = detector.robot.model.joint_names, controller.robot.model.joint_names
+        if ours != theirs:
+            raise InputError(
+                f"the detector has the joints {', '.join(ours)}, the controller "
+                f"{', '.join(theirs)}; in one process they work with the same ones: give joints in "
+                f"section /** of the parameter file"
+            )
+
+    detector.check_robot = controller.check_robot = check
+    controller.tap = detector.tap
+    return detector, controller
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the nodes; return the exit code."""
+    return run_together(make_nodes, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""Detector and controller in one process: the reaction is in the sample that raises the flag."""
+
+from __future__ import annotations
+
+import signal
+
+import numpy as np
+import pytest
+from diagnostic_msgs.msg import DiagnosticArray
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool, Float64MultiArray
+
+from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.simulation import arm7_urdf
+
+from .bringup import BringUp, Process
+from .probe import Heard, Probe, Source
+from .test_security_policy import SOMETIMES, granted, used
+
+DETECTOR, CONTROLLER = "contact_detector", "passivity_controller"
+MODEL = Model.from_urdf(arm7_urdf())
+POSE = np.array([0.1, 0.3, 0.0, -1.5, 0.2, 0.9, 0.3])
+WEIGHT = gravity_torque(MODEL, POSE)
+PUSH = np.array([0.0, 25.0, 0.0, 12.0, 0.0, 0.0, 0.0])
+"""Torque of the push [N·m]; effort becomes what the motors give, which is less by it."""
+
+AWAY = 0.01
+"""How far the arm stands from where it is held [rad]: what holds it then is more than its weight.
+"""
+
+
+@pytest.fixture(scope="module")
+def source(probe: Probe) -> Source:
+    """An arm at rest whose readings are never the same twice."""
+    source = Source(MODEL.joint_names, POSE, np.zeros(7), WEIGHT)
+    random = np.random.default_rng(2)
+    source.push = np.zeros(7)  # type: ignore[attr-defined]
+    source.away = 0.0  # type: ignore[attr-defined]
+
+    def disturb() -> None:
+        source.position = POSE + source.away + 1e-6 * random.normal(size=7)  # type: ignore[attr-defined]
+        source.velocity = 1e-4 * random.normal(size=7)
+        source.effort = WEIGHT - source.push + 1e-3 * random.normal(size=7)  # type: ignore[attr-defined]
+
+    probe.node.create_timer(0.002, disturb)
+    return probe.stream(source)
+
+
+@pytest.fixture(scope="module")
+def process(bring_up: BringUp, probe: Probe, source: Source) -> Process:
+    assert len(source.names) == MODEL.nv
+    return bring_up.start(
+        "contact_aware_controller",
+        {"urdf": "arm7", "contact_reaction": "float", "require_detector": True, "torque_rate": 1e5},
+    )
+
+
+def stamp(message: JointState | DiagnosticArray) -> tuple[int, int]:
+    return message.header.stamp.sec, message.header.stamp.nanosec
+
+
+def torques(heard: Heard) -> dict[tuple[int, int], np.ndarray]:
+    """The commanded torque by the stamp of the joint state that it answers."""
+    return {stamp(message): np.array(message.effort) for message in list(heard)}
+
+
+def test_the_first_torque_after_the_flag_is_the_reaction(
+    probe: Probe, process: Process, source: Source
+) -> None:
+    flag = probe.listen(Bool, f"{DETECTOR}/contact")
+    events = probe.listen(DiagnosticArray, f"{DETECTOR}/events")
+    errors = probe.listen(JointState, f"{CONTROLLER}/tracking_error")
+    probe.wait_for_report(CONTROLLER, lambda r: r.values.get("mode") == "hold", "does not hold")
+    probe.wait(lambda: flag and not flag[-1].data, "no verdict")
+    source.away = AWAY  # type: ignore[attr-defined]
+    probe.wait(lambda: errors and np.ptp(errors[-1].effort - WEIGHT) > 1.0, "holds with nothing")
+    source.push = PUSH  # type: ignore[attr-defined]
+    probe.wait(lambda: flag[-1].data and events, "does not find the push")
+    onset = stamp(events[-1])
+    # Of samples that waited together on a busy machine only the newest is answered.
+    probe.wait(lambda: max(torques(errors)) >= onset, "no torque after the flag")
+    found = torques(errors)
+    order = sorted(found)
+    here = next(k for k, each in enumerate(order) if each >= onset)
+    weight = gravity_torque(MODEL, POSE + AWAY)
+    # Friction that the detector does not know is none here: floating is the weight to 0.1 N·m.
+    assert np.abs(found[order[here]] - weight).max() < 0.1, process.output
+    assert np.abs(found[order[here - 1]] - weight).max() > 1.0
+
+
+def test_both_nodes_are_there_with_all_they_have(
+    bring_up: BringUp, probe: Probe, process: Process
+) -> None:
+    assert process.is_running
+    names = {name for name, _ in probe.node.get_node_names_and_namespaces()}
+    assert {DETECTOR, CONTROLLER} <= names
+    report = probe.report(DETECTOR)
+    assert report.values["valid"] == "True"
+    assert f"residual {MODEL.joint_names[0]} [N·m]" in report.values
+    assert "rate [Hz]" in probe.report(CONTROLLER).values
+    # One subscription for both, and none to what stays in the process.
+    assert probe.node.count_subscribers("joint_states") == 1
+    assert probe.node.count_subscribers(f"{DETECTOR}/contact") <= 1  # the probe's own
+
+
+def test_the_policy_grants_what_both_use_and_no_more(probe: Probe, process: Process) -> None:
+    assert process.is_running
+    for name in (DETECTOR, CONTROLLER):
+        there = used(probe, name)
+        expected = granted("contact_aware_controller", name)
+        for what, names in there.items():
+            assert names - SOMETIMES == expected[what] - SOMETIMES, (name, what)
+
+
+def test_silence_ends_the_verdict_and_the_torque(
+    probe: Probe, process: Process, source: Source
+) -> None:
+    assert process.is_running
+    torque = probe.listen(Float64MultiArray, "effort_controller/commands")
+    source.on = False
+    probe.wait_for_report(CONTROLLER, lambda r: r.values.get("mode") == "safe", "is not safe")
+    probe.wait_for_report(DETECTOR, lambda r: r.values["valid"] == "False", "a verdict remains")
+    assert not np.array(torque[-1].data).any()
+
+
+def test_a_signal_ends_both_with_zero_torque(probe: Probe, process: Process) -> None:
+    torque = probe.listen(Float64MultiArray, "effort_controller/commands")
+    process.signal(signal.SIGINT)
+    assert process.wait() == 0, process.output
+    assert not np.array(torque[-1].data).any()
+    assert "Traceback" not in process.output
