@@ -64,9 +64,12 @@ class TappingDetector(ContactDetectorNode):
         self._shared: SharedSamples | None = None
 
     def tap(self, sample: JointSample, stamp: Stamp) -> None:
-        """Take a sample of the controller's subscription; nothing before the node is configured."""
+        """Take a sample of the controller's subscription; nothing before the node is configured.
+
+        What fails here is the detector's failure, which leaves the controller to itself.
+        """
         if self._shared is not None:
-            self._shared.take(sample, stamp)
+            self.guard.run("joint states", self._shared.take, sample, stamp)
 
     def take(self, sample: JointSample, stamp: Stamp) -> None:
         """Detect."""
