@@ -39,6 +39,9 @@ COUNTS = st.integers(1, 25)
 INDICES = st.integers(0, 3)
 
 
+LONGEST_CROSSING = 4.0
+"""Longest time that a crossing of half a turn is followed [s]."""
+
 LONGEST_EXAMPLE = 20.0
 """Computing time after which something in an example must be hanging [s]."""
 
@@ -165,6 +168,16 @@ class ControllerMachine(RuleBasedStateMachine):
         self._follow(timed(self.rig, [target], pace, False))
         self._run(seconds)
 
+    @precondition(lambda self: bool(self.rig.arm.continuous.any()))
+    @rule(sign=st.sampled_from([-1.0, 1.0]), pace=PACES)
+    def cross_half_a_turn(self, sign: float, pace: float) -> None:
+        """Continuous joints turn over the place where their encoders wrap, to the end of it."""
+        rig = self.rig
+        way = sign * (np.pi + 0.3) - np.remainder(rig.desired + np.pi, 2.0 * np.pi) + np.pi
+        points = timed(rig, [rig.desired + np.where(rig.arm.continuous, way, 0.0)], pace, False)
+        self._follow(points)
+        self._run(min(points[-1].time_from_start + 0.2, LONGEST_CROSSING))
+
     @rule(nearest=INDICES, beyond=numbers(0.0, 0.4), pace=PACES, seconds=AFTERWARDS)
     def reach_beyond(self, nearest: int, beyond: float, pace: float, seconds: float) -> None:
         """A trajectory to the nearest position limit, or the next nearest, and beyond."""
@@ -279,6 +292,21 @@ class ControllerMachine(RuleBasedStateMachine):
             self.rig.expect_pause()
         if seconds:
             self._run(seconds)
+
+    @rule(
+        link=INDICES,
+        force=FRACTIONS,
+        seconds=st.sampled_from([0.05, 0.15, 0.3]),
+        cancels=st.booleans(),
+    )
+    def stop_a_retraction(self, link: int, force: Fractions, seconds: float, cancels: bool) -> None:
+        """Stop while the arm moves off along a force."""
+        self.retract(link, force, seconds)
+        if cancels:
+            self.cancel()
+        else:
+            self.hold()
+        self._run(0.5)
 
     @rule(link=INDICES, force=FRACTIONS)
     def touched(self, link: int, force: Fractions) -> None:
