@@ -123,7 +123,7 @@ def identify(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Ide
     Raises:
         RecordingError: when there is too little to learn from.
     """
-    columns = _columns(motions, model, maximum_gap, variations(model))
+    columns = filtered_columns(motions, model, maximum_gap, variations(model))
     joint, column = columns.which.T
     bodies, rotors = column != ROTOR, column == ROTOR
     kept = columns.only(np.zeros_like(rotors))
@@ -183,21 +183,27 @@ def means(x: Array) -> Array:
     return np.asarray(0.5 * (x[1:] + x[:-1]))
 
 
-def filtered_columns(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Columns:
-    """Return external torque and friction without any corrections.
+def filtered_columns(
+    motions: Sequence[Motion],
+    model: Model,
+    maximum_gap: float,
+    changes: Sequence[tuple[int, int, Model]] = (),
+) -> Columns:
+    """Return external torque, friction and the effect of changes of inertia, filtered.
+
+    Args:
+        motions: motions without contact.
+        model: the robot.
+        maximum_gap: longest time between two samples of one stretch [s].
+        changes: joint, column of the correction and robot made of nothing but that correction, as
+            :func:`~rbd_control.robot.inertial_corrections.variations` returns.
+
+    Returns:
+        The columns, thinned out to one row per time constant of the filter.
 
     Raises:
         RecordingError: when no stretch of the motions is long enough to be used.
     """
-    return _columns(motions, model, maximum_gap, [])
-
-
-def _columns(
-    motions: Sequence[Motion],
-    model: Model,
-    maximum_gap: float,
-    changes: Sequence[tuple[int, int, Model]],
-) -> Columns:
     rows: list[tuple[Array, Array, Array]] = []
     for motion in motions:
         period = float(np.median(np.diff(motion.t)))
