@@ -9,14 +9,15 @@ The unknowns are ``g_i``, ``j_i``, the friction of each joint under each load, t
 payload. ``delta``, ``pi_l`` and known gains have normal priors.
 
 **Both sides are noisy.** ``e`` holds the noise of the currents and all torque that the model lacks;
-its variance is what the fit leaves. The noise of ``y`` and ``a`` has the known covariance
-``Lambda_i`` (:mod:`~rbd_control.estimation.drive_gain_rows`). With ``b_i = (g_i, j_i)``, the sum
+its variance is what the fit leaves. ``y`` and ``a`` are sums of columns whose noise has the known
+covariance ``Lambda_i`` (:mod:`~rbd_control.estimation.drive_gain_rows`). With the coefficients
+``b_i = (g_i, g_i delta, g_i pi_l, j_i)`` of these columns, the sum
 
     sum (c - ...)² / (sigma_i² + b_iᵀ Lambda_i b_i)  +  the squares of the priors
 
-is smallest where ``sum Jᵀ e / s_i² + n Lambda_i b_i / s_i² = 0``, with the Jacobian ``J`` and
-``s_i²`` the mean square that is left. Ordinary least squares lacks the second term, and its gains
-are biased. The condition is solved by Gauss-Newton steps.
+is smallest where ``sum Jᵀ e / s_i² + n Bᵀ Lambda_i b_i / s_i² = 0``, with the Jacobians ``J`` of
+the current and ``B`` of ``b_i``, and ``s_i²`` the mean square that is left. Ordinary least squares
+lacks the second term, and its gains are biased. The condition is solved by Gauss-Newton steps.
 
 **Residuals are serially correlated.** Let ``T_i`` be the sum of the autocorrelation of the residual
 of a joint. Weights are ``1 / (s_i² T_i)``, so a row counts as much as it knows, against the priors
@@ -98,7 +99,8 @@ class _Joint:
     own: Array
     """Acceleration, then friction under each load, (n, 1 + 4 (L + 1))."""
     noise: Array
-    """Sum (2, 2) over all rows of the covariance of the noise of torque and acceleration."""
+    """Covariance (N, N) of the noise of ``torque``, ``shared`` and acceleration, summed over all
+    rows."""
     drowns: bool
     """Whether that noise is as large as the signal; ``noise`` is bounded then."""
     unknowns: NDArray[np.intp]
@@ -114,6 +116,18 @@ class _Joint:
         here = theta[self.unknowns]
         torque = self.torque + self.shared @ here[1 : self.first_own]
         return np.column_stack([torque, here[0] * self.shared, self.own])
+
+    @property
+    def noisy(self) -> NDArray[np.intp]:
+        """Place of gain, shared unknowns and rotor among all unknowns."""
+        return self.unknowns[: self.first_own + 1]
+
+    def coefficients(self, theta: Array) -> tuple[Array, Array]:
+        """Return the coefficients (N,) of the noisy columns and their derivative (N, N)."""
+        g, *shared, rotor = theta[self.noisy]
+        B = np.diag([1.0, *np.full(len(shared), g), 1.0])
+        B[1:-1, 0] = shared
+        return np.array([g, *(g * np.array(shared)), rotor]), B
 
     def residual(self, theta: Array, jacobian: Array) -> Array:
         """Return the current (n,) that the fit leaves."""
@@ -177,8 +191,7 @@ def _joint(i: int, rows: Sequence[GainRows], payloads: Array) -> _Joint:
     chosen = friction[_friction_shape(current, both, friction)]
     own = np.column_stack([acceleration, chosen])
     noise, drowns = _bounded_noise(
-        sum(len(part.torque) * part.noise[i] for part in rows),
-        both - chosen @ _least_squares(chosen, both),
+        _summed_noise(i, rows), np.column_stack([torque, shared, acceleration]), chosen, payloads
     )
     size = rows[0].torque.shape[1] + shared.shape[1]
     places = size + i * own.shape[1] + np.arange(own.shape[1])
@@ -218,18 +231,57 @@ def _friction_shape(current: Array, described: Array, friction: Array) -> int:
     return best if errors[best] < PAYS * errors[plain] else plain
 
 
-def _bounded_noise(noise: Array | float, signal: Array) -> tuple[Array, bool]:
-    """Return the noise (2, 2), bounded by the signal (n, 2), and whether it exceeded the bound.
+def _summed_noise(i: int, rows: Sequence[GainRows]) -> Array:
+    """Return the covariance (N, N) of the noise of joint ``i``, summed over all rows."""
+    P, L = len(rows[0].which), len(rows) - 1
+    result = np.zeros((P + PAYLOAD_PARAMETERS * L + 2,) * 2)
+    for load, part in enumerate(rows):
+        described = np.arange(P + 1)
+        first = P + 1 + PAYLOAD_PARAMETERS * (load - 1)
+        payload = np.arange(first, first + PAYLOAD_PARAMETERS) if load else np.arange(0)
+        here = np.concatenate([described, payload, [len(result) - 1]])
+        last = part.noise.shape[1] - 1
+        taken = np.arange(last + 1) if load else np.append(described, last)
+        result[np.ix_(here, here)] += len(part.torque) * part.noise[i][np.ix_(taken, taken)]
+    return result
+
+
+def _bounded_noise(
+    noise: Array, columns: Array, friction: Array, payloads: Array
+) -> tuple[Array, bool]:
+    """Return the noise (N, N), bounded by the signal, and whether torque or acceleration drown.
 
     The condition of total least squares has no solution where noise alone explains the columns.
+
+    Args:
+        noise: summed covariance of the noise of the columns, (N, N).
+        columns: torque, its changes, and acceleration, (n, N).
+        friction: columns of friction, which take their part of the signal, (n, F).
+        payloads: assumed parameters of the payloads, (10 L,).
     """
-    noise, square = np.asarray(noise), signal.T @ signal
-    scale = np.sqrt(np.maximum(np.diag(square), np.finfo(float).tiny))
-    relative = np.linalg.pinv(square / np.outer(scale, scale)) @ (noise / np.outer(scale, scale))
-    largest = float(np.abs(np.linalg.eigvals(relative)).max())
-    if largest <= MOST_NOISE:
-        return noise, False
-    return noise * (MOST_NOISE / largest), True
+    scale = np.sqrt((columns**2).sum(axis=0))
+    weight = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > _FLAT * scale.max())
+    left = (columns - friction @ _least_squares(friction, columns)) * weight
+    noise = noise * np.outer(weight, weight)
+    values, vectors = np.linalg.eigh(left.T @ left)
+    used = values > _FLAT * values[-1]
+    root = np.sqrt(values[used])
+    whiten, colour = vectors[:, used] / root, vectors[:, used] * root
+    shares, directions = np.linalg.eigh(whiten.T @ noise @ whiten)
+    coloured = colour @ directions
+    bounded = (coloured * np.minimum(shares, MOST_NOISE)) @ coloured.T
+    # Torque with the assumed payloads, and acceleration.
+    two = np.zeros((len(scale), 2))
+    two[0, 0] = two[-1, 1] = 1.0
+    two[len(scale) - 1 - payloads.size : -1, 0] = payloads
+    two *= scale[:, None]
+    seen = np.linalg.pinv(two.T @ left.T @ left @ two) @ (two.T @ noise @ two)
+    drowns = float(np.abs(np.linalg.eigvals(seen)).max()) > MOST_NOISE
+    return bounded * np.outer(scale, scale), drowns
+
+
+_FLAT = 1e-12
+"""Directions with less than this fraction of the largest signal are taken to hold none."""
 
 
 def _least_squares(A: Array, b: Array) -> Array:
@@ -290,11 +342,11 @@ def _normal(joints: Sequence[_Joint], theta: Array) -> tuple[Array, Array]:
     for joint in joints:
         J = joint.jacobian(theta)
         weight = joint.weight(theta, J)
-        noisy = joint.unknowns[[0, joint.first_own]]
+        b, B = joint.coefficients(theta)
         normal[np.ix_(joint.unknowns, joint.unknowns)] += weight * (J.T @ J)
-        normal[np.ix_(noisy, noisy)] -= weight * joint.noise
+        normal[np.ix_(joint.noisy, joint.noisy)] -= weight * (B.T @ joint.noise @ B)
         score[joint.unknowns] += weight * (J.T @ joint.residual(theta, J))
-        score[noisy] += weight * (joint.noise @ theta[noisy])
+        score[joint.noisy] += weight * (B.T @ joint.noise @ b)
     return normal, score
 
 
@@ -304,9 +356,9 @@ def _scores(joints: Sequence[_Joint], theta: Array) -> Array:
     for joint in joints:
         J = joint.jacobian(theta)
         weight = joint.weight(theta, J)
-        noisy = joint.unknowns[[0, joint.first_own]]
+        b, B = joint.coefficients(theta)
         rows[:, joint.unknowns] += weight * J * joint.residual(theta, J)[:, None]
-        rows[:, noisy] += weight * (joint.noise @ theta[noisy]) / len(rows)
+        rows[:, joint.noisy] += weight * (B.T @ joint.noise @ b) / len(rows)
     return rows
 
 

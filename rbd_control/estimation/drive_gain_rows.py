@@ -57,7 +57,8 @@ class GainRows:
     friction: Array
     """Columns (n, nv, shapes, 4) of friction, per unit coefficient."""
     noise: Array
-    """Covariance (nv, 2, 2) of the noise of ``torque`` and ``acceleration``."""
+    """Covariance (nv, N, N) of the noise of ``torque``, ``corrections``, ``payload`` and
+    ``acceleration``, N = P + 12 columns."""
 
 
 def gain_rows(motions: Sequence[Motion], model: Model, maximum_gap: float) -> GainRows:
@@ -71,12 +72,11 @@ def gain_rows(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Ga
     Raises:
         RecordingError: when no stretch of the motions is long enough to be used.
     """
-    changes = variations(model)
-    bodies = [change for change in changes if change[1] != ROTOR]
+    bodies = [change for change in variations(model) if change[1] != ROTOR]
     loads = [(0, 0, one) for one in unit_loads(model)]
-    rotors = _unit_rotors(model)
+    changes = [*bodies, *loads, *_unit_rotors(model)]
     still = [replace(m, tau=np.zeros_like(m.tau)) for m in motions]
-    columns = filtered_columns(still, model, maximum_gap, [*bodies, *loads, *rotors])
+    columns = filtered_columns(still, model, maximum_gap, changes)
     effort = columns.x - filtered_columns(motions, model, maximum_gap).x
     P, Q = len(bodies), len(bodies) + len(loads)
     return GainRows(
@@ -88,7 +88,7 @@ def gain_rows(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Ga
         payload=columns.inertia[:, :, P:Q],
         acceleration=_diagonal(columns.inertia[:, :, Q:]),
         friction=columns.friction,
-        noise=_noise(still, model, maximum_gap, columns, rotors),
+        noise=_noise(still, model, maximum_gap, columns, changes),
     )
 
 
@@ -142,20 +142,29 @@ def _noise(
     model: Model,
     maximum_gap: float,
     clean: Columns,
-    rotors: Sequence[tuple[int, int, Model]],
+    changes: Sequence[tuple[int, int, Model]],
 ) -> Array:
-    """Return the covariance (nv, 2, 2) of the noise of torque and acceleration.
+    """Return the covariance (nv, N, N) of the noise of the columns of :class:`GainRows`.
 
     Noise of the size of the velocity noise is added to the velocities, and everything is computed
     again: the difference is a sample of the noise of the columns.
     """
     rng = np.random.default_rng(0)
     noisy = [replace(m, v=m.v + rng.normal(size=m.v.shape) * velocity_noise(m.v)) for m in motions]
-    columns = filtered_columns(noisy, model, maximum_gap, rotors)
-    count = len(rotors)
-    before = clean.inertia[:, :, clean.inertia.shape[2] - count :]
-    both = np.stack([columns.x - clean.x, _diagonal(columns.inertia) - _diagonal(before)], axis=-1)
-    return np.asarray(np.einsum("kia,kib->iab", both, both) / len(both))
+    columns = filtered_columns(noisy, model, maximum_gap, changes)
+    rotors = sum(column == ROTOR for _, column, _ in changes)
+    both = [_side_by_side(one, rotors) for one in (columns, clean)]
+    difference = both[0] - both[1]
+    return np.asarray(np.einsum("kia,kib->iab", difference, difference) / len(difference))
+
+
+def _side_by_side(columns: Columns, rotors: int) -> Array:
+    """Return torque, its changes and acceleration as (n, nv, N); the last changes are rotors'."""
+    count = columns.inertia.shape[2] - rotors
+    acceleration = _diagonal(columns.inertia[:, :, count:])
+    return np.concatenate(
+        [columns.x[..., None], columns.inertia[:, :, :count], acceleration[..., None]], axis=2
+    )
 
 
 def velocity_noise(v: Array) -> Array:
