@@ -120,7 +120,7 @@ def gain_table(gains: Sequence[DriveGain], accepted_error: float) -> Table:
     """Return a table of the gains with their errors, one row per joint."""
     table = Table(title=escape("gains of the drives (prismatic joints: N)"), title_justify="left")
     table.add_column("joint", no_wrap=True)
-    for heading in ("gain [N·m per unit]", "standard error", "95 % [%]"):
+    for heading in ("gain [N·m per unit]", "standard error", "relative [%]"):
         table.add_column(escape(heading), justify="right")
     table.add_column("")
     for one in gains:
@@ -129,7 +129,7 @@ def gain_table(gains: Sequence[DriveGain], accepted_error: float) -> Table:
             escape(one.joint),
             f"{one.gain:.4g}",
             f"{one.standard_error:.2g}",
-            f"± {200.0 * one.relative_error:.2g}",
+            f"{100.0 * one.relative_error:.2g}",
             "given" if one.is_given else verdict,
         )
     return table

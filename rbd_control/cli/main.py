@@ -231,7 +231,7 @@ def _add_drive_gains(calibrate: argparse.ArgumentParser) -> None:
         type=_positive,
         default=5.0,
         metavar="PERCENT",
-        help="refuse gains whose error exceeds this with 95 %% confidence (default: 5)",
+        help="refuse gains whose relative standard error exceeds this (default: 5)",
     )
 
 

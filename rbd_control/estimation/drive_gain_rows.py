@@ -32,6 +32,10 @@ _FOURTH = 70.0
 """Variance of the fourth difference of white noise of unit variance."""
 _TO_DEVIATION = 1.4826
 """Standard deviation of normal noise, divided by its median absolute value."""
+MASS_ERROR = 0.05
+"""Prior standard deviation of the mass of a body, as a fraction of its mass in the description."""
+CENTRE_ERROR = 0.01
+"""Prior standard deviation of the centre of mass of a body along each axis [m]."""
 PAYLOAD_PARAMETERS = 10
 """Mass, three first moments and six second moments of a payload."""
 
@@ -84,7 +88,11 @@ def gain_rows(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Ga
         torque=columns.x,
         corrections=columns.inertia[:, :, :P],
         which=columns.which[:P],
-        spread=columns.spread[:P],
+        spread=np.where(
+            columns.which[:P, 1] == 0,
+            MASS_ERROR * model.arrays.mass[columns.which[:P, 0]],
+            CENTRE_ERROR,
+        ),
         payload=columns.inertia[:, :, P:Q],
         acceleration=_diagonal(columns.inertia[:, :, Q:]),
         friction=columns.friction,

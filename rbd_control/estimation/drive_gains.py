@@ -1,7 +1,7 @@
 """Gains of the drives: what is known of them beforehand, and which of them the motions determine.
 
 :mod:`~rbd_control.estimation.drive_gain_fit` has the equation and the estimate. A gain is accepted
-if it is known to :data:`ACCEPTED_ERROR` with 95 % confidence, which is two standard errors.
+if its relative standard error is at most :data:`ACCEPTED_ERROR`.
 
 In free motion the gain of a joint shows only in what gravity and the inertia of the links need. The
 description states these in kg, and its error is the error of the gain. The inertia of motor and
@@ -28,10 +28,10 @@ from rbd_control.wording import listed
 Array = NDArray[np.float64]
 
 ACCEPTED_ERROR = 0.05
-"""Largest relative error of an accepted gain, with 95 % confidence."""
+"""Largest relative standard error of an accepted gain."""
 CONFIDENT = 2.0
 """Standard errors to each side that hold the true gain in 95 of 100 cases."""
-CENTRE_ERROR = 0.002
+PAYLOAD_CENTRE_ERROR = 0.002
 """Standard deviation of a stated centre of mass of a payload along each axis [m]."""
 CENTRE_UNKNOWN = 0.15
 """The same where the centre is not stated, about the origin of the link [m]."""
@@ -83,7 +83,7 @@ class KnownPayload:
     def prior(self) -> Prior:
         """What is known of mass, first and second moments."""
         c = np.array(self.centre or (0.0, 0.0, 0.0))
-        deviation = CENTRE_UNKNOWN if self.centre is None else CENTRE_ERROR
+        deviation = CENTRE_UNKNOWN if self.centre is None else PAYLOAD_CENTRE_ERROR
         products = np.outer(c, c) + SIZE**2 * np.eye(3)
         second = self.mass * products[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
         spread = SIZE**2 + deviation**2 + 2.0 * deviation * float(np.linalg.norm(c))
@@ -102,7 +102,7 @@ class GainEvidence:
     known: Mapping[str, KnownGain] = field(default_factory=dict)
     """Known gains by joint; they are accepted as they are."""
     accepted_error: float = ACCEPTED_ERROR
-    """Largest relative error of an accepted gain, with 95 % confidence."""
+    """Largest relative standard error of an accepted gain."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ class DriveGain:
         )
 
     def is_accepted(self, error: float) -> bool:
-        """Return whether the gain is known to a relative ``error`` with 95 % confidence."""
-        return self.is_given or CONFIDENT * self.relative_error <= error
+        """Return whether the relative standard error is at most ``error``, or the gain given."""
+        return self.is_given or self.relative_error <= error
 
 
 class DriveGainError(RecordingError):
@@ -143,19 +143,19 @@ class DriveGainError(RecordingError):
 
     Attributes:
         gains: all gains with their standard errors, in the order of the joints.
-        accepted_error: largest relative error of an accepted gain, with 95 % confidence.
+        accepted_error: largest relative standard error of an accepted gain.
     """
 
     def __init__(self, gains: Sequence[DriveGain], accepted_error: float) -> None:
         self.gains = tuple(gains)
         self.accepted_error = accepted_error
         refused = (
-            f"{gain.joint} {_percent(CONFIDENT * gain.relative_error)}"
+            f"{gain.joint} {_percent(gain.relative_error)}"
             for gain in gains
             if not gain.is_accepted(accepted_error)
         )
         super().__init__(
-            f"drive gains known too poorly (95 %): {listed(refused, 70)}; limit "
+            f"drive gains not identified, standard error: {listed(refused, 65)}; limit "
             f"{_percent(accepted_error)}: give --payload-recording BAG=MASS or --drive-gain "
             f"JOINT=GAIN"
         )
@@ -173,7 +173,7 @@ def drive_gains(
     Args:
         motions: motions without contact and payload, ``tau`` the effort as published.
         model: the robot as described; its masses and centres of mass are taken as known to
-            ``MASS_SPREAD`` and ``COM_SPREAD`` of ``identification.py``, or less if the motions
+            ``MASS_ERROR`` and ``CENTRE_ERROR`` of ``drive_gain_rows.py``, or less if the motions
             contradict that.
         maximum_gap: longest time between two samples of one stretch [s].
         evidence: known payloads and known gains.
