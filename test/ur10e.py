@@ -97,8 +97,16 @@ class Specimen:
         inertia = 0.04**2 * mass * np.eye(3)
         return replace(self, true=self.true.with_payload("wrist_3_link", mass, centre, inertia))
 
-    def recorded(self, seed: int, seconds: float = 50.0) -> Motion:
-        """Return a motion without contact, as joint states in currents would report it."""
+    def recorded(
+        self, seed: int, seconds: float = 50.0, speed_noise: float = 0.3 * ENCODER * RATE
+    ) -> Motion:
+        """Return a motion without contact, as joint states in currents would report it.
+
+        Args:
+            seed: that of motion and noise.
+            seconds: length [s].
+            speed_noise: standard deviation of the velocities [rad/s].
+        """
         rng = np.random.default_rng(seed)
         t = np.arange(0.0, seconds, 1.0 / RATE)
         q, v, a = _excitation(t, rng)
@@ -111,7 +119,7 @@ class Specimen:
         current = (need + dry + viscous * v) / self.gains
         current += rng.normal(scale=0.08, size=current.shape)
         measured = ENCODER * np.round(q / ENCODER)
-        speed = v + rng.normal(scale=0.3 * ENCODER * RATE, size=v.shape)
+        speed = v + rng.normal(scale=speed_noise, size=v.shape)
         return Motion(f"motion {seed}", t, measured, speed, current)
 
 

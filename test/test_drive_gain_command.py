@@ -1,0 +1,124 @@
+"""``rbd-control calibrate --effort current``: gains with their errors, or what would tell them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from ur10e import JOINTS, Specimen, urdf
+
+from rbd_control.cli.main import main
+from rbd_control.estimation import Motion
+
+MASS, CENTRE = 4.0, (0.06, 0.03, 0.08)
+SPECIMEN = Specimen.drawn(1)
+
+
+def write(path: Path, motion: Motion) -> None:
+    """Write a motion as CSV."""
+    kinds = ("position", "velocity", "effort")
+    header = ",".join(["time", *(f"{kind}/{joint}" for kind in kinds for joint in JOINTS)])
+    table = np.column_stack([motion.t, motion.q, motion.v, motion.tau])
+    np.savetxt(path, table, delimiter=",", header=header, comments="", fmt="%.9g")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """URDF, free motion and motion with payload of one arm."""
+    folder = tmp_path_factory.mktemp("drives")
+    (folder / "arm.urdf").write_text(urdf())
+    write(folder / "free.csv", SPECIMEN.recorded(1))
+    write(folder / "load.csv", SPECIMEN.loaded(MASS, CENTRE).recorded(2))
+    return folder
+
+
+def run(folder: Path, out: Path, *more: str) -> int:
+    """Calibrate from the free motion."""
+    files = [str(folder / "free.csv"), "--urdf", str(folder / "arm.urdf"), "--out", str(out)]
+    return main(["calibrate", *files, *more])
+
+
+def test_gains_that_free_motion_hides_are_refused(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table is printed all the same, with what would help."""
+    assert run(folder, tmp_path / "arm.yaml", "--effort", "current") == 2
+    out, err = capsys.readouterr()
+    assert err.count("\n") == 1
+    assert "wrist_3 over 100 %" in err
+    assert "--payload-recording BAG=MASS or --drive-gain JOINT=GAIN" in err
+    rows = {line.split()[1]: line for line in out.splitlines() if "identified" in line}
+    assert "not identified" in rows["wrist_3"]
+    assert "not identified" not in rows["shoulder_lift"]
+    assert "only if its centre of mass lies off that axis" in " ".join(out.split())
+    assert not (tmp_path / "arm.yaml").exists()
+
+
+@pytest.mark.parametrize("payload", [f"{MASS}", f"{MASS}±0.02@{CENTRE[0]},{CENTRE[1]},{CENTRE[2]}"])
+def test_a_known_payload_tells_them(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], payload: str
+) -> None:
+    """Gains with their errors are printed and stand in JSON and in the parameter file."""
+    out = tmp_path / "arm.yaml"
+    carried = f"{folder / 'load.csv'}={payload}"
+    more = ["--payload-recording", carried, "--json", str(tmp_path / "found.json")]
+    assert run(folder, out, "--effort", "current", *more) == 0
+    assert "standard error" in capsys.readouterr().out
+    text = out.read_text()
+    written = yaml.safe_load(text)["/**"]["ros__parameters"]
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert written["effort_kind"] == found["effort_kind"] == "current"
+    np.testing.assert_allclose(written["effort_gain"], SPECIMEN.gains, rtol=0.05)
+    for joint, gain, true in zip(JOINTS, written["effort_gain"], SPECIMEN.gains, strict=True):
+        one = found["drive_gains"][joint]
+        assert one["gain"] == pytest.approx(gain, rel=1e-4)
+        assert one["gain"] == found["joints"][joint]["effort_gain"]
+        assert abs(one["gain"] - true) < 3.0 * one["standard_error"] < 0.15 * true
+        assert f"#   {joint}: {one['gain']:.4g} ± {one['standard_error']:.2g} (" in text
+
+
+def test_known_gains_are_taken(folder: Path, tmp_path: Path) -> None:
+    """Those that free motion hides; a larger accepted error makes do with fewer."""
+    out = tmp_path / "arm.yaml"
+    gains = dict(zip(JOINTS, SPECIMEN.gains, strict=True))
+    more = []
+    for joint, text in (("wrist_2", "±"), ("wrist_3", "+-")):
+        more += ["--drive-gain", f"{joint}={gains[joint]:.4f}{text}0.1"]
+    assert run(folder, out, "--effort", "current", *more, "--drive-gain-error", "20") == 0
+    assert "wrist_3: 13.46 ± 0.1 (0.74 %, given)" in out.read_text()
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--drive-gain", "elbow"], "--drive-gain is 'elbow'; give JOINT=GAIN"),
+        (["--drive-gain", "elbow=ten"], "--drive-gain is 'elbow=ten'"),
+        (["--drive-gain", "elbow=1±2±3"], "--drive-gain is 'elbow=1±2±3'"),
+        (["--drive-gain", "elbow=0"], "give a finite gain other than 0"),
+        (["--drive-gain", "hand=1"], "'hand', which is no joint"),
+        (["--payload-recording", "load.csv"], "give RECORDING=MASS"),
+        (["--payload-recording", "load.csv=4@1,2"], "give RECORDING=MASS"),
+        (["--payload-recording", "nowhere.csv=4"], "nowhere.csv"),
+        (["--payload-recording", "load.csv=0"], "give a mass above 0"),
+        (["--payload-recording", "free.csv=4"], "free.csv: is given twice"),
+        (["--drive-gain", "elbow=1", "--effort-gain", "2"], "no --effort-gain"),
+        (["--drive-gain", "elbow=1", "--effort", "torque"], "give --effort current"),
+    ],
+)
+def test_arguments_that_do_not_fit(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    more: list[str],
+    says: str,
+) -> None:
+    monkeypatch.chdir(folder)
+    assert run(Path(), tmp_path / "arm.yaml", "--effort", "current", *more) == 2
+    err = capsys.readouterr().err
+    assert says in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "arm.yaml").exists()
