@@ -8,36 +8,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from ur10e import JOINTS, Specimen, urdf
 
+from bench.gains.__main__ import main as bench
+from bench.gains.arm import JOINTS, Specimen
+from bench.gains.study import MASS
+from bench.gains.study import OFF_AXIS as CENTRE
 from rbd_control.cli.main import main
-from rbd_control.estimation import Motion
 
-MASS, CENTRE = 4.0, (0.06, 0.03, 0.08)
 SPECIMEN = Specimen.drawn(1)
-
-
-def write(path: Path, motion: Motion) -> None:
-    """Write a motion as CSV."""
-    kinds = ("position", "velocity", "effort")
-    header = ",".join(["time", *(f"{kind}/{joint}" for kind in kinds for joint in JOINTS)])
-    table = np.column_stack([motion.t, motion.q, motion.v, motion.tau])
-    np.savetxt(path, table, delimiter=",", header=header, comments="", fmt="%.9g")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """URDF, free motion and motion with payload of one arm."""
     folder = tmp_path_factory.mktemp("drives")
-    (folder / "arm.urdf").write_text(urdf())
-    write(folder / "free.csv", SPECIMEN.recorded(1))
-    write(folder / "load.csv", SPECIMEN.loaded(MASS, CENTRE).recorded(2))
+    bench(["--record", str(folder), "--seed", "1"])
     return folder
 
 
 def run(folder: Path, out: Path, *more: str) -> int:
     """Calibrate from the free motion."""
-    files = [str(folder / "free.csv"), "--urdf", str(folder / "arm.urdf"), "--out", str(out)]
+    files = [str(folder / "free.csv"), "--urdf", str(folder / "ur10e.urdf"), "--out", str(out)]
     return main(["calibrate", *files, *more])
 
 
@@ -48,9 +39,10 @@ def test_gains_that_free_motion_hides_are_refused(
     assert run(folder, tmp_path / "arm.yaml", "--effort", "current") == 2
     out, err = capsys.readouterr()
     assert err.count("\n") == 1
-    assert "wrist_3 over 100 %" in err
+    assert "wrist_3 >100 %" in err
     assert "--payload-recording BAG=MASS or --drive-gain JOINT=GAIN" in err
     rows = {line.split()[1]: line for line in out.splitlines() if "identified" in line}
+    assert "not identified" in rows["wrist_2"]
     assert "not identified" in rows["wrist_3"]
     assert "not identified" not in rows["shoulder_lift"]
     assert "only if its centre of mass lies off that axis" in " ".join(out.split())
@@ -122,3 +114,12 @@ def test_arguments_that_do_not_fit(
     assert says in err
     assert err.count("\n") == 1
     assert not (tmp_path / "arm.yaml").exists()
+
+
+def test_the_study_prints_a_table_for_each_case(capsys: pytest.CaptureFixture[str]) -> None:
+    bench(["--arms", "1", "--seed", "3"])
+    out = capsys.readouterr().out
+    assert out.count("wrist_3") == 4
+    free = out.partition("payload, 1 arms")[0]
+    assert "1 of 1" in free
+    assert "unknown" in free

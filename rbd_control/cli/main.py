@@ -229,9 +229,9 @@ def _add_drive_gains(calibrate: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--drive-gain-error",
         type=_positive,
-        default=5.0,
+        default=4.0,
         metavar="PERCENT",
-        help="refuse gains whose relative standard error exceeds this (default: 5)",
+        help="refuse gains whose relative standard error exceeds this (default: 4)",
     )
 
 

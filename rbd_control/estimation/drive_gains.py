@@ -27,7 +27,7 @@ from rbd_control.wording import listed
 
 Array = NDArray[np.float64]
 
-ACCEPTED_ERROR = 0.05
+ACCEPTED_ERROR = 0.04
 """Largest relative standard error of an accepted gain."""
 CONFIDENT = 2.0
 """Standard errors to each side that hold the true gain in 95 of 100 cases."""
@@ -149,20 +149,18 @@ class DriveGainError(RecordingError):
     def __init__(self, gains: Sequence[DriveGain], accepted_error: float) -> None:
         self.gains = tuple(gains)
         self.accepted_error = accepted_error
-        refused = (
-            f"{gain.joint} {_percent(gain.relative_error)}"
-            for gain in gains
-            if not gain.is_accepted(accepted_error)
-        )
+        refused = [one for one in self.gains if not one.is_accepted(accepted_error)]
+        worst_first = sorted(refused, key=lambda one: -one.relative_error)
+        named = ", ".join(f"{one.joint} {_percent(one.relative_error)}" for one in worst_first)
         super().__init__(
-            f"drive gains not identified, standard error: {listed(refused, 65)}; limit "
-            f"{_percent(accepted_error)}: give --payload-recording BAG=MASS or --drive-gain "
-            f"JOINT=GAIN"
+            f"drive gains not identified (error above {_percent(accepted_error)}): {named}; give "
+            f"--payload-recording BAG=MASS or --drive-gain JOINT=GAIN"
         )
 
 
 def _percent(ratio: float) -> str:
-    return f"{100.0 * ratio:.2g} %" if ratio < 1.0 else "over 100 %"
+    """Return a ratio in percent, in two digits."""
+    return f"{100.0 * ratio:.2g} %" if ratio < 1.0 else ">100 %"
 
 
 def drive_gains(

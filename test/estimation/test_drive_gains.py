@@ -2,76 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from ur10e import GAINS, JOINTS, MASSES, Specimen
 
+from bench.gains.arm import GAINS, JOINTS, MASSES, Specimen
+from bench.gains.study import GAP, OFF_AXIS, ON_AXIS, Result, carried, identified
 from rbd_control.errors import InputError
-from rbd_control.estimation import (
-    DriveGain,
-    DriveGainError,
-    GainEvidence,
-    KnownGain,
-    KnownPayload,
-    Motion,
-)
+from rbd_control.estimation import GainEvidence, KnownGain, KnownPayload
 from rbd_control.estimation.drive_gain_fit import fit_gains
 from rbd_control.estimation.drive_gain_rows import gain_rows, velocity_noise
-from rbd_control.estimation.drive_gains import ACCEPTED_ERROR, drive_gains
+from rbd_control.estimation.drive_gains import drive_gains
 from rbd_control.robot.inertial_corrections import InertialCorrections
 
 SEEDS = range(5)
-MASS = 4.0
-OFF_AXIS = (0.06, 0.03, 0.08)
-ON_AXIS = (0.0, 0.0, 0.1)
-GAP = 0.1
-"""Longest gap in a stretch of motion [s]."""
 CERTAIN = 3.0
 """Standard errors that no gain is off: one of 400 normal numbers is farther out."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """What was found of one specimen."""
-
-    gains: tuple[DriveGain, ...]
-    true: np.ndarray
-    message: str = ""
-
-    @property
-    def accepted(self) -> np.ndarray:
-        return np.array([one.is_accepted(ACCEPTED_ERROR) for one in self.gains])
-
-    @property
-    def relative_error(self) -> np.ndarray:
-        return np.array([one.gain for one in self.gains]) / self.true - 1.0
-
-    @property
-    def in_standard_errors(self) -> np.ndarray:
-        off = [one.gain - true for one, true in zip(self.gains, self.true, strict=True)]
-        return np.array(off) / [one.standard_error for one in self.gains]
-
-
-def identified(
-    specimen: Specimen, motions: Sequence[Motion], evidence: GainEvidence | None = None
-) -> Result:
-    """Return the gains, whether they are refused or not."""
-    try:
-        gains, _ = drive_gains(motions, specimen.description, GAP, evidence or GainEvidence())
-    except DriveGainError as error:
-        return Result(error.gains, specimen.gains, error.message)
-    return Result(gains, specimen.gains)
-
-
-def carried(
-    specimen: Specimen, centre: tuple[float, float, float], seed: int, *, told: bool = False
-) -> GainEvidence:
-    """Return the evidence of a motion with the payload, its centre told or not."""
-    motion = specimen.loaded(MASS, centre).recorded(500 + seed)
-    return GainEvidence((KnownPayload([motion], MASS, centre=centre if told else None),))
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +50,7 @@ def test_free_motion_tells_only_joints_that_carry_weight(free: list[Result]) -> 
         # The inertia of the last link is a thousandth of its motor's.
         assert result.gains[5].standard_error == np.inf
         assert "wrist_2" in result.message
-        assert "wrist_3 over 100 %" in result.message
+        assert "wrist_3 >100 %" in result.message
         assert "--payload-recording BAG=MASS or --drive-gain JOINT=GAIN" in result.message
 
 
