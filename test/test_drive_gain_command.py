@@ -23,6 +23,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """URDF, free motion and motion with payload of one arm."""
     folder = tmp_path_factory.mktemp("drives")
     bench(["--record", str(folder), "--seed", "1"])
+    lines = (folder / "load.csv").read_text().splitlines(keepends=True)
+    (folder / "short.csv").write_text("".join(lines[:20]))
     return folder
 
 
@@ -83,6 +85,19 @@ def test_known_gains_are_taken(folder: Path, tmp_path: Path) -> None:
     assert "wrist_3: 13.46 ± 0.1 (0.74 %, given)" in out.read_text()
 
 
+def test_masses_that_are_known_make_gains_exact(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    errors = []
+    for percent in ("1", "10"):
+        more = ["--mass-error", percent, "--drive-gain-error", "0.1"]
+        assert run(folder, tmp_path / "arm.yaml", "--effort", "current", *more) == 2
+        lines = capsys.readouterr().out.splitlines()
+        row = next(line for line in lines if "shoulder_lift" in line)
+        errors.append(float(row.split("│")[4]))
+    assert errors[0] < 0.5 * errors[1]
+
+
 @pytest.mark.parametrize(
     ("more", "says"),
     [
@@ -94,6 +109,7 @@ def test_known_gains_are_taken(folder: Path, tmp_path: Path) -> None:
         (["--payload-recording", "load.csv"], "give RECORDING=MASS"),
         (["--payload-recording", "load.csv=4@1,2"], "give RECORDING=MASS"),
         (["--payload-recording", "nowhere.csv=4"], "nowhere.csv"),
+        (["--payload-recording", "short.csv=4"], "no stretch of short.csv is long enough"),
         (["--payload-recording", "load.csv=0"], "give a mass above 0"),
         (["--payload-recording", "free.csv=4"], "free.csv: is given twice"),
         (["--drive-gain", "elbow=1", "--effort-gain", "2"], "no --effort-gain"),

@@ -55,6 +55,7 @@ def gain_evidence(
         payloads=tuple(_payload(text, motions) for text in arguments.payload_recordings),
         known=dict(_known_gain(text) for text in arguments.known_gains),
         accepted_error=arguments.drive_gain_error / 100.0,
+        mass_error=arguments.mass_error / 100.0,
     )
 
 

@@ -233,6 +233,14 @@ def _add_drive_gains(calibrate: argparse.ArgumentParser) -> None:
         metavar="PERCENT",
         help="refuse gains whose relative standard error exceeds this (default: 4)",
     )
+    group.add_argument(
+        "--mass-error",
+        type=_positive,
+        default=5.0,
+        metavar="PERCENT",
+        help="standard deviation of the masses of the URDF, which limits what free motion tells; "
+        "that of the centres of mass is 2 mm for each percent (default: 5)",
+    )
 
 
 def _add_monitor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -60,6 +60,8 @@ LONGEST_CORRELATION = 0.1
 """Largest lag of the autocorrelation that is summed, as a fraction of the samples."""
 MOST_NOISE = 0.5
 """Largest fraction of the information of a joint that may be noise of the model's torque."""
+RESOLUTION = 1e-5
+"""Smallest residual, as a fraction of the largest current of the joint, that counts as noise."""
 EXACT = 1e-5
 """Relative standard deviation of a prior that is exact."""
 
@@ -137,7 +139,9 @@ class _Joint:
 
     def weight(self, theta: Array, jacobian: Array) -> float:
         """Return what one row counts."""
-        return 1.0 / _variance(self.residual(theta, jacobian), 1 + self.own.shape[1])
+        least = (RESOLUTION * float(np.abs(self.current).max(initial=0.0))) ** 2
+        e = self.residual(theta, jacobian)
+        return 1.0 / _variance(e, 1 + self.own.shape[1], max(least, np.finfo(float).tiny))
 
 
 def fit_gains(
@@ -362,11 +366,17 @@ def _scores(joints: Sequence[_Joint], theta: Array) -> Array:
     return rows
 
 
-def _variance(e: Array, unknowns: int) -> float:
-    """Return the variance of a residual (n,) times the sum of its autocorrelation."""
+def _variance(e: Array, unknowns: int, least: float) -> float:
+    """Return the variance of a residual (n,) times the sum of its autocorrelation.
+
+    Args:
+        e: the residual.
+        unknowns: number of unknowns that were fitted to it.
+        least: variance that no residual falls below, for data without noise.
+    """
     n, square = len(e), float(e @ e)
-    if square == 0.0:
-        return float(np.finfo(float).tiny)
+    if square <= n * least:
+        return least
     total = 1.0
     for lag in range(1, int(LONGEST_CORRELATION * n) + 1):
         rho = float(e[lag:] @ e[:-lag]) / square

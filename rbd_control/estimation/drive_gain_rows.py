@@ -34,8 +34,9 @@ _TO_DEVIATION = 1.4826
 """Standard deviation of normal noise, divided by its median absolute value."""
 MASS_ERROR = 0.05
 """Prior standard deviation of the mass of a body, as a fraction of its mass in the description."""
-CENTRE_ERROR = 0.01
-"""Prior standard deviation of the centre of mass of a body along each axis [m]."""
+LEVER = 0.2
+"""Prior standard deviation of the centre of mass of a body along each axis, per relative error of
+its mass [m]: 10 mm for 5 %."""
 PAYLOAD_PARAMETERS = 10
 """Mass, three first moments and six second moments of a payload."""
 
@@ -65,13 +66,17 @@ class GainRows:
     ``acceleration``, N = P + 12 columns."""
 
 
-def gain_rows(motions: Sequence[Motion], model: Model, maximum_gap: float) -> GainRows:
+def gain_rows(
+    motions: Sequence[Motion], model: Model, maximum_gap: float, mass_error: float = MASS_ERROR
+) -> GainRows:
     """Return the rows of motions with one load.
 
     Args:
         motions: motions without contact, ``tau`` the effort as published.
         model: the robot as described, without payload.
         maximum_gap: longest time between two samples of one stretch [s].
+        mass_error: prior standard deviation of each mass, as a fraction of it; that of the centres
+            of mass is :data:`LEVER` times as many metres.
 
     Raises:
         RecordingError: when no stretch of the motions is long enough to be used.
@@ -90,8 +95,8 @@ def gain_rows(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Ga
         which=columns.which[:P],
         spread=np.where(
             columns.which[:P, 1] == 0,
-            MASS_ERROR * model.arrays.mass[columns.which[:P, 0]],
-            CENTRE_ERROR,
+            mass_error * model.arrays.mass[columns.which[:P, 0]],
+            LEVER * mass_error,
         ),
         payload=columns.inertia[:, :, P:Q],
         acceleration=_diagonal(columns.inertia[:, :, Q:]),

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, RecordingError
 from rbd_control.estimation.drive_gain_fit import Prior, fit_gains
-from rbd_control.estimation.drive_gain_rows import gain_rows
+from rbd_control.estimation.drive_gain_rows import MASS_ERROR, gain_rows
 from rbd_control.estimation.motion import Motion
 from rbd_control.wording import listed
 
@@ -103,6 +103,8 @@ class GainEvidence:
     """Known gains by joint; they are accepted as they are."""
     accepted_error: float = ACCEPTED_ERROR
     """Largest relative standard error of an accepted gain."""
+    mass_error: float = MASS_ERROR
+    """Standard deviation of the masses of the description, as a fraction of them."""
 
 
 @dataclass(frozen=True)
@@ -170,11 +172,10 @@ def drive_gains(
 
     Args:
         motions: motions without contact and payload, ``tau`` the effort as published.
-        model: the robot as described; its masses and centres of mass are taken as known to
-            ``MASS_ERROR`` and ``CENTRE_ERROR`` of ``drive_gain_rows.py``, or less if the motions
-            contradict that.
+        model: the robot as described; its masses are taken as known to ``evidence.mass_error``, or
+            less if the motions contradict that.
         maximum_gap: longest time between two samples of one stretch [s].
-        evidence: known payloads and known gains.
+        evidence: known payloads and gains, and how exact the gains must be.
 
     Returns:
         The gains in the order of the model, and notes on what is doubtful.
@@ -195,8 +196,8 @@ def drive_gains(
         first + model.joint_names.index(name): (gain.value, gain.error)
         for name, gain in evidence.known.items()
     }
-    rows = [gain_rows(motions, model, maximum_gap)]
-    rows += [gain_rows(payload.motions, model, maximum_gap) for payload in evidence.payloads]
+    recorded = [motions, *(payload.motions for payload in evidence.payloads)]
+    rows = [gain_rows(one, model, maximum_gap, evidence.mass_error) for one in recorded]
     fit = fit_gains(rows, [payload.prior for payload in evidence.payloads], known)
     gain, error = _inverted(fit.reciprocal, fit.error)
     found = tuple(

@@ -29,6 +29,7 @@ from rbd_control.errors import RecordingError
 from rbd_control.estimation.motion import Motion
 from rbd_control.estimation.second_order_observer import SecondOrderObserver
 from rbd_control.robot.inertial_corrections import CORRECTIONS, ROTOR, variations
+from rbd_control.wording import listed
 
 Array = NDArray[np.float64]
 
@@ -233,7 +234,9 @@ def filtered_columns(
                 inertial[:, :, c] = thin(external_means(part, change))
             rows.append((x, friction, inertial))
     if not rows:
-        raise RecordingError("no stretch of the motions is long enough to be used")
+        raise RecordingError(
+            f"no stretch of {listed(motion.name for motion in motions)} is long enough to be used"
+        )
     x, friction, inertial = (np.concatenate(column) for column in zip(*rows, strict=True))
     which = np.array([(i, c) for i, c, _ in changes], dtype=np.int64).reshape(-1, 2)
     spread = np.where(which[:, 1] == 0, MASS_SPREAD * model.arrays.mass[which[:, 0]], COM_SPREAD)

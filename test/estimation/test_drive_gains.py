@@ -96,6 +96,13 @@ def test_a_wrong_description_is_noticed() -> None:
         assert any("contradict the masses of the description" in note for note in notes) == noticed
 
 
+def test_free_motion_is_as_exact_as_the_masses_of_the_description(free: list[Result]) -> None:
+    specimen = Specimen.drawn(0)
+    exact = identified(specimen, [specimen.recorded(0)], GainEvidence(mass_error=0.01))
+    for one, usual in zip(exact.gains[:3], free[0].gains, strict=False):
+        assert one.standard_error < 0.6 * usual.standard_error
+
+
 def test_noise_of_the_velocities_does_not_bias() -> None:
     """Total least squares, against ordinary: the same without the noise of the columns."""
     specimen, size = Specimen.drawn(3), 0.1
