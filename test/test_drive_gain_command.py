@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from robots import REAL_PANDA, panda_arm_urdf
 
 from bench.gains.__main__ import main as bench
 from bench.gains.arm import JOINTS, Specimen
@@ -130,6 +131,26 @@ def test_arguments_that_do_not_fit(
     assert says in err
     assert err.count("\n") == 1
     assert not (tmp_path / "arm.yaml").exists()
+
+
+def test_a_real_arm_that_publishes_torques_has_gains_of_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """24 s at 30 Hz of a real Panda, its torques declared to be currents."""
+    (tmp_path / "panda.urdf").write_text(panda_arm_urdf())
+    files = [str(REAL_PANDA), "--urdf", str(tmp_path / "panda.urdf")]
+    out = ["--out", str(tmp_path / "arm.yaml")]
+    assert main(["calibrate", *files, *out, "--effort", "current"]) == 2
+    lines = [
+        line.split("│") for line in capsys.readouterr().out.splitlines() if "identified" in line
+    ]
+    rows = {line[1].strip(): (float(line[2]), float(line[3]), line[5].strip()) for line in lines}
+    assert len(rows) == 7
+    for gain, error, _ in rows.values():
+        assert abs(gain - 1.0) < 3.0 * error
+    verdicts = {joint: verdict for joint, (_, _, verdict) in rows.items()}
+    assert all(verdicts[f"panda_joint{i}"] == "identified" for i in (2, 3, 4))
+    assert verdicts["panda_joint7"] == "not identified"
 
 
 def test_the_study_prints_a_table_for_each_case(capsys: pytest.CaptureFixture[str]) -> None:
