@@ -1,4 +1,4 @@
-"""Friction, inertial corrections and drive gains from contact-free motions, by least squares.
+"""Friction and inertial corrections from contact-free motions, by least squares.
 
 Without contact the momentum balance leaves nothing: with ``x`` the mean external torque that a
 model without friction sees over an interval,
