@@ -85,6 +85,7 @@ def arm_file(
         f"# contact: {', '.join(printable(path.name) for path in recordings)}.",
         f"# The thresholds imply {alarms(calibration)} per hour in motions like these.",
         *(f"# Warning: {printable(note)}" for note in calibration.notes),
+        *_drives(calibration),
         "",
         "# The arm, for every node and command.",
         "/**:",
@@ -102,6 +103,16 @@ def arm_file(
         f"    friction_velocity_scale: [{FRICTION_SCALE}]  # [rad/s or m/s]",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _drives(calibration: Calibration) -> list[str]:
+    """Return comments on the gains of the drives and how well they are known."""
+    if not calibration.gains:
+        return []
+    return [
+        "# Gains of the drives (effort_gain) with their standard errors:",
+        *(f"#   {printable(drive.joint)}: {drive.text}" for drive in calibration.gains),
+    ]
 
 
 def _of_the_arm_alone(calibration: Calibration, robot: Robot) -> dict[str, Any]:

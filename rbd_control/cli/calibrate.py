@@ -16,6 +16,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from rbd_control.cli.arm_file import alarms, arm_file
+from rbd_control.cli.calibration_json import calibration_json
+from rbd_control.cli.drive_gains import (
+    gain_evidence,
+    gain_table,
+    payload_paths,
+    refused_gains_shown,
+)
 from rbd_control.cli.replay import console_for_output, named
 from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError, RecordingError
@@ -47,17 +54,20 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         OSError: when a result cannot be written.
     """
     prepare_output(arguments.out)
+    if arguments.json:
+        prepare_output(arguments.json)
     if arguments.report:
         prepare_output(arguments.report / "calibration.png")
     robot = _uncorrected(Robot.load(named(arguments.urdf), locked=dict(arguments.lock)))
     model = robot.model
-    _refuse_repetition(arguments.recordings)
+    _refuse_repetition([*arguments.recordings, *payload_paths(arguments)])
     console = console_for_output()
-    motions = [
-        motion
-        for path in arguments.recordings
-        for motion in _motions(path, model, arguments.topic, arguments.joints, console)
-    ]
+
+    def read(path: Path) -> list[Motion]:
+        return list(_motions(path, model, arguments.topic, arguments.joints, console))
+
+    motions = [motion for path in arguments.recordings for motion in read(path)]
+    evidence = gain_evidence(arguments, read)
     start = replace(
         START,
         observer=arguments.observer,
@@ -66,20 +76,26 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         observer_gain=(arguments.gain or 50.0,),
     )
     start.for_joints("effort_gain", model.nv)  # refuses another number of gains
-    with about(_named(arguments.recordings)), _physical(model):
+    with about(_named(arguments.recordings)), _physical(model), refused_gains_shown(console):
         calibration = calibrate(
             motions,
             model,
             start,
             false_alarms_per_hour=arguments.false_alarms,
             keep_gain=arguments.gain is not None,
+            evidence=evidence,
         )
+    if calibration.gains:
+        console.print(gain_table(calibration.gains, evidence.accepted_error))
     _print(calibration, console)
     write_whole(
         arguments.out,
         arm_file(calibration, arguments.recordings, robot, dict(arguments.lock)).encode(),
     )
     console.print(f"parameters in {arguments.out}", markup=False)
+    if arguments.json:
+        write_whole(arguments.json, calibration_json(calibration).encode())
+        console.print(f"JSON in {arguments.json}", markup=False)
     if arguments.report:
         draw_calibration(calibration, arguments.report / "calibration.png")
         console.print(f"picture in {arguments.report / 'calibration.png'}", markup=False)
@@ -187,7 +203,7 @@ def _print(calibration: Calibration, console: Console) -> None:
     console.print(_friction_table(calibration))
     console.print(_detection_table(calibration))
     n = len(calibration.joints)
-    if parameters.effort_kind == "current":
+    if parameters.effort_kind == "current" and not calibration.gains:
         gains = ", ".join(f"{g:.4g}" for g in parameters.for_joints("effort_gain", n))
         console.print(f"torque per unit of effort: {gains}")
     rotor = parameters.for_joints(CORRECTIONS[ROTOR], n)

@@ -181,6 +181,7 @@ def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         help="torque per unit of effort, one number for all joints or one per joint; the sign "
         "counts",
     )
+    _add_drive_gains(calibrate)
     calibrate.add_argument(
         "--observer",
         choices=("momentum", "second_order"),
@@ -194,7 +195,51 @@ def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         help="observer gain [1/s] (default: chosen for each joint)",
     )
     calibrate.add_argument("--report", type=Path, metavar="DIR", help="folder for calibration.png")
+    calibrate.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
     calibrate.set_defaults(run=_run_calibrate)
+
+
+def _add_drive_gains(calibrate: argparse.ArgumentParser) -> None:
+    """Add the arguments that tell what is known of the drives beforehand."""
+    group = calibrate.add_argument_group(
+        "gains of the drives",
+        "With --effort current, the torque per unit of effort of each drive is identified. A joint "
+        "that gravity and inertia hardly load needs more than free motion.",
+    )
+    group.add_argument(
+        "--payload-recording",
+        dest="payload_recordings",
+        action="append",
+        default=[],
+        metavar="RECORDING=MASS[±ERROR][@X,Y,Z]",
+        help="recording without contact, in which the last link carries a known payload: mass "
+        "[kg], its standard error, and its centre of mass in the frame of that link [m] (default: "
+        "not known); +- stands for ±; may be repeated",
+    )
+    group.add_argument(
+        "--drive-gain",
+        dest="known_gains",
+        action="append",
+        default=[],
+        metavar="JOINT=GAIN[±ERROR]",
+        help="known torque per unit of effort of one joint, from its datasheet (torque constant "
+        "times gear ratio) or its vendor, and its standard error; may be repeated",
+    )
+    group.add_argument(
+        "--drive-gain-error",
+        type=_positive,
+        default=4.0,
+        metavar="PERCENT",
+        help="refuse gains whose relative standard error exceeds this (default: 4)",
+    )
+    group.add_argument(
+        "--mass-error",
+        type=_positive,
+        default=5.0,
+        metavar="PERCENT",
+        help="standard deviation of the masses of the URDF, which limits what free motion tells; "
+        "that of the centres of mass is 2 mm for each percent (default: 5)",
+    )
 
 
 def _add_monitor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -6,6 +6,13 @@ from rbd_control.estimation.detection import BlockDetection, ContactEvent, Detec
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.detector_state import LEVELS, REASONS
 from rbd_control.estimation.detector_warnings import detector_warnings
+from rbd_control.estimation.drive_gains import (
+    DriveGain,
+    DriveGainError,
+    GainEvidence,
+    KnownGain,
+    KnownPayload,
+)
 from rbd_control.estimation.fit_watch import FitWatch
 from rbd_control.estimation.kalman_observer import KalmanObserver
 from rbd_control.estimation.mismatch import Mismatch, find_mismatches
@@ -24,8 +31,13 @@ __all__ = [
     "ContactEvent",
     "Detection",
     "DetectorParameters",
+    "DriveGain",
+    "DriveGainError",
     "FitWatch",
+    "GainEvidence",
     "KalmanObserver",
+    "KnownGain",
+    "KnownPayload",
     "Mismatch",
     "MomentumObserver",
     "Motion",

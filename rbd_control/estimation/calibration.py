@@ -1,7 +1,8 @@
 """Everything the detector needs to know of an arm, from motions without contact.
 
-1. Friction, corrections of masses and, for efforts that are currents, the gains of the drives:
-   :mod:`~rbd_control.estimation.identification`.
+0. For efforts that are currents, the gains of the drives:
+   :mod:`~rbd_control.estimation.drive_gains`.
+1. Friction and corrections of masses: :mod:`~rbd_control.estimation.identification`.
 2. Observer gains, the ones that would notice pushes soonest: :mod:`~rbd_control.estimation.tuning`.
 3. Contact thresholds. The residual that is left passes the threshold of its joint as seldom as
    wanted: :mod:`~rbd_control.estimation.alarm_levels`.
@@ -34,12 +35,8 @@ from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation.alarm_levels import BLOCK, SEEN, alarm_levels, block_maxima
 from rbd_control.estimation.detector_parameters import DetectorParameters
-from rbd_control.estimation.effort_scale import (
-    CERTAIN,
-    drive_gains,
-    effort_scales,
-    usable_efforts,
-)
+from rbd_control.estimation.drive_gains import DriveGain, GainEvidence, KnownPayload, drive_gains
+from rbd_control.estimation.effort_scale import CERTAIN, effort_scales, usable_efforts
 from rbd_control.estimation.identification import Identification, external_means, identify, means
 from rbd_control.estimation.mismatch import Mismatch, find_mismatches
 from rbd_control.estimation.motion import SLOW, Motion, refuse_little_motion
@@ -118,6 +115,8 @@ class Calibration:
     """What could not be identified and what looks implausible."""
     residuals: tuple[tuple[str, Array, Array, Array, Array], ...]
     """Of each stretch: name, times (k,) [s]; before and after, and thresholds, (k, nv)."""
+    gains: tuple[DriveGain, ...] = ()
+    """Gains of the drives, if they were identified."""
 
 
 def calibrate(
@@ -127,6 +126,7 @@ def calibrate(
     *,
     false_alarms_per_hour: float = 1.0,
     keep_gain: bool = False,
+    evidence: GainEvidence | None = None,
 ) -> Calibration:
     """Identify the model's errors, and choose observer gains and thresholds.
 
@@ -137,6 +137,8 @@ def calibrate(
             ``effort_gain`` too, unless it is 1, which is to be identified.
         false_alarms_per_hour: wanted over all joints.
         keep_gain: whether ``observer_gain`` is taken from ``parameters``, not chosen.
+        evidence: known payloads and known gains of drives, for currents whose ``effort_gain`` is to
+            be identified.
 
     Returns:
         The parameters, what they rest on, and notes on everything that is doubtful.
@@ -145,18 +147,14 @@ def calibrate(
         RecordingError: naming the joint or the moment, when there is too little motion, what looks
             like contact, or a joint whose effort is missing, absurd, reversed or in another unit
             than declared.
+        DriveGainError: when the gain of a drive cannot be identified.
     """
     start = _start(parameters or START)
     refuse_little_motion(motions, model)
     motions, notes = usable_efforts(motions, model, start)
     gap = start.maximum_gap
-    gain = start.for_joints("effort_gain", model.nv)
-    recorded = [replace(motion, tau=gain * motion.tau) for motion in motions]
-    if start.effort_kind == "current" and (gain == 1.0).all():
-        gain, said = drive_gains(motions, model, gap)
-        recorded = [replace(motion, tau=gain * motion.tau) for motion in motions]
-        recorded, dropped = usable_efforts(recorded, model, replace(start, effort_kind="torque"))
-        notes = (*notes, *said, *dropped)
+    recorded, gain, drives, said = _in_torque(motions, model, start, evidence or GainEvidence())
+    notes = (*notes, *said)
     felt = _felt(model, start.effort_kind)
     found = identify(recorded, felt, gap)
     corrections: dict[str, Any] = dict(
@@ -193,9 +191,48 @@ def calibrate(
     longest = max(motions, key=lambda m: float(m.t[-1] - m.t[0]))
     mismatches = _what_does_not_fit(longest, model, known)
     notes = (*notes, *(mismatch.text for mismatch in mismatches))
-    if not any(mismatch.kind == "gravity" for mismatch in mismatches):
+    # Identified gains are known with their errors; the scales below know nothing of rotors.
+    if not drives and not any(mismatch.kind == "gravity" for mismatch in mismatches):
         notes = (*notes, *_refuse_other_efforts(recorded, felt, gap))
-    return _with_thresholds(known, felt, found, stretches, noise, false_alarms_per_hour, notes)
+    calibration = _with_thresholds(
+        known, felt, found, stretches, noise, false_alarms_per_hour, notes
+    )
+    return replace(calibration, gains=drives)
+
+
+def _in_torque(
+    motions: Sequence[Motion], model: Model, start: DetectorParameters, evidence: GainEvidence
+) -> tuple[list[Motion], Array, tuple[DriveGain, ...], tuple[str, ...]]:
+    """Return the motions with efforts in N·m or N, the gains of all joints, and how they are known.
+
+    Args:
+        motions: motions as recorded.
+        model: the robot as described.
+        start: kind of the effort; currents with a gain of one have unknown gains.
+        evidence: known payloads and gains.
+
+    Returns:
+        The motions, gains (nv,), the identified drives (none if the gains were known), and notes.
+    """
+    gain = start.for_joints("effort_gain", model.nv)
+    if start.effort_kind != "current" or (gain != 1.0).any():
+        return [replace(motion, tau=gain * motion.tau) for motion in motions], gain, (), ()
+    payloads: list[KnownPayload] = []
+    notes: list[str] = []
+    for payload in evidence.payloads:
+        usable, said = usable_efforts(payload.motions, model, start)
+        payloads.append(replace(payload, motions=usable))
+        notes += said
+    drives, doubts = drive_gains(
+        motions, model, start.maximum_gap, replace(evidence, payloads=tuple(payloads))
+    )
+    gain[model.nv - len(drives) :] = [drive.gain for drive in drives]
+    recorded, dropped = usable_efforts(
+        [replace(motion, tau=gain * motion.tau) for motion in motions],
+        model,
+        replace(start, effort_kind="torque"),
+    )
+    return recorded, gain, drives, (*notes, *doubts, *dropped)
 
 
 def _start(parameters: DetectorParameters) -> CalibratedParameters:

@@ -5,9 +5,9 @@ together with friction::
 
     effort = scale need + friction(v)
 
-For motor currents ``1 / scale`` is the gain of the drive. Efforts that are declared to be torques
-must have a scale near one. Where the model's torque does not show, the sign of friction tells the
-sign of the effort: friction never drives a joint.
+Efforts that are declared to be torques must have a scale near one; the gains of drives that
+publish currents come from :mod:`~rbd_control.estimation.drive_gains`. Where the model's torque does
+not show, the sign of friction tells the sign of the effort: friction never drives a joint.
 
 A payload that the model lacks looks like a scale above one on the joints that carry it. So it is
 fitted too, to all joints at once, and a scale counts only where no payload explains as much.
@@ -213,45 +213,6 @@ def effort_scales(motions: Sequence[Motion], model: Model, maximum_gap: float) -
         )
         for i, joint in enumerate(model.joint_names, first)
     ]
-
-
-def drive_gains(
-    motions: Sequence[Motion], model: Model, maximum_gap: float
-) -> tuple[Array, tuple[str, ...]]:
-    """Return the torque per unit of effort of each joint, signed, from motions in such units.
-
-    A joint whose own motion does not tell takes the mean gain of the joints of the same effort
-    limit, which have the same drive; the notes say so.
-
-    Returns:
-        Gains (nv,), and notes.
-
-    Raises:
-        RecordingError: naming a joint whose gain cannot be told at all.
-    """
-    scaled, _, covariances = _regressions(*_regressors(motions, model, maximum_gap))
-    inverse = scaled[:, 0]
-    known = VAGUE * np.abs(inverse) > np.sqrt(covariances[:, 0])
-    gains = np.divide(1.0, inverse, out=np.zeros(model.nv), where=inverse != 0.0)
-    notes = []
-    for k in np.flatnonzero(~known):
-        i = int(k)
-        # Joints without an effort limit in the description need not have the same motor.
-        limit = model.effort_limit
-        like = known & np.isfinite(limit) & np.isclose(limit, limit[i])
-        joint = model.joint_names[i - model.nv]
-        if not like.any():
-            raise RecordingError(
-                f"the drive gain of joint {joint!r} cannot be told: the torque its motion takes "
-                f"drowns in its friction; record faster motion of it, or a pose in which gravity "
-                f"loads it, or give all gains with --effort-gain"
-            )
-        gains[i] = gains[like].mean()
-        notes.append(
-            f"the drive gain of {joint} cannot be told from its motion; it is taken as that of "
-            f"the joints of the same effort limit, {gains[i]:.3g}"
-        )
-    return gains, tuple(notes)
 
 
 def _regressors(

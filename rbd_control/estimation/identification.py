@@ -1,4 +1,4 @@
-"""Friction, inertial corrections and drive gains from contact-free motions, by least squares.
+"""Friction and inertial corrections from contact-free motions, by least squares.
 
 Without contact the momentum balance leaves nothing: with ``x`` the mean external torque that a
 model without friction sees over an interval,
@@ -29,6 +29,7 @@ from rbd_control.errors import RecordingError
 from rbd_control.estimation.motion import Motion
 from rbd_control.estimation.second_order_observer import SecondOrderObserver
 from rbd_control.robot.inertial_corrections import CORRECTIONS, ROTOR, variations
+from rbd_control.wording import listed
 
 Array = NDArray[np.float64]
 
@@ -123,7 +124,7 @@ def identify(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Ide
     Raises:
         RecordingError: when there is too little to learn from.
     """
-    columns = _columns(motions, model, maximum_gap, variations(model))
+    columns = filtered_columns(motions, model, maximum_gap, variations(model))
     joint, column = columns.which.T
     bodies, rotors = column != ROTOR, column == ROTOR
     kept = columns.only(np.zeros_like(rotors))
@@ -183,21 +184,27 @@ def means(x: Array) -> Array:
     return np.asarray(0.5 * (x[1:] + x[:-1]))
 
 
-def filtered_columns(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Columns:
-    """Return external torque and friction without any corrections.
+def filtered_columns(
+    motions: Sequence[Motion],
+    model: Model,
+    maximum_gap: float,
+    changes: Sequence[tuple[int, int, Model]] = (),
+) -> Columns:
+    """Return external torque, friction and the effect of changes of inertia, filtered.
+
+    Args:
+        motions: motions without contact.
+        model: the robot.
+        maximum_gap: longest time between two samples of one stretch [s].
+        changes: joint, column of the correction and robot made of nothing but that correction, as
+            :func:`~rbd_control.robot.inertial_corrections.variations` returns.
+
+    Returns:
+        The columns, thinned out to one row per time constant of the filter.
 
     Raises:
         RecordingError: when no stretch of the motions is long enough to be used.
     """
-    return _columns(motions, model, maximum_gap, [])
-
-
-def _columns(
-    motions: Sequence[Motion],
-    model: Model,
-    maximum_gap: float,
-    changes: Sequence[tuple[int, int, Model]],
-) -> Columns:
     rows: list[tuple[Array, Array, Array]] = []
     for motion in motions:
         period = float(np.median(np.diff(motion.t)))
@@ -227,7 +234,9 @@ def _columns(
                 inertial[:, :, c] = thin(external_means(part, change))
             rows.append((x, friction, inertial))
     if not rows:
-        raise RecordingError("no stretch of the motions is long enough to be used")
+        raise RecordingError(
+            f"no stretch of {listed(motion.name for motion in motions)} is long enough to be used"
+        )
     x, friction, inertial = (np.concatenate(column) for column in zip(*rows, strict=True))
     which = np.array([(i, c) for i, c, _ in changes], dtype=np.int64).reshape(-1, 2)
     spread = np.where(

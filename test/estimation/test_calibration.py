@@ -17,6 +17,9 @@ from rbd_control.estimation import (
     Calibration,
     ContactDetector,
     DetectorParameters,
+    DriveGainError,
+    GainEvidence,
+    KnownGain,
     Motion,
     calibrate,
 )
@@ -128,14 +131,20 @@ def _weight(model: Model, q: np.ndarray, link: str, com: np.ndarray) -> np.ndarr
 
 
 def test_finds_the_gains_of_drives_that_tell_currents(motions: list[Motion], model: Model) -> None:
+    """The last joint moves hardly any mass: its gain has to be given."""
     gains = np.array([8.0, -9.0, 7.0, 7.5, 5.0, -4.0, 3.0])
     currents = [replace(m, tau=m.tau / gains) for m in motions]
     parameters = DetectorParameters(observer="second_order", effort_kind="current")
-    found = calibrate(currents, model, parameters).parameters
-    known = np.array(found.effort_gain)
+    with pytest.raises(DriveGainError, match="joint_7 .* --payload-recording") as refused:
+        calibrate(currents, model, parameters)
+    assert [one.joint for one in refused.value.gains if not one.is_accepted(0.04)] == ["joint_7"]
+    evidence = GainEvidence(known={"joint_7": KnownGain(3.0)})
+    found = calibrate(currents, model, parameters, evidence=evidence)
     # Joints that carry weight tell their gain to a few percent, with masses 1 % off.
-    np.testing.assert_allclose(known[1:4], gains[1:4], rtol=0.05)
-    assert (np.sign(known[:4]) == np.sign(gains[:4])).all()
+    np.testing.assert_allclose(found.parameters.effort_gain, gains, rtol=0.05)
+    for one, gain in zip(found.gains[:6], gains, strict=False):
+        assert abs(one.gain - gain) < 3.0 * one.standard_error
+    assert found.gains[6].text == "3 ± 0 (0 %, given)"
 
 
 def test_takes_efforts_without_gravity(

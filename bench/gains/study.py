@@ -1,0 +1,102 @@
+"""Gains identified of simulated arms, against the true ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bench.gains.arm import JOINTS, Array, Specimen, urdf
+from rbd_control.estimation import DriveGain, DriveGainError, GainEvidence, KnownPayload, Motion
+from rbd_control.estimation.drive_gains import ACCEPTED_ERROR, drive_gains
+
+MASS = 4.0
+"""Mass of the payload [kg]."""
+OFF_AXIS, ON_AXIS = (0.06, 0.03, 0.08), (0.0, 0.0, 0.1)
+"""Centre of mass of the payload beside and on the axis of the last joint [m]."""
+GAP = 0.1
+"""Longest gap within a stretch of motion [s]."""
+CASES = ("free motion", "payload", "payload, centre told", "payload on the last axis")
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What was found of one specimen."""
+
+    gains: tuple[DriveGain, ...]
+    true: Array
+    """True gains, (nv,)."""
+    message: str = ""
+    """The error that refused some gains; empty if none was refused."""
+
+    @property
+    def accepted(self) -> Array:
+        """Which gains are accepted, (nv,) bool."""
+        return np.array([one.is_accepted(ACCEPTED_ERROR) for one in self.gains])
+
+    @property
+    def claimed(self) -> Array:
+        """Relative standard errors, (nv,)."""
+        return np.array([one.relative_error for one in self.gains])
+
+    @property
+    def relative_error(self) -> Array:
+        """True relative errors, (nv,)."""
+        return np.array([one.gain for one in self.gains]) / self.true - 1.0
+
+    @property
+    def in_standard_errors(self) -> Array:
+        """True errors in standard errors, (nv,)."""
+        off = [one.gain - true for one, true in zip(self.gains, self.true, strict=True)]
+        return np.array(off) / [one.standard_error for one in self.gains]
+
+
+def identified(
+    specimen: Specimen, motions: Sequence[Motion], evidence: GainEvidence | None = None
+) -> Result:
+    """Return the gains, whether they are refused or not."""
+    try:
+        gains, _ = drive_gains(motions, specimen.description, GAP, evidence or GainEvidence())
+    except DriveGainError as error:
+        return Result(error.gains, specimen.gains, error.message)
+    return Result(gains, specimen.gains)
+
+
+def carried(
+    specimen: Specimen, centre: tuple[float, float, float], seed: int, *, told: bool = False
+) -> GainEvidence:
+    """Return the evidence of a motion with a payload, its centre told or not."""
+    motion = specimen.loaded(MASS, centre).recorded(500 + seed)
+    return GainEvidence((KnownPayload([motion], MASS, centre=centre if told else None),))
+
+
+def study(seed: int) -> list[Result]:
+    """Return the results of one specimen in all :data:`CASES`."""
+    specimen = Specimen.drawn(seed)
+    motions = [specimen.recorded(seed)]
+    evidence = (
+        None,
+        carried(specimen, OFF_AXIS, seed),
+        carried(specimen, OFF_AXIS, seed, told=True),
+        carried(specimen, ON_AXIS, seed, told=True),
+    )
+    return [identified(specimen, motions, one) for one in evidence]
+
+
+def record(folder: Path, seed: int) -> None:
+    """Write ``ur10e.urdf``, ``free.csv`` and ``load.csv`` (4 kg, beside the last axis)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    specimen = Specimen.drawn(seed)
+    (folder / "ur10e.urdf").write_text(urdf(), encoding="utf-8")
+    write(folder / "free.csv", specimen.recorded(seed))
+    write(folder / "load.csv", specimen.loaded(MASS, OFF_AXIS).recorded(500 + seed))
+
+
+def write(path: Path, motion: Motion) -> None:
+    """Write a motion as CSV."""
+    kinds = ("position", "velocity", "effort")
+    header = ",".join(["time", *(f"{kind}/{joint}" for kind in kinds for joint in JOINTS)])
+    table = np.column_stack([motion.t, motion.q, motion.v, motion.tau])
+    np.savetxt(path, table, delimiter=",", header=header, comments="", fmt="%.9g")

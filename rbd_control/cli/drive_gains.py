@@ -1,0 +1,136 @@
+"""Drive gains on the command line: what is known of them, and how they are shown."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from rbd_control.errors import InputError
+from rbd_control.estimation import DriveGain, GainEvidence, KnownGain, KnownPayload, Motion
+from rbd_control.estimation.drive_gains import DriveGainError
+from rbd_control.files.input_files import about
+from rbd_control.wording import quoted
+
+_HELP = (
+    "What helps, by joint:\n"
+    "- a motion in which gravity loads the joint more, far from the vertical, and a faster one for "
+    "a joint with a vertical axis;\n"
+    "- a recording with a known payload, --payload-recording RECORDING=MASS. It loads a joint if "
+    "its weight has a lever about the joint's axis; the last joint only if its centre of mass lies "
+    "off that axis; a vertical axis only while the joint accelerates. A heavier payload is better, "
+    "its centre of mass (@X,Y,Z) helps, and several recordings are better than one;\n"
+    "- the gain itself, --drive-gain JOINT=GAIN±ERROR: torque constant times gear ratio of the "
+    "datasheet, or the ratio of torque and current that the vendor's controller reports."
+)
+
+
+def gain_evidence(
+    arguments: argparse.Namespace, motions: Callable[[Path], Sequence[Motion]]
+) -> GainEvidence:
+    """Return what the arguments tell of the drives.
+
+    Args:
+        arguments: those of the command.
+        motions: reads the motions of a recording.
+
+    Raises:
+        InputError: for an argument that cannot be read, or one that the others make useless.
+        RecordingError: when a recording cannot be used.
+    """
+    given = arguments.payload_recordings or arguments.known_gains
+    if given and (arguments.effort != "current" or arguments.effort_gain):
+        raise InputError(
+            "--payload-recording and --drive-gain are for gains that are to be identified: give "
+            "--effort current, and no --effort-gain"
+        )
+    return GainEvidence(
+        payloads=tuple(_payload(text, motions) for text in arguments.payload_recordings),
+        known=dict(_known_gain(text) for text in arguments.known_gains),
+        accepted_error=arguments.drive_gain_error / 100.0,
+        mass_error=arguments.mass_error / 100.0,
+    )
+
+
+def payload_paths(arguments: argparse.Namespace) -> list[Path]:
+    """Return the recordings with payload."""
+    return [Path(text.rpartition("=")[0]) for text in arguments.payload_recordings]
+
+
+def _payload(text: str, motions: Callable[[Path], Sequence[Motion]]) -> KnownPayload:
+    """Return the payload and motions that ``RECORDING=MASS[±ERROR][@X,Y,Z]`` names."""
+    path, _, load = text.rpartition("=")
+    mass, at, centre = load.partition("@")
+    numbers = _numbers(centre.split(",")) if at else []
+    measured = _measured(mass)
+    if not path or measured is None or numbers is None or len(numbers) not in (0, 3):
+        raise InputError(
+            f"--payload-recording is {quoted(text)}; give RECORDING=MASS, RECORDING=MASS±ERROR "
+            f"[kg], or either with @X,Y,Z, the centre of mass [m]"
+        )
+    centre_of_mass = (numbers[0], numbers[1], numbers[2]) if numbers else None
+    with about(path):
+        return KnownPayload(motions(Path(path)), *measured, centre_of_mass)
+
+
+def _known_gain(text: str) -> tuple[str, KnownGain]:
+    """Return the joint and the gain that ``JOINT=GAIN[±ERROR]`` names."""
+    joint, _, gain = text.rpartition("=")
+    measured = _measured(gain)
+    if not joint or measured is None:
+        raise InputError(f"--drive-gain is {quoted(text)}; give JOINT=GAIN or JOINT=GAIN±ERROR")
+    return joint, KnownGain(*measured)
+
+
+def _measured(text: str) -> tuple[float, float] | None:
+    """Return value and standard error of ``VALUE[±ERROR]``; None if they are no numbers."""
+    numbers = _numbers(re.split(r"±|\+-|\+/-", text))
+    if numbers is None or len(numbers) > 2:
+        return None
+    return numbers[0], numbers[1] if len(numbers) == 2 else 0.0
+
+
+def _numbers(texts: Sequence[str]) -> list[float] | None:
+    """Return finite numbers; None if one is none."""
+    try:
+        numbers = [float(text) for text in texts]
+    except ValueError:
+        return None
+    return numbers if all(map(math.isfinite, numbers)) else None
+
+
+@contextmanager
+def refused_gains_shown(console: Console) -> Iterator[None]:
+    """Print all gains, and what would help, before the error that refuses some of them."""
+    try:
+        yield
+    except DriveGainError as error:
+        console.print(gain_table(error.gains, error.accepted_error))
+        console.print(_HELP, markup=False)
+        raise
+
+
+def gain_table(gains: Sequence[DriveGain], accepted_error: float) -> Table:
+    """Return a table of the gains with their errors, one row per joint."""
+    table = Table(title=escape("gains of the drives (prismatic joints: N)"), title_justify="left")
+    table.add_column("joint", no_wrap=True)
+    for heading in ("gain [N·m per unit]", "standard error", "relative [%]"):
+        table.add_column(escape(heading), justify="right")
+    table.add_column("")
+    for one in gains:
+        verdict = "identified" if one.is_accepted(accepted_error) else "not identified"
+        table.add_row(
+            escape(one.joint),
+            f"{one.gain:.4g}",
+            f"{one.standard_error:.2g}",
+            f"{100.0 * one.relative_error:.2g}",
+            "given" if one.is_given else verdict,
+        )
+    return table

@@ -1,0 +1,188 @@
+"""The equation of the drive currents as rows of a linear regression.
+
+Without contact, the current ``c`` of a joint obeys::
+
+    K c = y(delta) + J a + friction(v)                                        [N·m or N]
+
+with the gain ``K`` of the drive, the torque ``y`` of the model, corrections ``delta`` of its
+inertial parameters, and the inertia ``J`` of motor and gear, which turns with the joint and of
+which descriptions say nothing. ``y`` is linear in ``delta`` and in the ten inertial parameters of a
+payload. All columns pass the low-pass filter of :mod:`~rbd_control.estimation.identification`.
+
+The columns are not exact: velocities are differentiated positions. Their noise follows from the
+velocity noise of the motion, which is measured where no motion is, in its fourth differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics import Model
+from rbd_control.estimation.identification import Columns, filtered_columns
+from rbd_control.estimation.motion import Motion
+from rbd_control.robot.inertial_corrections import ROTOR, variations
+
+Array = NDArray[np.float64]
+
+_FOURTH = 70.0
+"""Variance of the fourth difference of white noise of unit variance."""
+_TO_DEVIATION = 1.4826
+"""Standard deviation of normal noise, divided by its median absolute value."""
+MASS_ERROR = 0.05
+"""Prior standard deviation of the mass of a body, as a fraction of its mass in the description."""
+LEVER = 0.2
+"""Prior standard deviation of the centre of mass of a body along each axis, per relative error of
+its mass [m]: 10 mm for 5 %."""
+PAYLOAD_PARAMETERS = 10
+"""Mass, three first moments and six second moments of a payload."""
+
+
+@dataclass(frozen=True, eq=False)
+class GainRows:
+    """The rows of one load: n filtered samples of a motion without contact."""
+
+    current: Array
+    """Filtered effort (n, nv), in its own unit."""
+    torque: Array
+    """Torque (n, nv) of the model as described, payload not included [N·m or N]."""
+    corrections: Array
+    """Change (n, nv, P) of the torque with each correction of a body."""
+    which: NDArray[np.int64]
+    """Joint and column of each correction, (P, 2)."""
+    spread: Array
+    """Prior standard deviation (P,) of each correction."""
+    payload: Array
+    """Change (n, nv, 10) of the torque with each inertial parameter of a payload."""
+    acceleration: Array
+    """Acceleration (n, nv) of each joint [rad/s² or m/s²]."""
+    friction: Array
+    """Columns (n, nv, shapes, 4) of friction, per unit coefficient."""
+    noise: Array
+    """Covariance (nv, N, N) of the noise of ``torque``, ``corrections``, ``payload`` and
+    ``acceleration``, N = P + 12 columns."""
+
+
+def gain_rows(
+    motions: Sequence[Motion], model: Model, maximum_gap: float, mass_error: float = MASS_ERROR
+) -> GainRows:
+    """Return the rows of motions with one load.
+
+    Args:
+        motions: motions without contact, ``tau`` the effort as published.
+        model: the robot as described, without payload.
+        maximum_gap: longest time between two samples of one stretch [s].
+        mass_error: prior standard deviation of each mass, as a fraction of it; that of the centres
+            of mass is :data:`LEVER` times as many metres.
+
+    Raises:
+        RecordingError: when no stretch of the motions is long enough to be used.
+    """
+    bodies = [change for change in variations(model) if change[1] != ROTOR]
+    loads = [(0, 0, one) for one in unit_loads(model)]
+    changes = [*bodies, *loads, *_unit_rotors(model)]
+    still = [replace(m, tau=np.zeros_like(m.tau)) for m in motions]
+    columns = filtered_columns(still, model, maximum_gap, changes)
+    effort = columns.x - filtered_columns(motions, model, maximum_gap).x
+    P, Q = len(bodies), len(bodies) + len(loads)
+    return GainRows(
+        current=effort,
+        torque=columns.x,
+        corrections=columns.inertia[:, :, :P],
+        which=columns.which[:P],
+        spread=np.where(
+            columns.which[:P, 1] == 0,
+            mass_error * model.arrays.mass[columns.which[:P, 0]],
+            LEVER * mass_error,
+        ),
+        payload=columns.inertia[:, :, P:Q],
+        acceleration=_diagonal(columns.inertia[:, :, Q:]),
+        friction=columns.friction,
+        noise=_noise(still, model, maximum_gap, columns, changes),
+    )
+
+
+def unit_loads(model: Model) -> list[Model]:
+    """Return ten robots, each of one unit of an inertial parameter of the last body.
+
+    In the order mass, first moments x y z, second moments xx yy zz xy xz yz, about the origin and
+    along the axes of the link that the last joint moves [kg, kg·m, kg·m²].
+    """
+    arrays, row = model.arrays, model.nv - 1
+    result = []
+    for k in range(PAYLOAD_PARAMETERS):
+        mass, first, second = (
+            np.zeros_like(part) for part in (arrays.mass, arrays.first_moment, arrays.second_moment)
+        )
+        if k == 0:
+            mass[row] = 1.0
+        elif k < 4:
+            first[row, k - 1] = 1.0
+        else:
+            i, j = _SECOND[k - 4]
+            second[row, i, j] = second[row, j, i] = 1.0
+        only = arrays._replace(mass=mass, first_moment=first, second_moment=second)
+        result.append(replace(model, arrays=only))
+    return result
+
+
+_SECOND = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
+
+
+def _unit_rotors(model: Model) -> list[tuple[int, int, Model]]:
+    """Return the robots of one rotor of 1 kg·m² (kg) each, one for each degree of freedom.
+
+    A model that has rotors of its own has no others: then there is none.
+    """
+    return [change for change in variations(model) if change[1] == ROTOR]
+
+
+def _diagonal(columns: Array) -> Array:
+    """Return the torque (n, nv) of each joint's own rotor; zero if there are no rotors."""
+    n, nv, count = columns.shape
+    if count == 0:
+        return np.zeros((n, nv))
+    result = np.zeros((n, nv))
+    result[:, nv - count :] = np.einsum("kii->ki", columns[:, nv - count :])
+    return result
+
+
+def _noise(
+    motions: Sequence[Motion],
+    model: Model,
+    maximum_gap: float,
+    clean: Columns,
+    changes: Sequence[tuple[int, int, Model]],
+) -> Array:
+    """Return the covariance (nv, N, N) of the noise of the columns of :class:`GainRows`.
+
+    Noise of the size of the velocity noise is added to the velocities, and everything is computed
+    again: the difference is a sample of the noise of the columns.
+    """
+    rng = np.random.default_rng(0)
+    noisy = [replace(m, v=m.v + rng.normal(size=m.v.shape) * velocity_noise(m.v)) for m in motions]
+    columns = filtered_columns(noisy, model, maximum_gap, changes)
+    rotors = sum(column == ROTOR for _, column, _ in changes)
+    both = [_side_by_side(one, rotors) for one in (columns, clean)]
+    difference = both[0] - both[1]
+    return np.asarray(np.einsum("kia,kib->iab", difference, difference) / len(difference))
+
+
+def _side_by_side(columns: Columns, rotors: int) -> Array:
+    """Return torque, its changes and acceleration as (n, nv, N); the last changes are rotors'."""
+    count = columns.inertia.shape[2] - rotors
+    acceleration = _diagonal(columns.inertia[:, :, count:])
+    return np.concatenate(
+        [columns.x[..., None], columns.inertia[:, :, :count], acceleration[..., None]], axis=2
+    )
+
+
+def velocity_noise(v: Array) -> Array:
+    """Return the standard deviation (nv,) of white noise in sampled velocities (k, nv)."""
+    if len(v) < 5:
+        return np.zeros(v.shape[1])
+    fourth = np.diff(v, n=4, axis=0)
+    return np.asarray(_TO_DEVIATION * np.median(np.abs(fourth), axis=0) / np.sqrt(_FOURTH))
