@@ -23,7 +23,7 @@ from rbd_control.cli.drive_gains import (
     payload_paths,
     refused_gains_shown,
 )
-from rbd_control.cli.replay import console_for_output, named
+from rbd_control.cli.replay import console_for_output, named, say_held
 from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError, RecordingError
 from rbd_control.estimation import Calibration, Motion, calibrate
@@ -58,10 +58,16 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         prepare_output(arguments.json)
     if arguments.report:
         prepare_output(arguments.report / "calibration.png")
-    robot = _uncorrected(Robot.load(named(arguments.urdf), locked=dict(arguments.lock)))
-    model = robot.model
-    _refuse_repetition([*arguments.recordings, *payload_paths(arguments)])
     console = console_for_output()
+    paths = [*arguments.recordings, *payload_paths(arguments)]
+    _refuse_repetition(paths)
+    measured = [
+        name for path in paths for name in read_recording(path, arguments.topic).joint_names
+    ]
+    robot = Robot.load(named(arguments.urdf), locked=dict(arguments.lock), measured=measured)
+    say_held(robot)
+    robot = _uncorrected(robot)
+    model = robot.model
 
     def read(path: Path) -> list[Motion]:
         return list(_motions(path, model, arguments.topic, arguments.joints, console))

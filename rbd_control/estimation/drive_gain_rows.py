@@ -95,7 +95,7 @@ def gain_rows(
         which=columns.which[:P],
         spread=np.where(
             columns.which[:P, 1] == 0,
-            mass_error * model.arrays.mass[columns.which[:P, 0]],
+            mass_error * model.arrays.mass[model.dof_row[columns.which[:P, 0]]],
             LEVER * mass_error,
         ),
         payload=columns.inertia[:, :, P:Q],
@@ -111,7 +111,7 @@ def unit_loads(model: Model) -> list[Model]:
     In the order mass, first moments x y z, second moments xx yy zz xy xz yz, about the origin and
     along the axes of the link that the last joint moves [kg, kg·m, kg·m²].
     """
-    arrays, row = model.arrays, model.nv - 1
+    arrays, row = model.arrays, model.dof_row[-1]
     result = []
     for k in range(PAYLOAD_PARAMETERS):
         mass, first, second = (
