@@ -59,10 +59,11 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     if arguments.report:
         prepare_output(arguments.report / "calibration.png")
     console = console_for_output()
-    paths = [*arguments.recordings, *payload_paths(arguments)]
-    _refuse_repetition(paths)
+    _refuse_repetition([*arguments.recordings, *payload_paths(arguments)])
     measured = [
-        name for path in paths for name in read_recording(path, arguments.topic).joint_names
+        name
+        for path in arguments.recordings
+        for name in read_recording(path, arguments.topic).joint_names
     ]
     robot = Robot.load(named(arguments.urdf), locked=dict(arguments.lock), measured=measured)
     say_held(robot)
