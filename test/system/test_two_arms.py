@@ -45,8 +45,7 @@ def parameters(arm: str, node: str) -> dict[str, Any]:
         return {"joints": values["joints"], "actions": ["follow"]}
     values |= {"urdf": "", "robot_description": description(arm)}
     if node == "simulated_arm":
-        values["spheres"] = []  # nothing is in the way of these motions
-        del values["spheres"]
+        del values["spheres"]  # nothing is in the way of these motions
     if node == "passivity_controller":
         values["contact_reaction"] = "hold"
     return values
