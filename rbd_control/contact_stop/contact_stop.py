@@ -39,10 +39,6 @@ class StopTimes:
     standstill: float = nan
     """When the arm came to rest."""
 
-    def since_onset(self, moment: float) -> float:
-        """Return the time from the onset of the contact to ``moment`` [s]; NaN if not known."""
-        return moment - self.onset
-
 
 class ContactStop:
     """Tells when to stop an arm, whether it has stopped, and whether it may go on.

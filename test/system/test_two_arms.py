@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -92,12 +93,20 @@ class Arm:
         message.wrench.force = Vector3(x=0.0, y=25.0, z=0.0)
         self._probe.send(f"/{self.name}/simulated_arm/external_wrench", message)
 
+    def wait_for_stop(self) -> None:
+        probe, name = self._probe, self.name
+        probe.wait(lambda: self.stopped[-1].data, f"{name} is not stopped")
+        probe.wait(lambda: self.stops, f"{name}: MoveIt is not stopped")
+        probe.wait(lambda: self.events, f"{name}: no event")
+
     def resume(self) -> None:
-        probe = self._probe
-        probe.wait(lambda: not self.contact[-1].data, f"{self.name}: the push does not end")
+        probe, name = self._probe, self.name
+        probe.wait(lambda: not self.contact[-1].data, f"{name}: the push does not end")
         for node in ("contact_guard", "passivity_controller"):
-            service = f"/{self.name}/{node}/resume"
-            probe.wait(lambda service=service: probe.call(Trigger, service).success, "no resume")
+            probe.wait(partial(self._resumes, node), f"{name}: {node} does not resume")
+
+    def _resumes(self, node: str) -> bool:
+        return bool(self._probe.call(Trigger, f"/{self.name}/{node}/resume").success)
 
 
 def test_a_push_on_one_arm_stops_that_arm_alone(bring_up: BringUp, probe: Probe) -> None:
@@ -113,9 +122,7 @@ def test_a_push_on_one_arm_stops_that_arm_alone(bring_up: BringUp, probe: Probe)
         goal = START + 0.15
         free.go(goal, 1.0)
         touched.push()
-        probe.wait(lambda arm=touched: arm.stopped[-1].data, f"{pushed} is not stopped")
-        probe.wait(lambda arm=touched: arm.stops, "MoveIt of the pushed arm is not stopped")
-        probe.wait(lambda arm=touched: arm.events, "no event")
+        touched.wait_for_stop()
         assert f"{pushed}_link_7" in event_from_status(touched.events[-1].status[0]).candidates
         # The other one goes on to its goal, and nobody hears of a contact there.
         free.wait_for_position(goal)
