@@ -300,6 +300,7 @@ def test_standstill_of_all_joints_of_several_publishers() -> None:
     motion.hear(0.0, ["a", "b"], [0.0, 0.0], [0.0, 0.01], 1.0, 0.02)
     motion.hear(0.0, ["hand"], [0.0], [0.3], 1.01, 0.02)
     assert motion.still_since(1.02) == inf
+    assert motion.fastest() == ("hand", 0.3)
     motion.hear(0.1, ["hand"], [0.0], [0.0], 1.1, 0.02)
     motion.hear(0.1, ["a", "b"], [0.0, 0.0], [0.0, -0.01], 1.11, 0.02)
     assert motion.still_since(1.12) == 1.1

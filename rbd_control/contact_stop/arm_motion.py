@@ -92,6 +92,11 @@ class ArmMotion:
         joints = self._joints or tuple(self._heard)
         return [j for j in joints if now - self._heard.get(j, -inf) > JOINT_STATE_TIMEOUT]
 
+    def fastest(self) -> tuple[str, float]:
+        """Return the joint that moves fastest and its speed [rad/s or m/s]; zero if unknown."""
+        name = max(self._speed, key=lambda joint: self._speed[joint], default="")
+        return name, self._speed.get(name, 0.0)
+
     def forget(self) -> None:
         """Forget all states, as after a time in which none were taken."""
         for memory in (self._position, self._speed, self._stamp, self._heard):

@@ -40,6 +40,9 @@ from rbd_control.wording import listed
 CONTACT = "contact_detector/contact"
 EVENTS = "contact_detector/events"
 
+VERDICTS_KEPT = 100
+"""Verdicts kept while the node is busy, 2 s of them: no raised flag may be lost."""
+
 LARGEST_VERDICT = 4096
 """Size above which a verdict is dropped before it is read [bytes]."""
 
@@ -122,7 +125,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             Bool, "~/stopped", verdict_qos(get_rmw_implementation_identifier())
         )
         # Volatile: a flag from before the subscription says nothing about now.
-        self._contact_qos = QoSProfile(depth=10)
+        self._contact_qos = QoSProfile(depth=VERDICTS_KEPT)
         self._contact = self.create_subscription(
             Bool, CONTACT, self._on_contact, self._contact_qos, largest=LARGEST_VERDICT
         )
@@ -151,7 +154,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
 
     def configure(self) -> None:
         """Make the clients of what is to be stopped."""
-        parameters = self.parameters
+        parameters = self._stop.parameters = self._retreat.parameters = self.parameters
         self._motion = ArmMotion(parameters.joints)
         moveit = parameters.moveit_topic if parameters.moveit_stop else ""
         self._orders = StopOrders(self, parameters.actions, parameters.services, moveit)
@@ -354,6 +357,9 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             return
         if stop.is_latched:
             status.raise_to(WARN, f"{stop.state}: {stop.reason}; call ~/resume")
+            joint, speed = self._motion.fastest()
+            if stop.state == "stopping" and speed > self.parameters.standstill_speed:
+                status.raise_to(WARN, f"{joint} moves at {speed:.3g} rad/s or m/s")
         self._report_detector(status, stop.missing(now))
         missing = self._motion.missing(now)
         if missing or self._motion.still_since(now) is None:

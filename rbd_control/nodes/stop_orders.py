@@ -232,20 +232,20 @@ class StopOrders:
     def begin(self) -> None:
         """Send all requests, those that stop the arm soonest first."""
         for canceller in self._cancellers:
-            canceller.begin()
+            self._run(canceller.begin)
         for trigger in self._triggers:
             trigger.begin()
-            trigger.send()
-        self._stop_moveit()
+            self._run(trigger.send)
+        self._run(self._stop_moveit)
 
     def repeat(self) -> None:
         """Send again what may have been lost, and cancel goals that were sent since."""
         for canceller in self._cancellers:
-            canceller.send()
+            self._run(canceller.send)
         for trigger in self._triggers:
             if not trigger.is_settled:
-                trigger.send()
-        self._stop_moveit()
+                self._run(trigger.send)
+        self._run(self._stop_moveit)
 
     def end(self) -> None:
         """Allow goals again; a request without an answer is given up."""
@@ -310,6 +310,10 @@ class StopOrders:
         action = request.name.removesuffix("/_action/cancel_goal")
         what = f"service {request.name}" if action == request.name else f"action server {action}"
         return f"no {what}: a contact does not stop it; start it or correct the parameter"
+
+    def _run(self, request: Callable[[], None]) -> None:
+        """Send a request; one that fails keeps the others from nothing."""
+        self._node.guard.run("request to stop", request)
 
     def _stop_moveit(self) -> None:
         if self._event is not None:

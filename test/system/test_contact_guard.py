@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import pytest
 from action_msgs.msg import GoalInfo, GoalStatus, GoalStatusArray
 from action_msgs.srv import CancelGoal
 from lifecycle_msgs.srv import GetState
@@ -19,7 +20,9 @@ from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
+from rbd_control.errors import ParameterError
 from rbd_control.estimation import ContactEvent
+from rbd_control.nodes.contact_guard import ContactGuardParameters
 from rbd_control.nodes.contact_messages import event_message
 from rbd_control.nodes.messages import Stamp
 
@@ -118,6 +121,11 @@ def detector_event() -> ContactEvent:
     )
 
 
+def test_a_guard_without_anything_to_stop_is_refused() -> None:
+    with pytest.raises(ParameterError, match="nothing to stop"):
+        ContactGuardParameters(actions=(), moveit_stop=False)
+
+
 def active(probe: Probe, name: str = GUARD) -> None:
     probe.wait_for_report(name, lambda r: r.values.get("state") == "active", "is not active")
 
@@ -179,6 +187,7 @@ def test_it_stops_latches_and_resumes(bring_up: BringUp, probe: Probe) -> None:
     detector.flag = False
     probe.wait(lambda: "not confirmed" in resume(probe).message, "resumes while the arm moves")
     report = probe.report(GUARD)
+    assert "elbow moves at 0.5" in report.message
     assert report.values["guard"] == "stopping"
     assert report.values["goals cancelled"] == "2"
     arm.velocity = [0.0, 0.0]
@@ -272,6 +281,7 @@ def test_collisions_alone_and_a_retreat(bring_up: BringUp, probe: Probe) -> None
         "retreat_distance": 0.05,
         "retreat_speed": 0.2,
         "retreat_topic": "trajectory",
+        "moveit_stop": False,
     }
     name = f"tray/{GUARD}"
     trajectories = probe.listen(JointTrajectory, "/tray/trajectory")
@@ -291,6 +301,7 @@ def test_collisions_alone_and_a_retreat(bring_up: BringUp, probe: Probe) -> None
         name, lambda r: "no joint states" not in r.message, "joint states are not heard"
     )
     assert probe.report(name).values["guard"] == "watching"
+    assert not probe.node.count_publishers("/tray/trajectory_execution_event")
     event = replace(detector_event(), level="collision")
     sent = time.time()
     event = replace(event, onset=sent - 0.01, detected=sent)
