@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from dataclasses import replace
 from statistics import median
@@ -37,6 +38,18 @@ LATEST = 0.020
 """Longest time from the onset of a contact to the cancel request on the wire [s]."""
 
 PARAMETERS = {"actions": [ACTION], "services": ["/arm/pause"], "repeat_period": 0.1}
+
+
+DEFECT = """
+from rbd_control.contact_stop import ArmMotion
+hear = ArmMotion.hear
+def failing(self, stamp, names, *rest):
+    if "defect" in names:
+        raise RuntimeError("injected")
+    return hear(self, stamp, names, *rest)
+ArmMotion.hear = failing
+"""
+"""Preamble of a guard that fails with one joint state."""
 
 
 class ArmDriver:
@@ -244,7 +257,8 @@ def test_what_is_missing_is_said_and_silence_stops(bring_up: BringUp, probe: Pro
     moveit = probe.listen(String, "/left/events")
     name = f"left/{GUARD}"
     # In a namespace, relative names are those of the namespace.
-    bring_up.start(GUARD, parameters, ["-r", "__ns:=/left", "-r", f"{FLAG}:=/{FLAG}"])
+    names = ["-r", "__ns:=/left", "-r", f"{FLAG}:=/{FLAG}"]
+    process = bring_up.start(GUARD, parameters, names, DEFECT)
     report = probe.wait_for_report(name, lambda r: "waiting for" in r.message, "does not wait")
     assert f"a verdict on /{FLAG}: no contact detector was ever heard" in report.message
     assert "no action server /nobody/moves" in report.message
@@ -267,7 +281,14 @@ def test_what_is_missing_is_said_and_silence_stops(bring_up: BringUp, probe: Pro
     assert "no verdict about contact for" in report.message
     detector.flag = False
     probe.wait(lambda: probe.call(Trigger, f"{name}/resume").success, "cannot resume")
+    # After a defect of the guard itself nothing is certain, and the arm is stopped.
+    driver.cancels.clear()
+    probe.send("/left/joint_states", JointState(name=["defect"]))
+    probe.wait(lambda: driver.cancels, "a defect stops nothing")
+    probe.wait_for_report(name, lambda r: "injected" in r.message, "does not tell of the defect")
     detector.flag = None
+    process.signal(signal.SIGTERM)
+    assert process.wait() == 0
 
 
 def test_collisions_alone_and_a_retreat(bring_up: BringUp, probe: Probe) -> None:
