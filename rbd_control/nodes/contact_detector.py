@@ -106,6 +106,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             self._on_sample,
             self._on_silence,
             self._on_jump,
+            match_prefix=True,
         )
 
     def cleanup(self) -> None:

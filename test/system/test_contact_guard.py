@@ -346,9 +346,11 @@ def test_from_the_push_to_the_cancel_request(bring_up: BringUp, probe: Probe) ->
     """Detector and guard together: from the first sample with a push to the request."""
     driver = ArmDriver(probe, "/cell/follow")
     source = detector_scenarios.resting()
+    # The driver's names have a prefix that the description lacks.
+    source.names = [f"cell_{name}" for name in source.names]
     probe.stream(source, "/cell/joint_states", rate=500.0)
     space = ["-r", "__ns:=/cell"]
-    bring_up.start("contact_detector", detector_scenarios.PARAMETERS, space)
+    process = bring_up.start("contact_detector", detector_scenarios.PARAMETERS, space)
     bring_up.start(GUARD, {"actions": ["follow"], "repeat_period": 1.0}, space)
     name = f"cell/{GUARD}"
     active(probe, name)
@@ -365,6 +367,7 @@ def test_from_the_push_to_the_cancel_request(bring_up: BringUp, probe: Probe) ->
         return driver.cancels[0] - pushed
 
     delays = usually_in_time(trial)
+    assert "cell_joint_1 on /cell/joint_states is taken for joint_1" in process.output
     print("push to cancel request [ms]:", [round(1e3 * delay, 2) for delay in delays])
     assert median(delays) <= LATEST
     values = probe.wait_for_report(
