@@ -217,6 +217,7 @@ class StopOrders:
             self.destroy()
             raise
         self._missed: set[str] = set()
+        self._told = 0
         self._begun = time.monotonic()
 
     def destroy(self) -> None:
@@ -245,7 +246,10 @@ class StopOrders:
         for trigger in self._triggers:
             if not trigger.is_settled:
                 self._run(trigger.send)
-        self._run(self._stop_moveit)
+        # MoveIt logs each event, and stops by itself when its goals are cancelled.
+        goes_on = not self.are_settled or self.cancelled != self._told
+        if goes_on or not self._cancellers:
+            self._run(self._stop_moveit)
 
     def end(self) -> None:
         """Allow goals again; a request without an answer is given up."""
@@ -316,6 +320,7 @@ class StopOrders:
         self._node.guard.run("request to stop", request)
 
     def _stop_moveit(self) -> None:
+        self._told = self.cancelled
         if self._event is not None:
             self._event.publish(String(data="stop"))
 

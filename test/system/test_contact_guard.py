@@ -28,7 +28,7 @@ from rbd_control.nodes.contact_messages import event_message
 from rbd_control.nodes.messages import Stamp
 
 from . import detector_scenarios
-from .bringup import BringUp
+from .bringup import SINGLE_THREADED, BringUp
 from .probe import LATCHED, Heard, Probe, Source
 
 GUARD = "contact_guard"
@@ -208,6 +208,10 @@ def test_it_stops_latches_and_resumes(bring_up: BringUp, probe: Probe) -> None:
     assert "stopped: contact; call ~/resume" in report.message
     assert 0.0 < float(report.values["flag to standstill [s]"]) < 60.0
     assert "flag to standstill" in process.output
+    # What has stopped is not told again and again: ten rounds go by.
+    told = len(events)
+    probe.report(GUARD)
+    assert len(events) <= told + 1
 
     # A goal that is sent later is cancelled, and a server that does not answer is named.
     count = len(driver.cancels)
@@ -293,7 +297,7 @@ def test_what_is_missing_is_said_and_silence_stops(bring_up: BringUp, probe: Pro
 
 def test_collisions_alone_and_a_retreat(bring_up: BringUp, probe: Probe) -> None:
     """A short contact does nothing, a collision stops, and the arm goes back a little."""
-    ArmDriver(probe, "/tray/follow")
+    driver = ArmDriver(probe, "/tray/follow")
     parameters = {
         "actions": ["follow"],
         "stop_at": "collision",
@@ -306,7 +310,8 @@ def test_collisions_alone_and_a_retreat(bring_up: BringUp, probe: Probe) -> None
     }
     name = f"tray/{GUARD}"
     trajectories = probe.listen(JointTrajectory, "/tray/trajectory")
-    bring_up.start(GUARD, parameters, ["-r", "__ns:=/tray"])
+    # With the executor of an rclpy that has no events executor.
+    bring_up.start(GUARD, parameters, ["-r", "__ns:=/tray"], SINGLE_THREADED)
     active(probe, name)
     arm = Source(["elbow", "wrist"], [0.0, 1.0], [0.2, 0.0])
     began = time.monotonic()
@@ -330,6 +335,7 @@ def test_collisions_alone_and_a_retreat(bring_up: BringUp, probe: Probe) -> None
     report = probe.wait_for_report(name, lambda r: r.values["guard"] != "watching", "no stop")
     # The estimated onset was 10 ms before the event; both clocks are this machine's.
     assert 0.01 <= float(report.values["onset to requests sent [s]"]) < 60.0
+    probe.wait(lambda: driver.cancels, "no goal is cancelled")
     assert not trajectories
     arm.velocity = [0.0, 0.0]
     probe.wait(lambda: trajectories, "no retreat")
