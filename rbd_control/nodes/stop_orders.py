@@ -81,8 +81,9 @@ class StopRequest:
     def send(self) -> None:
         """Send the request; one that is still unanswered is given up."""
         if self._pending is not None:
-            self.unanswered += self.is_there
             self.is_settled = False
+            if self.is_there:
+                self._miss_answer()
         self._give_up()
         future = self._client.call_async(self._kind.Request())
         self._pending = future
@@ -105,8 +106,18 @@ class StopRequest:
             return
         self._pending = None
         self.is_there = True
-        self.refused = shortened(self._refusal(answer), LONGEST_ANSWER)
+        before, self.refused = self.refused, shortened(self._refusal(answer), LONGEST_ANSWER)
         self.is_settled = not self.refused
+        if self.refused and self.refused != before:
+            self._node.get_logger().error(
+                f"{self.name} refuses to stop: {self.refused}; the request is repeated"
+            )
+
+    def _miss_answer(self) -> None:
+        self.unanswered += 1
+        self._node.get_logger().warning(
+            f"{self.name} does not answer; the request is repeated", throttle_duration_sec=5.0
+        )
 
     def _give_up(self) -> None:
         if self._pending is not None:

@@ -222,11 +222,13 @@ def test_it_stops_latches_and_resumes(bring_up: BringUp, probe: Probe) -> None:
         GUARD, lambda r: f"{ACTION}/_action/cancel_goal does not answer" in r.message, "no word"
     )
     assert "not confirmed" in resume(probe).message
+    assert "does not answer; the request is repeated" in process.output
     driver.silent.set_result(None)
     driver.silent = None
     driver.return_code = CancelGoal.Response.ERROR_REJECTED
     report = probe.wait_for_report(GUARD, lambda r: "refuses to stop" in r.message, "no word")
     assert report.level == 2
+    assert "refuses to stop: return code 1" in process.output
     driver.return_code = CancelGoal.Response.ERROR_NONE
     probe.wait(lambda: resume(probe).success, "cannot resume")
     wait_for_stopped(probe, stopped, False)
