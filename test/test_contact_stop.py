@@ -240,6 +240,18 @@ def test_collisions_alone_stop_and_contacts_that_last() -> None:
         for k in range(20):
             assert not stop.hear(True, begin + FREE * k)
             assert not stop.check(begin + FREE * k)
+        assert not stop.hear(False, begin + FREE * 20)
+
+
+def test_a_contact_that_falls_silent_counts_as_one_that_lasts() -> None:
+    stop = watching(stop_at="collision", longest_contact=2.0)
+    stop.hear(True, 1.0)
+    assert not stop.check(2.9)
+    assert stop.check(3.1)
+    # A flag that is repeated slowly is no free arm in between.
+    stop = stopped()
+    stop.hear(True, 2.0)
+    assert stop.obstacle(2.4) == "the contact flag is raised"
 
 
 def test_a_detector_that_was_never_heard_is_silent_once_it_had_time_to_speak() -> None:

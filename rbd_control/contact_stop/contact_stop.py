@@ -12,7 +12,7 @@ from rbd_control.errors import InputError
 State = Literal["watching", "stopping", "stopped"]
 
 FLAG_HOLD = 0.1
-"""Time for which a raised contact flag counts after it was last heard [s].
+"""Time for which a raised contact flag counts although a lowered one was heard [s].
 
 A detector repeats its flag every 20 ms. The time bridges two publishers that contradict each other.
 """
@@ -65,7 +65,7 @@ class ContactStop:
         self.times: StopTimes | None = None
         self.stops = 0
         self._state: State = "watching"
-        self._is_started = self._is_confirmed = False
+        self._is_started = self._is_confirmed = self._flag = False
         self._started = self._heard = self._raised = self._since = -inf
 
     @property
@@ -81,7 +81,7 @@ class ContactStop:
     def start(self, now: float) -> None:
         """Begin to watch; verdicts from before count for :meth:`missing` alone."""
         self._state, self.reason = "watching", ""
-        self._started, self._is_started = now, True
+        self._started, self._is_started, self._flag = now, True, False
         self._raised = self._since = -inf
 
     def end(self) -> None:
@@ -101,7 +101,7 @@ class ContactStop:
             if not self.is_touched(now):
                 self._since = now
             self._raised = now
-        self._heard = now
+        self._flag, self._heard = flag, now
         return (
             flag
             and self.parameters.stop_at == "contact"
@@ -152,8 +152,11 @@ class ContactStop:
         return "no contact detector was ever heard"
 
     def is_touched(self, now: float) -> bool:
-        """Return whether the detector has raised its flag within :data:`FLAG_HOLD`."""
-        return now - self._raised <= FLAG_HOLD
+        """Return whether the flag is raised, or was so within :data:`FLAG_HOLD`.
+
+        A raised flag that falls silent counts as raised.
+        """
+        return self._flag or now - self._raised <= FLAG_HOLD
 
     # What comes of it --------------------------------------------------------------------------
 
@@ -187,11 +190,11 @@ class ContactStop:
 
     def obstacle(self, now: float) -> str:
         """Return why the arm may not go on, in words; empty when it may."""
-        if self.is_touched(now):
-            return "the contact flag is raised"
         missing = self.missing(now)
         if missing:
             return missing
+        if self.is_touched(now):
+            return "the contact flag is raised"
         if self._state == "stopping":
             return "the stop is not confirmed yet; the diagnostics say what is missing"
         return ""
