@@ -14,6 +14,7 @@ from action_msgs.msg import GoalInfo, GoalStatus, GoalStatusArray
 from action_msgs.srv import CancelGoal
 from lifecycle_msgs.srv import GetState
 from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.duration import Duration
 from rclpy.serialization import serialize_message
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
@@ -176,6 +177,7 @@ def test_it_stops_latches_and_resumes(bring_up: BringUp, probe: Probe) -> None:
         publisher = probe.node.create_publisher(kind, topic, 10)
         probe.wait(publisher.get_subscription_count, f"nobody listens to {topic}")
         publisher.publish(serialize_message(kind())[:4])
+        assert publisher.wait_for_all_acked(Duration(seconds=60.0))
         probe.node.destroy_publisher(publisher)
     report = probe.wait_for_report(
         GUARD, lambda r: any("malformed" in key for key in r.values), "counts no malformed message"
@@ -297,23 +299,40 @@ def test_what_is_missing_is_said_and_silence_stops(bring_up: BringUp, probe: Pro
     assert process.wait() == 0
 
 
-def test_collisions_alone_and_a_retreat(bring_up: BringUp, probe: Probe) -> None:
+TRAY = {
+    "actions": ["follow"],
+    "stop_at": "collision",
+    "longest_contact": 60.0,
+    "joints": ["wrist", "elbow"],
+    "retreat_distance": 0.05,
+    "retreat_speed": 0.2,
+    "retreat_topic": "trajectory",
+    "moveit_stop": False,
+}
+"""Parameters of a guard that stops at collisions alone, and retreats."""
+
+
+def test_collisions_retreat_and_the_time_to_the_request(bring_up: BringUp, probe: Probe) -> None:
+    """Two cells whose nodes start together."""
+    # With the executor of an rclpy that has no events executor.
+    bring_up.start(GUARD, TRAY, ["-r", "__ns:=/tray"], SINGLE_THREADED)
+    source = detector_scenarios.resting()
+    # The driver's names have a prefix that the description lacks.
+    source.names = [f"cell_{name}" for name in source.names]
+    probe.stream(source, "/cell/joint_states", rate=500.0)
+    space = ["-r", "__ns:=/cell"]
+    detector = bring_up.start("contact_detector", detector_scenarios.PARAMETERS, space)
+    bring_up.start(GUARD, {"actions": ["follow"], "repeat_period": 1.0}, space)
+    collisions_alone_and_a_retreat(probe)
+    from_the_push_to_the_cancel_request(probe, source)
+    assert "cell_joint_1 on /cell/joint_states is taken for joint_1" in detector.output
+
+
+def collisions_alone_and_a_retreat(probe: Probe) -> None:
     """A short contact does nothing, a collision stops, and the arm goes back a little."""
     driver = ArmDriver(probe, "/tray/follow")
-    parameters = {
-        "actions": ["follow"],
-        "stop_at": "collision",
-        "longest_contact": 30.0,
-        "joints": ["wrist", "elbow"],
-        "retreat_distance": 0.05,
-        "retreat_speed": 0.2,
-        "retreat_topic": "trajectory",
-        "moveit_stop": False,
-    }
     name = f"tray/{GUARD}"
     trajectories = probe.listen(JointTrajectory, "/tray/trajectory")
-    # With the executor of an rclpy that has no events executor.
-    bring_up.start(GUARD, parameters, ["-r", "__ns:=/tray"], SINGLE_THREADED)
     active(probe, name)
     arm = Source(["elbow", "wrist"], [0.0, 1.0], [0.2, 0.0])
     began = time.monotonic()
@@ -350,16 +369,9 @@ def test_collisions_alone_and_a_retreat(bring_up: BringUp, probe: Probe) -> None
     assert len(trajectories) == 1
 
 
-def test_from_the_push_to_the_cancel_request(bring_up: BringUp, probe: Probe) -> None:
+def from_the_push_to_the_cancel_request(probe: Probe, source: Source) -> None:
     """Detector and guard together: from the first sample with a push to the request."""
     driver = ArmDriver(probe, "/cell/follow")
-    source = detector_scenarios.resting()
-    # The driver's names have a prefix that the description lacks.
-    source.names = [f"cell_{name}" for name in source.names]
-    probe.stream(source, "/cell/joint_states", rate=500.0)
-    space = ["-r", "__ns:=/cell"]
-    process = bring_up.start("contact_detector", detector_scenarios.PARAMETERS, space)
-    bring_up.start(GUARD, {"actions": ["follow"], "repeat_period": 1.0}, space)
     name = f"cell/{GUARD}"
     active(probe, name)
     contact = probe.listen(Bool, f"/cell/{FLAG}", LATCHED)
@@ -375,7 +387,6 @@ def test_from_the_push_to_the_cancel_request(bring_up: BringUp, probe: Probe) ->
         return driver.cancels[0] - pushed
 
     delays = usually_in_time(trial)
-    assert "cell_joint_1 on /cell/joint_states is taken for joint_1" in process.output
     print("push to cancel request [ms]:", [round(1e3 * delay, 2) for delay in delays])
     assert median(delays) <= LATEST
     values = probe.wait_for_report(
