@@ -10,14 +10,16 @@ package_name = "rbd_control"
 nodes = (
     "contact_aware_controller",
     "contact_detector",
+    "contact_guard",
+    "joint_state_player",
     "passivity_controller",
     "simulated_arm",
-    "joint_state_player",
 )
 
 # ROS 2 itself as wheels, for a Python environment without a ROS installation.
 ros = [
     "ros-rclpy[fastrtps]",
+    "ros-action-msgs",
     "ros-builtin-interfaces",
     "ros-diagnostic-msgs",
     "ros-geometry-msgs",

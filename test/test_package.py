@@ -135,6 +135,7 @@ def test_entry_points_lead_to_a_main(setup_arguments: dict[str, Any]) -> None:
     assert {s.partition(" ")[0] for s in scripts} == {
         "contact_aware_controller",
         "contact_detector",
+        "contact_guard",
         "joint_state_player",
         "passivity_controller",
         "rbd-control",
@@ -178,12 +179,14 @@ def parameter_types() -> dict[str, Any]:
     """The parameter object of each node that has a file in config/."""
     pytest.importorskip("rclpy", reason="ROS 2 is not installed")
     from rbd_control.nodes.contact_detector import ContactDetectorNode
+    from rbd_control.nodes.contact_guard import ContactGuard
     from rbd_control.nodes.joint_state_player import JointStatePlayer
     from rbd_control.nodes.passivity_controller import PassivityControllerNode
     from rbd_control.nodes.simulated_arm import SimulatedArmNode
 
     return {
         "contact_detector": ContactDetectorNode.parameters_type,
+        "contact_guard": ContactGuard.parameters_type,
         "joint_state_player": JointStatePlayer.parameters_type,
         "passivity_controller": PassivityControllerNode.parameters_type,
         "simulated_arm": SimulatedArmNode.parameters_type,

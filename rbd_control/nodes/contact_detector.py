@@ -10,8 +10,7 @@ from typing import Protocol
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
-from rclpy.duration import Duration
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import QoSProfile
 from rclpy.utilities import get_rmw_implementation_identifier
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
@@ -43,44 +42,16 @@ from rbd_control.nodes.messages import (
     to_stamp,
 )
 from rbd_control.nodes.payload_input import PayloadInput
+from rbd_control.nodes.repeated_topic import REPEAT_PERIOD, verdict_qos
 from rbd_control.nodes.run import run
 from rbd_control.parameters import parameter
 from rbd_control.startup.rehearsal import rehearse_detector
-
-REPEAT_PERIOD = 0.02
-"""Period at which a valid verdict is repeated [s]."""
-
-LIFESPAN = 2.5 * REPEAT_PERIOD
-"""Age at which the middleware discards a verdict that it keeps for late subscribers [s]."""
-
-LIFESPAN_KEEPERS = ("rmw_fastrtps", "rmw_cyclonedds", "rmw_connextdds")
-"""Beginnings of the names of middlewares that discard expired messages."""
 
 FIRST_SECONDS = 10.0
 """Length of the motion after a start or new parameters on which the model is checked [s]."""
 
 SILENCE = 0.1
 """Time without a usable sample after which there is no verdict [s]."""
-
-
-def verdict_qos(middleware: str) -> QoSProfile:
-    """Return the quality of service of ``~/contact``.
-
-    A late subscriber must not receive a verdict that no longer holds, and subscriptions that ask
-    for transient-local durability must still match. So the last verdict is kept for late
-    subscribers, but expires. A middleware that knows no lifespan would keep it for ever: there the
-    durability is volatile.
-
-    Args:
-        middleware: name of the ROS middleware implementation.
-    """
-    qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
-    if middleware.startswith(LIFESPAN_KEEPERS):
-        qos.durability = DurabilityPolicy.TRANSIENT_LOCAL
-        qos.lifespan = Duration(seconds=LIFESPAN)
-    else:
-        qos.durability = DurabilityPolicy.VOLATILE
-    return qos
 
 
 @dataclass(frozen=True)
@@ -158,6 +129,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             self._on_sample,
             self._on_silence,
             self._on_jump,
+            match_prefix=True,
         )
 
     def cleanup(self) -> None:

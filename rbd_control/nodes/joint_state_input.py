@@ -15,6 +15,7 @@ from sensor_msgs.msg import JointState
 from rbd_control.joint_states import DROPS, JointSample, JointStateIntake
 from rbd_control.joint_states.advice import advice
 from rbd_control.joint_states.cdr import stamp_of
+from rbd_control.joint_states.prefix import PrefixMatch
 from rbd_control.node_parameters import ReceivingParameters
 from rbd_control.nodes.arrivals import Arrivals
 from rbd_control.nodes.diagnostics import ERROR, WARN, Durations, Status
@@ -22,6 +23,7 @@ from rbd_control.nodes.joint_state_wire import joint_state_reader
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import Stamp, to_stamp
 from rbd_control.startup.rehearsal import rehearse_intake
+from rbd_control.wording import listed
 
 SILENT = 3.0
 """Time without a usable joint state after which the log says why [s]."""
@@ -68,6 +70,9 @@ class JointStateInput:
         on_jump: called before the first sample after the clock has gone back.
         newest_only: of the joint states that wait, act on the newest usable one and skip the
             others, as torque for them would come too late. Otherwise all are acted on in order.
+        match_prefix: take joints whose names differ from ``joint_names`` by one prefix, as a
+            recording is replayed, when they are the only ones. Not for a node that moves an arm:
+            they may be those of another arm whose neighbour has not started yet.
 
     Attributes:
         tap: takes every usable sample before it is acted on, those skipped for a newer one too,
@@ -86,11 +91,14 @@ class JointStateInput:
         on_jump: Callable[[], None] | None = None,
         *,
         newest_only: bool = False,
+        match_prefix: bool = False,
     ) -> None:
         self._node, self._timeout = node, timeout
         self._on_sample, self._on_silence, self._on_jump = on_sample, on_silence, on_jump
         self._newest_only = newest_only
         rehearse_intake()
+        self._names = tuple(joint_names)
+        self._prefix = PrefixMatch(joint_names) if match_prefix else None
         self._intake = JointStateIntake(joint_names, follow_jumps=on_jump is not None)
         self._jumps = 0
         # The executor's own time of receipt would be better: rclpy 9.1's events executor fails
@@ -171,11 +179,34 @@ class JointStateInput:
             return None
         sample = self._intake.accept(*message)
         if sample is None:
+            if self._prefix is not None and self._intake.last_reason == "missing joint":
+                self._match(self._prefix, message.name)
             return None
         # To the nanosecond, which a float of seconds since 1970 cannot hold.
         replaced = message.stamp != sample.stamp
         exact = _stamp(sample.stamp) if replaced else Stamp(*stamp_of(raw))
         return _Received(sample, exact, now)
+
+    def _match(self, prefix: PrefixMatch, names: Sequence[str]) -> None:
+        """Look whether joint states name the joints with another prefix, and log it."""
+        if not prefix.look(names, time.monotonic()):
+            return
+        topic, logger = self._subscription.topic_name, self._node.get_logger()
+        if prefix.found is not None:
+            logger.warning(
+                f"joint names differ by a prefix: {prefix.found[0]} on {topic} is taken for "
+                f"{self._names[0]} of the model, and so on"
+            )
+        else:
+            logger.error(
+                f"more than one set of joints on {topic} fits the model but for a prefix, and none "
+                f"is taken; give a description whose joints are named as on {topic}"
+            )
+        names_now = self._names if prefix.found is None else prefix.found
+        for what in self._intake.counts:
+            self._counted.pop(what, None)
+        self._jumps = 0
+        self._intake = JointStateIntake(names_now, follow_jumps=self._on_jump is not None)
 
     def _act(self, received: _Received | None, begin: float) -> None:
         """Hand a sample on; ``begin`` is the time of its receipt on the steady clock [s]."""
@@ -210,6 +241,8 @@ class JointStateInput:
 
     def _report(self, status: Status) -> None:
         intake = self._intake
+        if intake.joint_names != self._names:
+            status.add("joints taken for the model's", listed(intake.joint_names))
         if not self._clock.now().nanoseconds:
             status.raise_to(ERROR, "use_sim_time is set, but nothing comes on /clock")
         level = WARN

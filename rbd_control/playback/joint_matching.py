@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os.path import commonprefix
 
 from rbd_control.errors import RecordingError
+from rbd_control.joint_states.prefix import names_with_other_prefix
 from rbd_control.wording import listed, shortened
 
 
@@ -32,10 +32,10 @@ def match_joints(
             )
         return _present(model, tuple(joints), recorded), []
     if not set(model) & set(recorded):
-        renamed = _with_other_prefix(model, recorded)
-        if renamed:
-            return renamed, [
-                f"joint names differ by a prefix: {renamed[0]} in the recording is taken for "
+        fitting = names_with_other_prefix(model, recorded)
+        if len(fitting) == 1:
+            return fitting[0], [
+                f"joint names differ by a prefix: {fitting[0][0]} in the recording is taken for "
                 f"{model[0]} of the model, and so on"
             ]
     return _present(model, tuple(model), recorded), []
@@ -56,17 +56,3 @@ def _present(
             f"has no joint {lacks}; its joints are {listed(recorded, 50)}; {remedy}"
         )
     return names
-
-
-def _with_other_prefix(model: Sequence[str], recorded: Sequence[str]) -> tuple[str, ...] | None:
-    prefix = commonprefix(list(model))
-    rests = [name[len(prefix) :] for name in model]
-    if len(rests) < 2:
-        return None
-    sets = {
-        tuple(name[: len(name) - len(rests[0])] + rest for rest in rests)
-        for name in recorded
-        if name.endswith(rests[0])
-    }
-    complete = [names for names in sets if set(names) <= set(recorded)]
-    return complete[0] if len(complete) == 1 else None

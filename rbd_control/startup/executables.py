@@ -32,6 +32,11 @@ def contact_detector() -> int:
     return _run("contact_detector")
 
 
+def contact_guard() -> int:
+    """Run the contact guard; return its exit code."""
+    return _run("contact_guard")
+
+
 def joint_state_player() -> int:
     """Run the joint-state player; return its exit code."""
     return _run("joint_state_player")

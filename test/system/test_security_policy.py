@@ -22,7 +22,13 @@ from .probe import Probe
 
 FOLDER = share_directory() / "security"
 INCLUDE = "{http://www.w3.org/2003/XInclude}include"
-NODES = ("simulated_arm", "contact_detector", "passivity_controller", "joint_state_player")
+NODES = (
+    "simulated_arm",
+    "contact_detector",
+    "contact_guard",
+    "passivity_controller",
+    "joint_state_player",
+)
 
 Granted = dict[str, set[str]]
 """Resolved names of topics and services by what may be done with them."""
@@ -109,7 +115,7 @@ def agree(probe: Probe, enclave: str, name: str, profile: str = "") -> None:
 def nodes(
     bring_up: BringUp, probe: Probe, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Process]:
-    """The four nodes, each active, as its publishers may come with activation."""
+    """All nodes, each active, as its publishers may come with activation."""
     recording = tmp_path_factory.mktemp("recording") / "still.csv"
     rows = [f"{0.02 * k:.2f},0.1,0.0,0.0" for k in range(1, 30_000)]
     header = "time,position/elbow,velocity/elbow,effort/elbow"
@@ -117,12 +123,12 @@ def nodes(
     remapped = ["-r", f"joint_states:={PLAYED}"]
     started = {}
     for name in NODES:
+        parameters: dict[str, Any] = {"robot_description": arm7_urdf()}
+        if name == "joint_state_player":
+            parameters = {"recording": str(recording), "listeners": 0}
+        if name == "contact_guard":
+            parameters = {}
         player = name == "joint_state_player"
-        parameters = (
-            {"recording": str(recording), "listeners": 0}
-            if player
-            else {"robot_description": arm7_urdf()}
-        )
         started[name] = bring_up.start(name, parameters, remapped if player else ())
         probe.wait_for_report(name, lambda r: r.values["state"] == "active", "is not active")
     return started

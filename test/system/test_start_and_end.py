@@ -68,6 +68,12 @@ BAD_STARTS = {
         {"urdf": "arm7", "payload_com": [0.0, float("inf"), 0.0]},
         "payload_com[1] is inf; give a finite number",
     ),
+    "name of an action": ("contact_guard", {"actions": ["to and fro"]}, "to and fro"),
+    "an action twice": (
+        "contact_guard",
+        {"actions": ["arm/follow", "arm/follow"]},
+        "actions holds an empty name or one twice",
+    ),
     "no recording": ("joint_state_player", {"recording": "/no/such.mcap"}, "/no/such.mcap"),
 }
 

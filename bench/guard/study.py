@@ -1,0 +1,142 @@
+"""Stops on contact, and long motions without, with the detector of the library in the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.contacts.episode import Episode, simulate, stream
+from bench.contacts.plant import PERIOD, Plant
+from bench.contacts.touch import Collision, Push, Touch
+from bench.guard.arm import PositionControlledArm
+from bench.guard.motion import PickAndPlace
+from rbd_control.contact_stop import ArmMotion, ContactStop, StopParameters
+from rbd_control.dynamics import Model
+from rbd_control.estimation import (
+    ContactDetector,
+    DetectorParameters,
+    Motion,
+    calibrate,
+)
+
+WIRE = 0.005
+"""Time from the flag to the begin of the stop [s]: three times what the guard takes over DDS."""
+VERDICTS = 20
+"""Samples after which a verdict is repeated."""
+LENGTH = 3.0
+"""Length of a push; an obstacle stays as long [s]."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """One contact and what came of it; times from the start of the motion [s]."""
+
+    kind: str
+    size: float
+    """Largest force [N]."""
+    speed: float
+    """Speed of the fastest joint at the onset [rad/s]."""
+    onset: float
+    flag: float
+    """NaN when the contact was missed."""
+    cancel: float
+    planned: float
+    """Time that the arm's deceleration takes from the cancel request [s]."""
+    standstill: float
+    travelled: float
+    """Largest motion of a joint from onset to standstill [rad]."""
+
+    @property
+    def overrun(self) -> float:
+        """Time to standstill beyond the planned deceleration [s]: the servo settles."""
+        return self.standstill - self.cancel - self.planned
+
+
+def calibrated(plant: Plant, seed: int, duration: float) -> tuple[Model, DetectorParameters]:
+    """Return model and parameters calibrated on motions of their own, without contact.
+
+    Half of the time is an exciting motion, half is pick and place.
+    """
+    arm = plant.arm
+    path = PickAndPlace(arm.model, arm.centre, seed, duration)
+    free = [simulate(plant, seed, duration / 2), *stream(plant, seed, duration / 2, (), path)]
+    motions = [Motion(arm.name, part.t, part.q, part.v, part.tau) for part in free]
+    found = calibrate(motions, arm.model).parameters
+    return found.corrected(arm.model), found
+
+
+def touches(seed: int, number: int, size: float) -> Iterator[Touch]:
+    """Yield pushes of ``size`` [N] and collisions in turn, at random moments."""
+    rng = np.random.default_rng(seed)
+    for k in range(number):
+        start, own = float(rng.uniform(1.0, 3.0)), int(rng.integers(2**31))
+        if k % 2:
+            yield Collision(start, LENGTH, own)
+        else:
+            yield Push(start, LENGTH, own, size)
+
+
+def stop(
+    plant: Plant, model: Model, parameters: DetectorParameters, touch: Touch, seed: int
+) -> Stop | None:
+    """Move the arm, touch it, and stop it as the guard does; None where the touch missed it."""
+    arm = PositionControlledArm(
+        plant, PickAndPlace(plant.arm.model, plant.arm.centre, seed, 8.0), seed
+    )
+    detector = ContactDetector(model, parameters)
+    guard, motion = ContactStop(StopParameters()), ArmMotion()
+    names = plant.arm.model.joint_names
+    guard.start(0.0)
+    onset = flag = cancel = standstill = speed = np.nan
+    start = q = np.zeros(0)
+    last: bool | None = None
+    end = touch.planned + LENGTH
+    for k in range(round(end / PERIOD)):
+        sample = arm.step(touch)
+        now, q = sample.t, plant.data.qpos.copy()
+        found = detector.update(now, sample.q, sample.v, sample.tau)
+        if np.isnan(onset) and arm.is_touched:
+            onset, start = now, q
+            speed = float(np.abs(sample.v).max())
+        verdict = found.contact if found.valid else None
+        is_told = verdict is not None and (verdict != last or k % VERDICTS == 0)
+        if is_told and guard.hear(bool(verdict), now):
+            flag, cancel = now, now + WIRE
+        last = verdict
+        if now >= cancel:
+            arm.stop()
+        motion.hear(now, names, sample.q.tolist(), sample.v.tolist(), now, 0.02)
+        if guard.is_latched and guard.confirm(now > cancel, motion.still_since(now), now):
+            assert guard.times is not None
+            standstill = guard.times.standstill
+            break
+    if np.isnan(onset):
+        return None
+    contact = touch.contact(plant)
+    return Stop(
+        kind=touch.kind,
+        size=contact.size if contact else 0.0,
+        speed=speed,
+        onset=onset,
+        flag=flag,
+        cancel=cancel,
+        planned=float(arm.stop_time),
+        standstill=standstill,
+        travelled=float(np.abs(q - start).max()),
+    )
+
+
+def false_stops(
+    plant: Plant, model: Model, parameters: DetectorParameters, seed: int, duration: float
+) -> int:
+    """Return the number of stops in ``duration`` [s] of pick and place without contact."""
+    path = PickAndPlace(plant.arm.model, plant.arm.centre, seed, duration)
+    detector = ContactDetector(model, parameters)
+    count = 0
+    pieces: Iterator[Episode] = stream(plant, seed, duration, (), path)
+    for piece in pieces:
+        found = detector.update_block(piece.t, piece.q, piece.v, piece.tau)
+        count += sum(event.phase == "onset" for _, event in found.events)
+    return count

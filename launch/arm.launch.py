@@ -1,0 +1,106 @@
+"""One whole arm: detector and controller, and the guard where the arm takes no torque.
+
+Start it once for each arm of a cell, each with its namespace and, where the arms share one
+description, the prefix of its joints and links.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from launch import LaunchContext, LaunchDescription
+from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch.substitutions import LaunchConfiguration
+from launch_ros.actions import Node
+from launch_ros.parameter_descriptions import ParameterValue
+
+from rbd_control.startup.arm_launch import node_parameters
+
+ARGUMENTS = {
+    "namespace": ("", "namespace of the arm's nodes and topics"),
+    "prefix": (
+        "",
+        "what the arm's joints and links begin with; put before the names in params_file",
+    ),
+    "params_file": ("", "parameters of the arm, as calibrate writes them; empty: the defaults"),
+    "joints": ("", "joints of the arm without prefix, separated by commas; empty: params_file's"),
+    "actions": (
+        "",
+        "actions whose goals the guard cancels, separated by commas; empty: params_file's",
+    ),
+    "urdf": ("", "path of the URDF; empty: params_file's, else the topic robot_description"),
+    "joint_states": ("joint_states", "topic with the measured joint states of the arm"),
+    "robot_description": ("robot_description", "topic with the description of the arm"),
+}
+"""Arguments with their default and description."""
+
+SWITCHES = {
+    "detector": ("true", "start the contact detector"),
+    "controller": ("true", "start the passivity controller, which sends torque"),
+    "guard": ("false", "start the contact guard, which stops an arm without torque interface"),
+    "use_sim_time": ("false", "take the time from /clock"),
+}
+"""Arguments that are true or false."""
+
+NODES = {
+    "detector": "contact_detector",
+    "controller": "passivity_controller",
+    "guard": "contact_guard",
+}
+"""Executable, and name of the node, by the argument that switches it on."""
+
+
+def generate_launch_description() -> LaunchDescription:
+    """Return what ``ros2 launch`` starts."""
+    arguments = [
+        DeclareLaunchArgument(name, default_value=default, description=description)
+        for name, (default, description) in ARGUMENTS.items()
+    ]
+    switches = [
+        DeclareLaunchArgument(
+            name, default_value=default, choices=["true", "false"], description=description
+        )
+        for name, (default, description) in SWITCHES.items()
+    ]
+    return LaunchDescription([*arguments, *switches, OpaqueFunction(function=arm)])
+
+
+def arm(context: LaunchContext) -> list[Node]:
+    """Return the nodes that are switched on."""
+    given = {name: LaunchConfiguration(name).perform(context) for name in (*ARGUMENTS, *SWITCHES)}
+    return [_node(executable, given) for what, executable in NODES.items() if given[what] == "true"]
+
+
+def _node(executable: str, given: dict[str, str]) -> Node:
+    parameters: dict[str, Any] = node_parameters(
+        given["params_file"],
+        given["namespace"],
+        executable,
+        given["prefix"],
+        _listed(given["joints"]),
+    )
+    if given["actions"] and executable == "contact_guard":
+        parameters["actions"] = _listed(given["actions"])
+    if given["urdf"]:
+        parameters["urdf"] = given["urdf"]
+    if given["use_sim_time"] == "true":
+        parameters["use_sim_time"] = True
+    typed = {
+        # Launch would read a text as YAML.
+        name: ParameterValue(value, value_type=str) if isinstance(value, str) else value
+        for name, value in parameters.items()
+    }
+    return Node(
+        package="rbd_control",
+        executable=executable,
+        name=executable,
+        namespace=given["namespace"],
+        parameters=[typed] if typed else [],
+        remappings=[(topic, given[topic]) for topic in ("joint_states", "robot_description")],
+        output="screen",
+    )
+
+
+def _listed(text: str) -> list[str]:
+    """Return the names of a text that separates them by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]

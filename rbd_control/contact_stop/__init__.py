@@ -1,0 +1,18 @@
+"""Stopping a position-controlled arm on contact: when, until when, and the way back."""
+
+from rbd_control.contact_stop.arm_motion import ArmMotion
+from rbd_control.contact_stop.contact_stop import ContactStop, StopTimes
+from rbd_control.contact_stop.parameters import StopParameters
+from rbd_control.contact_stop.retreat import Retreat
+from rbd_control.contact_stop.travelled_path import RetreatPoint, TravelledPath, timed_retreat
+
+__all__ = [
+    "ArmMotion",
+    "ContactStop",
+    "Retreat",
+    "RetreatPoint",
+    "StopParameters",
+    "StopTimes",
+    "TravelledPath",
+    "timed_retreat",
+]

@@ -1,0 +1,65 @@
+"""One slow motion back along the travelled path after a stop on contact."""
+
+from __future__ import annotations
+
+from rbd_control.contact_stop.parameters import StopParameters
+from rbd_control.contact_stop.travelled_path import RetreatPoint, TravelledPath, timed_retreat
+
+
+class Retreat:
+    """Keeps the travelled path and gives the way back, once for each stop.
+
+    Args:
+        parameters: length and speed of the retreat; may be replaced at any time.
+    """
+
+    def __init__(self, parameters: StopParameters) -> None:
+        self.parameters = parameters
+        self._path = TravelledPath()
+        self._is_over = self._was_free = False
+        self._until = 0.0
+
+    def reset(self) -> None:
+        """Forget the path, as after an interruption, and allow a retreat again."""
+        self._path.clear()
+        self._is_over = self._was_free = False
+        self._until = 0.0
+
+    def take(self, now: float, position: list[float], is_latched: bool) -> None:
+        """Take joint positions [rad or m]; those after a retreat has begun are ignored.
+
+        Args:
+            now: time on the steady clock [s].
+            position: positions of all joints [rad or m].
+            is_latched: whether the arm was stopped; the path then grows until it stands still.
+        """
+        if self._is_over:
+            return
+        if not is_latched:
+            self._path.forget_before(now - self.parameters.retreat_time)
+        self._path.add(now, position)
+
+    def begin(self, now: float, position: list[float]) -> list[RetreatPoint]:
+        """Return the motion back from ``position``; empty without a path, and the second time."""
+        if self._is_over:
+            return []
+        self._is_over, self._was_free = True, False
+        way = self._path.back(position, self.parameters.retreat_distance)
+        motion = timed_retreat(way, self.parameters.retreat_speed)
+        self._until = now + motion[-1].time if motion else now
+        return motion
+
+    def is_hindered(self, now: float, is_touched: bool) -> bool:
+        """Return, once, that a new contact begins while the arm retreats.
+
+        Args:
+            now: time on the steady clock [s].
+            is_touched: whether the contact flag is raised.
+        """
+        if now >= self._until:
+            return False
+        hindered = is_touched and self._was_free
+        self._was_free = not is_touched
+        if hindered:
+            self._until = now
+        return hindered

@@ -1,0 +1,121 @@
+"""The way an arm has come, and a slow way back along the last part of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+SPACING = 0.002
+"""Least motion of any joint from one point of the path to the next [rad or m]."""
+
+LARGEST_STEP = 0.2
+"""Motion of a joint between two joint states that no arm makes [rad or m].
+
+It is a continuous joint whose position was wrapped, or a gap; the path from before is forgotten.
+"""
+
+LONGEST_GAP = 0.2
+"""Time between two joint states after which the path from before is forgotten [s]."""
+
+MOST_POINTS = 2000
+"""Maximum number of points that are kept."""
+
+RETREAT_POINTS = 20
+"""Number of points of a retreat."""
+
+PEAK = 1.875
+"""Peak speed of the minimum-jerk motion, in mean speeds."""
+
+
+class RetreatPoint(NamedTuple):
+    """A point of a retreat."""
+
+    time: float
+    """Time from the start of the retreat [s]."""
+    position: list[float]
+    """Joint positions [rad or m]."""
+
+
+class TravelledPath:
+    """Keeps the joint positions of the last moments before a stop, and those until standstill."""
+
+    def __init__(self) -> None:
+        self._points: deque[tuple[float, list[float]]] = deque(maxlen=MOST_POINTS)
+        self._last: float | None = None
+
+    def clear(self) -> None:
+        """Forget the path."""
+        self._points.clear()
+        self._last = None
+
+    def add(self, now: float, position: list[float]) -> None:
+        """Take the joint positions of the time ``now`` on the steady clock [rad or m]."""
+        late = self._last is not None and now - self._last > LONGEST_GAP
+        if late or (self._points and _distance(position, self._points[-1][1]) > LARGEST_STEP):
+            self._points.clear()
+        self._last = now
+        if not self._points or _distance(position, self._points[-1][1]) >= SPACING:
+            self._points.append((now, position))
+
+    def forget_before(self, time: float) -> None:
+        """Forget the points from before ``time`` on the steady clock [s]."""
+        while self._points and self._points[0][0] < time:
+            self._points.popleft()
+
+    def back(self, position: list[float], distance: float) -> list[list[float]]:
+        """Return the points of the way back from ``position``, which is the first one.
+
+        The motions of the joint that moves most between points add up to ``distance``, or less
+        where the path is shorter. Without a path there is ``position`` alone.
+        """
+        way, left = [position], distance
+        for _, point in reversed(self._points):
+            step = _distance(point, way[-1])
+            if step <= 0.0:
+                continue
+            share = min(1.0, left / step)
+            way.append([a + share * (b - a) for a, b in zip(way[-1], point, strict=True)])
+            left -= share * step
+            if left <= 0.0:
+                break
+        return way
+
+
+def timed_retreat(way: Sequence[list[float]], speed: float) -> list[RetreatPoint]:
+    """Return a motion from rest to rest along ``way``; empty for a way without length.
+
+    The distance along the way follows the minimum-jerk polynomial 10 s^3 - 15 s^4 + 6 s^5.
+
+    Args:
+        way: joint positions, of which the first is where the arm stands [rad or m].
+        speed: largest speed of any joint [rad/s or m/s].
+    """
+    distances = [0.0]
+    for a, b in zip(way, way[1:], strict=False):
+        distances.append(distances[-1] + _distance(a, b))
+    length = distances[-1]
+    if length <= 0.0:
+        return []
+    duration = PEAK * length / speed
+    points = []
+    for k in range(1, RETREAT_POINTS + 1):
+        s = k / RETREAT_POINTS
+        travelled = length * s**3 * (10.0 - 15.0 * s + 6.0 * s * s)
+        points.append(RetreatPoint(duration * s, _at(way, distances, travelled)))
+    return points
+
+
+def _at(way: Sequence[list[float]], distances: Sequence[float], travelled: float) -> list[float]:
+    """Return the position at a distance along the way."""
+    k = 1
+    while k < len(distances) - 1 and distances[k] < travelled:
+        k += 1
+    step = distances[k] - distances[k - 1]
+    share = min(1.0, (travelled - distances[k - 1]) / step)
+    return [a + share * (b - a) for a, b in zip(way[k - 1], way[k], strict=True)]
+
+
+def _distance(a: Sequence[float], b: Sequence[float]) -> float:
+    """Return the motion of the joint that moves most."""
+    return max(abs(x - y) for x, y in zip(a, b, strict=True))

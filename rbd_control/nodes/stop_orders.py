@@ -1,0 +1,340 @@
+"""The requests that stop an arm: cancelled goals, Trigger services and MoveIt's stop event."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from action_msgs.msg import GoalStatus, GoalStatusArray
+from action_msgs.srv import CancelGoal
+from rclpy.exceptions import InvalidServiceNameException, InvalidTopicNameException
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.task import Future
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from rbd_control.errors import ParameterError
+from rbd_control.node_parameters import NodeParameters
+from rbd_control.nodes.diagnostics import ERROR, WARN, Status
+from rbd_control.nodes.managed_node import ManagedNode
+from rbd_control.wording import shortened
+
+GuardedNode = ManagedNode[NodeParameters]
+
+LARGEST_STATUS = 1_000_000
+"""Size above which the status of an action is dropped before it is read [bytes]."""
+
+RUNNING = (GoalStatus.STATUS_ACCEPTED, GoalStatus.STATUS_EXECUTING)
+"""States of a goal that nobody has asked to be cancelled."""
+
+STATUS_QOS = QoSProfile(
+    depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
+)
+"""Quality of service of the status topic of actions."""
+
+LONGEST_ANSWER = 200
+"""Length above which the text of an answer is cut [characters]."""
+
+
+class StopRequest:
+    """A request to one service that is repeated until it is answered as wanted.
+
+    Args:
+        node: the node.
+        kind: type of the service.
+        name: name of the service.
+        refusal: takes an answer and returns why it is not the wanted one; empty when it is.
+
+    Attributes:
+        name: resolved name of the service.
+        is_there: whether a server was found when :meth:`look` was last called.
+        is_settled: whether the last request was answered as wanted, in this stop.
+        refused: why the last request was refused; empty when it was not.
+        unanswered: number of requests that were given up unanswered.
+    """
+
+    def __init__(
+        self, node: GuardedNode, kind: Any, name: str, refusal: Callable[[Any], str]
+    ) -> None:
+        self._node, self._kind, self._refusal = node, kind, refusal
+        try:
+            self._client = node.create_client(kind, name)
+        except InvalidServiceNameException as error:
+            raise ParameterError(f"no service can be called {name!r}: {error}") from None
+        self.name: str = node.resolve_service_name(name)
+        self._pending: Future | None = None
+        self.is_there = self.is_settled = False
+        self.refused = ""
+        self.unanswered = 0
+
+    def destroy(self) -> None:
+        """Take the client back from the node."""
+        self._give_up()
+        self._node.destroy_client(self._client)
+
+    def begin(self) -> None:
+        """Forget the answers of an earlier stop."""
+        self._give_up()
+        self.is_settled, self.refused = False, ""
+
+    def send(self) -> None:
+        """Send the request; one that is still unanswered is given up."""
+        if self._pending is not None:
+            self.is_settled = False
+            if self.is_there:
+                self._miss_answer()
+        self._give_up()
+        future = self._client.call_async(self._kind.Request())
+        self._pending = future
+        future.add_done_callback(
+            lambda done: self._node.guard.run(f"answer of {self.name}", self._receive, done)
+        )
+
+    def look(self) -> None:
+        """Look for the server."""
+        self.is_there = bool(self._client.service_is_ready())
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request is unanswered."""
+        return self._pending is not None
+
+    def _receive(self, done: Future) -> None:
+        answer = done.result()
+        if done is not self._pending:
+            return
+        self._pending = None
+        self.is_there = True
+        before, self.refused = self.refused, shortened(self._refusal(answer), LONGEST_ANSWER)
+        self.is_settled = not self.refused
+        if self.refused and self.refused != before:
+            self._node.get_logger().error(
+                f"{self.name} refuses to stop: {self.refused}; the request is repeated"
+            )
+
+    def _miss_answer(self) -> None:
+        self.unanswered += 1
+        self._node.get_logger().warning(
+            f"{self.name} does not answer; the request is repeated", throttle_duration_sec=5.0
+        )
+
+    def _give_up(self) -> None:
+        if self._pending is not None:
+            self._client.remove_pending_request(self._pending)
+            self._pending = None
+
+
+class GoalCanceller:
+    """Cancels all goals of one action, and those that are sent while it is to allow none.
+
+    The request to cancel holds no goal id and no stamp, which means all goals. The type of the
+    action need not be known.
+
+    Args:
+        node: the node.
+        action: name of the action.
+
+    Attributes:
+        request: the request to cancel.
+        cancelled: number of goals that the server has agreed to cancel.
+        running: number of goals that run and are not being cancelled, by the last status.
+    """
+
+    def __init__(self, node: GuardedNode, action: str) -> None:
+        self._node = node
+        self.request = StopRequest(
+            node, CancelGoal, f"{action}/_action/cancel_goal", self._take_answer
+        )
+        self.name = self.request.name.removesuffix("/_action/cancel_goal")
+        self._status = node.create_subscription(
+            GoalStatusArray,
+            f"{action}/_action/status",
+            self._on_status,
+            STATUS_QOS,
+            largest=LARGEST_STATUS,
+        )
+        self.cancelled = 0
+        self.running = 0
+        self._forbids = self._again = False
+
+    def destroy(self) -> None:
+        """Take client and subscription back from the node."""
+        self.request.destroy()
+        self._node.destroy_subscription(self._status)
+
+    def begin(self) -> None:
+        """Cancel all goals, and allow none until :meth:`end`."""
+        self.request.begin()
+        self._forbids = True
+        self.send()
+
+    def send(self) -> None:
+        """Cancel all goals."""
+        self._again = False
+        self.request.send()
+
+    def end(self) -> None:
+        """Allow goals again."""
+        self._forbids = self._again = False
+
+    def _take_answer(self, answer: CancelGoal.Response) -> str:
+        self.cancelled += len(answer.goals_canceling)
+        if answer.return_code != CancelGoal.Response.ERROR_NONE:
+            return f"return code {answer.return_code}"
+        if self._again and self._forbids:
+            self.send()
+        return ""
+
+    def _on_status(self, message: GoalStatusArray) -> None:
+        """Cancel a goal that was sent after the stop, without waiting for the next round."""
+        self.running = sum(s.status in RUNNING for s in message.status_list)
+        if not self._forbids or not self.running:
+            return
+        if self.request.is_waiting:
+            self._again = True
+        else:
+            self.send()
+
+
+class StopOrders:
+    """Sends all requests of a stop and reports which servers do not answer.
+
+    Args:
+        node: the node.
+        actions: names of the actions whose goals are cancelled.
+        services: names of the Trigger services that are called.
+        moveit_topic: topic on which MoveIt takes events; empty for none.
+    """
+
+    def __init__(
+        self, node: GuardedNode, actions: Sequence[str], services: Sequence[str], moveit_topic: str
+    ) -> None:
+        self._node = node
+        self._cancellers: list[GoalCanceller] = []
+        self._triggers: list[StopRequest] = []
+        self._event = None
+        try:
+            if moveit_topic:
+                self._event = node.create_publisher(String, moveit_topic, QoSProfile(depth=1))
+            for action in actions:
+                self._cancellers.append(GoalCanceller(node, action))
+            for service in services:
+                self._triggers.append(StopRequest(node, Trigger, service, _refusal))
+        except InvalidTopicNameException as error:
+            self.destroy()
+            raise ParameterError(f"moveit_topic or actions: {error}") from None
+        except BaseException:
+            self.destroy()
+            raise
+        self._missed: set[str] = set()
+        self._told = 0
+        self._begun = time.monotonic()
+
+    def destroy(self) -> None:
+        """Take everything back from the node."""
+        for canceller in self._cancellers:
+            canceller.destroy()
+        for trigger in self._triggers:
+            trigger.destroy()
+        if self._event is not None:
+            self._node.destroy_publisher(self._event)
+        self._cancellers, self._triggers, self._event = [], [], None
+
+    def begin(self) -> None:
+        """Send all requests, those that stop the arm soonest first."""
+        for canceller in self._cancellers:
+            self._run(canceller.begin)
+        for trigger in self._triggers:
+            trigger.begin()
+            self._run(trigger.send)
+        self._run(self._stop_moveit)
+
+    def repeat(self) -> None:
+        """Send again what may have been lost, and cancel goals that were sent since."""
+        for canceller in self._cancellers:
+            self._run(canceller.send)
+        for trigger in self._triggers:
+            if not trigger.is_settled:
+                self._run(trigger.send)
+        # MoveIt logs each event, and stops by itself when its goals are cancelled.
+        goes_on = not self.are_settled or self.cancelled != self._told
+        if goes_on or not self._cancellers:
+            self._run(self._stop_moveit)
+
+    def end(self) -> None:
+        """Allow goals again; a request without an answer is given up."""
+        for canceller in self._cancellers:
+            canceller.end()
+        for request in self._requests:
+            request.begin()
+
+    @property
+    def are_settled(self) -> bool:
+        """Whether every server that is there has answered as wanted and runs no goal.
+
+        A request that was sent again and is not overdue counts by the answer before.
+        """
+        runs = any(c.running for c in self._cancellers if c.request.is_there)
+        return not runs and all(r.is_settled or not r.is_there for r in self._requests)
+
+    @property
+    def cancelled(self) -> int:
+        """Number of goals that servers have agreed to cancel so far."""
+        return sum(canceller.cancelled for canceller in self._cancellers)
+
+    def look(self, patience: float) -> None:
+        """Look which servers are there, and log those that are missed and those that are back.
+
+        Args:
+            patience: time after the start for which a missing server is not logged, as discovery
+                takes that long [s].
+        """
+        waits = time.monotonic() - self._begun < patience
+        for request in self._requests:
+            request.look()
+            if request.is_there and request.name in self._missed:
+                self._missed.discard(request.name)
+                self._node.get_logger().info(f"{request.name} is there")
+            elif not request.is_there and request.name not in self._missed and not waits:
+                self._missed.add(request.name)
+                self._node.get_logger().warning(self._absence(request))
+
+    def report(self, status: Status, is_latched: bool) -> None:
+        """Add servers, counts and what is missing to the diagnostics."""
+        for request in self._requests:
+            status.add(request.name, "there" if request.is_there else "not there")
+            status.add(f"unanswered requests to {request.name}", request.unanswered)
+            if not request.is_there:
+                status.raise_to(WARN, self._absence(request))
+            elif is_latched and request.refused:
+                status.raise_to(ERROR, f"{request.name} refuses to stop: {request.refused}")
+            elif is_latched and not request.is_settled:
+                status.raise_to(ERROR, f"{request.name} does not answer")
+        for canceller in self._cancellers:
+            status.add(f"goals of {canceller.name}", canceller.running)
+            if is_latched and canceller.running and canceller.request.is_settled:
+                status.raise_to(ERROR, f"{canceller.name} goes on with a goal that was cancelled")
+        status.add("goals cancelled", self.cancelled)
+
+    @property
+    def _requests(self) -> list[StopRequest]:
+        return [*(canceller.request for canceller in self._cancellers), *self._triggers]
+
+    def _absence(self, request: StopRequest) -> str:
+        action = request.name.removesuffix("/_action/cancel_goal")
+        what = f"service {request.name}" if action == request.name else f"action server {action}"
+        return f"no {what}: a contact does not stop it; start it or correct the parameter"
+
+    def _run(self, request: Callable[[], None]) -> None:
+        """Send a request; one that fails keeps the others from nothing."""
+        self._node.guard.run("request to stop", request)
+
+    def _stop_moveit(self) -> None:
+        self._told = self.cancelled
+        if self._event is not None:
+            self._event.publish(String(data="stop"))
+
+
+def _refusal(answer: Trigger.Response) -> str:
+    return "" if answer.success else answer.message or "no success"

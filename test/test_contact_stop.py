@@ -1,0 +1,409 @@
+"""When an arm is stopped, when it counts as stopped, when it may go on, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from math import inf, isnan, nan
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rbd_control.contact_stop import (
+    ArmMotion,
+    ContactStop,
+    Retreat,
+    StopParameters,
+    TravelledPath,
+    timed_retreat,
+)
+from rbd_control.contact_stop.arm_motion import JOINT_STATE_TIMEOUT
+from rbd_control.contact_stop.contact_stop import FLAG_HOLD, LATEST_EVENT, LONGEST_DELAY
+from rbd_control.contact_stop.travelled_path import LARGEST_STEP, LONGEST_GAP, PEAK, SPACING
+from rbd_control.errors import InputError, ParameterError
+
+FREE = 0.02
+"""Period of a detector's verdicts [s]."""
+
+
+def watching(**changes: Any) -> ContactStop:
+    """A guard that was started at 0 s and has heard at once that nothing touches the arm."""
+    stop = ContactStop(StopParameters(**changes))
+    stop.start(0.0)
+    assert not stop.hear(False, 0.0)
+    return stop
+
+
+def stopped(**changes: Any) -> ContactStop:
+    """The same after a contact from 1.0 to 1.5 s, with the arm at rest from 1.2 s."""
+    stop = watching(**changes)
+    assert stop.hear(True, 1.0)
+    stop.sent(1.001)
+    stop.hear(False, 1.5)
+    assert stop.confirm(True, 1.2, 1.5)
+    return stop
+
+
+def state(stop: ContactStop) -> str:
+    """The state, which the type checker cannot see to change."""
+    return stop.state
+
+
+def test_contact_stops_once_and_stays_latched() -> None:
+    stop = watching()
+    assert not stop.check(0.1)
+    assert (stop.state, stop.is_latched) == ("watching", False)
+    assert stop.hear(True, 1.0)
+    assert (stop.state, stop.reason, stop.is_by_contact) == ("stopping", "contact", True)
+    # One stop, however often the flag is repeated, and however it changes.
+    assert not any(stop.hear(flag, 1.0 + FREE * k) for k, flag in enumerate((True, False, True)))
+    assert stop.stops == 1
+    assert stop.is_latched
+
+
+def test_nothing_stops_before_the_start_and_after_the_end() -> None:
+    stop = ContactStop(StopParameters())
+    assert not stop.hear(True, 0.0)
+    assert not stop.fail("a defect", 0.1)
+    stop.start(0.2)
+    assert not stop.is_touched(0.2)
+    assert stop.hear(True, 0.22)
+    stop.start(1.0)
+    assert state(stop) == "watching"
+    stop.end()
+    assert not stop.hear(True, 1.1)
+    assert not stop.hear_collision(1.1)
+
+
+def test_it_counts_as_stopped_when_all_have_answered_and_the_arm_stands() -> None:
+    stop = watching(standstill_time=0.1)
+    stop.hear(True, 1.0)
+    stop.sent(1.002)
+    assert not stop.confirm(False, inf, 1.01)
+    assert not stop.confirm(True, inf, 1.05)
+    assert state(stop) == "stopping"
+    assert not stop.confirm(True, 1.3, 1.35)  # it stands, but not yet for long enough
+    assert stop.confirm(True, 1.3, 1.41)
+    assert state(stop) == "stopped"
+    times = stop.times
+    assert times is not None
+    assert (times.begin, times.sent, times.answered, times.standstill) == (1.0, 1.002, 1.05, 1.3)
+    # An arm that moves on, or a server that stops answering, is no stopped arm; told once.
+    assert not stop.confirm(True, inf, 1.5)
+    assert state(stop) == "stopping"
+    assert not stop.confirm(True, 1.6, 2.0)
+    assert state(stop) == "stopped"
+    assert stop.times == times
+
+
+def test_an_arm_at_rest_before_the_contact_stands_at_once() -> None:
+    stop = watching()
+    stop.hear(True, 1.0)
+    assert stop.confirm(True, 0.2, 1.2)
+    assert stop.times is not None
+    assert stop.times.standstill == 1.0
+
+
+def test_without_joint_states_the_answers_decide() -> None:
+    stop = watching()
+    stop.hear(True, 1.0)
+    assert not stop.confirm(False, None, 1.1)
+    assert stop.confirm(True, None, 1.2)
+    assert stop.times is not None
+    assert isnan(stop.times.standstill)
+
+
+def test_resume_is_refused_while_the_flag_is_up_the_detector_silent_or_the_arm_moving() -> None:
+    stop = stopped()
+    stop.hear(True, 1.6)
+    with pytest.raises(InputError, match="the contact flag is raised"):
+        stop.resume(1.6 + 0.9 * FLAG_HOLD)
+    # A second publisher that says the opposite does not hide it.
+    stop.hear(False, 1.61)
+    with pytest.raises(InputError, match="the contact flag is raised"):
+        stop.resume(1.62)
+    with pytest.raises(InputError, match="no verdict about contact for 1.0 s"):
+        stop.resume(2.61)
+    stop.hear(False, 3.0)
+    stop.confirm(True, inf, 3.0)
+    with pytest.raises(InputError, match="not confirmed"):
+        stop.resume(3.0)
+    stop.confirm(True, 1.2, 3.01)
+    stop.resume(3.01)
+    assert (stop.state, stop.reason) == ("watching", "")
+    assert stop.hear(True, 3.5)
+    assert stop.stops == 2
+
+
+def test_the_onset_belongs_to_the_stop_of_the_last_second() -> None:
+    stop = watching()
+
+    def onset() -> float:
+        assert stop.times is not None
+        return stop.times.onset
+
+    stop.hear_onset(0.01, 0.5)  # without a stop
+    stop.hear(True, 1.0)
+    for age, now in (
+        (0.001, 1.0 + 2.0 * LATEST_EVENT),
+        (LONGEST_DELAY + 1.0, 1.1),
+        (-1.0, 1.1),
+        (nan, 1.1),
+    ):
+        stop.hear_onset(age, now)
+        assert isnan(onset())
+    stop.hear_onset(0.112, 1.1)
+    assert onset() == pytest.approx(0.988)
+    stop.hear_onset(0.05, 1.12)  # that of the next contact
+    assert onset() == pytest.approx(0.988)
+
+
+# Parameters --------------------------------------------------------------------------------------
+
+
+def silence(stop: ContactStop) -> Any:
+    return stop.check(1.0), stop.missing(1.0), stop.reason
+
+
+def touch(stop: ContactStop) -> Any:
+    return stop.hear(True, 1.0), stop.check(1.05), stop.state
+
+
+def long_touch(stop: ContactStop) -> Any:
+    found = [stop.hear(True, 1.0 + FREE * k) or stop.check(1.0 + FREE * k) for k in range(100)]
+    return found.index(True)
+
+
+def standing(stop: ContactStop) -> Any:
+    stop.hear(True, 1.0)
+    return stop.confirm(True, 1.05, 1.2)
+
+
+def at_rest(stop: ContactStop) -> Any:
+    motion = ArmMotion(stop.parameters.joints)
+    speed = stop.parameters.standstill_speed
+    motion.hear(0.0, ["elbow", "tool"], [0.0, 0.0], [0.01, 5.0], 1.0, speed)
+    return motion.still_since(1.1)
+
+
+def retreating(stop: ContactStop) -> Any:
+    retreat = Retreat(stop.parameters)
+    for k in range(200):
+        retreat.take(0.01 * k, [0.002 * k], False)
+    return retreat.begin(2.0, [0.4])
+
+
+BASE: dict[str, dict[str, Any]] = {
+    "longest_contact": {"stop_at": "collision"},
+    "silence_timeout": {"stop_on_silence": True},
+    "standstill_speed": {"joints": ("elbow",)},
+    "retreat_distance": {"joints": ("elbow",)},
+    "retreat_time": {"joints": ("elbow",), "retreat_distance": 0.5},
+    "retreat_speed": {"joints": ("elbow",), "retreat_distance": 0.5},
+}
+CHANGES: dict[str, tuple[Any, Callable[[ContactStop], Any]]] = {
+    "joints": (("elbow",), at_rest),
+    "stop_at": ("collision", touch),
+    "longest_contact": (0.5, long_touch),
+    "stop_on_silence": (True, silence),
+    "silence_timeout": (2.0, silence),
+    "standstill_speed": (0.001, at_rest),
+    "standstill_time": (0.5, standing),
+    "retreat_distance": (0.1, retreating),
+    "retreat_time": (0.2, retreating),
+    "retreat_speed": (0.05, retreating),
+}
+
+
+def test_each_parameter_changes_what_the_guard_does() -> None:
+    assert set(CHANGES) == {item.name for item in fields(StopParameters)}
+    for name, (value, run) in CHANGES.items():
+        base = BASE.get(name, {})
+        assert run(watching(**base)) != run(watching(**{**base, name: value})), name
+
+
+def test_collisions_alone_stop_and_contacts_that_last() -> None:
+    stop = watching(stop_at="collision", longest_contact=0.5)
+    assert not stop.hear(True, 1.0)
+    assert stop.hear_collision(1.01)
+    assert stop.reason == "collision"
+    # A press that became a collision after its onset is told of by no event.
+    stop = watching(stop_at="collision", longest_contact=0.5)
+    assert long_touch(stop) == 26  # 0.52 s
+    assert stop.reason == "contact for 0.52 s"
+    # Two contacts are not one long one.
+    stop = watching(stop_at="collision", longest_contact=0.5)
+    for begin in (1.0, 1.6, 2.2):
+        for k in range(20):
+            assert not stop.hear(True, begin + FREE * k)
+            assert not stop.check(begin + FREE * k)
+        assert not stop.hear(False, begin + FREE * 20)
+
+
+def test_a_contact_that_falls_silent_counts_as_one_that_lasts() -> None:
+    stop = watching(stop_at="collision", longest_contact=2.0)
+    stop.hear(True, 1.0)
+    assert not stop.check(2.9)
+    assert stop.check(3.1)
+    # A flag that is repeated slowly is no free arm in between.
+    stop = stopped()
+    stop.hear(True, 2.0)
+    assert stop.obstacle(2.4) == "the contact flag is raised"
+
+
+def test_a_detector_that_was_never_heard_is_silent_once_it_had_time_to_speak() -> None:
+    stop = ContactStop(StopParameters(stop_on_silence=True, silence_timeout=0.5))
+    stop.start(100.0)
+    assert not stop.check(100.4)
+    assert stop.check(100.6)
+    assert stop.reason == "no contact detector was ever heard"
+    assert not stop.is_by_contact
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"joints": ("a", "b", "a")}, "a joint is named twice"),
+        ({"retreat_distance": 0.1}, "name the joints"),
+        ({"stop_at": "pain"}, "choices are contact, collision"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_refused(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(ParameterError, match=why):
+        StopParameters(**given)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("tfcrxk"), st.floats(0.0, 0.6)), max_size=40))
+def test_a_stop_ends_by_resume_alone(steps: list[tuple[str, float]]) -> None:
+    """Whatever comes in whatever order: each raised flag stops, and nothing else resumes."""
+    stop, now, latched = watching(), 0.0, False
+    for what, wait in steps:
+        now += wait
+        if what in "tf":
+            stop.hear(what == "t", now)
+            latched |= what == "t"
+        elif what == "c":
+            stop.confirm(True, now - 0.2, now)
+        elif what == "k":
+            stop.check(now)
+        elif what == "x":
+            stop.confirm(False, inf, now)
+        elif stop.is_latched:
+            obstacle = stop.obstacle(now)
+            try:
+                stop.resume(now)
+                assert not obstacle
+                latched = False
+            except InputError:
+                assert obstacle
+        assert stop.is_latched == latched
+
+
+# Standstill --------------------------------------------------------------------------------------
+
+
+def test_standstill_of_all_joints_of_several_publishers() -> None:
+    motion = ArmMotion()
+    assert motion.still_since(0.0) is None
+    motion.hear(0.0, ["a", "b"], [0.0, 0.0], [0.0, 0.01], 1.0, 0.02)
+    motion.hear(0.0, ["hand"], [0.0], [0.3], 1.01, 0.02)
+    assert motion.still_since(1.02) == inf
+    assert motion.fastest() == ("hand", 0.3)
+    motion.hear(0.1, ["hand"], [0.0], [0.0], 1.1, 0.02)
+    motion.hear(0.1, ["a", "b"], [0.0, 0.0], [0.0, -0.01], 1.11, 0.02)
+    assert motion.still_since(1.12) == 1.1
+    # One of them is silent.
+    late = 1.12 + JOINT_STATE_TIMEOUT
+    motion.hear(0.1, ["a", "b"], [0.0, 0.0], [0.0, 0.0], late, 0.02)
+    assert motion.still_since(late) is None
+    assert motion.missing(late) == ["hand"]
+
+
+def test_without_velocity_positions_tell_the_speed() -> None:
+    motion = ArmMotion(["a"])
+    for k in range(20):
+        motion.hear(0.01 * k, ["a", "b"], [0.01 * k, 0.0], [], 0.01 * k, 0.02)
+    assert motion.still_since(0.2) == inf
+    assert motion.positions() == [pytest.approx(0.19)]
+    for k in range(20, 30):
+        motion.hear(0.01 * k, ["a"], [0.19], [nan], 0.01 * k, 0.02)
+    assert motion.still_since(0.3) == pytest.approx(0.2)
+
+
+def test_joint_states_that_no_arm_sends_change_nothing() -> None:
+    motion = ArmMotion()
+    motion.hear(0.0, ["a"], [0.5], [0.0], 1.0, 0.02)
+    for position, velocity in (([], []), ([0.5, 0.1], [0.0]), ([0.5], [0.0, 1.0])):
+        motion.hear(0.1, ["a"], position, velocity, 1.1, 0.02)
+    assert motion.ignored == 3
+    for unusable in (nan, inf, -1e30):
+        motion.hear(0.1, ["a"], [unusable], [9.0], 1.1, 0.02)
+    motion.hear(0.1, [f"{k}" for k in range(2000)], [0.0] * 2000, [9.0] * 2000, 1.1, 0.02)
+    assert motion.still_since(1.1) == 1.0
+    motion.forget()
+    assert motion.still_since(1.1) is None
+
+
+# The way back ------------------------------------------------------------------------------------
+
+
+def test_the_way_back_is_the_travelled_one() -> None:
+    path = TravelledPath()
+    for x in np.linspace(0.0, 1.0, 501).tolist():
+        path.add(x, [0.3 * x, 0.2 * x * x])
+    way = np.array(path.back([0.3, 0.2], 0.1))
+    steps = np.abs(np.diff(way, axis=0)).max(axis=1)
+    assert steps.sum() == pytest.approx(0.1)
+    # On the parabola, to the sagitta of a chord as long as the spacing.
+    np.testing.assert_allclose(way[:, 1], 0.2 * (way[:, 0] / 0.3) ** 2, atol=SPACING**2)
+    assert len(path.back([0.3, 0.2], 10.0)) > 100
+    path.forget_before(2.0)
+    assert path.back([0.3, 0.2], 0.1) == [[0.3, 0.2]]
+
+
+@pytest.mark.parametrize("jump", ["wrapped", "gap"])
+def test_a_joint_that_wraps_and_a_gap_end_the_path(jump: str) -> None:
+    path = TravelledPath()
+    for k in range(50):
+        path.add(0.01 * k, [0.01 * k])
+    late = 0.49 + (2.0 * LONGEST_GAP if jump == "gap" else 0.01)
+    end = 0.49 - (2.0 * LARGEST_STEP if jump == "wrapped" else 0.01)
+    path.add(late, [end])
+    assert path.back([end], 0.5) == [[end]]
+
+
+def test_the_retreat_is_slow_and_from_rest_to_rest() -> None:
+    way = [[0.0, 0.0], [-0.02, 0.0], [-0.02, 0.03], [-0.06, 0.03]]
+    motion = timed_retreat(way, 0.1)
+    times = np.array([0.0, *(point.time for point in motion)])
+    q = np.array([way[0], *(point.position for point in motion)])
+    speed = np.abs(np.diff(q, axis=0)).max(axis=1) / np.diff(times)
+    assert speed.max() <= 0.1
+    assert speed.max() > 0.09
+    assert max(speed[0], speed[-1]) < 0.01
+    assert times[-1] == pytest.approx(PEAK * 0.09 / 0.1)
+    assert q[-1].tolist() == pytest.approx(way[-1])
+    assert timed_retreat([[0.0, 0.0]], 0.1) == []
+    assert timed_retreat([[0.0], [0.0]], 0.1) == []
+
+
+def test_one_retreat_for_each_stop_and_none_into_a_new_contact() -> None:
+    retreat = Retreat(StopParameters(joints=("a",), retreat_distance=0.1, retreat_time=0.2))
+    for k in range(100):
+        retreat.take(0.01 * k, [0.01 * k], False)
+    for k in range(100, 120):
+        retreat.take(0.01 * k, [0.01 * k], True)
+    motion = retreat.begin(1.2, [1.19])
+    assert motion[-1].position == [pytest.approx(1.09)]
+    assert retreat.begin(1.3, [1.19]) == []
+    # The contact that was its reason is there still; once it was free, another one hinders.
+    assert not retreat.is_hindered(1.3, True)
+    assert not retreat.is_hindered(1.4, False)
+    assert retreat.is_hindered(1.5, True)
+    assert not retreat.is_hindered(1.6, True)
+    retreat.reset()
+    assert retreat.begin(2.0, [1.0]) == []  # no path

@@ -1,0 +1,58 @@
+"""Joint states whose names differ from the model's by a prefix, live."""
+
+from __future__ import annotations
+
+from rbd_control.joint_states.prefix import PATIENCE, PrefixMatch, names_with_other_prefix
+
+MODEL = ("joint_1", "joint_2")
+LEFT, RIGHT = ("left_joint_1", "left_joint_2"), ("right_joint_1", "right_joint_2")
+HAND = ("hand_finger",)
+
+
+def found(match: PrefixMatch) -> tuple[str, ...] | None:
+    """The answer, which the type checker cannot see to change."""
+    return match.found
+
+
+def test_names_but_for_a_prefix() -> None:
+    assert names_with_other_prefix(MODEL, [*LEFT[::-1], *HAND]) == [LEFT]
+    assert names_with_other_prefix(MODEL, [*LEFT, *RIGHT]) == [LEFT, RIGHT]
+    assert names_with_other_prefix(MODEL, [LEFT[0], RIGHT[1]]) == []
+    assert names_with_other_prefix(("elbow",), ["left_elbow"]) == []
+
+
+def test_the_only_set_is_accepted_after_a_while() -> None:
+    match = PrefixMatch(MODEL)
+    assert not match.look(HAND, 0.0)
+    assert not match.look(LEFT, 5.0)
+    assert not match.look(HAND, 5.1)
+    assert not match.look(LEFT, 5.0 + 0.9 * PATIENCE)
+    assert found(match) is None
+    assert match.look(LEFT, 5.0 + 1.1 * PATIENCE)
+    assert found(match) == LEFT
+    assert not match.look(LEFT, 10.0)
+
+
+def test_a_second_arm_ends_the_match_for_good() -> None:
+    match = PrefixMatch(MODEL)
+    match.look(LEFT, 0.0)
+    assert match.look(LEFT, 2.0 * PATIENCE)
+    assert match.look(RIGHT, 60.0)
+    assert found(match) is None
+    assert match.is_ambiguous
+    assert not match.look(LEFT, 120.0)
+    assert found(match) is None
+    # Both from the beginning, in one message or in two.
+    for names in ([(*LEFT, *RIGHT)], [LEFT, RIGHT]):
+        match = PrefixMatch(MODEL)
+        for k in range(10):
+            for order in names:
+                match.look(order, 0.5 * k)
+        assert found(match) is None
+
+
+def test_a_joint_of_the_model_that_is_missing_is_no_prefix() -> None:
+    match = PrefixMatch(MODEL)
+    for k in range(10):
+        assert not match.look(("joint_1", *LEFT), 0.5 * k)
+    assert found(match) is None
