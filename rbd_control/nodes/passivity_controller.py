@@ -307,7 +307,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
 
     def _on_force(self, link: str, force: Array) -> None:
         if self.is_active:
-            self.controller.touched(link, force)
+            self.controller.touched_in_frame(link, force)
 
     def _detector_warning(self) -> str:
         if self._controller is None:

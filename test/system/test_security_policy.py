@@ -121,6 +121,8 @@ def nodes(
             if player
             else {"robot_description": arm7_urdf()}
         )
+        if name == "contact_detector":
+            parameters["tool_frame"] = "tool"
         started[name] = bring_up.start(name, parameters, remapped if player else ())
         probe.wait_for_report(name, lambda r: r.values["state"] == "active", "is not active")
     return started
