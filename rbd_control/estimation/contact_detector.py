@@ -280,8 +280,7 @@ class ContactDetector:
         if self._tool is None or self._code != VALID:
             return None
         memory = self._memory
-        found = self._tool.run(memory.q[None], memory.residual[None], self._events.doubt()[None])
-        return None if found is None else found.first
+        return self._tool.of_sample(memory.q, memory.residual, self._events.doubt())
 
     def _set(self, model: Model, parameters: DetectorParameters) -> None:
         """Make everything that follows from the model and the parameters."""

@@ -4,14 +4,14 @@ A wrench ``w = [m; F]`` that the environment applies at the origin of the tool f
 residual ``r = Jᵀ w + n``, with J the Jacobian of the frame, in the axes of the frame, and n the
 noise of the residual, of covariance R. Before anything is measured each component of w is normal
 with mean zero and a prior standard deviation, which gives the covariance P. The estimate is the
-expected value of w, by Bayes' rule (Tarantola 2005, eq. 3.37)::
+expected value of w under both, linear least squares with a prior (Tarantola 2005, chapter 3)::
 
     S = (P⁻¹ + J R⁻¹ Jᵀ)⁻¹        w = S J R⁻¹ r
 
 This is damped generalised least squares. Components that the joint torques determine well are
 hardly damped. Near a singularity the estimate of the component that is lost fades to zero without a
-jump, and its variance in S grows to that of the prior. An estimate is damped by the factor
-``1 - S P⁻¹``.
+jump, and its variance in S grows to that of the prior. On average a true wrench w is estimated as
+``(1 - S P⁻¹) w``.
 
 Nothing is filtered beyond the observer, so the estimate is as late as the residual.
 """
@@ -59,11 +59,6 @@ class ToolWrench:
     def force(self) -> np.ndarray:
         """(..., 3) force [N]."""
         return self.wrench[..., 3:]
-
-    @property
-    def first(self) -> ToolWrench:
-        """The first of several wrenches."""
-        return ToolWrench(self.frame, self.wrench[0], self.covariance[0], self.prior)
 
     @property
     def damping(self) -> np.ndarray:
@@ -162,30 +157,38 @@ class ToolWrenchEstimator:
         """
         zero = np.zeros(self._model.nv) if doubt is None else doubt
         (batch, *vectors), shape = state(self._model, q, residual=residual, doubt=zero)
-        found = self.run(batch, *vectors)
+        found = self._run(batch, *vectors)
         if found is None:
             raise InputError("the wrench is not finite: the residuals are too large")
+        wrench, covariance = found
         return ToolWrench(
-            self.frame,
-            found.wrench.reshape(*shape, 6),
-            found.covariance.reshape(*shape, 6, 6),
-            self._prior,
+            self.frame, wrench.reshape(*shape, 6), covariance.reshape(*shape, 6, 6), self._prior
         )
 
-    def run(self, q: np.ndarray, residual: np.ndarray, doubt: np.ndarray) -> ToolWrench | None:
-        """Return the wrenches for k residuals, without checks.
+    def of_sample(
+        self, q: np.ndarray, residual: np.ndarray, doubt: np.ndarray
+    ) -> ToolWrench | None:
+        """Return the wrench of one sample, without checks.
 
         Args:
-            q, residual, doubt: as for :meth:`estimate`, C-contiguous, (k, nq) and (k, nv) each.
+            q, residual, doubt: as for :meth:`estimate`, (nq,) and (nv,) each, C-contiguous.
 
         Returns:
-            The wrenches; None where a number is not finite.
+            The wrench; None where a number is not finite.
         """
+        found = self._run(q[None], residual[None], doubt[None])
+        if found is None:
+            return None
+        wrench, covariance = found
+        return ToolWrench(self.frame, wrench[0], covariance[0], self._prior)
+
+    def _run(
+        self, q: np.ndarray, residual: np.ndarray, doubt: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return wrenches (k, 6) and covariances (k, 6, 6); None where a number is not finite."""
         count = q.shape[0]
         wrench, covariance = np.empty((count, 6)), np.empty((count, 6, 6))
         shared = (self._model.packed, self._body, self._placement, self._prior, self._covariance)
-        if not over_states(
-            estimate_wrenches, shared, count, [q, residual, doubt, wrench, covariance]
-        ):
-            return None
-        return ToolWrench(self.frame, wrench, covariance, self._prior)
+        batched = [q, residual, doubt, wrench, covariance]
+        finite = over_states(estimate_wrenches, shared, count, batched)
+        return (wrench, covariance) if finite else None
