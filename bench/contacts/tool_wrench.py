@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import mujoco
 import numpy as np
+from scipy.stats import chi2
 
 from bench.contacts.arms import arm
 from bench.contacts.episode import simulate
@@ -37,6 +38,19 @@ SETTLED = 0.3
 """Time after its start at which a wrench is judged [s]."""
 LEAST_FORCE, LEAST_MOMENT, SHARE = 2.0, 0.5, 0.1
 """An error is within its limit below these [N, N·m] or this fraction of the true value."""
+TOOL_COUNT = 40
+"""Number of wrenches on each specimen."""
+LEAST_WITHIN = 0.95
+"""Least share of the wrenches whose errors are within their limits."""
+TOOL_HEAD = (
+    "arm",
+    "wrenches",
+    "force: median, p95 [N]",
+    "moment: median, p95 [N·m]",
+    "within limits",
+    "NEES / 6",
+    "95 % band",
+)
 
 
 class Wrench(Touch):
@@ -143,3 +157,31 @@ def judge_tool(name: str, seed: int, count: int, free: float = FREE) -> ToolResu
         np.array([wrench.wrench for wrench in found]),
         np.array([wrench.covariance for wrench in found]),
     )
+
+
+def band(result: ToolResult) -> tuple[float, float]:
+    """Return the 95 % band of the mean of NEES / 6, were all errors normal and independent."""
+    freedom = 6 * len(result.truth)
+    low, high = chi2.ppf([0.025, 0.975], freedom) / freedom
+    return float(low), float(high)
+
+
+def is_accurate(result: ToolResult) -> bool:
+    """Return whether enough errors are within their limits."""
+    return bool(result.within.mean() >= LEAST_WITHIN)
+
+
+def tool_row(result: ToolResult) -> list[str]:
+    """Return the cells of a table that follow the name of the arm, see :data:`TOOL_HEAD`."""
+    force, moment = (
+        np.percentile(error, [50, 95]) for error in (result.force_error, result.moment_error)
+    )
+    low, high = band(result)
+    return [
+        f"{len(result.truth)}",
+        f"{force[0]:.2f}, {force[1]:.2f}",
+        f"{moment[0]:.3f}, {moment[1]:.3f}",
+        f"{100.0 * result.within.mean():.0f} %",
+        f"{result.nees.mean() / 6.0:.2f}",
+        f"{low:.2f} to {high:.2f}",
+    ]

@@ -239,14 +239,14 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             self._repeat()
         if sample.v is not None and sample.tau is not None:
             self._writer.publish(stamp, effort=detection.residual)
-        self._tool.publish(detection, stamp)
         if detection.event is not None:
             self._tell(detection.event, stamp)
-        if detection.contact and detection.force is not None:
+        if not (detection.contact and detection.force is not None):
+            self._arrow.clear()
+        elif not detection.dropped:  # where the arm is in a dropped sample is not believed
             self._force.publish_force(sample.q, detection.link, detection.force, stamp)
             self._arrow.show(sample.q, detection.link, detection.force, detection.point, stamp)
-        else:
-            self._arrow.clear()
+        self._tool.publish(detection, stamp)
 
     def _look_for_readers(self) -> None:
         if self.is_active:
