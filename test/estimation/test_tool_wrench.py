@@ -183,6 +183,22 @@ def test_the_detector_gives_it_with_the_lag_of_the_observer(model: Model) -> Non
     np.testing.assert_allclose(held.run(0.2, WRENCH), WRENCH, rtol=0.02, atol=0.1)
 
 
+def test_of_a_recording_it_is_what_the_detector_gives(model: Model) -> None:
+    """From the residuals of a block, as docs/detection.md shows it."""
+    count = 300
+    stamps, q = DT * np.arange(1, count + 1), np.tile(POSTURE, (count, 1))
+    tau = gravity_torque(model, POSTURE) - jacobian(model, POSTURE, "tool").T @ WRENCH
+    detector = ContactDetector(model, PARAMETERS)
+    found = detector.update_block(stamps, q, np.zeros((count, 7)), np.tile(tau, (count, 1)))
+    estimator = ToolWrenchEstimator.of(model, PARAMETERS)
+    wrench = estimator.estimate(q[found.valid], found.residual[found.valid])
+    assert wrench.wrench.shape == (found.valid.sum(), 6)
+    latest = detector.tool_wrench()
+    assert latest is not None
+    np.testing.assert_array_equal(wrench.wrench[-1], latest.wrench)
+    np.testing.assert_array_equal(wrench.covariance[-1], latest.covariance)
+
+
 def test_without_a_verdict_there_is_no_wrench(model: Model) -> None:
     held = Held(model, PARAMETERS)
     assert held.detector.tool_wrench() is None
