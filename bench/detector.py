@@ -1,7 +1,8 @@
 """``python -m bench.detector``: time of the contact detector per sample, one by one and in blocks.
 
 The shipped arm with seven joints in a motion without contact, every observer, friction and the
-statistic of all joints; the median of some runs, and of the fastest.
+statistic of all joints; the last row estimates the wrench at the tool, too. Shown are the median of
+some runs and the fastest.
 """
 
 from __future__ import annotations
@@ -50,6 +51,15 @@ def main() -> None:
             return SINGLE
 
         table.add_row(observer, _told(in_block), _told(one_by_one))
+
+    def with_wrench() -> int:
+        detector = ContactDetector(model, replace(parameters, tool_frame="tool"))
+        for sample in zip(*(column[:SINGLE] for column in samples), strict=True):
+            detector.update(*sample)
+            detector.tool_wrench()
+        return SINGLE
+
+    table.add_row("momentum, with the tool wrench", "", _told(with_wrench))
     Console().print(table)
 
 

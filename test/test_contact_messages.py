@@ -19,12 +19,15 @@ from visualization_msgs.msg import Marker
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.estimation import ContactEvent
 from rbd_control.nodes.contact_messages import (
+    ARROW_SCALE,
     ForceArrow,
+    ForceWriter,
     WrenchWriter,
     event_from_status,
     event_message,
 )
 from rbd_control.nodes.messages import JointStateWriter, Stamp, TorqueWriter
+from rbd_control.nodes.tool_wrench_output import CovarianceWriter
 from rbd_control.simulation import arm7_urdf
 
 ONSET = ContactEvent(
@@ -67,18 +70,57 @@ class Sent(list[Any]):
         self.append(what)
 
 
-def test_forces() -> None:
+def test_wrenches() -> None:
     sent = Sent()
     writer = WrenchWriter(sent)
     for k, link in enumerate(("forearm", "hand", "forearm", "a")):
-        force = np.array([k, -2.0, 0.5])
-        writer.publish(link, force, Stamp(k, 7))
+        wrench = np.array([k, -2.0, 0.5, 1.0, 0.25, -k])
+        writer.publish(link, wrench, Stamp(k, 7))
         assert isinstance(sent[-1], bytes)  # made without rclpy's messages
         heard = deserialize_message(sent[-1], WrenchStamped)
         assert (heard.header.frame_id, heard.header.stamp.sec) == (link, k)
-        made = heard.wrench.force
-        np.testing.assert_array_equal((made.x, made.y, made.z), force)
-        assert heard.wrench.torque.x == 0.0
+        np.testing.assert_array_equal(numbers(heard), wrench)
+
+
+def numbers(message: WrenchStamped) -> list[float]:
+    """Force, then torque."""
+    force, torque = message.wrench.force, message.wrench.torque
+    return [force.x, force.y, force.z, torque.x, torque.y, torque.z]
+
+
+def test_a_force_has_its_components_in_the_frame_of_its_header() -> None:
+    """What TF makes of it in the frame of the arrow is the force that the arrow shows."""
+    model, q = Model.from_urdf(arm7_urdf()), np.linspace(-1.2, 1.3, 7)
+    sent, shown = Sent(), Sent()
+    writer, arrow = ForceWriter(model, sent), ForceArrow(model, shown)
+    force = np.array([10.0, 3.0, -5.0])
+    for k, link in enumerate(("link_2", "link_7", "tool")):
+        writer.publish_force(q, link, force, Stamp(k, 0))
+        arrow.show(q, link, force, None, Stamp(k, 0))
+        heard = deserialize_message(sent[-1], WrenchStamped)
+        assert heard.header.frame_id == link
+        assert numbers(heard)[3:] == [0.0, 0.0, 0.0]
+        marker = shown[-1].markers[0]
+        from_link = frame_placement(model, q, link)[:3, :3]
+        to_arrow = frame_placement(model, q, marker.header.frame_id)[:3, :3].T
+        turned = to_arrow @ from_link @ numbers(heard)[:3]
+        begin, end = (np.array([p.x, p.y, p.z]) for p in marker.points)
+        np.testing.assert_allclose(turned, (end - begin) / ARROW_SCALE, atol=1e-12)
+        assert np.abs(np.array(numbers(heard)[:3]) - force).max() > 1.0, "the link is turned"
+
+
+def test_the_covariance_of_a_wrench_says_what_its_rows_are() -> None:
+    sent = Sent()
+    writer = CovarianceWriter(sent)
+    for k in range(2):
+        covariance = np.arange(36.0).reshape(6, 6) + k
+        writer.publish(covariance)
+        assert isinstance(sent[-1], bytes)
+        heard = deserialize_message(sent[-1], Float64MultiArray)
+        rows, columns = heard.layout.dim
+        assert (rows.size, columns.size, rows.stride, columns.stride) == (6, 6, 36, 6)
+        assert rows.label == "row: force x y z, torque x y z"
+        np.testing.assert_array_equal(np.reshape(heard.data, (6, 6)), covariance)
 
 
 def test_arrow() -> None:
@@ -109,7 +151,8 @@ def test_arrow() -> None:
 @pytest.mark.parametrize(
     ("writer", "message"),
     [
-        (WrenchWriter, ("hand", np.ones(3), Stamp(1, 2))),
+        (WrenchWriter, ("hand", np.ones(6), Stamp(1, 2))),
+        (CovarianceWriter, (np.eye(6),)),
         (lambda sent: JointStateWriter(sent, ("joint",)), (Stamp(1, 2), None, None, np.ones(1))),
     ],
 )

@@ -20,15 +20,18 @@ from geometry_msgs.msg import WrenchStamped
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
+from rbd_control.dynamics import Model, frame_placement
 from rbd_control.errors import InputError
 from rbd_control.estimation import ContactEvent
 from rbd_control.nodes.contact_messages import THRESHOLD, event_from_status, event_message
 from rbd_control.nodes.demo.observer import DemoObserver
 from rbd_control.nodes.demo.result import DemoLog
+from rbd_control.nodes.demo.scenario import Scenario
 from rbd_control.nodes.detector_listener import LARGEST, DetectorListener
 from rbd_control.nodes.diagnostics import Status
 from rbd_control.nodes.messages import Stamp
 from rbd_control.playback.live_view import LiveState, render
+from rbd_control.simulation import arm7_urdf
 
 EVENT = ContactEvent(
     id=3,
@@ -207,6 +210,34 @@ def test_the_demo_ignores_what_is_not_of_its_nodes(
     assert len(observer.log.residual.times) == fits
     assert fits or observer.ignored >= 2
     assert np.isfinite(observer.log.tracking_error.values).all()
+
+
+def test_the_demo_logs_true_forces_in_world_axes() -> None:
+    """As events have them; what comes is in the frame of the link that was pushed."""
+    observer: Any = object.__new__(DemoObserver)
+    observer._model, observer._position = Model.from_urdf(arm7_urdf()), None
+    observer.log, observer.ignored = DemoLog(observer._model.joint_names, np.ones(7), ()), 0
+    wrench = WrenchStamped()
+    wrench.header.frame_id = "tool"
+    wrench.wrench.force.x = 7.0
+    observer._on_true_force(wrench)  # before any joint state
+    observer._on_state(joint_state([], []))
+    q = np.linspace(-1.0, 1.0, 7)
+    observer._on_state(JointState(position=q.tolist()))
+    observer._on_true_force(wrench)
+    wrench.header.frame_id = "nowhere"
+    observer._on_true_force(wrench)
+    assert observer.ignored == 3
+    ((_, link, force),) = observer.log.true_forces
+    assert link == "tool"
+    np.testing.assert_allclose(force, 7.0 * frame_placement(observer._model, q, "tool")[:3, 0])
+    # The pushes of the scenario are along y of the world where the arm is to be by then.
+    scenario = Scenario(20.0)
+    for push in scenario.pushes:
+        q = scenario._positions(np.array([push.time]))[0]
+        force = frame_placement(observer._model, q, push.link)[:3, :3] @ push.force
+        size = np.copysign(np.linalg.norm(force), force[1])
+        np.testing.assert_allclose(force, [0.0, size, 0.0], atol=1e-9)
 
 
 @given(st.text(), st.text())

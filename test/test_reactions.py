@@ -50,12 +50,18 @@ def test_a_reaction_begins_with_the_next_sample_and_lasts_until_resumed(
     assert loop.run(0.001).reason == ""
 
 
-def test_retracts_along_the_force_and_stays(model: Model) -> None:
+@pytest.mark.parametrize("axes", ["world", "link"])
+def test_retracts_along_the_force_and_stays(model: Model, axes: str) -> None:
     loop = moving(model, contact_reaction="retract", retract_distance=0.06)
     force = np.array([0.0, 12.0, 16.0])
     loop.controller.contact(True)
     loop.run(0.05)
-    loop.controller.touched("link_7", force)  # the estimate may come later than the flag
+    # The estimate may come later than the flag.
+    if axes == "world":
+        loop.controller.touched("link_7", force)
+    else:
+        rotation = frame_placement(model, loop.arm.q, "link_7")[:3, :3]
+        loop.controller.touched_in_frame("link_7", force @ rotation)
     loop.run(0.05)
     before = tip(model, loop.arm.q)
     speeds = []
@@ -77,10 +83,10 @@ def test_without_a_fresh_force_it_stays_where_it_stopped(model: Model) -> None:
     loop.controller.touched("link_7", np.array([0.0, 10.0, 0.0]))
     loop.run(0.5)
     loop.controller.contact(True)
-    loop.controller.touched("no such link", np.array([0.0, 10.0, 0.0]))
-    loop.controller.touched("link_7", np.zeros(3))
-    loop.controller.touched("link_7", np.full(3, np.nan))
-    loop.controller.touched("link_7", np.array([np.inf, 0.0, 0.0]))
+    for tell in (loop.controller.touched, loop.controller.touched_in_frame):
+        tell("no such link", np.array([0.0, 10.0, 0.0]))
+        for nonsense in ((0.0, 0.0, 0.0), (np.nan, 1.0, 0.0), (np.inf, 1.0, 0.0), (1.5e308,) * 3):
+            tell("link_7", np.array(nonsense))
     command = loop.run(0.2)
     here = loop.arm.q
     command = loop.run(0.5)

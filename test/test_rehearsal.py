@@ -87,7 +87,7 @@ print(*new(before))
 """
 
 DETECTOR = """
-parameters = DetectorParameters()
+parameters = DetectorParameters(tool_frame="tool")
 rehearse_intake()
 rehearse_detector(model, parameters)
 before = kernels()
@@ -100,6 +100,7 @@ for effort in (weight, weight + 30.0, weight):
         sample = intake.accept(t, t, model.joint_names, rest, zero, effort)
         detection = detector.update(sample.stamp, sample.q, sample.v, sample.tau)
         phases += [detection.event.phase] if detection.event else []
+        assert detection.valid == (detector.tool_wrench() is not None)
         t += 0.001
     if not detection.contact:
         detector.tare()

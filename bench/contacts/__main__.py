@@ -1,7 +1,8 @@
 """``python -m bench.contacts``: the detector judged on simulated contacts; takes some minutes.
 
 The table goes to ``contacts.md`` in the folder that ``--report`` names. ``--hour`` judges an hour
-of motion without contact instead, ``--record FOLDER`` writes recordings for ``rbd-control``.
+of motion without contact instead, ``--tool`` the wrench at the tool, and ``--record FOLDER`` writes
+recordings for ``rbd-control``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,14 @@ from bench.contacts.episode import simulate, stream
 from bench.contacts.plant import Plant
 from bench.contacts.study import FREE, Outcome, false_alarms, judge
 from bench.contacts.tables import HEAD, rows, targets
+from bench.contacts.tool_wrench import (
+    TOOL_COUNT,
+    TOOL_HEAD,
+    ToolResult,
+    is_accurate,
+    judge_tool,
+    tool_row,
+)
 from bench.contacts.touch import draw, end_of
 
 HOUR = 3600.0
@@ -38,6 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=15, help="contacts of each kind for each arm")
     parser.add_argument("--specimens", type=int, default=5, help="of each arm, seeds 1000 apart")
     parser.add_argument("--hour", action="store_true", help="an hour without contact instead")
+    parser.add_argument("--tool", action="store_true", help="the wrench at the tool instead")
     parser.add_argument("--record", type=Path, metavar="FOLDER", help="write recordings instead")
     parser.add_argument("--report", type=Path, default=Path("report"), metavar="FOLDER")
     given = parser.parse_args(arguments)
@@ -50,6 +60,8 @@ def main(arguments: Sequence[str]) -> int:
     console = Console(width=170, highlight=False)
     if given.hour:
         return _hour(names, given.seed, console)
+    if given.tool:
+        return _tool(names, given.seed, given.specimens, console)
     console.print(f"{given.specimens} specimens of each of {', '.join(names)}: a minute or two")
     seeds = [given.seed + 1000 * k for k in range(given.specimens)]
     shown = track(seeds, "specimens", console=console, transient=True)
@@ -82,6 +94,22 @@ def _hour(names: Sequence[str], seed: int, console: Console) -> int:
         total += count
     console.print(f"{total} false alarms in an hour")
     return 0 if total <= 1 else 1
+
+
+def _tool(names: Sequence[str], seed: int, specimens: int, console: Console) -> int:
+    """Judge the wrench at the tool of each arm; 1 when a target is missed."""
+    table = Table(*TOOL_HEAD, title=f"wrenches at the tool; {specimens} specimens of each arm")
+    shown = [(name, seed + 1000 * k) for name in names for k in range(specimens)]
+    found: dict[str, list[ToolResult]] = {name: [] for name in names}
+    for name, own in track(shown, "specimens", console=console, transient=True):
+        found[name].append(judge_tool(name, own, TOOL_COUNT))
+    results = {name: ToolResult.together(each) for name, each in found.items()}
+    if len(names) > 1:
+        results["all"] = ToolResult.together(list(results.values()))
+    for name, result in results.items():
+        table.add_row(name, *tool_row(result))
+    console.print(table)
+    return 0 if all(is_accurate(result) for result in results.values()) else 1
 
 
 def _record(names: Sequence[str], seed: int, rounds: int, folder: Path) -> int:

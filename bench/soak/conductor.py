@@ -28,7 +28,7 @@ from bench.soak.ear import ARM, CONTROLLER, DETECTOR, Ear
 from bench.soak.faults import Order
 from bench.soak.motion import make_motion, make_push
 from bench.soak.schedule import FAULTS, MOTION, PUSH, Item
-from rbd_control.dynamics import Model
+from rbd_control.dynamics import Model, frame_placement
 from rbd_control.nodes.run import make_executor
 
 FOREIGN = 0.125
@@ -218,7 +218,9 @@ class Conductor:
             return
         message = WrenchStamped()
         message.header.frame_id = push.link
-        x, y, z = push.force
+        # The arm takes components along the axes of the link.
+        rotation = frame_placement(self._model, self._ear.state[0], push.link)[:3, :3]
+        x, y, z = (float(part) for part in push.force @ rotation)
         message.wrench.force = Vector3(x=x, y=y, z=z)
         self._publish(message)
         self.staged.append(push.ratio)

@@ -8,6 +8,7 @@ a fault is explained in :mod:`~rbd_control.control.safe_torque`, what the arm do
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import hypot, inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,7 @@ from rbd_control.control.torque_output import TorqueOutput, require_finite
 from rbd_control.control.tracking_law import TrackingLaw
 from rbd_control.control.trajectory import DesiredState, Trajectory
 from rbd_control.control.waypoints import Points
-from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.dynamics import Model, frame_placement, gravity_torque
 from rbd_control.errors import InputError
 
 Array = NDArray[np.float64]
@@ -305,6 +306,20 @@ class PassivityController:
         """Take an estimate of the force on a link, (3,) in world axes [N]; nonsense is ignored."""
         if link in self.model.link_body:
             self._verdict.feel(link, force, self._samples.stamp)
+
+    def touched_in_frame(self, link: str, force: Array) -> None:
+        """Take an estimate of the force on a link, in the frame of that link.
+
+        The force is turned to world axes where the arm was at the last joint state. Unknown links
+        and forces without direction are ignored.
+
+        Args:
+            link: the touched link.
+            force: (3,) force on it, along the axes of the link [N].
+        """
+        if link in self.model.link_body and 0.0 < hypot(*force) < inf:
+            rotation = frame_placement(self.model, self._samples.q, link)[:3, :3]
+            self.touched(link, rotation @ force)
 
     def clock_went_back(self) -> None:
         """Start again with the next joint state, whose stamp may be any: hold the arm there.

@@ -20,6 +20,7 @@ from rbd_control.estimation.momentum_observer import MomentumObserver
 from rbd_control.estimation.motion import Motion
 from rbd_control.estimation.observers import Observer
 from rbd_control.estimation.second_order_observer import SecondOrderObserver
+from rbd_control.estimation.tool_wrench import ToolWrench, ToolWrenchEstimator
 
 __all__ = [
     "LEVELS",
@@ -43,6 +44,8 @@ __all__ = [
     "Motion",
     "Observer",
     "SecondOrderObserver",
+    "ToolWrench",
+    "ToolWrenchEstimator",
     "calibrate",
     "detector_warnings",
     "find_mismatches",

@@ -54,6 +54,7 @@ from rbd_control.estimation.detector_state import (
 )
 from rbd_control.estimation.isolation import LinkIsolation, found, residual_noise
 from rbd_control.estimation.momentum_balance import NOT_FINITE
+from rbd_control.estimation.tool_wrench import ToolWrench, ToolWrenchEstimator
 
 STEADY = 0.2
 """Largest change of a residual during a tare, as a fraction of the contact threshold."""
@@ -72,7 +73,8 @@ class ContactDetector:
 
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.
-        InputError: for a ``force_link`` that the model lacks.
+        InputError: for a ``force_link`` or ``tool_frame`` that the model lacks, and for a
+            ``tool_frame`` that is fixed to the world.
     """
 
     def __init__(
@@ -266,10 +268,25 @@ class ContactDetector:
             verdict["joint"],
         )
 
+    def tool_wrench(self) -> ToolWrench | None:
+        """Return the wrench at ``tool_frame`` for the last sample that was believed.
+
+        A tare, a payload and a reset act on it as on the residual.
+
+        Returns:
+            The wrench, (6,), with its covariance, (6, 6); None without a ``tool_frame``, while
+            there is no valid verdict, and where the numbers are beyond any arm's.
+        """
+        if self._tool is None or self._code != VALID:
+            return None
+        memory = self._memory
+        return self._tool.of_sample(memory.q, memory.residual, self._events.doubt())
+
     def _set(self, model: Model, parameters: DetectorParameters) -> None:
         """Make everything that follows from the model and the parameters."""
         force_link = parameters.force_link or model.joint_links[-1]
         model.link_index(force_link)
+        tool = ToolWrenchEstimator.of(model, parameters) if parameters.tool_frame else None
         observer = parameters.make_observer(model)
         settings = decision_settings(parameters, model, observer, self._bias)
         observer.share(self._memory.observer)
@@ -277,7 +294,7 @@ class ContactDetector:
         self._judges_force = bool(
             parameters.contact_force_threshold or parameters.collision_force_threshold
         )
-        self.model, self.parameters = model, parameters
+        self.model, self.parameters, self._tool = model, parameters, tool
         self.contact_threshold = parameters.for_joints("contact_threshold", model.nv)
         self.collision_threshold = parameters.for_joints("collision_threshold", model.nv)
         noise = residual_noise(parameters.covariance(model.nv), self.contact_threshold)

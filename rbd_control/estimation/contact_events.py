@@ -13,11 +13,7 @@ from rbd_control.estimation.detector_state import LEVELS, Memory, Settings, rece
 from rbd_control.estimation.isolation import Isolation, LinkIsolation, found
 from rbd_control.estimation.observers import Observer
 from rbd_control.estimation.onset import estimate_onset
-
-REVERSED = 0.14
-"""Standard deviation of a reversal's residual, as a fraction of the threshold's allowance."""
-FAST = 0.15
-"""Standard deviation of a fast joint's residual, as a fraction of the threshold's allowance."""
+from rbd_control.estimation.residual_doubt import residual_doubt
 
 
 class ContactEvents:
@@ -108,7 +104,7 @@ class ContactEvents:
     def _look(self, q: np.ndarray, residual: np.ndarray, risen: np.ndarray) -> Isolation:
         """Isolate the contact; without a force where the numbers are beyond any arm's."""
         try:
-            return self._isolation.look(q, residual, risen, self._doubt())
+            return self._isolation.look(q, residual, risen, self.doubt())
         except np.linalg.LinAlgError:
             self._isolation.begin()
             first = self._model.nv - len(self._model.joint_names)
@@ -128,8 +124,6 @@ class ContactEvents:
             peak_torque=float(arm["peak_torque"]),
         )
 
-    def _doubt(self) -> np.ndarray:
-        """Return the standard deviation that reversals and speed add to each residual, (nv,)."""
-        setting, joint = self._settings.joint, self._memory.joint
-        reversing = REVERSED * joint["reversal"] * (1.0 - setting["moving"]) * setting["contact"]
-        return np.hypot(reversing, FAST * setting["per_speed"] * joint["speed"])
+    def doubt(self) -> np.ndarray:
+        """Return the standard deviation that the motion adds to each residual, (nv,) [N·m or N]."""
+        return residual_doubt(self._settings, self._memory)

@@ -216,6 +216,28 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         upper=1e6,
     )
 
+    tool_frame: str = parameter(
+        "",
+        "Link at whose origin and along whose axes the wrench at the tool is estimated; empty: it "
+        "is not estimated",
+        live=False,
+    )
+    tool_wrench_prior_force: float = parameter(
+        30.0,
+        "Standard deviation of each component of the force at tool_frame before anything is "
+        "measured; less damps more near singularities",
+        unit="N",
+        lower=1e-3,
+        upper=1e5,
+    )
+    tool_wrench_prior_moment: float = parameter(
+        5.0,
+        "The same of the moment at tool_frame",
+        unit="N·m",
+        lower=1e-3,
+        upper=1e5,
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         n = max(len(self.contact_threshold), len(self.collision_threshold))

@@ -30,7 +30,7 @@ from rbd_control.estimation import (
 )
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import ReceivingParameters
-from rbd_control.nodes.contact_messages import THRESHOLD, ForceArrow, WrenchWriter, event_message
+from rbd_control.nodes.contact_messages import THRESHOLD, ForceArrow, ForceWriter, event_message
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.joint_state_input import JointStateInput
 from rbd_control.nodes.managed_node import ManagedNode
@@ -44,6 +44,7 @@ from rbd_control.nodes.messages import (
 from rbd_control.nodes.payload_input import PayloadInput
 from rbd_control.nodes.repeated_topic import REPEAT_PERIOD, verdict_qos
 from rbd_control.nodes.run import run
+from rbd_control.nodes.tool_wrench_output import ToolWrenchOutput
 from rbd_control.parameters import parameter
 from rbd_control.startup.rehearsal import rehearse_detector
 
@@ -93,9 +94,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         )
         self._torques = self.create_publisher(JointState, "~/external_joint_torques", EVERY_SAMPLE)
         self._events = self.create_publisher(DiagnosticArray, "~/events", QoSProfile(depth=50))
-        self._force = WrenchWriter(
-            self.create_publisher(WrenchStamped, "~/external_wrench", EVERY_SAMPLE)
-        )
+        self._forces = self.create_publisher(WrenchStamped, "~/external_wrench", EVERY_SAMPLE)
         self._markers = self.create_publisher(MarkerArray, "~/markers", QoSProfile(depth=10))
         self.create_service(Trigger, "~/reset", self._on_reset)
         self.create_service(Trigger, "~/tare", self._on_tare)
@@ -117,7 +116,9 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         rehearse_detector(model, parameters)
         self._warn()
         self._writer = JointStateWriter(self._torques, model.joint_names)
+        self._force = ForceWriter(model, self._forces)
         self._arrow = ForceArrow(model, self._markers)
+        self._tool = ToolWrenchOutput(self, self._detector)
         self._input = self._make_input()
 
     def _make_input(self) -> SampleSource:
@@ -133,8 +134,9 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         )
 
     def cleanup(self) -> None:
-        """Give the subscription back."""
+        """Give subscription and publishers back."""
         self._input.destroy()
+        self._tool.destroy()
 
     def activate(self) -> None:
         """Begin to count, and to look whether the model fits."""
@@ -234,17 +236,19 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             self._writer.publish(stamp, effort=detection.residual)
         if detection.event is not None:
             self._tell(detection.event, stamp)
-        if detection.contact and detection.force is not None:
-            self.on_force(detection.link, detection.force)
-            self._force.publish(detection.link, detection.force, stamp)
-            self._arrow.show(sample.q, detection.link, detection.force, detection.point, stamp)
-        else:
+        if not (detection.contact and detection.force is not None):
             self._arrow.clear()
+        elif not detection.dropped:  # where the arm is in a dropped sample is not believed
+            self.on_force(detection.link, detection.force)
+            self._force.publish_force(sample.q, detection.link, detection.force, stamp)
+            self._arrow.show(sample.q, detection.link, detection.force, detection.point, stamp)
+        self._tool.publish(detection, stamp)
 
     def _look_for_readers(self) -> None:
         if self.is_active:
             self._writer.look_for_readers()
             self._force.look_for_readers()
+            self._tool.look_for_readers()
 
     def _repeat(self) -> None:
         if self._verdict is not None:
@@ -303,6 +307,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         status.add("level", detection.level)
         for joint, torque in zip(joints, detection.residual, strict=True):
             status.add(f"residual {joint} [N·m]", float(torque))
+        self._tool.report(status)
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -129,33 +129,68 @@ def _event(values: Mapping[str, str]) -> ContactEvent:
 
 
 class WrenchWriter(Writer[WrenchStamped]):
-    """Publishes the force on a link, world-aligned, with each sample of a contact."""
+    """Publishes wrenches, each in the frame of a link."""
 
     def __init__(self, publisher: Publisher[WrenchStamped]) -> None:
         super().__init__(publisher)
         self._templates: dict[str, TailTemplate] = {}
 
-    def publish(self, link: str, force: Array, stamp: Stamp) -> None:
-        """Publish."""
+    def publish(self, frame: str, wrench: Array, stamp: Stamp) -> None:
+        """Publish a wrench.
+
+        Args:
+            frame: name of the frame.
+            wrench: force, then torque about the origin of the frame, components along its axes,
+                (6,) [N, N·m].
+            stamp: time of the sample.
+        """
         if not self.is_heard:
             return
-        template = self._templates.get(link)
+        template = self._templates.get(frame)
         if template is None:
-            template = TailTemplate(lambda numbers: _wrench(link, numbers), 3, has_header=True)
-            self._templates[link] = template
+            template = TailTemplate(lambda numbers: _wrench(frame, numbers), 6, has_header=True)
+            self._templates[frame] = template
         if template.is_exact:
-            self._publisher.publish(template.filled(force, stamp.sec, stamp.nanosec))
+            self._publisher.publish(template.filled(wrench, stamp.sec, stamp.nanosec))
             return
-        message = _wrench(link, force)
+        message = _wrench(frame, wrench)
         message.header.stamp = stamp.to_msg()
         self._publisher.publish(message)
 
 
-def _wrench(link: str, force: Array) -> WrenchStamped:
+def _wrench(frame: str, wrench: Array) -> WrenchStamped:
     message = WrenchStamped()
-    message.header.frame_id = link
-    message.wrench.force = Vector3(x=float(force[0]), y=float(force[1]), z=float(force[2]))
+    message.header.frame_id = frame
+    force, torque = message.wrench.force, message.wrench.torque
+    force.x, force.y, force.z, torque.x, torque.y, torque.z = (float(x) for x in wrench)
     return message
+
+
+class ForceWriter(WrenchWriter):
+    """Publishes the force on a link as a wrench in the frame of the link, without torque.
+
+    Args:
+        model: the arm.
+        publisher: of the topic.
+    """
+
+    def __init__(self, model: Model, publisher: Publisher[WrenchStamped]) -> None:
+        super().__init__(publisher)
+        self._model, self._wrench = model, np.zeros(6)
+
+    def publish_force(self, q: Array, link: str, force: Array, stamp: Stamp) -> None:
+        """Publish the force on a link.
+
+        Args:
+            q: joint positions, (nq,) [rad or m].
+            link: the link.
+            force: (3,) world axes [N].
+            stamp: time of the sample.
+        """
+        if self.is_heard:
+            rotation = frame_placement(self._model, q, link)[:3, :3]
+            self._wrench[:3] = force @ rotation
+            self.publish(link, self._wrench, stamp)
 
 
 class ForceArrow:

@@ -32,7 +32,7 @@ class DetectorInput:
     Args:
         node: the node.
         on_contact: takes each flag.
-        on_force: takes the touched link and the force on it, (3,) in world axes [N].
+        on_force: takes the touched link and the force on it, (3,) in the frame of the link [N].
         warning: tells that a verdict is missing which the parameters need; empty otherwise.
         subscribes: whether to subscribe; not where the detector calls in the same process, as a
             flag that comes late by the topic would then begin a contact that has ended.

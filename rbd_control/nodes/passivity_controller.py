@@ -83,7 +83,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         self._detector = DetectorInput(
             self,
             self.on_contact,
-            self.on_force,
+            self._on_wrench,
             self._detector_warning,
             subscribes=not detector_is_here,
         )
@@ -324,6 +324,11 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         """Take the touched link and the force on it, (3,) in world axes [N]."""
         if self.is_active:
             self.controller.touched(link, force)
+
+    def _on_wrench(self, link: str, force: Array) -> None:
+        """Take the touched link and the force on it, (3,) in the frame of that link [N]."""
+        if self.is_active:
+            self.controller.touched_in_frame(link, force)
 
     def _detector_warning(self) -> str:
         if self._controller is None:

@@ -13,10 +13,11 @@ from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray, String
 
+from rbd_control.dynamics import frame_placement
 from rbd_control.errors import InputError, ParameterError
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import ModelParameters
-from rbd_control.nodes.contact_messages import WrenchWriter
+from rbd_control.nodes.contact_messages import ForceWriter
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.lockstep import Lockstep
 from rbd_control.nodes.managed_node import LATCHED, ManagedNode
@@ -108,9 +109,7 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
             JointState, "~/true_external_joint_torques", EVERY_SAMPLE
         )
         self._contact = self.create_publisher(Bool, "~/true_contact", LATCHED)
-        self._wrench = WrenchWriter(
-            self.create_publisher(WrenchStamped, "~/true_external_wrench", EVERY_SAMPLE)
-        )
+        self._forces = self.create_publisher(WrenchStamped, "~/true_external_wrench", EVERY_SAMPLE)
         self._description = self.create_publisher(String, "robot_description", LATCHED)
         self.create_subscription(
             Float64MultiArray, "effort_controller/commands", self._on_command, QoSProfile(depth=10)
@@ -131,6 +130,7 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
         self._arm = self._make_arm()
         self._state_writer = JointStateWriter(self._states, model.joint_names)
         self._torque_writer = JointStateWriter(self._torques, model.joint_names)
+        self._force_writer = ForceWriter(model, self._forces)
 
     def activate(self) -> None:
         """Run from where the arm stands."""
@@ -188,8 +188,9 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
             self._state_writer.publish(stamp, reading.q, reading.v, effort)
         self._torque_writer.publish(stamp, effort=arm.external_torque)
         if arm.in_contact:
+            q = arm.q
             for contact in arm.contacts:
-                self._wrench.publish(contact.link, contact.force, stamp)
+                self._force_writer.publish_force(q, contact.link, contact.force, stamp)
         if arm.in_contact != self._in_contact:
             self._in_contact = arm.in_contact
             self._contact.publish(Bool(data=bool(arm.in_contact)))
@@ -222,12 +223,14 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
     def _on_push(self, message: WrenchStamped) -> None:
         if not self.is_active:
             return
-        wrench = message.wrench
+        link, force, torque = message.header.frame_id, message.wrench.force, message.wrench.torque
         try:
+            # To world axes once: the push keeps its direction while the link turns.
+            rotation = frame_placement(self._arm.model, self._arm.q, link)[:3, :3]
             self._arm.push(
-                message.header.frame_id,
-                (wrench.force.x, wrench.force.y, wrench.force.z),
-                (wrench.torque.x, wrench.torque.y, wrench.torque.z),
+                link,
+                rotation @ (force.x, force.y, force.z),
+                rotation @ (torque.x, torque.y, torque.z),
                 self.parameters.push_timeout,
             )
         except InputError as error:

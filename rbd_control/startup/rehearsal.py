@@ -46,6 +46,7 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
     for k in range(1000):
         if detector.update(k * step, rest, zero, strong).contact:
             break
+    detector.tool_wrench()
     detector.set_parameters(hasty)
     detector.update((k + 1) * step, rest, None, None)
     frame_placement(model, rest, model.joint_links[-1])

@@ -65,12 +65,14 @@ def _calibrate(model: Model) -> None:
 def _alternatives() -> Iterator[tuple[DetectorParameters, str]]:
     """Yield parameters with each choice that is not the default, and the name of the choice.
 
-    Observers and friction models have code of their own.
+    Observers, friction models and the tool wrench have code of their own.
     """
     for item in fields(DetectorParameters):
         for choice in item.metadata["choices"]:
             if choice != item.default:
                 yield replace(DetectorParameters(), **{item.name: choice}), f"{item.name} {choice}"
+    link = Model.from_urdf(arm7_urdf()).joint_links[-1]
+    yield replace(DetectorParameters(), tool_frame=link), "tool wrench"
 
 
 def _motion(model: Model) -> Motion:

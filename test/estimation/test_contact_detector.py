@@ -300,6 +300,9 @@ CHANGES: list[dict[str, Any]] = [
     {"settling_time": 0.28},
     {"maximum_gap": 0.0005},
     {"force_uncertainty": 1e-3},
+    {"tool_frame": "panda_link7"},
+    {"tool_frame": "panda_link7", "tool_wrench_prior_force": 1.0},
+    {"tool_frame": "panda_link7", "tool_wrench_prior_moment": 0.1},
     {"friction_coulomb": (0.5,), "friction_model": "coulomb_viscous"},
     {"friction_model": "coulomb_viscous", "friction_offset": (-0.5,)},
     {"friction_model": "coulomb_viscous", "friction_coulomb": (0.5,)},
@@ -346,6 +349,7 @@ def test_no_parameter_is_ignored(model: Model, change: dict[str, Any]) -> None:
         record = bench.run(0.3)
         bench.v = np.full(7, 0.1)
         record += bench.run(0.2, np.array([0.0, 5.0, 3.0, 2.0, 0.5, 1.0, 0.1]))
+        tool = bench.detector.tool_wrench()
         record += bench.run(0.5)
         bench.jitter = 0.0
         record += bench.run(0.1)
@@ -361,7 +365,7 @@ def test_no_parameter_is_ignored(model: Model, change: dict[str, Any]) -> None:
         return [
             (d.valid, d.level, d.link, tuple(d.residual), None if d.force is None else 1)
             for d in record
-        ]
+        ] + [() if tool is None else tuple(tool.wrench)]
 
     # Moving slowly on the spot is no motion of a real arm, but a fair input to compare on.
     without = dict(list(change.items())[:-1])

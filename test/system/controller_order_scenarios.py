@@ -110,7 +110,10 @@ def slowed_down(probe: Probe, source: Source) -> None:
 
 
 def retracted(probe: Probe, source: Source) -> None:
-    """The desired position of the touched link moves along the force; then it stays."""
+    """The desired position of the touched link moves along the force; then it stays.
+
+    The force is given along the axes of the link.
+    """
     errors = probe.listen(JointState, f"{NODE}/tracking_error")
     wrench = WrenchStamped()
     wrench.header.frame_id = "link_6"
@@ -134,7 +137,8 @@ def retracted(probe: Probe, source: Source) -> None:
         return np.asarray(there - here)
 
     distance = DEFAULTS.retract_distance
-    probe.wait(lambda: way()[1] > 0.7 * distance, "does not move along the force")
+    direction = frame_placement(MODEL, POSTURE, "link_6")[:3, 1]
+    probe.wait(lambda: way() @ direction > 0.7 * distance, "does not move along the force")
     assert np.linalg.norm(way()) < 1.2 * distance
     answer = probe.call(Trigger, f"{NODE}/resume")
     assert (answer.success, answer.message) == (True, "holding here")

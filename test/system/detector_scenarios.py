@@ -15,10 +15,10 @@ from rcl_interfaces.srv import GetParameters, SetParametersAtomically
 from rclpy.duration import Duration
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Bool
+from std_msgs.msg import Bool, Float64MultiArray
 from std_srvs.srv import Trigger
 
-from rbd_control.dynamics import Model, frame_jacobian, gravity_torque
+from rbd_control.dynamics import Model, frame_jacobian, frame_placement, gravity_torque
 from rbd_control.estimation import DetectorParameters
 from rbd_control.nodes.contact_messages import event_from_status
 from rbd_control.nodes.messages import to_seconds
@@ -30,6 +30,7 @@ NODE = "contact_detector"
 PARAMETERS = {
     "urdf": "arm7",
     "contact_threshold": 2.0,
+    "tool_frame": "tool",
     "maximum_gap": 1.0,
     "repeated_time_at_rest": 3600.0,  # what the tests send repeats to the last digit
 }
@@ -38,6 +39,13 @@ POSTURE = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
 FORCE = np.array([0.0, 25.0, 5.0])
 PUSH = frame_jacobian(MODEL, POSTURE, "link_7")[3:].T @ FORCE
 """What 25 N on the last link are in the joints [N·m]."""
+LINK_7, TOOL = (frame_placement(MODEL, POSTURE, name) for name in ("link_7", "tool"))
+LINK_FORCE = FORCE @ LINK_7[:3, :3]
+"""The same force along the axes of the last link [N]."""
+TOOL_WRENCH = np.concatenate(
+    [FORCE @ TOOL[:3, :3], np.cross(LINK_7[:3, 3] - TOOL[:3, 3], FORCE) @ TOOL[:3, :3]]
+)
+"""Force [N], and moment about the origin of the tool [N·m], along the axes of the tool."""
 
 
 def resting() -> Source:
@@ -74,9 +82,10 @@ def flag_and_torque(probe: Probe, source: Source) -> None:
     # The little that is felt at the onset may leave several links.
     assert "link_7" in event_from_status(onset).candidates
     probe.wait(
-        lambda: wrenches and np.allclose(force_of(wrenches[-1]), FORCE, atol=1.0), "no force"
+        lambda: wrenches and np.allclose(force_of(wrenches[-1]), LINK_FORCE, atol=1.0), "no force"
     )
     probe.wait(lambda: wrenches[-1].header.frame_id == "link_7", "the wrong link")
+    _tool_wrench_is_told(probe)
     released(source)
     _wait_for_flag(probe, contact, False)
     probe.wait(lambda: events[-1].status[0].level == DiagnosticStatus.OK, "no release")
@@ -86,9 +95,33 @@ def flag_and_torque(probe: Probe, source: Source) -> None:
     probe.wait(lambda: len(contact) > count + 10, "the flag is not repeated")
 
 
+def _tool_wrench_is_told(probe: Probe) -> None:
+    """The wrench is given at the tool and along its axes, with its covariance, and so is a zero."""
+    wrenches = probe.listen(WrenchStamped, f"{NODE}/tool_wrench")
+    covariances = probe.listen(Float64MultiArray, f"{NODE}/tool_wrench_covariance")
+    # The prior damps it by less than a per cent.
+    probe.wait(
+        lambda: wrenches and np.allclose(wrench_of(wrenches[-1]), TOOL_WRENCH, atol=0.3),
+        f"the wrench at the tool does not become {TOOL_WRENCH}",
+    )
+    assert wrenches[-1].header.frame_id == "tool"
+    probe.wait(lambda: covariances, "no covariance")
+    covariance = np.reshape(covariances[-1].data, (6, 6))
+    np.testing.assert_allclose(covariance, covariance.T, rtol=1e-9, atol=1e-12)
+    # A tenth of the thresholds is the noise: 0.2 N·m with levers of some 0.5 m.
+    deviation = np.sqrt(np.diagonal(covariance))
+    assert (deviation[:3] < 5.0).all()
+    assert (deviation[3:] < 1.0).all()
+    report = probe.wait_for_report(
+        NODE, lambda r: "tool wrench: frame" in r.values, "nothing is said of the tool wrench"
+    )
+    assert report.values["tool wrench: observable directions"] == "6 of 6"
+
+
 def no_verdict_without_effort_or_velocity(probe: Probe, source: Source) -> None:
     """[2, 3] What is missing is never taken as zero: no verdict, which is silence."""
     contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    wrenches = probe.listen(WrenchStamped, f"{NODE}/tool_wrench")
     zeros, nans = np.zeros(MODEL.nv), np.full(MODEL.nv, nan)
     gravity = gravity_torque(MODEL, POSTURE)
     for velocity, effort, missing in (
@@ -98,13 +131,16 @@ def no_verdict_without_effort_or_velocity(probe: Probe, source: Source) -> None:
         ((), gravity, "velocity"),
     ):
         _wait_for_flag(probe, contact, False)
+        probe.wait(lambda: wrenches, "no wrench at the tool")
         source.velocity, source.effort = velocity, effort
         probe.wait_for_report(
             NODE, lambda r, what=missing: f"no {what}" in r.message, f"a verdict without {missing}"
         )
-        count = len(contact)
+        count, since = len(contact), to_seconds(probe.node.get_clock().now().to_msg())
         probe.report(NODE)
         assert len(contact) == count, f"a verdict without {missing}"
+        # Earlier ones may still have been on their way.
+        assert to_seconds(wrenches[-1].header.stamp) < since, f"a wrench without {missing}"
         source.velocity, source.effort = zeros, gravity
 
 
@@ -483,3 +519,9 @@ def _last_onset(events: Heard) -> DiagnosticStatus | None:
 def force_of(message: WrenchStamped) -> list[float]:
     force = message.wrench.force
     return [force.x, force.y, force.z]
+
+
+def wrench_of(message: WrenchStamped) -> list[float]:
+    """Force, then torque."""
+    torque = message.wrench.torque
+    return [*force_of(message), torque.x, torque.y, torque.z]

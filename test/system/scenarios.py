@@ -88,6 +88,35 @@ def push(probe: Probe) -> None:
     _react(probe, "none")
 
 
+def push_at_the_tool(probe: Probe) -> None:
+    """A push on the tool is taken, told of and estimated along the axes of the tool."""
+    truth = probe.listen(Bool, f"{ARM}/true_contact", LATCHED)
+    truths = probe.listen(WrenchStamped, f"{ARM}/true_external_wrench")
+    wrenches = probe.listen(WrenchStamped, f"{DETECTOR}/tool_wrench")
+    probe.wait(lambda: wrenches, "no wrench at the tool")
+    told, first, found = len(truth), len(truths), len(wrenches)
+    force = np.array([12.0, 20.0, -15.0])
+    message = WrenchStamped()
+    message.header.frame_id = "tool"
+    message.wrench.force = Vector3(x=force[0], y=force[1], z=force[2])
+    probe.send(f"{ARM}/external_wrench", message)
+    probe.wait(lambda: any(x.data for x in truth[told:]), "the arm was not pushed")
+    probe.wait(lambda: not truth[-1].data, "the push does not end")
+    probe.wait(lambda: truths[first:] and wrenches[found:], "the push is not told of")
+    for heard in (truths[first:], wrenches[found:]):
+        assert {x.header.frame_id for x in heard} == {"tool"}
+    # The push keeps its direction while the arm yields, which turns the tool a little.
+    np.testing.assert_allclose(_force(truths[-1]), force, atol=1.0)
+    # Wrong masses and friction blur it.
+    errors = [float(np.linalg.norm(_force(x) - force)) for x in wrenches[found:]]
+    assert min(errors) < 0.1 * np.linalg.norm(force)
+
+
+def _force(message: WrenchStamped) -> np.ndarray:
+    force = message.wrench.force
+    return np.array([force.x, force.y, force.z])
+
+
 def reacts_in_time(probe: Probe) -> None:
     """From a push of 20 N to the torque it causes: 10 ms, detection and both ways included.
 

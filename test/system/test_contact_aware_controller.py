@@ -51,7 +51,13 @@ def process(bring_up: BringUp, probe: Probe, source: Source) -> Process:
     assert len(source.names) == MODEL.nv
     return bring_up.start(
         "contact_aware_controller",
-        {"urdf": "arm7", "contact_reaction": "float", "require_detector": True, "torque_rate": 1e5},
+        {
+            "urdf": "arm7",
+            "contact_reaction": "float",
+            "require_detector": True,
+            "torque_rate": 1e5,
+            "tool_frame": "tool",
+        },
     )
 
 

@@ -44,7 +44,7 @@ def test_monitor(bring_up: BringUp, probe: Probe) -> None:
         lambda: (
             wrenches
             and wrenches[-1].header.frame_id == "link_7"
-            and np.allclose(scenarios.force_of(wrenches[-1]), scenarios.FORCE, atol=0.5)
+            and np.allclose(scenarios.force_of(wrenches[-1]), scenarios.LINK_FORCE, atol=0.5)
         ),
         "link and force are not found",
     )

@@ -129,6 +129,8 @@ def nodes(
         if name == "contact_guard":
             parameters = {}
         player = name == "joint_state_player"
+        if name == "contact_detector":
+            parameters["tool_frame"] = "tool"
         started[name] = bring_up.start(name, parameters, remapped if player else ())
         probe.wait_for_report(name, lambda r: r.values["state"] == "active", "is not active")
     return started

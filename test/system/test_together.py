@@ -17,7 +17,11 @@ from .probe import Probe
 def nodes(bring_up: BringUp) -> dict[str, Process]:
     config = share_directory() / "config" / "demo.yaml"
     return {
-        node: bring_up.start(node, ros_arguments=["--params-file", str(config)])
+        node: bring_up.start(
+            node,
+            {"tool_frame": "tool"} if node == scenarios.DETECTOR else None,
+            ["--params-file", str(config)],
+        )
         for node in scenarios.NODES
     }
 
@@ -28,6 +32,7 @@ def test_together(probe: Probe) -> None:
     scenarios.truth_is_told(probe)
     scenarios.move(probe)
     scenarios.push(probe)
+    scenarios.push_at_the_tool(probe)
     scenarios.reacts_in_time(probe)
     scenarios.hold_float_and_resume(probe)
 

@@ -18,7 +18,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from rbd_control.dynamics import Model
+from rbd_control.dynamics import Model, frame_placement
 from rbd_control.nodes.contact_messages import events_in
 from rbd_control.nodes.demo.result import DemoLog, Series
 from rbd_control.nodes.demo.scenario import Scenario
@@ -47,7 +47,9 @@ class DemoObserver:
     """
 
     def __init__(self, scenario: Scenario, thresholds: tuple[float, ...]) -> None:
-        joints = Model.from_urdf(arm7_urdf()).joint_names
+        self._model = Model.from_urdf(arm7_urdf())
+        self._position: np.ndarray | None = None
+        joints = self._model.joint_names
         limits = np.broadcast_to(np.array(thresholds), (len(joints),))
         self.log = DemoLog(joints, limits, scenario.contacts)
         self.activity = STARTING_NODES
@@ -72,6 +74,7 @@ class DemoObserver:
         node.create_subscription(
             JointState, "passivity_controller/tracking_error", self._on_error, many
         )
+        node.create_subscription(JointState, "joint_states", self._on_state, 10)
         node.create_subscription(
             WrenchStamped, "simulated_arm/true_external_wrench", self._on_true_force, many
         )
@@ -158,14 +161,22 @@ class DemoObserver:
         else:
             self.ignored += 1
 
+    def _on_state(self, message: JointState) -> None:
+        position = np.array(message.position)
+        if position.shape == (self._model.nq,) and np.isfinite(position).all():
+            self._position = position
+        else:
+            self.ignored += 1
+
     def _on_true_force(self, message: WrenchStamped) -> None:
-        force = message.wrench.force
-        entry = (
-            to_seconds(message.header.stamp),
-            message.header.frame_id,
-            np.array([force.x, force.y, force.z]),
-        )
-        self.log.true_forces.append(entry)
+        """Log the force in world axes, as events have it; it comes in the frame of the link."""
+        link, force = message.header.frame_id, message.wrench.force
+        if self._position is None or link not in self._model.link_body:
+            self.ignored += 1
+            return
+        rotation = frame_placement(self._model, self._position, link)[:3, :3]
+        turned = rotation @ (force.x, force.y, force.z)
+        self.log.true_forces.append((to_seconds(message.header.stamp), link, turned))
 
     def _on_event(self, message: DiagnosticArray) -> None:
         events, ignored = events_in(message)

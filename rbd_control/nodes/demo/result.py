@@ -62,7 +62,7 @@ class DemoLog:
 
     Attributes:
         residual, true_torque, tracking_error: (k, n) each, by joint.
-        true_forces: time, link and force (3,) of everything that touched the arm.
+        true_forces: time, link and force (3,) of everything that touched the arm, world axes [N].
         events: the contacts told of, by their id, as last told.
         begin: when the motion was ordered.
         valid_fraction: part of the samples during the motion that had a verdict.

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control import TrajectoryPoint
+from rbd_control.dynamics import Model, frame_placement
+from rbd_control.robot.arm7 import arm7_urdf
 
 Array = NDArray[np.float64]
 
@@ -30,7 +32,13 @@ _SPACING = 0.1
 
 @dataclass(frozen=True)
 class Push:
-    """A push at a time from the start of the trajectory [s], with a force in world axes [N]."""
+    """A push at the origin of a link.
+
+    Attributes:
+        time: from the start of the trajectory [s].
+        link: the link.
+        force: along the axes of the link [N].
+    """
 
     time: float
     link: str
@@ -53,9 +61,16 @@ class Scenario:
         """One on the tool and one on a link in the middle."""
         free = self.stroke
         return (
-            Push(0.35 * free, "tool", (0.0, 25.0, 0.0)),
-            Push(0.7 * free, "link_5", (0.0, -30.0, 0.0)),
+            self._push(0.35 * free, "tool", np.array([0.0, 25.0, 0.0])),
+            self._push(0.7 * free, "link_5", np.array([0.0, -30.0, 0.0])),
         )
+
+    def _push(self, time: float, link: str, force: Array) -> Push:
+        """Return a push with a force in world axes (3,) [N], where the link is to be by then."""
+        model = Model.from_urdf(arm7_urdf())
+        q = self._positions(np.array([time]))[0]
+        x, y, z = (float(part) for part in force @ frame_placement(model, q, link)[:3, :3])
+        return Push(time, link, (x, y, z))
 
     @property
     def contacts(self) -> tuple[str, ...]:

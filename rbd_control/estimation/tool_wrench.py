@@ -1,0 +1,194 @@
+"""The wrench at the tool, from the residual: six components with their covariance.
+
+A wrench ``w = [m; F]`` that the environment applies at the origin of the tool frame leaves the
+residual ``r = Jᵀ w + n``, with J the Jacobian of the frame, in the axes of the frame, and n the
+noise of the residual, of covariance R. Before anything is measured each component of w is normal
+with mean zero and a prior standard deviation, which gives the covariance P. The estimate is the
+expected value of w under both, linear least squares with a prior (Tarantola 2005, chapter 3)::
+
+    S = (P⁻¹ + J R⁻¹ Jᵀ)⁻¹        w = S J R⁻¹ r
+
+This is damped generalised least squares. Components that the joint torques determine well are
+hardly damped. Near a singularity the estimate of the component that is lost fades to zero without a
+jump, and its variance in S grows to that of the prior. On average a true wrench w is estimated as
+``(1 - S P⁻¹) w``.
+
+Nothing is filtered beyond the observer, so the estimate is as late as the residual.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rbd_control.dynamics import Model
+from rbd_control.dynamics.arguments import link_attachment, state
+from rbd_control.dynamics.batches import over_states
+from rbd_control.errors import InputError
+from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.isolation import residual_noise
+from rbd_control.estimation.tool_wrench_kernel import estimate_wrenches
+
+LARGEST_DAMPING = 0.1
+"""A direction counts as observable while its estimate is damped by at most this fraction."""
+
+
+@dataclass(frozen=True, eq=False)
+class ToolWrench:
+    """Wrenches that the environment applies to the robot at one frame, and how well they are known.
+
+    Attributes:
+        frame: the frame: wrenches are about its origin, with components along its axes.
+        wrench: ``[moment; force]``, (..., 6) [N·m, N].
+        covariance: of ``wrench``, (..., 6, 6) [(N·m)², N²·m, N²].
+        prior: standard deviations of ``wrench`` before anything was measured, (6,).
+    """
+
+    frame: str
+    wrench: np.ndarray
+    covariance: np.ndarray
+    prior: np.ndarray
+
+    @property
+    def moment(self) -> np.ndarray:
+        """(..., 3) moment about the origin of the frame [N·m]."""
+        return self.wrench[..., :3]
+
+    @property
+    def force(self) -> np.ndarray:
+        """(..., 3) force [N]."""
+        return self.wrench[..., 3:]
+
+    @property
+    def damping(self) -> np.ndarray:
+        """(..., 6) fraction by which the estimate is damped in six directions, the least first.
+
+        Directions are counted in units of the prior standard deviations.
+        """
+        return np.linalg.eigvalsh(self.covariance / np.outer(self.prior, self.prior))
+
+    @property
+    def observable(self) -> np.ndarray:
+        """(...) number of the six directions that the joint torques determine.
+
+        They are damped by at most :data:`LARGEST_DAMPING`.
+        """
+        return (self.damping <= LARGEST_DAMPING).sum(axis=-1)
+
+
+class ToolWrenchEstimator:
+    """Estimates the wrench at one frame of an arm; see the top of this file.
+
+    The whole residual is taken for the effect of a wrench at this frame. A contact elsewhere on
+    the arm therefore gives a wrong wrench.
+
+    Args:
+        model: the robot.
+        frame: name of the link at whose origin, and along whose axes, the wrench is given.
+        covariance: of the residual without contact, (nv, nv) [(N·m)² or N²].
+        prior_force: standard deviation of each component of the force before anything is
+            measured [N].
+        prior_moment: the same of the moment [N·m].
+
+    Raises:
+        InputError: for an unknown frame, and for a frame that is fixed to the world.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        frame: str,
+        covariance: np.ndarray,
+        prior_force: float = DetectorParameters.tool_wrench_prior_force,
+        prior_moment: float = DetectorParameters.tool_wrench_prior_moment,
+    ) -> None:
+        body, placement = link_attachment(model, frame)
+        if body < 0:
+            raise InputError(
+                f"{frame!r} is fixed to the world: no joint torque shows a wrench on it; give a "
+                "link that moves"
+            )
+        self.frame = frame
+        self._model, self._body = model, body
+        self._placement = np.array(placement, dtype=float)
+        self._covariance = np.array(covariance, dtype=float)
+        self._prior = np.repeat([float(prior_moment), float(prior_force)], 3)
+
+    @classmethod
+    def of(cls, model: Model, parameters: DetectorParameters) -> ToolWrenchEstimator:
+        """Return the estimator that ``parameters`` describe.
+
+        Args:
+            model: the robot.
+            parameters: of the detector, with a ``tool_frame``.
+
+        Raises:
+            InputError: as the constructor; the message names the parameter.
+            ParameterError: for a per-joint parameter of the wrong length.
+        """
+        n = model.nv
+        threshold = parameters.for_joints("contact_threshold", n)
+        try:
+            return cls(
+                model,
+                parameters.tool_frame,
+                residual_noise(parameters.covariance(n), threshold),
+                parameters.tool_wrench_prior_force,
+                parameters.tool_wrench_prior_moment,
+            )
+        except InputError as error:
+            raise InputError(f"tool_frame: {error}") from None
+
+    def estimate(
+        self, q: np.ndarray, residual: np.ndarray, doubt: np.ndarray | None = None
+    ) -> ToolWrench:
+        """Return the wrench for each of some residuals.
+
+        Args:
+            q: joint positions, (..., nq) [rad or m].
+            residual: r, (..., nv) [N·m or N].
+            doubt: standard deviation of what the motion adds to the noise of each residual,
+                (..., nv) [N·m or N]; nothing by default.
+
+        Raises:
+            InputError: for arguments of the wrong shape or not finite, and where the result is not
+                finite.
+        """
+        zero = np.zeros(self._model.nv) if doubt is None else doubt
+        (batch, *vectors), shape = state(self._model, q, residual=residual, doubt=zero)
+        found = self._run(batch, *vectors)
+        if found is None:
+            raise InputError("the wrench is not finite: the residuals are too large")
+        wrench, covariance = found
+        return ToolWrench(
+            self.frame, wrench.reshape(*shape, 6), covariance.reshape(*shape, 6, 6), self._prior
+        )
+
+    def of_sample(
+        self, q: np.ndarray, residual: np.ndarray, doubt: np.ndarray
+    ) -> ToolWrench | None:
+        """Return the wrench of one sample, without checks.
+
+        Args:
+            q, residual, doubt: as for :meth:`estimate`, (nq,) and (nv,) each, C-contiguous.
+
+        Returns:
+            The wrench; None where a number is not finite.
+        """
+        found = self._run(q[None], residual[None], doubt[None])
+        if found is None:
+            return None
+        wrench, covariance = found
+        return ToolWrench(self.frame, wrench[0], covariance[0], self._prior)
+
+    def _run(
+        self, q: np.ndarray, residual: np.ndarray, doubt: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return wrenches (k, 6) and covariances (k, 6, 6); None where a number is not finite."""
+        count = q.shape[0]
+        wrench, covariance = np.empty((count, 6)), np.empty((count, 6, 6))
+        shared = (self._model.packed, self._body, self._placement, self._prior, self._covariance)
+        batched = [q, residual, doubt, wrench, covariance]
+        finite = over_states(estimate_wrenches, shared, count, batched)
+        return (wrench, covariance) if finite else None

@@ -1,0 +1,120 @@
+"""Publishes the wrench at the tool and its covariance with each sample that has a verdict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import WrenchStamped
+from numpy.typing import NDArray
+from rclpy.publisher import Publisher
+from std_msgs.msg import Float64MultiArray, MultiArrayDimension
+
+from rbd_control.estimation import ContactDetector, Detection, ToolWrench
+from rbd_control.nodes.contact_messages import WrenchWriter
+from rbd_control.nodes.diagnostics import Status
+from rbd_control.nodes.joint_state_wire import TailTemplate
+from rbd_control.nodes.managed_node import ManagedNode
+from rbd_control.nodes.messages import EVERY_SAMPLE, Stamp, Writer, to_array
+
+TOPIC = "~/tool_wrench"
+
+COMPONENTS = "force x y z, torque x y z"
+"""Label of rows and columns of the covariance."""
+
+_FORCE_FIRST = np.array([3, 4, 5, 0, 1, 2])
+"""Order of the components in messages, as indices into ``[moment; force]``."""
+
+_COVARIANCE = np.ix_(_FORCE_FIRST, _FORCE_FIRST)
+
+
+class ToolWrenchOutput:
+    """Publishes what a detector estimates at its ``tool_frame``; nothing without such a frame.
+
+    Args:
+        node: the node.
+        detector: estimates the wrench.
+    """
+
+    def __init__(self, node: ManagedNode[Any], detector: ContactDetector) -> None:
+        self._node, self._detector = node, detector
+        self._publishers: list[Publisher[Any]] = []
+        if not detector.parameters.tool_frame:
+            return
+        wrenches = node.create_publisher(WrenchStamped, TOPIC, EVERY_SAMPLE)
+        covariances = node.create_publisher(Float64MultiArray, f"{TOPIC}_covariance", EVERY_SAMPLE)
+        self._publishers = [wrenches, covariances]
+        self._wrench, self._covariance = WrenchWriter(wrenches), CovarianceWriter(covariances)
+
+    def destroy(self) -> None:
+        """Destroy the publishers."""
+        while self._publishers:
+            self._node.destroy_publisher(self._publishers.pop())
+
+    def look_for_readers(self) -> None:
+        """Estimate nothing from now on while nobody would receive it; to be called regularly."""
+        if self._publishers:
+            self._wrench.look_for_readers()
+            self._covariance.look_for_readers()
+
+    def publish(self, detection: Detection, stamp: Stamp) -> None:
+        """Publish the wrench at the sample that was just judged, if it has a verdict.
+
+        Args:
+            detection: the verdict on the sample; a dropped sample has no wrench of its own.
+            stamp: time of the sample.
+        """
+        if not self._publishers or not detection.valid or detection.dropped:
+            return
+        if not (self._wrench.is_heard or self._covariance.is_heard):
+            return
+        found = self._detector.tool_wrench()
+        if found is not None:
+            self._wrench.publish(found.frame, found.wrench[_FORCE_FIRST], stamp)
+            self._covariance.publish(found.covariance[_COVARIANCE])
+
+    def report(self, status: Status) -> None:
+        """Add to the diagnostics how well the wrench is known at this moment."""
+        found = self._detector.tool_wrench() if self._publishers else None
+        if found is None:
+            return
+        status.add("tool wrench: frame", found.frame)
+        status.add("tool wrench: observable directions", f"{int(found.observable)} of 6")
+        status.add("tool wrench: damping in the worst direction", float(found.damping[-1]))
+        force, moment = _largest_deviations(found)
+        status.add("tool wrench: largest standard deviation of the force [N]", force)
+        status.add("tool wrench: largest standard deviation of the torque [N·m]", moment)
+
+
+class CovarianceWriter(Writer[Float64MultiArray]):
+    """Publishes covariances of wrenches, row by row, with the order of the components as label."""
+
+    def __init__(self, publisher: Publisher[Float64MultiArray]) -> None:
+        super().__init__(publisher)
+        self._template = TailTemplate(_matrix, 36)
+
+    def publish(self, covariance: NDArray[np.float64]) -> None:
+        """Publish a covariance.
+
+        Args:
+            covariance: of force and torque, (6, 6) [N², N²·m, (N·m)²].
+        """
+        if self.is_heard:
+            numbers = covariance.ravel()
+            exact = self._template.is_exact
+            self._publisher.publish(self._template.filled(numbers) if exact else _matrix(numbers))
+
+
+def _matrix(numbers: NDArray[np.float64]) -> Float64MultiArray:
+    message = Float64MultiArray(data=to_array(numbers))
+    message.layout.dim = [
+        MultiArrayDimension(label=f"row: {COMPONENTS}", size=6, stride=36),
+        MultiArrayDimension(label=f"column: {COMPONENTS}", size=6, stride=6),
+    ]
+    return message
+
+
+def _largest_deviations(found: ToolWrench) -> tuple[float, float]:
+    """Return the largest standard deviations of force [N] and moment [N·m] along any axis."""
+    moment, force = (np.linalg.eigvalsh(found.covariance[i : i + 3, i : i + 3]) for i in (0, 3))
+    return float(np.sqrt(force[-1])), float(np.sqrt(moment[-1]))
