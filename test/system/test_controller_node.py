@@ -128,11 +128,11 @@ def urdf(probe: Probe, source: Source, start: Start, folder: Path) -> None:
 
 
 def joints(probe: Probe, source: Source, start: Start, folder: Path) -> None:
-    """Torques come in their order; those not named stand at zero, whatever is heard of them."""
-    _, commands = start(joints=["joint_4", "joint_2"])
-    q = np.zeros(MODEL.nv)
-    q[[1, 3]] = POSTURE[[1, 3]]
-    wait_for_torque(probe, commands, gravity_torque(MODEL, q)[[3, 1]])
+    """Torques come in their order; those not named are held where joint states report them."""
+    process, commands = start(joints=["joint_4", "joint_2"])
+    wait_for_torque(probe, commands, WEIGHT[[3, 1]])
+    assert f"joint_1 at {POSTURE[0]:.4g}" in process.output
+    assert "as joint states report" in process.output
 
 
 def best_effort(probe: Probe, source: Source, start: Start, folder: Path) -> None:
