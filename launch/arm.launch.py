@@ -14,7 +14,7 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
-from rbd_control.startup.arm_launch import node_parameters
+from rbd_control.startup.arm_launch import node_parameters, parameter_file
 
 ARGUMENTS = {
     "namespace": ("", "namespace of the arm's nodes and topics"),
@@ -38,6 +38,11 @@ SWITCHES = {
     "detector": ("true", "start the contact detector"),
     "controller": ("true", "start the passivity controller, which sends torque"),
     "guard": ("false", "start the contact guard, which stops an arm without torque interface"),
+    "one_process": (
+        "true",
+        "run detector and controller, where both are on, in one process: the torque that answers "
+        "the first joint state with contact is the reaction's",
+    ),
     "use_sim_time": ("false", "take the time from /clock"),
 }
 """Arguments that are true or false."""
@@ -68,10 +73,31 @@ def generate_launch_description() -> LaunchDescription:
 def arm(context: LaunchContext) -> list[Node]:
     """Return the nodes that are switched on."""
     given = {name: LaunchConfiguration(name).perform(context) for name in (*ARGUMENTS, *SWITCHES)}
-    return [_node(executable, given) for what, executable in NODES.items() if given[what] == "true"]
+    chosen = [what for what in NODES if given[what] == "true"]
+    together = {"detector", "controller"}
+    result = []
+    if given["one_process"] == "true" and together <= set(chosen):
+        result.append(_both(given))
+        chosen = [what for what in chosen if what not in together]
+    return result + [_node(NODES[what], given) for what in chosen]
 
 
-def _node(executable: str, given: dict[str, str]) -> Node:
+def _both(given: dict[str, str]) -> Node:
+    """Return detector and controller in one process, each with its own section of parameters."""
+    nodes = (NODES["detector"], NODES["controller"])
+    parameters = {node: _parameters(node, given) for node in nodes}
+    return Node(
+        package="rbd_control",
+        executable="contact_aware_controller",
+        namespace=given["namespace"],
+        parameters=[parameter_file(given["namespace"], parameters)],
+        remappings=_remappings(given),
+        output="screen",
+    )
+
+
+def _parameters(executable: str, given: dict[str, str]) -> dict[str, Any]:
+    """Return the parameters of one node."""
     parameters: dict[str, Any] = node_parameters(
         given["params_file"],
         given["namespace"],
@@ -85,10 +111,18 @@ def _node(executable: str, given: dict[str, str]) -> Node:
         parameters["urdf"] = given["urdf"]
     if given["use_sim_time"] == "true":
         parameters["use_sim_time"] = True
+    return parameters
+
+
+def _remappings(given: dict[str, str]) -> list[tuple[str, str]]:
+    return [(topic, given[topic]) for topic in ("joint_states", "robot_description")]
+
+
+def _node(executable: str, given: dict[str, str]) -> Node:
     typed = {
         # Launch would read a text as YAML.
         name: ParameterValue(value, value_type=str) if isinstance(value, str) else value
-        for name, value in parameters.items()
+        for name, value in _parameters(executable, given).items()
     }
     return Node(
         package="rbd_control",
@@ -96,7 +130,7 @@ def _node(executable: str, given: dict[str, str]) -> Node:
         name=executable,
         namespace=given["namespace"],
         parameters=[typed] if typed else [],
-        remappings=[(topic, given[topic]) for topic in ("joint_states", "robot_description")],
+        remappings=_remappings(given),
         output="screen",
     )
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from rbd_control.errors import ParameterError
-from rbd_control.startup.arm_launch import NAMES, node_parameters
+from rbd_control.startup.arm_launch import NAMES, node_parameters, parameter_file
 
 CONFIG = Path(__file__).resolve().parent.parent / "config"
 
@@ -49,11 +49,22 @@ def test_the_prefix_is_put_before_joints_and_links_that_lack_it(file: Path) -> N
     assert found["joints"] == ["left_c", "left_d"]
 
 
+def test_nodes_of_one_process_have_a_section_each(file: Path) -> None:
+    both = {
+        node: node_parameters(file, "left", node)
+        for node in ("contact_detector", "passivity_controller")
+    }
+    for namespace, begins in (("left", "/left"), ("/left/", "/left"), ("", "")):
+        written = Path(parameter_file(namespace, both))
+        content = yaml.safe_load(written.read_text(encoding="utf-8"))
+        assert content == {f"{begins}/{n}": {"ros__parameters": both[n]} for n in both}
+
+
 def test_names_are_parameters_of_nodes() -> None:
     """A parameter that is renamed would lose its prefix without a word."""
     known = "".join(path.read_text(encoding="utf-8") for path in CONFIG.glob("*.yaml"))
     missing = {name for name in NAMES if f" {name}:" not in known}
-    assert missing <= {"tool_frame"}
+    assert not missing
 
 
 @pytest.mark.parametrize("text", ["- a\n- b\n", "/**: {}\n", "/**:\n  ros__parameters: 3\n"])

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from rbd_control.errors import ParameterError
 from rbd_control.files.input_files import about
@@ -54,6 +59,27 @@ def node_parameters(
         values |= {name: _prefixed(values[name], prefix) for name in NAMES if name in values}
     # A list without entries has no type; it is the default wherever it is allowed.
     return {name: value for name, value in values.items() if value != []}
+
+
+def parameter_file(namespace: str, parameters: Mapping[str, Mapping[str, Any]]) -> str:
+    """Write the parameters of several nodes of one process, and return the path of the file.
+
+    The file is removed when this process ends, which is that of the launch.
+
+    Args:
+        namespace: namespace of the nodes.
+        parameters: parameters of each node, by its name.
+    """
+    space = namespace.strip("/")
+    sections = {
+        f"/{space}/{node}" if space else f"/{node}": {"ros__parameters": dict(values)}
+        for node, values in parameters.items()
+    }
+    handle, path = tempfile.mkstemp(prefix="rbd_control_", suffix=".yaml")
+    atexit.register(Path(path).unlink, missing_ok=True)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        yaml.safe_dump(sections, file)
+    return path
 
 
 def _of_file(path: str | Path, namespace: str, node: str) -> dict[str, Any]:
