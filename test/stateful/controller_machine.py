@@ -173,6 +173,8 @@ class ControllerMachine(RuleBasedStateMachine):
     def cross_half_a_turn(self, sign: float, pace: float) -> None:
         """Continuous joints turn over the place where their encoders wrap, to the end of it."""
         rig = self.rig
+        if rig.controller.mode == "safe":
+            self.resume()
         way = sign * (np.pi + 0.3) - np.remainder(rig.desired + np.pi, 2.0 * np.pi) + np.pi
         points = timed(rig, [rig.desired + np.where(rig.arm.continuous, way, 0.0)], pace, False)
         self._follow(points)
