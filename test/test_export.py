@@ -175,7 +175,8 @@ def test_parts_of_a_large_function_compute_the_same(
 @needs_compiler
 def test_single_precision(tmp_path: Path) -> None:
     model = tree(0)
-    files = export_c(model, prefix="single", single=True, functions=("forward_dynamics",))
+    functions = ("forward_dynamics", "momentum_observer")
+    files = export_c(model, prefix="single", single=True, functions=functions)
     assert "double" not in files.source
     code = Code(files, "single", tmp_path, "-Wdouble-promotion")
     q, v, tau = np.random.default_rng(1).uniform(-1.0, 1.0, (3, model.nv))

@@ -79,13 +79,18 @@ def estimates(program: Path, cycles: list[tuple[float, np.ndarray]]) -> list[lis
     return [[float(x) for x in line.split()] for line in done.stdout.splitlines()]
 
 
+def observed(observer: MomentumObserver, sample: np.ndarray, period: float) -> np.ndarray:
+    q, v, tau = sample
+    return observer.update(q, v, tau, period)
+
+
 def test_the_estimate_is_that_of_the_observer(program: Path) -> None:
     rng = np.random.default_rng(3)
     cycles = [(1e-3, rng.uniform(-1.0, 1.0, (3, 7))) for _ in range(6)]
     observer = MomentumObserver(Robot.load("arm7").model, 30.0)
     for (period, sample), (taken, *torque) in zip(cycles, estimates(program, cycles), strict=True):
         assert taken == 1.0
-        assert torque == pytest.approx(observer.update(*sample, period), rel=1e-9, abs=1e-9)
+        assert torque == pytest.approx(observed(observer, sample, period), rel=1e-9, abs=1e-9)
 
 
 def test_without_a_sample_there_is_no_estimate_and_no_time_is_lost(program: Path) -> None:
@@ -97,8 +102,8 @@ def test_without_a_sample_there_is_no_estimate_and_no_time_is_lost(program: Path
     assert [row[0] for row in rows] == [1.0, 0.0, 1.0]
     assert all(math.isnan(x) for x in rows[1][1:])
     observer = MomentumObserver(Robot.load("arm7").model, 30.0)
-    observer.update(*first, 1e-3)
-    assert rows[2][1:] == pytest.approx(observer.update(*last, 3e-3), rel=1e-9, abs=1e-9)
+    observed(observer, first, 1e-3)
+    assert rows[2][1:] == pytest.approx(observed(observer, last, 3e-3), rel=1e-9, abs=1e-9)
 
 
 def test_the_plugin_is_named_alike_everywhere() -> None:
