@@ -10,10 +10,11 @@ import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, thread_time
 
 import numpy as np
 
+from bench.speed.measure import Run
 from bench.speed.quantities import Contestant, Quantity, Results, States
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "bench"
@@ -72,6 +73,17 @@ def compiler() -> str:
     if not found:
         raise RuntimeError("no C compiler; install gcc")
     return found
+
+
+def by_processor(run: Run) -> Run:
+    """Return the same loop timed by the processor time of its thread, whatever else runs."""
+
+    def timed(calls: int) -> float:
+        start = thread_time()
+        run(calls)
+        return thread_time() - start
+
+    return timed
 
 
 @dataclass(frozen=True)
@@ -136,9 +148,9 @@ class Library:
         pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*arrays, out)]
 
         def run(calls: int) -> float:
-            start = perf_counter()
+            start = thread_time()
             function(ctypes.c_long(calls), ctypes.c_long(count), *pointers)
-            return perf_counter() - start
+            return thread_time() - start
 
         def result() -> Results:
             assert arrays  # they must live as long as their pointers

@@ -72,11 +72,18 @@ def _command() -> tuple[list[str], dict[str, str]]:
     casadi = Path(str(distribution("casadi").locate_file("casadi")))
     # Not optimized: it runs once, and its templates are large.
     options = [o for o in OPTIONS if o not in ("-shared", "-fPIC", "-O3")]
+    options.append("-DBOOST_FUSION_INVOKE_MAX_ARITY=10")
     command = [
         *(compiler, "-O0", *options),
         *("-isystem", str(pin / "include"), "-isystem", str(eigen)),
         *("-isystem", str(casadi / "include"), str(SOURCE)),
-        *(f"-L{pin / 'lib'}", "-lpinocchio_default", f"-L{casadi}", "-lcasadi"),
+        *(
+            f"-L{pin / 'lib'}",
+            "-lpinocchio_default",
+            "-lboost_serialization",
+            f"-L{casadi}",
+            "-lcasadi",
+        ),
         *(f"-Wl,-rpath,{pin / 'lib'}", f"-Wl,-rpath,{casadi}"),
     ]
     return command, dict(os.environ)
