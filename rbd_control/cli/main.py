@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_replay(commands)
     _add_calibrate(commands)
     _add_monitor(commands)
+    _add_export(commands)
     _add_warmup(commands)
     for command in commands.choices.values():
         _add_debug(command, default=argparse.SUPPRESS)
@@ -303,6 +304,69 @@ def _add_warmup(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     warmup.set_defaults(run=_run_warmup)
 
 
+def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    export = commands.add_parser(
+        "export",
+        help="write the dynamics of a robot as plain C",
+        description="Write the dynamics of one robot as C99 without dependencies, a header and a "
+        "source beside it, for real-time controllers and firmware. Friction, corrections and "
+        "payload of a parameter file count.",
+    )
+    export.add_argument(
+        "urdf",
+        metavar="URDF",
+        help="URDF of the robot, 'arm7' for the arm that ships with the package, or a parameter "
+        "file (.yaml) that names the arm in its section /**",
+    )
+    export.add_argument(
+        "--to", type=Path, required=True, metavar="FILE.h", help="header to write; beside it FILE.c"
+    )
+    export.add_argument(
+        "--functions",
+        type=lambda text: text.split(","),
+        metavar="A,B,...",
+        help="functions to export, or 'all' (default: all but friction where there is none, and "
+        "the Christoffel symbols of robots with many joints)",
+    )
+    export.add_argument(
+        "--link",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="link whose placement and Jacobian are exported, or 'all'; may be repeated (default: "
+        "the link that the last joint moves)",
+    )
+    export.add_argument(
+        "--prefix", default="", help="beginning of all C names (default: the name of the header)"
+    )
+    export.add_argument(
+        "--float",
+        dest="single",
+        action="store_true",
+        help="compute in single precision (default: double)",
+    )
+    _add_lock(export, "hold a joint at a position [rad or m]; may be repeated")
+    export.add_argument(
+        "--joints",
+        type=lambda text: text.split(","),
+        metavar="A,B,...",
+        help="joints that move; all others are held at zero (default: all)",
+    )
+    export.set_defaults(run=_run_export)
+
+
+def _add_lock(command: argparse.ArgumentParser, meaning: str) -> None:
+    """Add the argument that holds joints at a position."""
+    command.add_argument(
+        "--lock",
+        type=_position,
+        action="append",
+        default=[],
+        metavar="JOINT=POSITION",
+        help=meaning,
+    )
+
+
 def _add_robot(command: argparse.ArgumentParser) -> None:
     """Add the arguments that tell which robot moved, and where in the recording."""
     command.add_argument(
@@ -317,14 +381,9 @@ def _add_robot(command: argparse.ArgumentParser) -> None:
         default="/joint_states",
         help="topic of the joint states in the recording (default: /joint_states)",
     )
-    command.add_argument(
-        "--lock",
-        type=_position,
-        action="append",
-        default=[],
-        metavar="JOINT=POSITION",
-        help="hold a joint that the recording does not hold, at a position [rad or m]; may be "
-        "repeated",
+    _add_lock(
+        command,
+        "hold a joint that the recording does not hold, at a position [rad or m]; may be repeated",
     )
     command.add_argument(
         "--recorded-joints",
@@ -349,6 +408,12 @@ def _run_replay(arguments: argparse.Namespace) -> int:
     from rbd_control.cli.replay import run_replay
 
     return run_replay(arguments)
+
+
+def _run_export(arguments: argparse.Namespace) -> int:
+    from rbd_control.cli.export import run_export
+
+    return run_export(arguments)
 
 
 def _run_warmup(_arguments: argparse.Namespace) -> int:

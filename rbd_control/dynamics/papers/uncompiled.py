@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.fused import fma
 from rbd_control.dynamics.memory import numbers, scratch
 from rbd_control.dynamics.trigonometry import cos_sin
@@ -30,6 +31,7 @@ _IN_PYTHON: dict[int, Callable[..., Any]] = {
     id(scratch): _empty,
     id(numbers): _numbers,
     id(fma): lambda a, b, c: a * b + c,
+    id(unpacked): lambda constants: constants,
 }
 """What stands here for functions of compiled code only."""
 

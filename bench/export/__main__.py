@@ -1,0 +1,177 @@
+"""``python -m bench.export [mechanism ...]``: time exported C beside its rivals.
+
+Rivals are the frozen functions in a loop compiled with numba, and the C code that CasADi generates
+of Pinocchio's algorithms, where casadi is installed. All C is compiled with -O3 -march=native.
+Results go to ``export.md`` and ``export.json`` in the folder that ``--report`` names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from bench.export import ours, with_casadi
+from bench.export.library import NAMES, Library, by_processor
+from bench.speed.machine import machine
+from bench.speed.measure import Spread, measure, spread
+from bench.speed.mechanisms import Mechanism, all_mechanisms
+from bench.speed.ours import freeze_all, frozen
+from bench.speed.quantities import Contestant, Quantity
+from bench.speed.sheets import Sheet
+from bench.speed.with_pinocchio import Twin
+
+WIDTH = 150
+EXPORTED, FROZEN, CASADI = "exported C", "frozen, loop", "Pinocchio, CasADi's C"
+ROBOTS = ("Panda", "UR5")
+AGREEMENT = {EXPORTED: 1e-12, CASADI: 1e-6}
+"""Largest difference from the frozen functions, over the largest entry."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One quantity of one robot.
+
+    Attributes:
+        operations: additions, multiplications and divisions of the exported function.
+        times: of one state [µs], by contestant.
+        ratios: time of the exported function over that of each rival, in the same round.
+    """
+
+    mechanism: str
+    quantity: str
+    operations: int
+    times: dict[str, Spread]
+    ratios: dict[str, Spread]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Export, compile, compare, time, print and write."""
+    parser = argparse.ArgumentParser(prog="python -m bench.export", description=__doc__)
+    parser.add_argument("mechanisms", nargs="*", metavar="mechanism", help="only these")
+    parser.add_argument("--report", type=Path, default=Path("report"), metavar="FOLDER")
+    given = parser.parse_args(arguments)
+    every = {mechanism.name: mechanism for mechanism in all_mechanisms()}
+    unknown = sorted(set(given.mechanisms) - set(every))
+    if unknown:
+        sys.exit(f"no mechanism {', '.join(unknown)}; mechanisms are {', '.join(every)}")
+    console = Console(width=WIDTH, highlight=False)
+    generator = with_casadi.Generator()
+    remarks = [f"without CasADi: {generator.problem}"] if generator.problem else []
+    rows = []
+    for name in given.mechanisms or ROBOTS:
+        rows += _rows(every[name], generator, remarks)
+    write(rows, remarks, given.report, console)
+
+
+def _rows(mechanism: Mechanism, generator: with_casadi.Generator, remarks: list[str]) -> list[Row]:
+    files = ours.exported(mechanism)
+    compiled = ours.library(mechanism, files)
+    remarks.append(_size(mechanism, EXPORTED, compiled))
+    contestants = {
+        quantity: {EXPORTED: ours.contestant(compiled, mechanism, quantity)} for quantity in NAMES
+    }
+    for quantity, functions in freeze_all(mechanism).items():
+        if quantity in contestants:
+            looped = frozen(mechanism, quantity, functions)[1]
+            contestants[quantity][FROZEN] = replace(looped, run=by_processor(looped.run))
+    if not generator.problem:
+        twin = Twin(mechanism)
+        rival = with_casadi.library(generator.source(twin), twin)
+        remarks.append(_size(mechanism, CASADI, rival))
+        for quantity in with_casadi.QUANTITIES:
+            contestants[quantity][CASADI] = with_casadi.contestant(rival, twin, quantity)
+    return [
+        row(mechanism.name, quantity, files.operations[f"{ours.PREFIX}_{NAMES[quantity]}"], each)
+        for quantity, each in contestants.items()
+    ]
+
+
+def row(name: str, quantity: Quantity, operations: int, contestants: dict[str, Contestant]) -> Row:
+    """Compare the results of all contestants, and time them.
+
+    Raises:
+        RuntimeError: when one of them computes something else.
+    """
+    reference = contestants[FROZEN].result()
+    for who, limit in AGREEMENT.items():
+        if who in contestants:
+            for mine, theirs in zip(reference, contestants[who].result(), strict=True):
+                error = float(np.abs(mine - theirs).max() / np.abs(mine).max())
+                if not error < limit:
+                    raise RuntimeError(f"{name}, {quantity.value}: {who} is off by {error:.1e}")
+    seconds = measure({who: contestant.run for who, contestant in contestants.items()})
+    return Row(
+        name,
+        quantity.value,
+        operations,
+        {who: spread(1e6 * s) for who, s in seconds.items()},
+        {who: spread(seconds[EXPORTED] / s) for who, s in seconds.items() if who != EXPORTED},
+    )
+
+
+def _size(mechanism: Mechanism, who: str, library: Library) -> str:
+    compiling = f", compiled in {library.seconds:.0f} s" if library.seconds else ""
+    return (
+        f"{mechanism.name}, {who}: source {library.source_bytes / 1e3:.0f} kB, machine code "
+        f"{library.path.stat().st_size / 1e3:.0f} kB{compiling}"
+    )
+
+
+def sheet(rows: Sequence[Row]) -> Sheet:
+    """Return the table of times."""
+    rivals = (FROZEN, CASADI)
+    header = ["", "operations", EXPORTED, *rivals, *(f"exported / {rival}" for rival in rivals)]
+    sections: dict[str, list[list[str]]] = {}
+    for each in rows:
+        section = sections.setdefault(each.mechanism, [[each.mechanism, *[""] * 6]])
+        times = [_shown(each.times.get(who), 3) for who in (EXPORTED, *rivals)]
+        ratios = [_shown(each.ratios.get(who), 2) for who in rivals]
+        section.append([f"  {each.quantity}", str(each.operations), *times, *ratios])
+    notes = (
+        "Times are medians in µs of processor time for one state in a loop; ratios are medians "
+        "within one round. C is compiled with -O3 -march=native. Of M, C, Cᵀv, g CasADi's code "
+        "lacks Cᵀv."
+    )
+    return Sheet("Exported C", header, list(sections.values()), notes)
+
+
+def _shown(value: Spread | None, digits: int) -> str:
+    return f"{value.median:.{digits}f}" if value else "-"
+
+
+def write(rows: Sequence[Row], remarks: Sequence[str], folder: Path, console: Console) -> None:
+    """Print the table; write it and all numbers to ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    this, table = machine(), sheet(rows)
+    on = [f"{name}: {value}" for name, value in this.items()]
+    console.print(table.rich(), *on, *remarks, sep="\n")
+    facts = "\n".join(f"- {line}" for line in (*on, *remarks))
+    text = f"# Exported C\n\n{facts}\n\n{table.markdown()}"
+    (folder / "export.md").write_text(text, encoding="utf-8")
+    numbers = {
+        "machine": this,
+        "remarks": list(remarks),
+        "rows": [
+            {
+                "mechanism": each.mechanism,
+                "quantity": each.quantity,
+                "operations": each.operations,
+                "microseconds": {who: vars(value) for who, value in each.times.items()},
+                "ratios": {who: vars(value) for who, value in each.ratios.items()},
+            }
+            for each in rows
+        ],
+    }
+    (folder / "export.json").write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
+    console.print(f"written to {folder}: export.md, export.json")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,173 @@
+"""Generated C, compiled with a loop around each of its functions."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter, thread_time
+
+import numpy as np
+
+from bench.speed.measure import Run
+from bench.speed.quantities import Contestant, Quantity, Results, States
+
+FOLDER = Path(__file__).resolve().parents[2] / "build" / "bench"
+OPTIONS = ("-O3", "-march=native", "-std=c99", "-fPIC", "-shared")
+
+NAMES = {
+    Quantity.TERMS: "dynamics_terms",
+    Quantity.MASS: "mass_matrix",
+    Quantity.CHRISTOFFEL: "christoffel_symbols",
+    Quantity.INVERSE: "inverse_dynamics",
+    Quantity.FORWARD: "forward_dynamics",
+    Quantity.SLOTINE_LI: "slotine_li_torque",
+}
+"""What is exported and timed."""
+
+INPUTS = ("q", "v", "x", "y")
+
+_LOOP = """
+void loop_{name}(long calls, long count, const double *q, const double *v, const double *x,
+                 const double *y, double *out)
+{{
+    long call, s = 0;
+    (void)v; (void)x; (void)y;
+    for (call = 0; call < calls; call++) {{
+        {call};
+        s = s + 1 < count ? s + 1 : 0;
+    }}
+}}
+"""
+
+
+def sizes(quantity: Quantity, n: int) -> tuple[int, ...]:
+    """How many numbers each output of a quantity has."""
+    if quantity is Quantity.TERMS:
+        return n * n, n * n, n, n
+    return ({Quantity.MASS: n * n, Quantity.CHRISTOFFEL: n**3}.get(quantity, n),)
+
+
+def loop(name: str, call: str) -> str:
+    """Return a loop in C; ``call`` computes the state number ``s`` and writes to ``out``."""
+    return _LOOP.format(name=name, call=call)
+
+
+def state(inputs: int, nq: int, nv: int) -> list[str]:
+    """Return the inputs of the state number ``s`` in C."""
+    return [f"{name} + s * {nq if name == 'q' else nv}" for name in INPUTS[:inputs]]
+
+
+def compiler() -> str:
+    """Return the C compiler.
+
+    Raises:
+        RuntimeError: when there is none.
+    """
+    found = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
+    if not found:
+        raise RuntimeError("no C compiler; install gcc")
+    return found
+
+
+def by_processor(run: Run) -> Run:
+    """Return the same loop timed by the processor time of its thread, whatever else runs."""
+
+    def timed(calls: int) -> float:
+        start = thread_time()
+        run(calls)
+        return thread_time() - start
+
+    return timed
+
+
+@dataclass(frozen=True)
+class Library:
+    """Compiled code.
+
+    Attributes:
+        path: the shared library.
+        seconds: how long the compiler took; 0 if the library was there from an earlier run.
+        source_bytes: size of the source.
+    """
+
+    path: Path
+    seconds: float
+    source_bytes: int
+
+    @classmethod
+    def of(cls, title: str, source: str, *more: str) -> Library:
+        """Compile a source, or take what is kept of it.
+
+        Args:
+            title: begins the names of the files.
+            source: text of the generated code.
+            more: further text that follows it, such as loops.
+        """
+        command = [compiler(), *OPTIONS]
+        text = "\n".join([source, *more])
+        digest = hashlib.sha256("\n".join([*command, text]).encode()).hexdigest()[:16]
+        path = FOLDER / f"{title}-{digest}.so"
+        seconds = 0.0
+        if not path.exists():
+            FOLDER.mkdir(parents=True, exist_ok=True)
+            path.with_suffix(".c").write_text(text, encoding="utf-8")
+            part = path.with_suffix(".part")
+            begin = perf_counter()
+            subprocess.run([*command, path.with_suffix(".c"), "-o", part, "-lm"], check=True)
+            seconds = perf_counter() - begin
+            part.replace(path)
+        return cls(path, seconds, len(source.encode()))
+
+    def contestant(
+        self,
+        quantity: Quantity,
+        states: States,
+        outputs: Callable[[Sequence[np.ndarray]], Results],
+        of_sizes: Sequence[int] = (),
+    ) -> Contestant:
+        """Return the loop of one quantity.
+
+        Args:
+            quantity: what it computes.
+            states: states it goes through.
+            outputs: makes results of the numbers of each output.
+            of_sizes: numbers of each output; those of :func:`sizes` by default.
+        """
+        function = getattr(ctypes.CDLL(str(self.path)), f"loop_{NAMES[quantity]}")
+        function.restype = None
+        count, n = states.v.shape
+        chosen = of_sizes or sizes(quantity, n)
+        out = np.full(sum(chosen), np.nan)
+        arrays = [np.ascontiguousarray(x) for x in (states.q, states.v, states.x, states.y)]
+        pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*arrays, out)]
+
+        def run(calls: int) -> float:
+            start = thread_time()
+            function(ctypes.c_long(calls), ctypes.c_long(count), *pointers)
+            return thread_time() - start
+
+        def result() -> Results:
+            assert arrays  # they must live as long as their pointers
+            out.fill(np.nan)
+            run(1)
+            return outputs(np.split(out, np.cumsum(chosen)[:-1]))
+
+        return Contestant(run, result)
+
+
+def shown(quantity: Quantity, values: Sequence[np.ndarray]) -> Results:
+    """Return outputs as the other contestants give them: without Cᵀ v."""
+    n = round(values[0].size ** (1 / 3 if quantity is Quantity.CHRISTOFFEL else 0.5))
+    if quantity is Quantity.TERMS:
+        return values[0].reshape(n, n), values[1].reshape(n, n), values[-1].copy()
+    if quantity is Quantity.MASS:
+        return (values[0].reshape(n, n),)
+    if quantity is Quantity.CHRISTOFFEL:
+        return (values[0].reshape(n, n, n),)
+    return (values[0].copy(),)

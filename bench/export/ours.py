@@ -1,0 +1,39 @@
+"""The exported C of a robot."""
+
+from __future__ import annotations
+
+from bench.export.library import NAMES, Library, loop, shown, sizes, state
+from bench.speed.mechanisms import Mechanism
+from bench.speed.quantities import Contestant, Quantity
+from rbd_control.export import CFiles, export_c
+
+PREFIX = "ours"
+
+
+def exported(mechanism: Mechanism) -> CFiles:
+    """Return the C code of what is timed."""
+    return export_c(mechanism.model, prefix=PREFIX, functions=tuple(NAMES.values()))
+
+
+def library(mechanism: Mechanism, files: CFiles) -> Library:
+    """Return exported code, compiled."""
+    n, nq = mechanism.model.nv, mechanism.model.nq
+    source = files.source.replace(f'#include "{PREFIX}.h"', files.header)
+    loops = []
+    for quantity, name in NAMES.items():
+        given = state(len(mechanism.states.inputs(quantity)), nq, n)
+        first, results = 0, []
+        for size in sizes(quantity, n):
+            results.append(f"out + {first}")
+            first += size
+        loops.append(loop(name, f"{PREFIX}_{name}({', '.join([*given, *results])})"))
+    return Library.of(f"exported-{_plain(mechanism.name)}", source, *loops)
+
+
+def contestant(compiled: Library, mechanism: Mechanism, quantity: Quantity) -> Contestant:
+    """Return the loop of one quantity."""
+    return compiled.contestant(quantity, mechanism.states, lambda values: shown(quantity, values))
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace(" ", "_")

@@ -1,0 +1,125 @@
+"""Pinocchio's own way to C: its algorithms on CasADi's expressions, and CasADi's code generator.
+
+The Python wheels of Pinocchio lack that interface, so a C++ program does it with the headers of
+both wheels. What it computes is what Pinocchio has a call for: M, C and g together, M, RNEA, ABA,
+and the Slotine-Li torque as M a_r + C v_r + g.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from bench.export.library import FOLDER, NAMES, Library, loop, shown, sizes, state
+from bench.speed.quantities import Contestant, Quantity
+from bench.speed.with_pinocchio import Twin
+from bench.speed.with_pinocchio_cpp import OPTIONS
+
+SOURCE = Path(__file__).with_name("casadi_pinocchio.cpp")
+QUANTITIES = tuple(quantity for quantity in NAMES if quantity is not Quantity.CHRISTOFFEL)
+
+
+class Generator:
+    """The C++ program, built once and kept; some minutes the first time.
+
+    Attributes:
+        problem: why there is none; empty if there is one.
+    """
+
+    def __init__(self) -> None:
+        self.problem = ""
+        try:
+            command, environment = _command()
+        except (PackageNotFoundError, FileNotFoundError) as error:
+            self.problem = f"{error}; install casadi, pin and cmeel-eigen, and a C++ compiler"
+            return
+        self._environment = environment
+        key = "\n".join([*command, SOURCE.read_text(encoding="utf-8")])
+        digest = hashlib.sha256(key.encode()).hexdigest()[:16]
+        self._program = FOLDER / f"casadi-pinocchio-{digest}"
+        if not self._program.exists():
+            FOLDER.mkdir(parents=True, exist_ok=True)
+            part = self._program.with_suffix(".part")
+            done = subprocess.run([*command, "-o", part], capture_output=True, check=False)
+            if done.returncode != 0:
+                log = self._program.with_suffix(".log")
+                log.write_bytes(done.stderr)
+                self.problem = f"the C++ compiler failed, see {log}"
+                return
+            part.replace(self._program)
+
+    def source(self, twin: Twin) -> str:
+        """Return the C code of a robot."""
+        saved = twin.model.saveToString()
+        stem = self._program.with_name(f"casadi_{hashlib.sha256(saved.encode()).hexdigest()[:16]}")
+        stem.with_suffix(".txt").write_text(saved, encoding="utf-8")
+        command = [str(self._program), str(stem.with_suffix(".txt")), str(stem.with_suffix(".c"))]
+        subprocess.run(command, env=self._environment, check=True)
+        return stem.with_suffix(".c").read_text(encoding="utf-8")
+
+
+def _command() -> tuple[list[str], dict[str, str]]:
+    """Return how to build the program, and the environment that it runs in."""
+    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
+    if not compiler:
+        raise FileNotFoundError("no C++ compiler")
+    pin = Path(str(distribution("pin").locate_file("cmeel.prefix")))
+    eigen = Path(str(distribution("cmeel-eigen").locate_file("cmeel.prefix/include/eigen3")))
+    casadi = Path(str(distribution("casadi").locate_file("casadi")))
+    # Not optimized: it runs once, and its templates are large.
+    options = [o for o in OPTIONS if o not in ("-shared", "-fPIC", "-O3")]
+    options.append("-DBOOST_FUSION_INVOKE_MAX_ARITY=10")
+    command = [
+        *(compiler, "-O0", *options),
+        *("-isystem", str(pin / "include"), "-isystem", str(eigen)),
+        *("-isystem", str(casadi / "include"), str(SOURCE)),
+        *(
+            f"-L{pin / 'lib'}",
+            "-lpinocchio_default",
+            "-lboost_serialization",
+            f"-L{casadi}",
+            "-lcasadi",
+        ),
+        *(f"-Wl,-rpath,{pin / 'lib'}", f"-Wl,-rpath,{casadi}"),
+    ]
+    return command, dict(os.environ)
+
+
+def library(source: str, twin: Twin) -> Library:
+    """Return generated code, compiled."""
+    n, nq = twin.model.nv, twin.model.nq
+    loops = []
+    for quantity in QUANTITIES:
+        given = state(len(twin.states.inputs(quantity)), nq, n)
+        results, first = [], 0
+        for size in _sizes(quantity, n):
+            results.append(f"out + {first}")
+            first += size
+        call = (
+            f"{{ const double *arg[16] = {{{', '.join(given)}}}; "
+            f"double *res[16] = {{{', '.join(results)}}}; "
+            f"{NAMES[quantity]}(arg, res, 0, work, 0); }}"
+        )
+        loops.append(loop(NAMES[quantity], call))
+    return Library.of("casadi", source, "static double work[1000000];", *loops)
+
+
+def _sizes(quantity: Quantity, n: int) -> tuple[int, ...]:
+    every = sizes(quantity, n)
+    # CasADi's terms are M, C and g.
+    return (*every[:2], every[3]) if quantity is Quantity.TERMS else every
+
+
+def contestant(compiled: Library, twin: Twin, quantity: Quantity) -> Contestant:
+    """Return the loop of one quantity, its results in our order of joints."""
+    n = twin.model.nv
+    return compiled.contestant(
+        quantity,
+        twin.states,
+        lambda values: twin.ours(*shown(quantity, values)),
+        _sizes(quantity, n),
+    )

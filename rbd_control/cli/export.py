@@ -1,0 +1,77 @@
+"""``rbd-control export``: the frozen dynamics of an arm as plain C."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from rbd_control.cli.replay import console_for_output, named
+from rbd_control.errors import InputError
+from rbd_control.export import CFiles, export_c
+from rbd_control.export.identifiers import default_prefix
+from rbd_control.files.output_files import prepare_output
+from rbd_control.robot.robot import Robot
+
+
+def run_export(arguments: argparse.Namespace) -> int:
+    """Trace the chosen functions, write header and source, and print their sizes; return 0.
+
+    Raises:
+        RbdControlError: for bad input; the message names the file.
+        OSError: when a file cannot be written.
+    """
+    header: Path = arguments.to
+    if header.suffix != ".h":
+        raise InputError(f"--to is {header.name}; give a file that ends with .h")
+    for path in (header, header.with_suffix(".c")):
+        prepare_output(path)
+    urdf = named(arguments.urdf)
+    held = _held(urdf, dict(arguments.lock), arguments.joints)
+    robot = Robot.load(urdf, locked=held)
+    # The folders of this machine are nobody else's business.
+    notes = [f"Made from: {Path(urdf).name}"]
+    if held:
+        positions = ", ".join(f"{name} at {position:g}" for name, position in held.items())
+        notes.append(f"Joints held where they are: {positions} (rad or m).")
+    files = export_c(
+        robot,
+        prefix=arguments.prefix or default_prefix(header.stem),
+        functions=arguments.functions or (),
+        links=arguments.link,
+        single=arguments.single,
+        header_name=header.name,
+        notes=notes,
+    )
+    source = files.write(header)
+    _print(files, header, source, console_for_output())
+    return 0
+
+
+def _held(urdf: str, locked: Mapping[str, float], joints: Sequence[str] | None) -> dict[str, float]:
+    """Return the joints that do not move: those locked, and at zero those not chosen.
+
+    Raises:
+        InputError: for a chosen joint that the robot lacks.
+    """
+    held = dict(locked)
+    if joints:
+        model = Robot.load(urdf, locked=locked).model
+        for name in joints:
+            model.joint_index(name)
+        held |= {name: 0.0 for name in model.joint_names if name not in joints}
+    return held
+
+
+def _print(files: CFiles, header: Path, source: Path, console: Console) -> None:
+    """Print the functions with their operations, and the size of the files."""
+    table = Table("function", "operations")
+    table.columns[1].justify = "right"
+    for name, count in files.operations.items():
+        table.add_row(name, str(count))
+    console.print(table)
+    for path, text in ((header, files.header), (source, files.source)):
+        console.print(f"{path}: {len(text) / 1e3:.0f} kB", markup=False)

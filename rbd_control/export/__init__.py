@@ -1,0 +1,8 @@
+"""The dynamics of one robot as dependency-free C, by running the kernels on expressions."""
+
+from rbd_control.export.c_files import CFiles
+from rbd_control.export.export import export_c
+from rbd_control.export.functions import NAMES as FUNCTIONS
+from rbd_control.export.tracing_scalar import TracingError
+
+__all__ = ["FUNCTIONS", "CFiles", "TracingError", "export_c"]

@@ -1,0 +1,118 @@
+"""One call from a robot to C files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from rbd_control.dynamics import Model
+from rbd_control.errors import InputError
+from rbd_control.export.c_files import CFiles, Job, c_files
+from rbd_control.export.functions import NAMES, Catalogue, ExportedFunction
+from rbd_control.export.identifiers import checked_prefix, default_prefix, identifier
+from rbd_control.export.number_format import NumberFormat
+from rbd_control.robot.friction import NoFriction
+from rbd_control.robot.robot import Robot
+
+MOST_FOR_CHRISTOFFEL = 16
+"""Christoffel symbols of robots with more degrees of freedom are exported on request only."""
+
+ALL = "all"
+"""Stands for all links, or all functions."""
+
+
+def export_c(
+    robot: Robot | Model,
+    *,
+    prefix: str = "",
+    functions: Sequence[str] = (),
+    links: Sequence[str] = (),
+    single: bool = False,
+    header_name: str = "",
+    notes: Sequence[str] = (),
+) -> CFiles:
+    """Return the dynamics of a robot as dependency-free C99.
+
+    Args:
+        robot: the arm with its corrections, payload and friction, or a model alone.
+        prefix: beginning of all C names; by default made of the robot's name.
+        functions: names of :data:`~rbd_control.export.functions.NAMES`, or ``all``; by default all
+            but friction where there is none, and the Christoffel symbols of large robots.
+        links: links whose placement and Jacobian are exported, or ``all``; by default the link
+            that the last joint moves.
+        single: compute with ``float``, not ``double``.
+        header_name: file name of the header; by default the prefix with ``.h``.
+        notes: further lines for the top of the header, such as where the robot comes from.
+
+    Raises:
+        InputError: for an unknown function or link, a prefix that is no C name, or a robot without
+            movable joints.
+    """
+    model = robot.model if isinstance(robot, Robot) else robot
+    if not model.joint_names:
+        raise InputError(f"robot {model.name!r} has no movable joint: there is nothing to export")
+    prefix = checked_prefix(prefix or default_prefix(model.name))
+    friction = robot.friction if isinstance(robot, Robot) else NoFriction()
+    chosen = _links(model, links)
+    names = _functions(model, functions, isinstance(friction, NoFriction))
+    return c_files(
+        Job(
+            model=model,
+            functions=_distinct(Catalogue(model, friction, chosen).functions(names)),
+            prefix=prefix,
+            form=NumberFormat(single),
+            header_name=header_name or f"{prefix}.h",
+            notes=[*notes, *_notes(robot)],
+        )
+    )
+
+
+def _links(model: Model, links: Sequence[str]) -> tuple[str, ...]:
+    if ALL in links:
+        return model.link_names
+    return tuple(dict.fromkeys(links)) or (
+        model.joint_links[-1] if model.joint_links else model.link_names[0],
+    )
+
+
+def _functions(model: Model, names: Sequence[str], frictionless: bool) -> tuple[str, ...]:
+    if ALL in names:
+        return NAMES
+    if names:
+        return tuple(dict.fromkeys(names))
+    left_out = {"friction_torque"} if frictionless else set()
+    if model.nv > MOST_FOR_CHRISTOFFEL:
+        left_out.add("christoffel_symbols")
+    return tuple(name for name in NAMES if name not in left_out)
+
+
+def _distinct(functions: Sequence[ExportedFunction]) -> list[ExportedFunction]:
+    """Return the functions under names that differ in C, too: of links ``a-b`` and ``a_b``."""
+    met: Counter[str] = Counter()
+    result = []
+    for function in functions:
+        name = identifier(function.name)
+        met[name] += 1
+        result.append(replace(function, name=f"{name}_{met[name]}" if met[name] > 1 else name))
+    return result
+
+
+def _notes(robot: Robot | Model) -> list[str]:
+    """Return lines about the robot for the header."""
+    model = robot.model if isinstance(robot, Robot) else robot
+    lines = [f"Gravity: {_numbers(model.gravity)} m/s^2 in the frame of the root link."]
+    if isinstance(robot, Robot):
+        arm = robot.parameters
+        if arm.payload_mass:
+            link = arm.payload_link or model.joint_links[-1]
+            lines.append(
+                f"Payload: {arm.payload_mass:g} kg on link {link}, centre of mass at "
+                f"{_numbers(arm.payload_com)} m."
+            )
+        lines.append(f"Friction model: {arm.friction_model}.")
+    return lines
+
+
+def _numbers(values: Iterable[float]) -> str:
+    return " ".join(f"{float(x):g}" for x in values)

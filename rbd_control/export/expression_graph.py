@@ -1,0 +1,177 @@
+"""The expressions that tracing collects: one node for each different operation.
+
+A node is a tuple ``(operation, operand, ...)``; operands are indices of earlier nodes. Equal nodes
+are stored once (hash-consing), so a common subexpression is one node however often a kernel
+computes it. Operations with constants are carried out here: ``x * 0``, ``x * 1`` and ``x + 0``
+leave no node, and signs move outwards, so that ``a - b`` and ``b - a`` share one node as well.
+
+``x * 0 = 0`` holds for finite ``x`` only, which the exported functions ask for.
+"""
+
+from __future__ import annotations
+
+import math
+
+INPUT, CONSTANT, CALL = "input", "constant", "call"
+ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATE = "+", "-", "*", "/", "neg"
+
+WHOLE = -1
+"""Position of an argument that is one number."""
+
+Node = tuple[str | int | float, ...]
+"""``(operation, operands...)``; ``(INPUT, name, position)``; ``(CONSTANT, value)``;
+``(CALL, function, operand)``."""
+
+CALLS = {
+    "cos": math.cos,
+    "sin": math.sin,
+    "exp": math.exp,
+    "tanh": math.tanh,
+    "sqrt": math.sqrt,
+}
+"""Functions of one argument that a node may call, as constants are folded."""
+
+
+class Graph:
+    """Expressions under construction."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self._index: dict[Node, int] = {}
+        self._values: list[float | None] = []
+
+    def value(self, node: int) -> float | None:
+        """Return the value of a constant; None of any other node."""
+        return self._values[node]
+
+    def constant(self, value: float) -> int:
+        """Return the node of a constant.
+
+        Raises:
+            ValueError: when it is not finite, as after a division by an exact zero.
+        """
+        if not math.isfinite(value):
+            raise ValueError(f"a constant of the expressions is {value}")
+        # One node for both zeros: their difference has no meaning here.
+        return self._node((CONSTANT, value + 0.0), value + 0.0)
+
+    def input(self, name: str, position: int) -> int:
+        """Return the node of one number of an argument."""
+        return self._node((INPUT, name, position))
+
+    def add(self, a: int, b: int) -> int:
+        """Return a + b."""
+        x, y = self._values[a], self._values[b]
+        if x is not None and y is not None:
+            return self.constant(x + y)
+        if x == 0.0 or y == 0.0:
+            return b if x == 0.0 else a
+        k, u = self._scaled(a)
+        m, w = self._scaled(b)
+        return self.multiply(self.constant(k + m), u) if u == w else self._sum(a, b)
+
+    def subtract(self, a: int, b: int) -> int:
+        """Return a - b."""
+        return self.add(a, self.negate(b))
+
+    def multiply(self, a: int, b: int) -> int:
+        """Return a b."""
+        x, y = self._values[a], self._values[b]
+        if x is not None and y is not None:
+            return self.constant(x * y)
+        if y is not None:
+            return self._times_constant(a, y)
+        if x is not None:
+            return self._times_constant(b, x)
+        if self._is(a, NEGATE):
+            return self.negate(self.multiply(self._operand(a), b))
+        if self._is(b, NEGATE):
+            return self.negate(self.multiply(a, self._operand(b)))
+        return self._node((MULTIPLY, *sorted((a, b))))
+
+    def divide(self, a: int, b: int) -> int:
+        """Return a / b; by a constant, the product with its reciprocal.
+
+        Raises:
+            ZeroDivisionError: when b is an exact zero.
+        """
+        y = self._values[b]
+        if y is not None:
+            return self.multiply(a, self.constant(1.0 / y))
+        if self._values[a] == 0.0:
+            return a
+        if self._is(a, NEGATE):
+            return self.negate(self.divide(self._operand(a), b))
+        if self._is(b, NEGATE):
+            return self.negate(self.divide(a, self._operand(b)))
+        return self._node((DIVIDE, a, b))
+
+    def negate(self, a: int) -> int:
+        """Return -a."""
+        x = self._values[a]
+        if x is not None:
+            return self.constant(-x)
+        return self._operand(a) if self._is(a, NEGATE) else self._node((NEGATE, a))
+
+    def call(self, function: str, a: int) -> int:
+        """Return one of :data:`CALLS` of a."""
+        x = self._values[a]
+        if x is not None:
+            return self.constant(CALLS[function](x))
+        return self._node((CALL, function, a))
+
+    def operands(self, node: int) -> tuple[int, ...]:
+        """Return the nodes that a node is computed from."""
+        operation, *rest = self.nodes[node]
+        if operation in (INPUT, CONSTANT):
+            return ()
+        return tuple(x for x in rest if isinstance(x, int))
+
+    def _sum(self, a: int, b: int) -> int:
+        """Return a + b as a sum or a difference, with at most one sign before it."""
+        if self._is(a, NEGATE) and self._is(b, NEGATE):
+            return self.negate(self._sum(self._operand(a), self._operand(b)))
+        if self._is(a, NEGATE):
+            a, b = b, a
+        if not self._is(b, NEGATE):
+            return self._node((ADD, *sorted((a, b))))
+        b = self._operand(b)
+        return self.negate(self._node((SUBTRACT, b, a))) if a > b else self._node((SUBTRACT, a, b))
+
+    def _times_constant(self, a: int, k: float) -> int:
+        """Return k a; the sign of k moves outwards."""
+        if k == 0.0:
+            return self.constant(0.0)
+        m, u = self._scaled(a)
+        k *= m
+        if k == 1.0:
+            return u
+        if k < 0.0:
+            return self.negate(self._times_constant(u, -k))
+        return self._node((MULTIPLY, self.constant(k), u))
+
+    def _scaled(self, a: int) -> tuple[float, int]:
+        """Return k and u with a = k u, where a is that product."""
+        operation, *operands = self.nodes[a]
+        if operation == NEGATE:
+            k, u = self._scaled(int(operands[0]))
+            return -k, u
+        if operation == MULTIPLY:
+            k_or_none = self._values[int(operands[0])]
+            if k_or_none is not None:
+                return k_or_none, int(operands[1])
+        return 1.0, a
+
+    def _is(self, node: int, operation: str) -> bool:
+        return self.nodes[node][0] == operation
+
+    def _operand(self, node: int) -> int:
+        return int(self.nodes[node][1])
+
+    def _node(self, node: Node, value: float | None = None) -> int:
+        index = self._index.get(node)
+        if index is None:
+            index = self._index[node] = len(self.nodes)
+            self.nodes.append(node)
+            self._values.append(value)
+        return index

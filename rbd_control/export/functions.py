@@ -1,0 +1,277 @@
+"""The functions that can be exported: arguments, meaning, and what traces them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from rbd_control.dynamics import Model, inertial_parameters
+from rbd_control.dynamics.arguments import link_attachment
+from rbd_control.errors import InputError
+from rbd_control.export import traces
+from rbd_control.robot.friction import Friction
+
+Shape: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of an exported function.
+
+    Attributes:
+        name: its name in C.
+        shape: its shape, stored row by row; empty for one number.
+        meaning: what it is, with its unit.
+    """
+
+    name: str
+    shape: Shape
+    meaning: str
+
+    @property
+    def size(self) -> int:
+        """How many numbers it has."""
+        return int(np.prod(self.shape))
+
+
+@dataclass(frozen=True)
+class ExportedFunction:
+    """A function to be exported.
+
+    Attributes:
+        name: its name in C, without prefix.
+        meaning: what it computes, a sentence.
+        inputs: what it takes.
+        outputs: what it writes.
+        trace: returns the outputs as expressions, of a ``Tracing`` and the inputs.
+    """
+
+    name: str
+    meaning: str
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+    trace: Callable[..., traces.Results]
+
+
+NAMES = (
+    "dynamics_terms",
+    "mass_matrix",
+    "gravity_torque",
+    "momentum_terms",
+    "inverse_dynamics",
+    "forward_dynamics",
+    "christoffel_symbols",
+    "slotine_li_torque",
+    "regressor_product",
+    "friction_torque",
+    "frame_placement",
+    "frame_jacobian",
+    "momentum_observer",
+)
+"""All functions, in the order of the file."""
+
+OF_LINKS = ("frame_placement", "frame_jacobian")
+"""Functions that are exported once for each link."""
+
+_TORQUE = "[N m or N]"
+_SPEED = "[rad/s or m/s]"
+_ACCELERATION = "[rad/s^2 or m/s^2]"
+
+
+class Catalogue:
+    """The functions of one robot.
+
+    Args:
+        model: the robot.
+        friction: friction of its joints.
+        links: links whose placement and Jacobian are exported.
+    """
+
+    def __init__(self, model: Model, friction: Friction, links: Sequence[str]) -> None:
+        self._model, self._friction, self._links = model, friction, tuple(links)
+        self._square: Shape = (model.nv, model.nv)
+        positions = "joint positions [rad or m]"
+        if model.floating_base:
+            positions = f"x y z [m] and quaternion x y z w of the base, then {positions}"
+        self._q = Argument("q", (model.nq,), positions)
+        self._v = self._vector("v", f"joint velocities {_SPEED}")
+
+    def functions(self, names: Sequence[str]) -> list[ExportedFunction]:
+        """Return the functions of these names; those of frames once for each link.
+
+        Raises:
+            InputError: for an unknown name or link.
+        """
+        result: list[ExportedFunction] = []
+        for name in names:
+            if name not in NAMES:
+                raise InputError(f"no function {name!r}; functions are {', '.join(NAMES)}")
+            if name in OF_LINKS:
+                result += [getattr(self, f"_{name}")(link) for link in self._links]
+            else:
+                result.append(getattr(self, f"_{name}")())
+        return result
+
+    def _vector(self, name: str, meaning: str) -> Argument:
+        return Argument(name, (self._model.nv,), meaning)
+
+    def _dynamics_terms(self) -> ExportedFunction:
+        return ExportedFunction(
+            "dynamics_terms",
+            "Compute M, C, C^T v and g of M a + C v + g = tau in one sweep.",
+            (self._q, self._v),
+            (
+                Argument("M", self._square, "mass matrix [kg m^2, kg m or kg]"),
+                Argument("C", self._square, "Christoffel-consistent Coriolis matrix"),
+                self._vector("CTv", f"C^T v {_TORQUE}"),
+                self._vector("g", f"gravity torque {_TORQUE}"),
+            ),
+            traces.dynamics_terms,
+        )
+
+    def _mass_matrix(self) -> ExportedFunction:
+        return ExportedFunction(
+            "mass_matrix",
+            "Compute the mass matrix M(q).",
+            (self._q,),
+            (Argument("M", self._square, "mass matrix, symmetric [kg m^2, kg m or kg]"),),
+            traces.mass_matrix,
+        )
+
+    def _gravity_torque(self) -> ExportedFunction:
+        return ExportedFunction(
+            "gravity_torque",
+            "Compute the gravity torque g(q), which holds the robot up at rest.",
+            (self._q,),
+            (self._vector("g", f"gravity torque {_TORQUE}"),),
+            traces.gravity_torque,
+        )
+
+    def _momentum_terms(self) -> ExportedFunction:
+        return ExportedFunction(
+            "momentum_terms",
+            "Compute the momentum p = M v, C^T v and g; dp/dt = tau + C^T v - g + tau_ext.",
+            (self._q, self._v),
+            (
+                self._vector("p", "generalized momentum [N m s or N s]"),
+                self._vector("CTv", f"C^T v {_TORQUE}"),
+                self._vector("g", f"gravity torque {_TORQUE}"),
+            ),
+            traces.momentum_terms,
+        )
+
+    def _inverse_dynamics(self) -> ExportedFunction:
+        return ExportedFunction(
+            "inverse_dynamics",
+            "Compute the torque of a motion: tau = M a + C v + g.",
+            (self._q, self._v, self._vector("a", f"joint accelerations {_ACCELERATION}")),
+            (self._vector("tau", f"joint torques without friction {_TORQUE}"),),
+            traces.inverse_dynamics,
+        )
+
+    def _forward_dynamics(self) -> ExportedFunction:
+        return ExportedFunction(
+            "forward_dynamics",
+            "Compute the acceleration that a torque causes: M a + C v + g = tau.",
+            (self._q, self._v, self._vector("tau", f"joint torques less friction {_TORQUE}")),
+            (self._vector("a", f"joint accelerations {_ACCELERATION}"),),
+            traces.forward_dynamics,
+        )
+
+    def _christoffel_symbols(self) -> ExportedFunction:
+        n = self._model.nv
+        meaning = "Gamma_ijk at (i nv + j) nv + k; C_ij is the sum of Gamma_ijk v_k over k"
+        return ExportedFunction(
+            "christoffel_symbols",
+            "Compute the Christoffel symbols of the first kind.",
+            (self._q,),
+            (Argument("Gamma", (n, n, n), meaning),),
+            traces.christoffel_symbols,
+        )
+
+    @property
+    def _references(self) -> tuple[Argument, Argument]:
+        return (
+            self._vector("v_r", f"reference velocities {_SPEED}"),
+            self._vector("a_r", f"reference accelerations {_ACCELERATION}"),
+        )
+
+    def _slotine_li_torque(self) -> ExportedFunction:
+        return ExportedFunction(
+            "slotine_li_torque",
+            "Compute tau = M a_r + C(q, v) v_r + g, the model part of the Slotine-Li law.",
+            (self._q, self._v, *self._references),
+            (self._vector("tau", f"joint torques without friction {_TORQUE}"),),
+            traces.slotine_li_torque,
+        )
+
+    def _regressor_product(self) -> ExportedFunction:
+        meaning = (
+            "inertial parameters, ten for each body: m, m c (3), Ixx Ixy Ixz Iyy Iyz Izz about the "
+            "origin and in the axes of its link's frame [kg, kg m, kg m^2]"
+        )
+        pi = Argument("pi", (inertial_parameters(self._model).size,), meaning)
+        return ExportedFunction(
+            "regressor_product",
+            "Compute Y(q, v, v_r, a_r) pi = M a_r + C v_r + g for inertial parameters pi.",
+            (self._q, self._v, *self._references, pi),
+            (self._vector("tau", f"joint torques without friction {_TORQUE}"),),
+            traces.regressor_product,
+        )
+
+    def _friction_torque(self) -> ExportedFunction:
+        return ExportedFunction(
+            "friction_torque",
+            "Compute the friction of the joints, a part of the motors' torque.",
+            (self._v,),
+            (self._vector("tau", f"friction torques, of the sign of v {_TORQUE}"),),
+            lambda t, v: traces.friction_torque(t, self._friction, v),
+        )
+
+    def _frame_placement(self, link: str) -> ExportedFunction:
+        return ExportedFunction(
+            f"frame_placement_{link}",
+            f"Compute where the link '{link}' is.",
+            (self._q,),
+            (Argument("T", (4, 4), "transform from its frame to the world's; position in [m]"),),
+            self._of_frame(traces.frame_placement, link),
+        )
+
+    def _frame_jacobian(self, link: str) -> ExportedFunction:
+        meaning = "[angular; linear velocity] = J v, world axes, at the origin of the link"
+        return ExportedFunction(
+            f"frame_jacobian_{link}",
+            f"Compute the Jacobian of the link '{link}'.",
+            (self._q,),
+            (Argument("J", (6, self._model.nv), meaning),),
+            self._of_frame(traces.frame_jacobian, link),
+        )
+
+    def _of_frame(
+        self, trace: Callable[..., traces.Results], link: str
+    ) -> Callable[..., traces.Results]:
+        body, placement = link_attachment(self._model, link)
+        return lambda t, q: trace(t, body, placement, q)
+
+    def _momentum_observer(self) -> ExportedFunction:
+        p, rate = "momentum [N m s or N s]", f"its rate without external torque {_TORQUE}"
+        r = f"residual, the estimated external torque {_TORQUE}"
+        return ExportedFunction(
+            "momentum_observer",
+            "Advance the first-order momentum observer by one sample.",
+            (
+                self._q,
+                self._v,
+                self._vector("tau", f"measured joint torques {_TORQUE}"),
+                Argument("dt", (), "time since the last sample, above zero [s]"),
+                self._vector("gain", "observer gains, above zero [1/s]"),
+                self._vector("last_p", f"of the last sample: {p}"),
+                self._vector("last_rate", f"of the last sample: {rate}"),
+                self._vector("last_r", f"of the last sample: {r}"),
+            ),
+            (self._vector("p", p), self._vector("rate", rate), self._vector("r", r)),
+            lambda t, *given: traces.momentum_observer(t, self._friction, *given),
+        )

@@ -1,0 +1,50 @@
+"""Names and texts of a robot description as C takes them."""
+
+from __future__ import annotations
+
+import re
+
+from rbd_control.errors import InputError
+
+
+def identifier(text: str) -> str:
+    """Return ``text`` as a part of a C name: letters, digits and underscores."""
+    return re.sub(r"\W", "_", text, flags=re.ASCII)
+
+
+def checked_prefix(prefix: str) -> str:
+    """Return a prefix of C names.
+
+    Raises:
+        InputError: when no C name can begin with it.
+    """
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", prefix, re.ASCII):
+        raise InputError(
+            f"prefix {prefix!r} is no C identifier; give letters, digits and underscores, a letter "
+            f"first, with --prefix"
+        )
+    return prefix
+
+
+def default_prefix(name: str) -> str:
+    """Return a prefix made of the name of a robot or file."""
+    made = identifier(name).strip("_").lower()
+    if not made or made[0].isdigit():
+        made = f"robot_{made}".rstrip("_")
+    return made
+
+
+def in_comment(text: str) -> str:
+    """Return ``text`` as it may stand in a comment: printable ASCII that does not end it."""
+    shown = "".join(c if " " <= c <= "~" else "?" for c in text)
+    return shown.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
+
+
+def literal(text: str) -> str:
+    """Return ``text`` as a C string literal, other characters than ASCII as UTF-8."""
+    escaped = []
+    for byte in text.encode():
+        plain = 32 <= byte < 127 and chr(byte) not in '"\\?'
+        # Three octal digits: a hexadecimal escape would take in digits that follow.
+        escaped.append(chr(byte) if plain else f"\\{byte:03o}")
+    return f'"{"".join(escaped)}"'

@@ -1,0 +1,231 @@
+"""From expressions to statements: what is needed, in which order, and what stays in one line.
+
+A statement assigns one node. Nodes that no output needs get none (dead code), nor do most nodes
+that only one other node uses: they are written where they are used. A product and the sum that
+uses it are written as ``FMA``, a single instruction on most processors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rbd_control.export.expression_graph import (
+    ADD,
+    CALL,
+    CONSTANT,
+    INPUT,
+    MULTIPLY,
+    NEGATE,
+    SUBTRACT,
+    WHOLE,
+    Graph,
+)
+from rbd_control.export.number_format import NumberFormat
+
+LONGEST = 60
+"""Longest expression that is written within another [characters]."""
+
+_SUM, _PRODUCT, _ATOM = 1, 2, 3
+"""How strongly the operators of an expression bind."""
+
+
+class Output(NamedTuple):
+    """One number of a result."""
+
+    target: str
+    """Where it is written, such as ``tau[2]``."""
+    node: int
+
+
+class Statement(NamedTuple):
+    """One line of C; in its text :func:`placeholder` stands for the names of nodes."""
+
+    text: str
+    """The expression."""
+    uses: tuple[int, ...]
+    """Nodes that it reads."""
+    node: int = -1
+    """The node it computes; -1 if it writes an output."""
+    target: str = ""
+    """The output it writes; empty if none."""
+
+
+class Angle(NamedTuple):
+    """An angle whose cosine and sine are computed."""
+
+    text: str
+    uses: tuple[int, ...]
+    cosine: int
+    """Node of its cosine; -1 if nothing needs it."""
+    sine: int
+    """Node of its sine; -1 if nothing needs it."""
+
+
+@dataclass
+class Body:
+    """The statements of one function in order, before nodes have names."""
+
+    before: list[Statement] = field(default_factory=list)
+    """What the angles need."""
+    angles: list[Angle] = field(default_factory=list)
+    """All angles whose cosine and sine can be computed together."""
+    after: list[Statement] = field(default_factory=list)
+    """All other statements."""
+    operations: int = 0
+    """Number of additions, subtractions, multiplications and divisions."""
+
+
+class _Text(NamedTuple):
+    text: str
+    strength: int
+    uses: tuple[int, ...] = ()
+
+    def at_least(self, strength: int) -> str:
+        """Return the text, in parentheses if it binds more weakly."""
+        return self.text if self.strength >= strength else f"({self.text})"
+
+
+def placeholder(node: int) -> str:
+    """Return what stands for the name of a node in the text of a statement."""
+    return f"\0{node}\0"
+
+
+def needed(graph: Graph, nodes: Iterable[int]) -> list[int]:
+    """Return ``nodes`` and all that they are computed from, operands first."""
+    seen: set[int] = set()
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            waiting += graph.operands(node)
+    return sorted(seen)
+
+
+def statements(
+    graph: Graph, outputs: Sequence[Output], form: NumberFormat, fma: str = "FMA"
+) -> Body:
+    """Return the statements that compute the outputs.
+
+    Args:
+        graph: the expressions.
+        outputs: what is to be computed.
+        form: how numbers and functions are written.
+        fma: name of the macro for a product and a sum.
+    """
+    return _Writer(graph, outputs, form, fma).body
+
+
+class _Writer:
+    """Writes one function, node by node."""
+
+    def __init__(
+        self, graph: Graph, outputs: Sequence[Output], form: NumberFormat, fma: str
+    ) -> None:
+        self._graph, self._form, self._fma = graph, form, fma
+        order = needed(graph, (output.node for output in outputs))
+        self._uses = dict.fromkeys(order, 0)
+        self._targets: dict[int, list[str]] = {}
+        for node in order:
+            for operand in graph.operands(node):
+                self._uses[operand] += 1
+        for output in outputs:
+            self._targets.setdefault(output.node, []).append(output.target)
+            self._uses[output.node] += 1
+        self._fused = self._fusions(order)
+        self._products = set(self._fused.values())
+        self._texts: dict[int, _Text] = {}
+        self.body = Body()
+        self._angles = self._find_angles(order)
+        early = set(needed(graph, self._angles))
+        early |= {node for node in order if graph.nodes[node][0] == INPUT}
+        self._write([node for node in order if node in early], self.body.before)
+        for node, (cosine, sine) in self._angles.items():
+            text = self._texts[node]
+            self.body.angles.append(Angle(text.text, text.uses, cosine, sine))
+        self._write([node for node in order if node not in early], self.body.after)
+
+    def _find_angles(self, order: Sequence[int]) -> dict[int, list[int]]:
+        """Return the angles that need no cosine or sine, and the nodes of theirs."""
+        early: set[int] = set()
+        angles: dict[int, list[int]] = {}
+        for node in order:
+            operands = self._graph.operands(node)
+            if self._trigonometric(node) and operands[0] in early:
+                pair = angles.setdefault(operands[0], [-1, -1])
+                pair[self._graph.nodes[node][1] == "sin"] = node
+            elif not self._trigonometric(node) and all(x in early for x in operands):
+                early.add(node)
+        return angles
+
+    def _trigonometric(self, node: int) -> bool:
+        return self._graph.nodes[node][:2] in ((CALL, "cos"), (CALL, "sin"))
+
+    def _fusions(self, order: Sequence[int]) -> dict[int, int]:
+        """Return for each sum the product that it is fused with, used by it alone."""
+        result = {}
+        for node in order:
+            operation, *operands = self._graph.nodes[node]
+            if operation in (ADD, SUBTRACT):
+                for operand in reversed(operands):
+                    product = self._graph.nodes[int(operand)][0] == MULTIPLY
+                    if product and self._uses[int(operand)] == 1:
+                        result[node] = int(operand)
+                        break
+        return result
+
+    def _write(self, nodes: Sequence[int], lines: list[Statement]) -> None:
+        """Write the statements of ``nodes``, and keep the texts of those that need none."""
+        for node in nodes:
+            operation = self._graph.nodes[node][0]
+            if node in self._products:
+                self.body.operations += 1
+                continue
+            if self._trigonometric(node) and self._graph.operands(node)[0] in self._angles:
+                text = _Text(placeholder(node), _ATOM, (node,))
+            else:
+                text = self._text(node)
+                short = self._uses[node] == 1 and len(text.text) <= LONGEST
+                if operation == INPUT or not (short or operation in (CONSTANT, NEGATE)):
+                    lines.append(Statement(text.text, text.uses, node))
+                    text = _Text(placeholder(node), _ATOM, (node,))
+            self._texts[node] = text
+            for target in self._targets.get(node, ()):
+                lines.append(Statement(text.text, text.uses, target=target))
+
+    def _text(self, node: int) -> _Text:
+        operation, *rest = self._graph.nodes[node]
+        if operation == CONSTANT:
+            text = self._form.constant(float(rest[0]))
+            return _Text(text, _SUM if text.startswith("-") else _ATOM)
+        if operation == INPUT:
+            return _Text(f"{rest[0]}" if rest[1] == WHOLE else f"{rest[0]}[{rest[1]}]", _ATOM)
+        operands = [int(x) for x in rest if isinstance(x, int)]
+        if operation == CALL:
+            x = self._texts[operands[0]]
+            return _Text(f"{self._form.call(str(rest[0]))}({x.text})", _ATOM, x.uses)
+        self.body.operations += operation != NEGATE
+        if operation == NEGATE:
+            x = self._texts[operands[0]]
+            return _Text(f"-{x.at_least(_ATOM)}", _SUM, x.uses)
+        if node in self._fused:
+            return self._fused_text(operation, operands, self._fused[node])
+        x, y = (self._texts[operand] for operand in operands)
+        strength = _SUM if operation in (ADD, SUBTRACT) else _PRODUCT
+        text = f"{x.at_least(strength)} {operation} {y.at_least(strength + 1)}"
+        return _Text(text, strength, x.uses + y.uses)
+
+    def _fused_text(self, operation: object, operands: Sequence[int], product: int) -> _Text:
+        """Return a product and a sum as one: a + b x, a - b x or b x - a."""
+        factors = [self._texts[int(x)] for x in self._graph.nodes[product][1:]]
+        (rest,) = [x for x in operands if x != product]
+        addend = self._texts[rest]
+        left, right, last = factors[0].text, factors[1].text, addend.text
+        if operation == SUBTRACT and product == operands[1]:
+            left = f"-{factors[0].at_least(_ATOM)}"
+        elif operation == SUBTRACT:
+            last = f"-{addend.at_least(_ATOM)}"
+        uses = factors[0].uses + factors[1].uses + addend.uses
+        return _Text(f"{self._fma}({left}, {right}, {last})", _ATOM, uses)

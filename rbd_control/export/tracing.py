@@ -1,0 +1,125 @@
+"""Running a kernel of the package on expressions, with the model as constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rbd_control.dynamics import Model
+from rbd_control.dynamics.constants import Constants, constants_of
+from rbd_control.dynamics.papers.uncompiled import uncompiled
+from rbd_control.export.expression_graph import Graph
+from rbd_control.export.regrouping import regrouped, seen_from_root
+from rbd_control.export.tracing_scalar import MATH, inputs
+
+_EXACT = 1e-15
+"""Entries of rotations this close to 0 or ±1, and others this small beside the largest, are exact.
+
+A right angle leaves 6e-17 of a zero.
+"""
+
+_ROTATIONS = ("axis", "along", "cosine", "sine")
+
+
+class Tracing:
+    """The expressions of one function, and what its kernels take.
+
+    Args:
+        model: the robot.
+
+    Attributes:
+        model: the robot.
+        graph: the expressions so far.
+        constants: the model as kernels take it.
+        rows: number of its bodies and rotors.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.graph = Graph()
+        self.constants = _exact(constants_of(model.arrays))
+        self.rows = int(model.arrays.parent.size)
+
+    def inputs(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+        """Return an array of the numbers of an argument."""
+        return inputs(self.graph, name, shape)
+
+    def from_root(self, q: np.ndarray) -> tuple[Constants, np.ndarray]:
+        """Return model and positions that give the same dynamics by fewer operations.
+
+        Where links are in the world is lost.
+        """
+        constants = _exact(constants_of(regrouped(self.model.arrays)))
+        return seen_from_root(constants, q, self.run)
+
+    def with_parameters(self, q: np.ndarray, pi: np.ndarray) -> tuple[Constants, np.ndarray]:
+        """Return model and positions with other inertial parameters.
+
+        Args:
+            q: joint positions, (nq,) expressions.
+            pi: ten expressions for each body, see
+                :func:`~rbd_control.dynamics.inertial_parameters`.
+        """
+        constants = self.constants
+        if self.model.floating_base or np.count_nonzero(constants.parent < 0) == 1:
+            constants, q = self.from_root(q)
+        changed: dict[str, Any] = {
+            name: np.full_like(getattr(constants, name), 0.0)
+            for name in ("mass", "first_moment", "second_moment")
+        }
+        # Of a floating root only the last row has inertia.
+        bodies = range(self.rows - pi.size // 10, self.rows)
+        for row, parameters in zip(bodies, pi.reshape(-1, 10), strict=True):
+            m, hx, hy, hz, xx, xy, xz, yy, yz, zz = parameters
+            # The second moment is half the trace of the inertia less the inertia.
+            half = 0.5 * (xx + yy + zz)
+            changed["mass"][row] = m
+            changed["first_moment"][row] = [hx, hy, hz]
+            changed["second_moment"][row] = [
+                [half - xx, -xy, -xz],
+                [-xy, half - yy, -yz],
+                [-xz, -yz, half - zz],
+            ]
+        return constants._replace(**changed), q
+
+    def exact(self, placement: np.ndarray) -> np.ndarray:
+        """Return numbers as Python floats, zeros and ones that roundoff has moved put back."""
+        return _snapped(placement).astype(object)
+
+    def zeros(self, *shape: int) -> np.ndarray:
+        """Return an array of zeros that takes expressions."""
+        return np.full(shape, 0.0, dtype=object)
+
+    def run(self, kernel: Any) -> Callable[..., Any]:
+        """Return a kernel as a Python function on expressions.
+
+        Raises:
+            TracingError: when called, if the kernel branches on its inputs.
+        """
+        return uncompiled(kernel, MATH)
+
+
+def _snapped(values: np.ndarray) -> np.ndarray:
+    result = values.copy()
+    for target in (-1.0, 0.0, 1.0):
+        result[np.abs(result - target) <= _EXACT] = target
+    return result
+
+
+def _exact(constants: Constants) -> Constants:
+    """Return the constants as Python floats, with what is zero or one but for roundoff so."""
+    exact: dict[str, Any] = {}
+    for name, value in constants._asdict().items():
+        if not isinstance(value, np.ndarray) or value.dtype != np.float64:
+            continue
+        cleaned = value.copy()
+        if name in _ROTATIONS:
+            cleaned = _snapped(value)
+        elif value.ndim > 1:
+            axes = tuple(range(1, value.ndim))
+            size = np.abs(value).max(axis=axes, keepdims=True, initial=0.0)
+            cleaned[np.abs(cleaned) <= _EXACT * size] = 0.0
+        exact[name] = cleaned.astype(object)
+    return constants._replace(**exact)

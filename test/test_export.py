@@ -1,0 +1,393 @@
+"""Exported C equals the library, compiles without a warning, and refuses what it cannot express."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from dynamics.helpers import random_q, relative
+from robots import LOCKED, random_tree_urdf, urdf_path
+
+from rbd_control import dynamics
+from rbd_control.cli.main import main
+from rbd_control.dynamics import Model, Rotor
+from rbd_control.dynamics.compiled import inlined
+from rbd_control.errors import InputError
+from rbd_control.estimation import MomentumObserver
+from rbd_control.export import FUNCTIONS, CFiles, TracingError, c_function, export_c
+from rbd_control.export.expression_graph import Graph
+from rbd_control.export.tracing import Tracing
+from rbd_control.robot import FrictionParameters, Robot, RobotParameters
+
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror")
+TOLERANCE = 1e-12
+"""Roundoff of a few thousand operations; 1e-14 is usual."""
+
+needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C compiler is installed")
+
+
+class Code:
+    """Exported functions, compiled."""
+
+    def __init__(self, files: CFiles, prefix: str, folder: Path, *options: str) -> None:
+        assert COMPILER
+        header = folder / f"{prefix}.h"
+        library = folder / f"{prefix}{len(options)}.so"
+        options = (*WARNINGS, "-O1", "-fPIC", "-shared", *options)
+        source = files.write(header)
+        subprocess.run([COMPILER, *options, source, "-o", library, "-lm"], check=True)
+        self.library = ctypes.CDLL(str(library))
+        self.prefix = prefix
+        self.kind: Any = np.float32 if "float q[" in files.header else np.float64
+
+    def __call__(self, name: str, *inputs: Any, shape: Any) -> np.ndarray:
+        """The last output, of ``shape``, of a function; outputs before it are given as arrays."""
+        result = np.full(shape, np.nan, self.kind)
+        getattr(self.library, f"{self.prefix}_{name}")(*map(self._passed, inputs), pointer(result))
+        return result
+
+    def _passed(self, x: Any) -> Any:
+        if isinstance(x, float):
+            return (ctypes.c_float if self.kind is np.float32 else ctypes.c_double)(x)
+        return pointer(np.ascontiguousarray(x, self.kind)) if isinstance(x, np.ndarray) else x
+
+
+def pointer(array: np.ndarray) -> ctypes.c_void_p:
+    pointer = ctypes.c_void_p(array.ctypes.data)
+    pointer.array = array  # type: ignore[attr-defined]  # keeps it alive
+    return pointer
+
+
+def panda() -> Model:
+    return Model.from_urdf(urdf_path("panda"), locked=LOCKED["panda"])
+
+
+def tree(seed: int, n: int = 5, **options: Any) -> Model:
+    return Model.from_urdf(random_tree_urdf(seed, n, prismatic=0.4, branching=0.5), **options)
+
+
+def geared() -> Model:
+    # High gear ratios cost the library itself digits of Gamma, by their third power.
+    rotor = Rotor(5.0, np.diag([1e-3, 2e-3, 3e-3]), axis=(0.0, 0.6, 0.8), mass=0.3)
+    return tree(3, 4, rotors={"joint0": Rotor(8.0, 1e-3), "joint2": rotor})
+
+
+def hanging() -> Model:
+    """An arm on a wall: its first axis is not along gravity."""
+    return Model.from_urdf(urdf_path("ur5"), gravity=(3.0, -9.0, 2.0))
+
+
+ROBOTS: dict[str, Callable[[], Model]] = {
+    "panda": panda,
+    "ur5": lambda: Model.from_urdf(urdf_path("ur5")),
+    "hanging": hanging,
+    "tree": lambda: tree(0),
+    "forest": lambda: tree(8, 6),
+    "rotors": geared,
+    "floating": lambda: tree(1, 3, floating_base=True),
+}
+
+
+def largest_difference(code: Code, model: Model, rng: np.random.Generator) -> dict[str, float]:
+    """Relative differences of all functions from the library's at one random state."""
+    n, link = model.nv, model.joint_links[-1]
+    q, (v, a, v_r, a_r) = random_q(model, rng), rng.uniform(-2.0, 2.0, (4, n))
+    M, C, CTv, p = np.empty((n, n)), np.empty((n, n)), np.empty(n), np.empty(n)
+    again = np.empty(n)
+    pi = dynamics.inertial_parameters(model)
+    pi *= rng.uniform(0.9, 1.1, pi.size)
+    Y = dynamics.regressor(model, q, v, v_r, a_r)
+    terms = dynamics.dynamics_terms(model, q, v)
+    g = code("dynamics_terms", q, v, *map(pointer, (M, C, CTv)), shape=n)
+    h = code("momentum_terms", q, v, *map(pointer, (p, again)), shape=n)
+    pairs = {
+        "M of terms": (M, terms.M),
+        "C": (C, terms.C),
+        "CTv": (CTv, terms.CTv),
+        "g of terms": (g, terms.g),
+        "p": (p, dynamics.momentum(model, q, v)),
+        "CTv again": (again, terms.CTv),
+        "g of momentum": (h, terms.g),
+        "M": (code("mass_matrix", q, shape=(n, n)), terms.M),
+        "g": (code("gravity_torque", q, shape=n), terms.g),
+        "inverse": (
+            code("inverse_dynamics", q, v, a, shape=n),
+            dynamics.inverse_dynamics(model, q, v, a),
+        ),
+        "forward": (
+            code("forward_dynamics", q, v, a, shape=n),
+            dynamics.forward_dynamics(model, q, v, a),
+        ),
+        "Gamma": (
+            code("christoffel_symbols", q, shape=(n, n, n)),
+            dynamics.christoffel_symbols(model, q),
+        ),
+        "Slotine-Li": (
+            code("slotine_li_torque", q, v, v_r, a_r, shape=n),
+            dynamics.slotine_li_torque(model, q, v, v_r, a_r),
+        ),
+        "Y pi": (code("regressor_product", q, v, v_r, a_r, pi, shape=n), Y @ pi),
+        "placement": (
+            code(f"frame_placement_{link}", q, shape=(4, 4)),
+            dynamics.frame_placement(model, q, link),
+        ),
+        "Jacobian": (
+            code(f"frame_jacobian_{link}", q, shape=(6, n)),
+            dynamics.frame_jacobian(model, q, link),
+        ),
+    }
+    return {name: relative(*pair) for name, pair in pairs.items()}
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ROBOTS)
+def test_exported_functions_equal_the_library(name: str, tmp_path: Path) -> None:
+    model = ROBOTS[name]()
+    code = Code(export_c(model, prefix=name), name, tmp_path)
+    rng = np.random.default_rng(5)
+    for _ in range(3):
+        different = largest_difference(code, model, rng)
+        assert {k: e for k, e in different.items() if not e < TOLERANCE} == {}
+
+
+@needs_compiler
+def test_parts_of_a_large_function_compute_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tree(2)
+    monkeypatch.setattr(c_function, "LARGEST_PART", 60)
+    files = export_c(model, prefix="cut")
+    assert files.source.count("_part3(") >= 2
+    different = largest_difference(Code(files, "cut", tmp_path), model, np.random.default_rng(0))
+    assert max(different.values()) < TOLERANCE
+
+
+@needs_compiler
+def test_single_precision(tmp_path: Path) -> None:
+    model = tree(0)
+    functions = ("forward_dynamics", "momentum_observer")
+    files = export_c(model, prefix="single", single=True, functions=functions)
+    assert "double" not in files.source
+    code = Code(files, "single", tmp_path, "-Wdouble-promotion")
+    q, v, tau = np.random.default_rng(1).uniform(-1.0, 1.0, (3, model.nv))
+    a = code("forward_dynamics", q, v, tau, shape=model.nv)
+    # A float has seven digits; the inversion of M takes two or three.
+    assert relative(a, dynamics.forward_dynamics(model, q, v, tau)) < 1e-3
+
+
+@needs_compiler
+@pytest.mark.parametrize("option", ["-O1", "-ffast-math", "-DPLAIN_C_LIBRARY_TRIGONOMETRY"])
+def test_sines_over_many_turns(option: str, tmp_path: Path) -> None:
+    """The placement of a link that turns about z holds the cosine and sine of the joint."""
+    urdf = (
+        '<robot name="r"><link name="a"/><link name="b"><inertial><mass value="1"/>'
+        '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+        '<joint name="j" type="continuous"><parent link="a"/><child link="b"/>'
+        '<axis xyz="0 0 1"/></joint></robot>'
+    )
+    files = export_c(Model.from_urdf(urdf), prefix="plain", functions=("frame_placement",))
+    code = Code(files, "plain", tmp_path, option)
+    quarters = np.arange(-8, 9) * math.pi / 2
+    angles = [*np.linspace(-30.0, 30.0, 401), *quarters, 99999.0, -1e5, 1.5e5, 1e9]
+    for angle in angles:
+        T = code("frame_placement_b", np.array([angle]), shape=(4, 4))
+        assert T[0, 0] == pytest.approx(math.cos(angle), abs=4e-16)
+        assert T[1, 0] == pytest.approx(math.sin(angle), abs=4e-16)
+
+
+def arm(tmp_path: Path) -> Robot:
+    """A robot with friction and a payload, from a parameter file."""
+    (tmp_path / "tree.urdf").write_text(random_tree_urdf(4, 3))
+    (tmp_path / "arm.yaml").write_text(
+        "/**:\n  ros__parameters:\n    urdf: tree.urdf\n    payload_mass: 1.5\n"
+        "    friction_model: stribeck\n    friction_coulomb: [1.0, 2.0, 3.0]\n"
+        "    friction_viscous: [0.5]\n    friction_stribeck: [0.4]\n"
+    )
+    return Robot.load(tmp_path / "arm.yaml")
+
+
+@needs_compiler
+def test_observer_of_an_arm_with_friction_and_payload(tmp_path: Path) -> None:
+    robot = arm(tmp_path)
+    files = export_c(robot, prefix="arm", functions=("momentum_observer", "friction_torque"))
+    assert "Payload: 1.5 kg" in files.header
+    code = Code(files, "arm", tmp_path)
+    gain, n = np.array([20.0, 30.0, 40.0]), 3
+    observer = MomentumObserver(robot.model, gain, robot.friction)
+    state = np.zeros(3 * n + 1)  # p, rate, residual, and the flag in the last eight bytes
+    step = code.library.arm_observer_step
+    code.library.arm_observer_reset(pointer(state))
+    rng = np.random.default_rng(2)
+    for dt in (math.nan, 1e-3, 4e-3, 0.05):
+        q, v, tau = rng.uniform(-1.0, 1.0, (3, n))
+        given = (*map(pointer, (state, q, v, tau)), ctypes.c_double(dt), pointer(gain))
+        assert step(*given) == 1
+        r = observer.update(q, v, tau, dt)
+        assert state[2 * n : 3 * n] == pytest.approx(r, rel=1e-9, abs=1e-12)
+    assert np.abs(r).max() > 0.1
+    torque = code("friction_torque", v, shape=n)
+    assert torque == pytest.approx(robot.friction.torque(v), rel=1e-14)
+    before = state.copy()
+    for dt, broken in ((0.0, v), (-1.0, v), (math.inf, v), (1e-3, np.full(n, math.nan))):
+        given = (*map(pointer, (state, q, broken, tau)), ctypes.c_double(dt), pointer(gain))
+        assert step(*given) == 0
+        assert (state == before).all()
+    code.library.arm_observer_reset(pointer(state))
+    assert not state[: 3 * n].any()
+
+
+@needs_compiler
+def test_results_may_overwrite_inputs(tmp_path: Path) -> None:
+    model = tree(0)
+    code = Code(export_c(model, prefix="r", functions=("inverse_dynamics",)), "r", tmp_path)
+    q, v, a = np.random.default_rng(3).uniform(-1.0, 1.0, (3, model.nv))
+    expected = dynamics.inverse_dynamics(model, q, v, a)
+    code.library.r_inverse_dynamics(pointer(q), pointer(v), pointer(a), pointer(q))
+    assert relative(q, expected) < TOLERANCE
+
+
+@needs_compiler
+def test_names_of_any_kind_compile(tmp_path: Path) -> None:
+    text = random_tree_urdf(0, 3, fixed=0.0)
+    text = text.replace("joint0", "Gelenk */ &quot;ä&quot; \\n ??/ 0").replace("link1", "a-b")
+    model = Model.from_urdf(text.replace("link2", "a_b"))
+    files = export_c(model, prefix="odd", links=("all",), functions=("frame_jacobian",))
+    assert files.header.isascii()
+    assert "odd_frame_jacobian_a_b_2(" in files.header
+    code = Code(files, "odd", tmp_path)
+    names = (ctypes.c_char_p * 3).in_dll(code.library, "odd_joint_names")
+    assert [bytes(name or b"").decode() for name in names] == list(model.joint_names)
+    q = np.array([0.3, -0.4, 0.5])
+    J = code("frame_jacobian_a_b_2", q, shape=(6, 3))
+    assert relative(J, dynamics.frame_jacobian(model, q, "a_b")) < TOLERANCE
+
+
+def test_cosine_and_sine_of_each_joint_are_computed_once() -> None:
+    files = export_c(panda(), prefix="p", functions=("dynamics_terms",))
+    calls = re.findall(r"p_cos_sin\((\d+), ", files.source)
+    # The angle of the first joint changes nothing: its axis is that of gravity.
+    assert calls == ["6"]
+    assert files.operations["p_dynamics_terms"] < 3000
+
+
+def test_shared_and_constant_expressions_fold() -> None:
+    graph = Graph()
+    x, y = graph.input("x", 0), graph.input("y", 0)
+    zero, one, two = map(graph.constant, (0.0, 1.0, 2.0))
+    assert graph.multiply(x, zero) == zero
+    assert graph.multiply(one, x) == x == graph.add(x, zero) == graph.subtract(x, zero)
+    assert graph.add(x, y) == graph.add(y, x)
+    assert graph.multiply(x, y) == graph.multiply(y, x)
+    assert graph.negate(graph.subtract(x, y)) == graph.subtract(y, x)
+    assert graph.subtract(x, x) == zero
+    assert graph.add(x, x) == graph.multiply(two, x)
+    assert graph.add(x, graph.negate(y)) == graph.subtract(x, y)
+    assert graph.multiply(graph.negate(x), graph.negate(y)) == graph.multiply(x, y)
+    assert graph.divide(x, two) == graph.multiply(x, graph.constant(0.5))
+    assert graph.value(graph.call("cos", zero)) == 1.0
+    with pytest.raises(ZeroDivisionError):
+        graph.divide(x, zero)
+    with pytest.raises(ValueError, match="nan"):
+        graph.constant(math.nan)
+
+
+@inlined
+def branching(x):  # type: ignore[no-untyped-def]
+    return x if x > 0.0 else -x
+
+
+@inlined
+def converting(x):  # type: ignore[no-untyped-def]
+    return float(x)
+
+
+@pytest.mark.parametrize("kernel", [branching, converting])
+def test_a_kernel_that_branches_is_refused(kernel: Any) -> None:
+    tracing = Tracing(tree(0))
+    (x,) = tracing.inputs("x", (1,))
+    with pytest.raises(TracingError, match="depends on its inputs"):
+        tracing.run(kernel)(x)
+    with pytest.raises(TracingError, match="power 3"):
+        x**3
+
+
+def test_what_cannot_be_exported_is_said() -> None:
+    model = tree(0)
+    with pytest.raises(InputError, match="no function 'mass'; functions are dynamics_terms"):
+        export_c(model, functions=("mass",))
+    with pytest.raises(InputError, match="no link 'hand'; links are link0"):
+        export_c(model, links=("hand",))
+    with pytest.raises(InputError, match="prefix '7' is no C identifier"):
+        export_c(model, prefix="7")
+    with pytest.raises(InputError, match="no movable joint"):
+        export_c(tree(0, 1, locked={"joint0": 0.0}, floating_base=True))
+    large = Model.from_urdf(random_tree_urdf(1, 17))
+    assert "christoffel" not in export_c(large, prefix="large").header
+
+
+def test_the_robot_names_the_functions_and_friction_comes_with_it() -> None:
+    robot = Robot.of(RobotParameters(robot_description=random_tree_urdf(0, 2)))
+    assert "tree0_friction_torque" not in export_c(robot).header
+    rough = replace(FrictionParameters(), friction_model="sigmoid", friction_f1=(1.0,))
+    values = {name: getattr(rough, name) for name in FrictionParameters.names()}
+    header = export_c(robot.with_parameters(RobotParameters(**values))).header
+    assert "tree0_friction_torque" in header
+    assert "Friction model: sigmoid." in header
+
+
+def test_the_command_writes_header_and_source(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "out" / "two_joints.h"
+    arm(tmp_path)
+    command = ["export", str(tmp_path / "arm.yaml"), "--to", str(target)]
+    command += ["--functions", "gravity_torque,frame_jacobian", "--joints", "joint0,joint1"]
+    (tmp_path / "arm.yaml").write_text("/**:\n  ros__parameters:\n    urdf: tree.urdf\n")
+    assert main(command) == 0
+    header, source = target.read_text(), target.with_suffix(".c").read_text()
+    assert '#include "two_joints.h"' in source
+    assert "void two_joints_gravity_torque(const double q[2], double g[2]);" in header
+    assert "two_joints_frame_jacobian_" in header
+    assert "Made from: arm.yaml" in header
+    assert "joint2 at 0" in header
+    assert str(tmp_path) not in header + source
+    assert "two_joints_gravity_torque" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--to", "arm.hpp"], "--to is arm.hpp; give a file that ends with .h"),
+        (["--to", "arm.h", "--functions", "mass"], "no function 'mass'"),
+        (["--to", "arm.h", "--prefix", "a-b"], "prefix 'a-b' is no C identifier"),
+        (["--to", "arm.h", "--joints", "elbow"], "no joint 'elbow'; joints are joint_1"),
+    ],
+)
+def test_the_command_refuses(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = main(["export", "arm7", *arguments])
+    assert code == 2
+    assert not list(tmp_path.iterdir())
+    assert message in capsys.readouterr().err
+
+
+def test_every_function_is_exported_on_request() -> None:
+    header = export_c(tree(0, 2), prefix="t", functions=("all",)).header
+    for name in FUNCTIONS:
+        assert f"void t_{name}" in header
