@@ -93,10 +93,22 @@ def configured(
     Raises:
         RbdControlError: naming the file at fault.
     """
+    robot, parameters = configured_robot(urdf, config, locked)
+    return robot.model, parameters
+
+
+def configured_robot(
+    urdf: str, config: Path | None, locked: Mapping[str, float]
+) -> tuple[Robot, DetectorParameters]:
+    """Return the arm and the detector's parameters as the node makes them of the same files.
+
+    Raises:
+        RbdControlError: naming the file at fault.
+    """
     if config is None and urdf.endswith(YAML):
         config, urdf = Path(urdf), ""
     if config is None:
-        return Robot.load(named(urdf), locked=locked).model, DetectorParameters()
+        return Robot.load(named(urdf), locked=locked), DetectorParameters()
     values = read_parameter_file(config, _NODE)
     with about(config):
         arm = robot_parameters(values)
@@ -107,7 +119,7 @@ def configured(
         robot = Robot.of(arm, locked=locked)
         parameters = robot.in_model_order(parameters)
         ContactDetector(robot.model, parameters)  # refuses parameters that do not fit the model
-    return robot.model, parameters
+    return robot, parameters
 
 
 def named(urdf: str) -> str:
