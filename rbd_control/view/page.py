@@ -34,6 +34,9 @@ IDLE_PERIOD = 0.1
 SPACING = 1.6
 """Distance between neighbouring arms, unless their reach is larger [m]."""
 
+PANEL_WIDTH = 420
+"""Width of the panel beside the 3D scene [pixels]."""
+
 LOCAL = ("127.0.0.1", "localhost", "::1")
 """Hosts that only programs of this machine can reach."""
 
@@ -179,6 +182,8 @@ class Page:
         """Add what does not change: grid, camera, panels."""
         server, count = self._server, len(self._sources)
         self._set_dark(False)
+        server.gui.main_panel.dock_right()
+        server.gui.main_panel.set_width(PANEL_WIDTH)
         server.scene.add_grid(
             "/floor", 20.0, 20.0, cell_size=0.1, section_size=0.5, fade_distance=6.0
         )
@@ -198,13 +203,7 @@ class Page:
         self.dark.on_update(lambda _: self._set_dark(bool(self.dark.value)))
 
     def _set_dark(self, dark: bool) -> None:
-        self._server.gui.configure_theme(
-            control_layout="fixed",
-            control_width="large",
-            show_logo=False,
-            show_share_button=False,
-            dark_mode=dark,
-        )
+        self._server.gui.configure_theme(show_logo=False, show_share_button=False, dark_mode=dark)
 
     def _draw(self, number: int) -> ArmDrawing | None:
         """Add an arm to the scene once its description is known."""

@@ -99,7 +99,10 @@ def scene_of(model: Model, urdf: str, files: MeshFiles) -> Scene:
     if files.missing:
         notes.append(f"meshes not found or not readable: {listed(files.missing, 120)}")
     if by_inertia:
-        notes.append(f"{by_inertia} links are drawn as ellipsoids of their inertia")
+        links = "1 link is drawn as the ellipsoid of its inertia"
+        if by_inertia > 1:
+            links = f"{by_inertia} links are drawn as ellipsoids of their inertia"
+        notes.append(links)
     return Scene(model, tuple(shapes), tuple(notes))
 
 
@@ -189,22 +192,28 @@ def _shape(model: Model, link: str, element: _Element, files: MeshFiles) -> Shap
     else:
         return None
     size = np.array(size, dtype=float)
-    sound = np.isfinite(size).all() and np.isfinite(element.placement).all()
-    if not sound or max(np.abs(size).max(), np.abs(element.placement).max()) > LARGEST:
+    if size.shape != (3,) or not (_is_sound(size) and _is_sound(element.placement)):
         return None
     return _placed(model, link, kind, (element.placement, size), element.colour, mesh)
 
 
+def _is_sound(values: Array) -> bool:
+    return bool((np.abs(values) <= LARGEST).all())  # False for NaN
+
+
 def _by_inertia(model: Model, description: Description, name: str) -> list[Shape]:
-    """Return the ellipsoid of a link's inertia and rods to the joints that it carries."""
+    """Return the ellipsoid of a link's inertia and rods to the joints that it carries.
+
+    A link without mass is a mere frame, and nothing is drawn of it.
+    """
     link = next(each for each in description.links if each.name == name)
     ellipsoid = ellipsoid_of_inertia(link)
+    if ellipsoid is None:
+        return []
     carried = [joint.placement[:3, 3] for joint in description.joints if joint.parent == name]
     rods = [found for end in carried if (found := rod(end))]
     shapes = [_placed(model, name, "cylinder", each, GREY) for each in rods]
-    if ellipsoid is not None:
-        shapes.append(_placed(model, name, "ellipsoid", ellipsoid, GREY))
-    return shapes
+    return [*shapes, _placed(model, name, "ellipsoid", ellipsoid, GREY)]
 
 
 def _placed(
