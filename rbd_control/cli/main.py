@@ -393,7 +393,7 @@ def _run_payload(arguments: argparse.Namespace) -> int:
 def _run_demo(arguments: argparse.Namespace) -> int:
     with _ros_needed("the demo"):
         from rbd_control.nodes.demo.run import run_demo
-    code: int = run_demo(arguments.duration, arguments.report, arguments.json, view=arguments.view)
+    code: int = run_demo(arguments.duration, arguments.report, arguments.json, arguments.view)
     return code
 
 

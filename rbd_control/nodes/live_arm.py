@@ -188,7 +188,7 @@ class LiveArm:
         return self._doubt(self.scene)
 
     def _doubt(self, scene: Scene) -> str:
-        """Return what is missing or doubtful while joint states come."""
+        """Return what is missing or doubtful while joint states come; the gravest alone."""
         names = scene.model.joint_names
         missing = [name for row, name in enumerate(names) if row not in self._seen]
         if missing:
@@ -197,7 +197,9 @@ class LiveArm:
             return f"waiting for the detector on {self._live.detector}/contact"
         if self._live.condition not in ("", "ok"):
             return f"detector: {self._live.condition}"
-        return "" if self._live.thresholds else "waiting for the thresholds on /diagnostics"
+        if not self._live.thresholds:
+            return "waiting for the thresholds on /diagnostics"
+        return "; ".join(scene.notes)
 
     # Messages; anybody may publish anything, so nothing raises -------------------------------
 
@@ -242,6 +244,7 @@ class LiveArm:
             text = message.data
             model = Model.from_urdf(text, locked=locked_mimics(text))
             self.scene = scene_of(model, text, MeshFiles(None))
+            self._trouble = ""
         except RbdControlError as error:
             self._trouble = f"{self._description}: {shortened(str(error), 200)}"
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 
 import rclpy
+from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from rich.console import Console
@@ -21,9 +22,14 @@ PATIENCE = 5.0
 """Time without a message after which the console says what is waited for [s]."""
 
 
-def view_node() -> Node:
+def view_node(context: Context | None = None) -> Node:
     """Return the node of a view: it only subscribes, and nobody can change it."""
-    return Node(f"view_{os.getpid()}", enable_rosout=False, start_parameter_services=False)
+    return Node(
+        f"view_{os.getpid()}",
+        context=context,
+        enable_rosout=False,
+        start_parameter_services=False,
+    )
 
 
 def run_live_view(
