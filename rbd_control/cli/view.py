@@ -33,11 +33,11 @@ def run_view(arguments: argparse.Namespace) -> int:
     Raises:
         RbdControlError: for bad input, a port in use, and packages that are not installed.
     """
+    from rbd_control.view.page import Place
+
     with extra_needed():
-        import yourdfpy  # noqa: F401 - it is needed later
-
-        from rbd_control.view.page import Place
-
+        import viser  # noqa: F401 - needed by the page
+        import yourdfpy  # noqa: F401 - needed by the scene
     place = Place(arguments.host, arguments.port)
     place.refuse()  # before a long recording is read
     console = console_for_output()

@@ -71,6 +71,7 @@ class LiveArm:
         self._listener = DetectorListener(self._live, self._on_event)
         self._controller = ControllerListener(f"{prefix}/passivity_controller")
         self._events: list[ContactEvent] = []
+        self._offset = 0.0
         self._history = ResidualHistory()
         self._told = -math.inf
         self._joint_states = f"{prefix}/joint_states"
@@ -205,10 +206,12 @@ class LiveArm:
 
     def _on_event(self, event: ContactEvent) -> None:
         """Keep an event; its stamps are those of the joint states, and the page has its own."""
-        at = event.detected if event.release is None else event.release
-        shown = event.since(at - (time.monotonic() - self._begin))
-        last = self._events[-1] if self._events else None
-        if shown.phase == "release" and last is not None and last.phase == "onset":
+        is_release = event.phase == "release" and self._open_event() is not None
+        if not is_release:
+            at = event.detected if event.release is None else event.release
+            self._offset = at - (time.monotonic() - self._begin)
+        shown = event.since(self._offset)
+        if is_release:
             self._events.pop()
         self._events.append(shown)
         del self._events[:-MOST_EVENTS]

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import viser
 from rich.console import Console
 
 from rbd_control.errors import InputError
@@ -85,11 +84,18 @@ class Place:
         )
 
 
-class _Server(viser.ViserServer):
-    """A server that opens no tunnel to the internet, whatever a browser asks for."""
+def _serve(place: Place) -> Any:
+    """Return a viser server that opens no tunnel to the internet, whatever a browser asks for."""
+    import viser
 
-    def request_share_url(self, verbose: bool = True) -> None:
-        """Refuse to share the page."""
+    class Server(viser.ViserServer):
+        """A server that cannot be shared."""
+
+        def request_share_url(self, verbose: bool = True) -> None:
+            """Refuse to share the page."""
+
+    with redirect_stdout(io.StringIO()):  # viser tells its addresses in a frame of its own
+        return Server(host=place.host, port=place.port, label="rbd_control", verbose=False)
 
 
 class Page:
@@ -113,10 +119,7 @@ class Page:
     def __init__(self, sources: Sequence[Source], place: Place) -> None:
         place.refuse()
         self._sources = tuple(sources)
-        with redirect_stdout(io.StringIO()):  # viser tells its addresses in a frame of its own
-            self._server: Any = _Server(
-                host=place.host, port=place.port, label="rbd_control", verbose=False
-            )
+        self._server = _serve(place)
         self.place, self.port = place, int(self._server.get_port())
         if place.port not in (0, self.port):
             self.close()
@@ -140,17 +143,20 @@ class Page:
 
     def run(self, stopped: Callable[[], bool], duration: float | None = None) -> None:
         """Show the arms until ``stopped`` or for ``duration`` [s]."""
-        begin = last = now = time.monotonic()
+        begin = last = now = due = time.monotonic()
         while not stopped() and (duration is None or now - begin < duration):
             last, now = now, time.monotonic()
-            if self.viewers:  # a recording waits for the first one
+            viewers = self.viewers
+            if viewers:  # a recording waits for the first one
                 self.advance(now - last)
                 self.show()
             else:
                 for source in self._sources:
                     source.state()  # what is live goes on into the history
-            period = FRAME_PERIOD if self.viewers else IDLE_PERIOD
-            time.sleep(max(now + period - time.monotonic(), 0.001))
+            period = FRAME_PERIOD if viewers else IDLE_PERIOD
+            # After a delay pictures are left out, not made up for.
+            due = max(due + period, time.monotonic())
+            time.sleep(max(due - time.monotonic(), 0.001))
 
     def advance(self, elapsed: float) -> None:
         """Play a recording on by ``elapsed`` [s]; live arms need nothing."""

@@ -97,6 +97,7 @@ class ArmPanel:
                 scales={"x": {"time": False}},
                 legend={"live": False},
                 height=240,
+                padding=(12, 24, 0, 0),
             )
 
 

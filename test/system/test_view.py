@@ -163,6 +163,9 @@ def test_a_live_view_reads_and_commands_nothing(probe: Probe, context: Context) 
     state = wait_for(left, lambda s: s.events[-1].phase == "release", "no release")
     assert len(state.events) == 1
     assert state.current == -1
+    # The onset stays where it was shown, however late the release comes.
+    assert state.events[0].onset == pytest.approx(event.onset)
+    assert state.events[0].duration == pytest.approx(1.5)
     joints, times, ratios = left.history()
     assert joints == JOINTS
     assert ratios.shape == (len(times), 7)

@@ -18,7 +18,7 @@ from scipy.spatial.transform import Rotation
 pytest.importorskip("viser", reason="the extra `view` is not installed")
 
 from damage import sound
-from pages import EVENTS, FORCE, Still, arm7_scene, recording
+from view_pages import EVENTS, FORCE, Still, arm7_scene, recording
 
 from rbd_control.cli.main import main
 from rbd_control.errors import InputError
@@ -102,11 +102,10 @@ def test_arms_stand_side_by_side_and_appear_when_their_description_comes() -> No
     page = Page(arms, ANY)
     try:
         page.show()
-        assert page.drawings[0] is None
-        assert page.drawings[1] is not None
+        assert [drawing is None for drawing in page.drawings] == [True, False]
         arms[0].scene = arm7_scene()
         page.show()
-        assert page.drawings[0] is not None
+        assert [drawing is None for drawing in page.drawings] == [False, False]
         handles = page._server.scene._handle_from_node_name
         left, right = handles["/arm_0"].position, handles["/arm_1"].position
         assert right[1] - left[1] >= SPACING
@@ -195,7 +194,7 @@ def test_ctrl_c_ends_a_view_cleanly(tmp_path: Path) -> None:
         text=True,
     )
     assert process.stdout is not None
-    lines = []
+    lines: list[str] = []
     while not any("view: http://127.0.0.1:" in line for line in lines):
         line = process.stdout.readline()
         assert line, lines

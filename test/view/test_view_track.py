@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from robots import RECORDINGS, panda_arm_urdf
 
 from rbd_control.cli.replay import configured_robot
@@ -29,7 +30,7 @@ def detection(residual: np.ndarray, level: np.ndarray, reason: np.ndarray) -> Bl
 def recorded(residual: np.ndarray, period: float = 0.001, **columns: np.ndarray) -> Track:
     """The track of a recording in which joint a moves at 1 rad/s, in blocks of 100 samples."""
     k = len(residual)
-    times = period * np.arange(k)
+    times: NDArray[np.float64] = period * np.arange(k, dtype=np.float64)
     q = np.column_stack([times, 0.0 * times])
     level = columns.get("level", np.zeros(k, dtype=int))
     reason = columns.get("reason", np.zeros(k, dtype=int))
@@ -59,7 +60,9 @@ def test_a_short_flag_and_a_gap_without_verdict_are_shown() -> None:
     verdicts = [track.at(t).verdict for t in np.arange(0.0, 1.0, STEP / 2)]
     assert "collision" in verdicts
     assert track.at(0.65).verdict == "no verdict"
-    assert np.isnan(track.at(0.65).ratios).all()
+    ratios = track.at(0.65).ratios
+    assert ratios is not None
+    assert np.isnan(ratios).all()
     assert track.at(0.2).verdict == "free"
 
 
