@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import WrenchStamped
@@ -82,12 +84,14 @@ class LiveArm:
             Topic(JointState, self._joint_states, self._on_joints),
             Topic(WrenchStamped, f"{self._live.detector}/external_wrench", self._on_wrench),
         ]
-        self.topics = tuple(dict.fromkeys(topic.name for topic in topics))
-        self._polled = [PolledTopic(node, topic) for topic in topics]
+        merged = _merged(topics)
+        self._polled = [PolledTopic(node, topic) for topic in merged.values()]
         if scene is None:
-            topic = Topic(String, self._description, self._on_description)
-            self.topics = (*self.topics, self._description)
+            topic = merged[self._description] = Topic(
+                String, self._description, self._on_description
+            )
             self._polled.append(PolledTopic(node, topic, LATCHED))
+        self.topics = tuple(merged)
 
     @property
     def has_heard(self) -> bool:
@@ -250,6 +254,24 @@ class LiveArm:
             self._trouble = ""
         except RbdControlError as error:
             self._trouble = f"{self._description}: {shortened(str(error), 200)}"
+
+
+def _merged(topics: Sequence[Topic]) -> dict[str, Topic]:
+    """Return one topic for each name, which hands its messages to all that take them."""
+    merged: dict[str, Topic] = {}
+    for topic in topics:
+        known = merged.get(topic.name)
+        take = topic.take if known is None else _both(known.take, topic.take)
+        merged[topic.name] = replace(topic, take=take)
+    return merged
+
+
+def _both(first: Callable[[Any], None], second: Callable[[Any], None]) -> Callable[[Any], None]:
+    def take(message: Any) -> None:
+        first(message)
+        second(message)
+
+    return take
 
 
 def places(model: Model, names: Sequence[str]) -> list[tuple[int, int]]:
