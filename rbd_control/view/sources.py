@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model
+from rbd_control.errors import RecordingError
 from rbd_control.estimation import DetectorParameters
-from rbd_control.playback.recording import Recording
+from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.result import ReplayResult
 from rbd_control.view.playhead import Playhead
 from rbd_control.view.scene import Scene
 from rbd_control.view.state import ArmState
-from rbd_control.view.track import Track, TrackRecorder
+from rbd_control.view.track import Track, TrackRecorder, tracking_errors
 
 Array = NDArray[np.float64]
+
+
+TRACKING_ERROR = "/passivity_controller/tracking_error"
+"""Topic of the controller's errors in a recording."""
 
 
 class Source(Protocol):
@@ -83,7 +90,12 @@ class RecordingSource:
             parameters.for_joints("threshold_speed", model.nv),
         )
         result = replay(recording, model, parameters, joints=joints, watch=recorder.add)
-        return cls(recording.path.name, scene, recorder.track(result.events), result)
+        track = recorder.track(result.events)
+        with suppress(RecordingError):  # most recordings have none
+            if recording.path.suffix.lower() != ".csv":
+                errors = read_recording(recording.path, TRACKING_ERROR)
+                track = replace(track, errors=tracking_errors(errors, recorder.start))
+        return cls(recording.path.name, scene, track, result)
 
     def state(self) -> ArmState:
         """Return what is shown at the playhead."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.estimation import LEVELS, BlockDetection, ContactEvent
-from rbd_control.joint_states import SampleBlock
+from rbd_control.joint_states import JointStateIntake, SampleBlock
+from rbd_control.playback.recording import Recording
 from rbd_control.view.state import WINDOW, ArmState, Touch, Verdict, probabilities
 
 Array = NDArray[np.float64]
@@ -28,6 +30,12 @@ _TURN = 1.5
 """Change of a joint between two frames above which it is not interpolated [rad or m]."""
 
 
+_LATE = 0.5
+"""Age above which a tracking error does not count [s]."""
+
+_NO_ERRORS = np.zeros(0), np.zeros(0)
+
+
 @dataclass(frozen=True, eq=False)
 class Track:
     """Frames of a recording in order of time, and its events.
@@ -41,6 +49,8 @@ class Track:
         levels: index into :data:`~rbd_control.estimation.LEVELS`, the highest since the frame
             before, (k,); -1 without a verdict.
         events: the contacts, the oldest first, times from the first sample.
+        errors: times, (m,) [s], and largest position errors, (m,) [rad or m], of the controller;
+            empty where the recording has none.
     """
 
     joints: tuple[str, ...]
@@ -49,6 +59,7 @@ class Track:
     ratios: NDArray[np.float32]
     levels: NDArray[np.int8]
     events: tuple[ContactEvent, ...]
+    errors: tuple[Array, Array] = _NO_ERRORS
 
     @property
     def duration(self) -> float:
@@ -72,6 +83,7 @@ class Track:
             ratios=self.ratios[k].astype(float),
             events=self.events,
             current=current,
+            tracking_error=self._error(time),
         )
 
     def history(self, time: float) -> tuple[Array, Array]:
@@ -86,6 +98,12 @@ class Track:
         if every == 1 or not starts.size:
             return times, ratios
         return times[starts], _extremes(ratios, starts)
+
+    def _error(self, time: float) -> float:
+        """Return the tracking error at a time [s]; NaN where there is none."""
+        times, errors = self.errors
+        k = int(np.searchsorted(times, time, side="right")) - 1
+        return float(errors[k]) if k >= 0 and time - times[k] < _LATE else math.nan
 
     def _current(self, time: float) -> int:
         """Return the number of the event whose flag is up at a time [s], or -1."""
@@ -137,12 +155,16 @@ class TrackRecorder:
         joints: the joints of the model.
         threshold: threshold of each joint at rest, (n,) [N·m or N].
         per_speed: what is added to it for each unit of speed, (n,).
+
+    Attributes:
+        start: stamp of the first sample [s]; NaN before.
     """
 
     def __init__(self, joints: Sequence[str], threshold: Array, per_speed: Array) -> None:
         self._joints = tuple(joints)
         self._threshold, self._per_speed = threshold, per_speed
         self._step = STEP
+        self.start = math.nan
         self._parts: list[tuple[Array, Array, Array, Array]] = []
         self._count = 0
 
@@ -154,6 +176,8 @@ class TrackRecorder:
             block: the samples.
             found: what the detector said of them.
         """
+        if math.isnan(self.start):
+            self.start = float(block.stamp[0] - times[0])
         speed = 0.0 if block.v is None else np.abs(block.v)
         ratios = found.residual / (self._threshold + self._per_speed * speed)
         ratios = np.where(found.valid[:, None], ratios, np.nan)
@@ -192,6 +216,27 @@ class TrackRecorder:
     def _joined(self) -> tuple[Array, Array, Array, Array]:
         times, q, ratios, levels = (np.concatenate(part) for part in zip(*self._parts, strict=True))
         return times, q, ratios, levels
+
+
+def tracking_errors(recording: Recording, start: float) -> tuple[Array, Array]:
+    """Return the largest position error of a joint over time, as the controller published it.
+
+    Args:
+        recording: tracking errors as joint states, on the topic ``~/tracking_error``.
+        start: stamp of the first sample of the arm [s].
+
+    Returns:
+        Times from that sample, increasing, (m,) [s], and errors, (m,) [rad or m].
+    """
+    times, errors = [np.zeros(0)], [np.zeros(0)]
+    last = -1
+    for block in recording.sample_blocks(JointStateIntake(recording.joint_names)):
+        bins = np.floor((block.stamp - start) / STEP).astype(int)
+        starts = np.flatnonzero(np.diff(bins, prepend=last))
+        last = int(bins[-1])
+        times.append(block.stamp[starts] - start)
+        errors.append(np.abs(block.q).max(axis=1)[starts])
+    return np.concatenate(times), np.concatenate(errors)
 
 
 def _extremes(values: Array, starts: NDArray[np.intp]) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,14 +10,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from robots import RECORDINGS, panda_arm_urdf
+from test_recording import write_bag
 
 from rbd_control.cli.replay import configured_robot
 from rbd_control.estimation import BlockDetection, ContactEvent
-from rbd_control.joint_states import SampleBlock
+from rbd_control.joint_states import JointMessage, SampleBlock
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.view import track as track_module
-from rbd_control.view.track import MOST_SHOWN, STEP, Track, TrackRecorder
+from rbd_control.view.scene import Scene
+from rbd_control.view.sources import TRACKING_ERROR, RecordingSource
+from rbd_control.view.track import MOST_SHOWN, STEP, Track, TrackRecorder, tracking_errors
 
 CONFIG = Path(__file__).resolve().parents[2] / "config" / "panda_mujoco.yaml"
 JOINTS = ("a", "b")
@@ -117,18 +121,34 @@ def test_the_force_follows_the_residual_of_its_joint() -> None:
     assert track.at(0.65).touch is None
 
 
+def test_tracking_errors_are_shown_where_the_recording_has_them(tmp_path: Path) -> None:
+    start = 1000.0
+    messages = [
+        JointMessage(start + 0.001 * k, start + 0.001 * k, JOINTS, [0.001 * k, -0.002 * k], [], [])
+        for k in range(500)
+    ]
+    bag = write_bag(tmp_path / "bag", messages, topic=TRACKING_ERROR)
+    times, errors = tracking_errors(read_recording(bag, TRACKING_ERROR), start)
+    assert len(times) < 40  # a frame every 1/60 s
+    # Stamps since the epoch have seven digits after the point.
+    assert errors == pytest.approx(2.0 * times, abs=1e-6)
+    track = replace(recorded(np.zeros((2000, 2))), errors=(times, errors))
+    assert track.at(0.3).tracking_error == pytest.approx(0.6, abs=2.0 * STEP)
+    assert math.isnan(track.at(1.9).tracking_error)  # the last one is long ago
+    assert math.isnan(recorded(np.zeros((100, 2))).at(0.05).tracking_error)
+
+
 def test_the_track_tells_what_the_replay_finds(tmp_path: Path) -> None:
     urdf = tmp_path / "panda.urdf"
     urdf.write_text(panda_arm_urdf())
     robot, parameters = configured_robot(str(urdf), CONFIG, {})
-    recorder = TrackRecorder(
-        robot.model.joint_names,
-        parameters.for_joints("contact_threshold", 7),
-        parameters.for_joints("threshold_speed", 7),
-    )
+    scene = Scene(robot.model, (), ())
     recording = read_recording(RECORDINGS / "push20_link7")
-    result = replay(recording, robot.model, parameters, watch=recorder.add)
-    track = recorder.track(result.events)
+    source = RecordingSource.of(recording, scene, parameters)
+    track, result = source.track, source.result
+    again = replay(recording, robot.model, parameters).events
+    assert [e.to_json() for e in result.events] == [e.to_json() for e in again]
+    assert track.errors[0].size == 0
     assert track.duration == pytest.approx(result.duration, abs=STEP)
     (event,) = track.events
     touched = track.at(1.7)
