@@ -14,8 +14,9 @@ from matplotlib.image import imread
 
 pytest.importorskip("viser", reason="the extra `view` is not installed")
 
-from view_pages import EVENTS, Still, arm7_scene, chromium, recording, running
+from view_pages import EVENTS, FORCE, Still, arm7_scene, chromium, recording, running
 
+from rbd_control.view.drawing import ARROW_SCALE
 from rbd_control.view.page import SPACING, Page, Place
 from rbd_control.view.sources import RecordingSource
 from rbd_control.view.state import Touch
@@ -104,6 +105,13 @@ def seen(browser: Any, source: RecordingSource, still: Still) -> Iterator[Look]:
         window.close()
 
 
+def at_link_5(source: RecordingSource) -> np.ndarray:
+    """Return where link 5 stands in the contact that the test looks at."""
+    q = source.track.at(4.5).q
+    assert q is not None
+    return source.scene.link_placement(source.scene.placements(q), "link_5")[:3, 3]
+
+
 def is_near(source: RecordingSource, time: float) -> bool:
     return abs(source.playhead.time - time) < 1.5
 
@@ -147,11 +155,18 @@ def test_jumping_to_an_event_and_playing_shows_its_contact(
     seen.window.get_by_role("button", name="next event").click()
     seen.until(lambda: abs(source.playhead.time - 3.5) < 0.01, "no jump")
     seen.window.get_by_role("button", name="Play").click()
-    seen.until_text("contact at link_5 (70%, else link_3)")
-    seen.until(lambda: seen.is_drawn("/arm_0/force"), "no arrow")
+    seen.until(lambda: source.playhead.time > 3.6, "it does not play")
     seen.window.get_by_role("button", name="Pause").click()
     seen.until(lambda: not source.playhead.is_playing, "no pause")
     source.playhead.seek(4.5)
+    seen.until_text("contact at link_5 (70%, else link_3)")
+    seen.until(lambda: seen.is_drawn("/arm_0/force"), "no arrow")
+    drawing = seen.page.drawings[0]
+    assert drawing is not None
+    start, end = np.array(drawing.arrow.points[0], dtype=float)
+    # float32 on the way to the browser.
+    assert np.allclose(start, at_link_5(source), atol=1e-5)
+    assert np.allclose(end - start, ARROW_SCALE * FORCE, atol=1e-5)
     seen.until_text("12.0 N")
     source.playhead.seek(8.0)
     seen.until(lambda: not seen.is_drawn("/arm_0/force"), "the arrow stays")
