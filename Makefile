@@ -23,7 +23,7 @@ unexport AMENT_PREFIX_PATH COLCON_PREFIX_PATH RMW_IMPLEMENTATION
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help warmup demo tables bench contacts bench-loop compare test test-long mutations fuzz soak docs lint format clean
+.PHONY: help warmup demo view tables bench contacts bench-loop compare test test-long mutations fuzz soak docs lint format clean
 
 help: ## show this text
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -33,6 +33,9 @@ warmup: $(VENV)/ros ## compile ahead; demo does it by itself
 
 demo: warmup ## arm, controller and detector over ROS 2; results in report/
 	$(BIN)/rbd-control demo --report report
+
+view: $(VENV)/view warmup ## the same, shown in the browser while it runs
+	$(BIN)/rbd-control demo --report report --view
 
 tables: $(VENV)/ros ## published figures of the sources beside ours
 	$(BIN)/python -m bench.tables
@@ -92,6 +95,10 @@ $(VENV)/ros: $(BIN)/python setup.py setup.cfg pyproject.toml
 
 $(VENV)/bench: $(BIN)/python setup.py setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[ros,bench]'
+	@touch $(VENV)/ros $@
+
+$(VENV)/view: $(BIN)/python setup.py setup.cfg pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[ros,view]'
 	@touch $(VENV)/ros $@
 
 $(VENV)/docs: $(BIN)/python setup.py setup.cfg pyproject.toml

@@ -32,12 +32,17 @@ ros = [
     "ros-visualization-msgs",
 ]
 
+# `rbd-control view`: the page in the browser.
+view = ["viser>=1.1,<2", "yourdfpy>=0.0.57"]
+
 test = [
+    *view,
     "example-robot-data",
     "hypothesis",
     "mujoco",
     "mypy",
     "pin",
+    "playwright",
     "pytest",
     "pytest-timeout",
     "pytest-xdist",
@@ -106,6 +111,7 @@ setup(
         "ros": ros,
         "symbolic": ["sympy"],
         "test": test,
+        "view": view,
         "xacro": ["xacro"],
     },
     entry_points={

@@ -640,7 +640,10 @@ def test_demo_gets_its_arguments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setitem(sys.modules, "rbd_control.nodes.demo.run", demo)
     arguments = ["demo", "--duration", "5", "--report", str(tmp_path), "--json", "demo.json"]
     assert main(arguments) == 7
-    assert called == [5.0, tmp_path, Path("demo.json")]
+    assert called == [5.0, tmp_path, Path("demo.json"), False]
+    called.clear()
+    assert main(["demo", "--view"]) == 7
+    assert called == [None, None, None, True]
 
 
 def test_demo_without_ros_says_what_to_install() -> None:

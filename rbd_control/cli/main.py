@@ -11,6 +11,7 @@ import gc
 import math
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NoReturn
 
@@ -67,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_replay(commands)
     _add_calibrate(commands)
     _add_monitor(commands)
+    _add_view(commands)
     _add_export(commands)
     _add_warmup(commands)
     for command in commands.choices.values():
@@ -95,6 +97,9 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     )
     demo.add_argument("--report", type=Path, metavar="DIR", help="folder for the picture")
     demo.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
+    demo.add_argument(
+        "--view", action="store_true", help="show it in the browser (see rbd-control view)"
+    )
     demo.set_defaults(run=_run_demo)
 
 
@@ -263,6 +268,50 @@ def _add_monitor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     monitor.set_defaults(run=_run_monitor)
 
 
+def _add_view(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    view = commands.add_parser(
+        "view",
+        help="show the arm, its residuals and contacts in the browser",
+        description="Show an arm in 3D in the browser, with the force and the link of each "
+        "contact, the residuals in units of their thresholds, and the events: live from the topics "
+        "of the running nodes, or from a recording, which is run through the detector first. The "
+        "page cannot command the arm.",
+        epilog="exit code 1 if nothing was received from live arms",
+    )
+    view.add_argument(
+        "recording",
+        type=Path,
+        nargs="?",
+        metavar="RECORDING",
+        help="rosbag2 folder, or file .db3, .mcap or .csv (default: live)",
+    )
+    _add_robot(view)
+    view.add_argument(
+        "--config",
+        type=Path,
+        metavar="YAML",
+        help="parameter file of the detector node, for a recording; without it, thresholds are "
+        "defaults and friction is not modelled",
+    )
+    view.add_argument(
+        "--namespace",
+        nargs="+",
+        default=[],
+        metavar="NS",
+        help="namespaces of the live arms, which stand side by side (default: one arm without)",
+    )
+    view.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on (default: 127.0.0.1, which other machines cannot reach)",
+    )
+    view.add_argument(
+        "--port", type=_port, default=8080, help="port to listen on, 0 for any (default: 8080)"
+    )
+    view.add_argument("--duration", type=_seconds, metavar="S", help="end after this time [s]")
+    view.set_defaults(run=_run_view)
+
+
 def _add_payload(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     payload = commands.add_parser(
         "payload",
@@ -429,6 +478,13 @@ def _run_monitor(arguments: argparse.Namespace) -> int:
     return code
 
 
+def _run_view(arguments: argparse.Namespace) -> int:
+    from rbd_control.cli.view import run_view
+
+    with nullcontext() if arguments.recording else ros_needed("a live view"):
+        return run_view(arguments)
+
+
 def _run_payload(arguments: argparse.Namespace) -> int:
     from rbd_control.robot.payload import PayloadParameters
 
@@ -447,7 +503,7 @@ def _run_payload(arguments: argparse.Namespace) -> int:
 def _run_demo(arguments: argparse.Namespace) -> int:
     with ros_needed("the demo"):
         from rbd_control.nodes.demo.run import run_demo
-    code: int = run_demo(arguments.duration, arguments.report, arguments.json)
+    code: int = run_demo(arguments.duration, arguments.report, arguments.json, arguments.view)
     return code
 
 
@@ -463,6 +519,12 @@ def _positive(text: str) -> float:
     if value <= 0.0:
         raise argparse.ArgumentTypeError(f"{text}; give a number above 0")
     return value
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r}; give a number from 0 to 65535")
+    return int(text)
 
 
 def _position(text: str) -> tuple[str, float]:

@@ -106,12 +106,27 @@ def configured(
     Raises:
         RbdControlError: naming the file at fault.
     """
+    robot, parameters = configured_robot(urdf, config, locked, measured)
+    return robot.model, parameters
+
+
+def configured_robot(
+    urdf: str,
+    config: Path | None,
+    locked: Mapping[str, float],
+    measured: Sequence[str] = (),
+) -> tuple[Robot, DetectorParameters]:
+    """Return the arm and the detector's parameters; arguments as :func:`configured`.
+
+    Raises:
+        RbdControlError: naming the file at fault.
+    """
     if config is None and urdf.endswith(YAML):
         config, urdf = Path(urdf), ""
     if config is None:
         robot = Robot.load(named(urdf), locked=locked, measured=measured)
         say_held(robot)
-        return robot.model, DetectorParameters()
+        return robot, DetectorParameters()
     values = read_parameter_file(config, _NODE)
     with about(config):
         arm = robot_parameters(values)
@@ -123,7 +138,7 @@ def configured(
         say_held(robot)
         parameters = robot.in_model_order(parameters)
         ContactDetector(robot.model, parameters)  # refuses parameters that do not fit the model
-    return robot.model, parameters
+    return robot, parameters
 
 
 def say_held(robot: Robot) -> None:

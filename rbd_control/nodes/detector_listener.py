@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import WrenchStamped
@@ -96,6 +99,40 @@ class DetectorListener:
                     thresholds[shortened(joint, LONGEST)] = value
         if thresholds:
             self._thresholds = thresholds
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic and what takes its messages.
+
+    Attributes:
+        kind: type of its messages.
+        name: its full name.
+        take: takes a message.
+        only_newest: whether older messages say nothing that the newest does not.
+    """
+
+    kind: type
+    name: str
+    take: Callable[[Any], None]
+    only_newest: bool = True
+
+
+def detector_topics(listener: DetectorListener) -> tuple[Topic, ...]:
+    """Return what a listener subscribes to, by the name of the detector in its state."""
+    name = listener.state.detector
+    return (
+        Topic(Bool, f"{name}/contact", timed(listener.on_contact)),
+        Topic(JointState, f"{name}/external_joint_torques", timed(listener.on_residual)),
+        Topic(DiagnosticArray, f"{name}/events", listener.on_events, only_newest=False),
+        Topic(WrenchStamped, f"{name}/external_wrench", listener.on_wrench),
+        Topic(DiagnosticArray, "/diagnostics", listener.on_diagnostics, only_newest=False),
+    )
+
+
+def timed(take: Callable[[Any, float], None]) -> Callable[[Any], None]:
+    """Return a function that hands a message on with the time on the steady clock [s]."""
+    return lambda message: take(message, time.monotonic())
 
 
 def _are_plausible(values: tuple[float, ...]) -> bool:

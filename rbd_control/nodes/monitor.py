@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import rclpy
-from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -22,11 +19,11 @@ from rich.live import Live
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
-from rbd_control.nodes.detector_listener import DetectorListener
+from rbd_control.nodes.detector_listener import DetectorListener, detector_topics
 from rbd_control.nodes.managed_node import LATCHED
 from rbd_control.nodes.run import make_executor
 from rbd_control.playback.live_view import LiveState, event_line, render
-from rbd_control.startup.prompt_end import call_off
+from rbd_control.startup.stop_requests import stop_requests
 
 REFRESH = 0.1
 """Time between two pictures [s]."""
@@ -37,6 +34,9 @@ PATIENCE = 5.0
 WIDTH = 110
 
 _WEAK = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
+
+_QOS = {Bool: LATCHED, JointState: _WEAK, WrenchStamped: _WEAK}
+"""Quality of service by type of message."""
 
 
 class Monitor:
@@ -55,16 +55,9 @@ class Monitor:
         self._executor = make_executor()
         self._executor.add_node(node)
         self._since, self._samples = time.monotonic(), 0
-        name = self.state.detector
-        subscriptions: tuple[tuple[type, str, Callable[[Any], None], QoSProfile], ...] = (
-            (Bool, f"{name}/contact", _timed(listener.on_contact), LATCHED),
-            (JointState, f"{name}/external_joint_torques", _timed(listener.on_residual), _WEAK),
-            (DiagnosticArray, f"{name}/events", listener.on_events, QoSProfile(depth=50)),
-            (WrenchStamped, f"{name}/external_wrench", listener.on_wrench, _WEAK),
-            (DiagnosticArray, "/diagnostics", listener.on_diagnostics, QoSProfile(depth=50)),
-        )
-        for kind, topic, callback, qos in subscriptions:
-            node.create_subscription(kind, topic, callback, qos)
+        for topic in detector_topics(listener):
+            qos = _QOS.get(topic.kind, QoSProfile(depth=50))
+            node.create_subscription(topic.kind, topic.name, topic.take, qos)
 
     @property
     def has_heard(self) -> bool:
@@ -87,10 +80,6 @@ class Monitor:
     def destroy(self) -> None:
         """Give the node back."""
         self._node.destroy_node()
-
-
-def _timed(take: Callable[[Any, float], None]) -> Callable[[Any], None]:
-    return lambda message: take(message, time.monotonic())
 
 
 def run_monitor(detector: str, duration: float | None, once: bool) -> int:
@@ -150,15 +139,10 @@ def _nothing(detector: str) -> str:
 
 @contextmanager
 def _running() -> Iterator[Callable[[], bool]]:
-    """ROS up, and whether SIGINT or SIGTERM came; raised in a callback, they would get lost."""
-    came: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    previous = {n: signal.signal(n, lambda number, _: came.append(number)) for n in numbers}
-    call_off()
-    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
-    try:
-        yield lambda: bool(came)
-    finally:
-        rclpy.try_shutdown()
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+    """Start ROS and yield whether SIGINT or SIGTERM came."""
+    with stop_requests() as stopped:
+        rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+        try:
+            yield stopped
+        finally:
+            rclpy.try_shutdown()

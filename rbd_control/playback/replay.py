@@ -35,6 +35,8 @@ from rbd_control.playback.truth import GRACE, Label, score
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
+Watch = Callable[[Array, SampleBlock, BlockDetection], None]
+
 CHECKED = 60.0
 """Motion from which it is judged whether the model fits the robot [s]."""
 
@@ -48,6 +50,7 @@ def replay(
     labels: Sequence[Label] | None = None,
     factors: Sequence[float] = (),
     progress: Callable[[int], None] | None = None,
+    watch: Watch | None = None,
 ) -> ReplayResult:
     """Run the detector over a recording.
 
@@ -65,6 +68,8 @@ def replay(
         factors: score as well with all thresholds multiplied by each of these, where the truth
             is known.
         progress: called now and then with the number of messages read.
+        watch: called with each block: times of its samples from the first one of the recording,
+            (k,) [s], the samples, and what the detector said of them.
 
     Raises:
         RecordingError: naming the file, when the recording lacks joints of the model, holds no
@@ -75,6 +80,7 @@ def replay(
         names, notes = match_joints(model.joint_names, recording.joint_names, joints)
     intake = JointStateIntake(names, follow_jumps=True)
     run = _Run(model, parameters, recording, labels, factors)
+    run.watch = watch
     with about(recording.path):
         for block in recording.timed_blocks(intake):
             run.add(block, intake.period)
@@ -138,7 +144,11 @@ class _Detector:
 
 
 class _Run:
-    """The detector and everything that is gathered beside it, block by block."""
+    """The detector and everything that is gathered beside it, block by block.
+
+    Attributes:
+        watch: called with each block, see :func:`replay`.
+    """
 
     def __init__(
         self,
@@ -149,6 +159,7 @@ class _Run:
         factors: Sequence[float],
     ) -> None:
         n = model.nv
+        self.watch: Watch | None = None
         self._model, self._parameters, self._recording = model, parameters, recording
         self._detector = _Detector(model, parameters)
         known = labels is not None or recording.true_contacts is not None
@@ -192,6 +203,8 @@ class _Run:
             self._medians.append(float(np.median(steps[steps > 0.0])))
         touched = self._in_contact(times)
         found = self._detector.add(block, clock.offset, steps, ~touched)
+        if self.watch is not None:
+            self.watch(times, block, found)
         for detector in self._scaled.values():
             detector.add(block, clock.offset, steps, ~touched)
         for code in np.unique(found.reason[~found.valid]):

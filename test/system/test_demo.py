@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from rbd_control.nodes.demo.watching import PORTS, free_port
 
 from .bringup import PATIENCE, SOURCE, Process
 
@@ -69,6 +73,16 @@ def test_every_contact_is_found_and_no_other(demo: Process, tmp_path: Path) -> N
     assert all(abs(contact["onset_error"]) < 0.03 for contact in contacts)
     assert [event["level"] for event in plain["events"]] == ["contact", "contact", "collision"]
     assert (tmp_path / "report" / "demo.png").stat().st_size > 10_000
+    domain = "ROS_DOMAIN_ID=[0-9]+ ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST"
+    assert re.search(f"from another terminal: {domain} rbd-control view", demo.output)
+
+
+def test_the_page_of_the_demo_takes_a_free_port() -> None:
+    with socket.socket() as taken:
+        first = free_port()
+        taken.bind(("127.0.0.1", first))
+        taken.listen()
+        assert free_port() in range(first + 1, PORTS.stop)
 
 
 @needs_proc

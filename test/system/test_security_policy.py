@@ -98,7 +98,7 @@ SOMETIMES = {ONLY_SIMULATED_TIME, UNTIL_ACTIVE}
 def agree(probe: Probe, enclave: str, name: str, profile: str = "") -> None:
     """Wait until the node uses exactly what is granted; discovery brings it bit by bit."""
     expected = {
-        what: {found.replace("monitor_*", name) for found in found_all} - SOMETIMES
+        what: {found.replace(f"{enclave}_*", name) for found in found_all} - SOMETIMES
         for what, found_all in granted(enclave, profile).items()
     }
 
@@ -143,19 +143,25 @@ def test_policy_grants_what_the_node_uses_and_no_more(
     agree(probe, name, name)
 
 
-def test_policy_grants_what_the_monitor_uses_and_no_more(bring_up: BringUp, probe: Probe) -> None:
-    monitor = subprocess.Popen(
-        [sys.executable, "-m", "rbd_control.cli.main", "monitor", "--duration", "60"],
+@pytest.mark.parametrize("command", ["monitor", "view"])
+def test_policy_grants_what_a_reader_uses_and_no_more(
+    command: str, bring_up: BringUp, probe: Probe
+) -> None:
+    if command == "view":
+        pytest.importorskip("viser", reason="the extra `view` is not installed")
+    options = {"monitor": [], "view": ["--port", "0"]}[command]
+    reader = subprocess.Popen(
+        [sys.executable, "-m", "rbd_control.cli.main", command, "--duration", "60", *options],
         env=bring_up.environment,
         stdout=subprocess.DEVNULL,
     )
     try:
-        name = f"monitor_{monitor.pid}"
-        probe.wait(lambda: name in probe.node.get_node_names(), "no monitor")
-        agree(probe, "monitor", name)
+        name = f"{command}_{reader.pid}"
+        probe.wait(lambda: name in probe.node.get_node_names(), f"no {command}")
+        agree(probe, command, name)
     finally:
-        monitor.send_signal(signal.SIGTERM)
-        monitor.wait(30)
+        reader.send_signal(signal.SIGTERM)
+        reader.wait(30)
 
 
 def test_operator_may_order_but_not_send_torque_or_change_parameters(

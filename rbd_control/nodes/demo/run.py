@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -27,10 +26,11 @@ from rbd_control.nodes.demo.observer import STARTING_NODES, DemoObserver
 from rbd_control.nodes.demo.report import draw_demo, print_demo
 from rbd_control.nodes.demo.result import DemoLog, DemoResult, judge
 from rbd_control.nodes.demo.scenario import SHORTEST, Scenario
+from rbd_control.nodes.demo.watching import demo_view, ros_variables
 from rbd_control.nodes.processes import NodeProcesses, reserved_domain
 from rbd_control.parameters import read_parameter_file
 from rbd_control.share import share_directory
-from rbd_control.startup.prompt_end import call_off
+from rbd_control.startup.stop_requests import stop_requests
 
 NODES = ("simulated_arm", "passivity_controller", "contact_detector")
 
@@ -53,6 +53,7 @@ def run_demo(
     duration: float | None = None,
     report: str | Path | None = None,
     json_path: str | Path | None = None,
+    view: bool = False,
 ) -> int:
     """Run the demo; 0 when every staged contact was found at once, and only those.
 
@@ -60,6 +61,7 @@ def run_demo(
         duration: of the motion [s]; at least :data:`SHORTEST`.
         report: folder for ``demo.png`` and ``demo.json``, made if need be.
         json_path: file for the outcome as JSON.
+        view: show the demo in the browser; the page stays until SIGINT or SIGTERM comes.
 
     Raises:
         RbdControlError: when a node or the simulation does not come up, or dies.
@@ -72,13 +74,15 @@ def run_demo(
     scenario = Scenario(max(duration or DURATION, SHORTEST))
     if duration is not None and duration < SHORTEST:
         console.print(f"the contacts take {SHORTEST:g} s; {duration:g} s are too short for them")
-    try:
-        result = judge(_record(scenario))
-    except RbdControlError as error:
-        console.print(f"failed: {error}", markup=False)
-        return 1
-    print_demo(result, console)
-    _write(result, report, json_path, console)
+    with reserved_domain() as domain, demo_view(domain, console, start=view) as wait_for_end:
+        try:
+            result = judge(_record(scenario, domain))
+        except RbdControlError as error:
+            console.print(f"failed: {error}", markup=False)
+            return 1
+        print_demo(result, console)
+        _write(result, report, json_path, console)
+        wait_for_end()
     return 1 if result.failures else 0
 
 
@@ -103,22 +107,14 @@ def _write(
         path.write_text(text, encoding="utf-8")
 
 
-def _record(scenario: Scenario) -> DemoLog:
+def _record(scenario: Scenario, domain: int) -> DemoLog:
     """Bring everything up, go through the scenario, and take everything down."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rbd_control_demo_")))
-        stopped = stack.enter_context(_signals())
-        call_off()  # the nodes take their time to end
+        stopped = stack.enter_context(stop_requests())  # the nodes take their time to end
         show = stack.enter_context(_progress(scenario.duration))
-        domain = stack.enter_context(reserved_domain())
         # rclpy logs into the home directory, which there may be none of.
-        stack.enter_context(
-            _environment(
-                ROS_DOMAIN_ID=str(domain),
-                ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST",
-                ROS_LOG_DIR=str(folder),
-            )
-        )
+        stack.enter_context(_environment(**ros_variables(domain), ROS_LOG_DIR=str(folder)))
         config = share_directory() / "config" / "demo.yaml"
         processes = stack.enter_context(NodeProcesses(os.environ, folder))
         show(STARTING_NODES, 0.0)
@@ -170,19 +166,6 @@ def _environment(**values: str) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-@contextmanager
-def _signals() -> Iterator[Callable[[], bool]]:
-    """Whether SIGINT or SIGTERM came; raised in a callback, they would not get through rclpy."""
-    came: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    previous = {n: signal.signal(n, lambda number, _: came.append(number)) for n in numbers}
-    try:
-        yield lambda: bool(came)
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -1,0 +1,100 @@
+"""``rbd-control view``: an arm in the browser, live or from a recording."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from rbd_control.cli.replay import configured_robot, console_for_output
+from rbd_control.errors import InputError, RbdControlError
+from rbd_control.playback.recording import read_recording
+from rbd_control.robot.robot import ARM7, Robot
+from rbd_control.startup.stop_requests import stop_requests
+from rbd_control.view.meshes import MeshFiles
+from rbd_control.view.scene import Scene, scene_of
+
+if TYPE_CHECKING:
+    from rbd_control.view.page import Place
+
+_EXTRA = ("viser", "yourdfpy", "trimesh")
+
+
+def run_view(arguments: argparse.Namespace) -> int:
+    """Show a recording or live arms until SIGINT or SIGTERM comes, or ``--duration`` is over.
+
+    Returns:
+        0, or 1 when nothing was received from live arms.
+
+    Raises:
+        RbdControlError: for bad input, a port in use, and packages that are not installed.
+    """
+    from rbd_control.view.page import Place
+
+    with extra_needed():
+        import viser  # noqa: F401 - needed by the page
+        import yourdfpy  # noqa: F401 - needed by the scene
+    place = Place(arguments.host, arguments.port)
+    place.refuse()  # before a long recording is read
+    console = console_for_output()
+    if arguments.recording is not None:
+        if arguments.namespace:
+            raise InputError("--namespace is for live arms; leave it out beside a recording")
+        return _play(arguments, place, console)
+    from rbd_control.nodes.live_arms import run_live_view
+
+    scene = None
+    if arguments.urdf or arguments.config:
+        robot, _ = configured_robot(arguments.urdf, arguments.config, dict(arguments.lock))
+        scene = scene_of_robot(robot)
+    code: int = run_live_view(arguments.namespace, scene, place, arguments.duration, console)
+    return code
+
+
+@contextmanager
+def extra_needed() -> Iterator[None]:
+    """Turn an import that fails for lack of the extra ``view`` into what to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] not in _EXTRA:
+            raise
+        raise RbdControlError(
+            f"the view needs {error.name}, which is not installed: pip install 'rbd_control[view]'"
+        ) from error
+
+
+def scene_of_robot(robot: Robot) -> Scene:
+    """Return what is drawn of an arm; its meshes are looked for from the folder of its URDF."""
+    path = robot.parameters.urdf
+    folder = Path(path).absolute().parent if path and path != ARM7 else None
+    with extra_needed():
+        return scene_of(robot.model, robot.urdf, MeshFiles(folder))
+
+
+def _play(arguments: argparse.Namespace, place: Place, console: Console) -> int:
+    """Run the detector over a recording and play it."""
+    from rbd_control.view.page import Page, announce
+    from rbd_control.view.sources import RecordingSource
+
+    recording = read_recording(arguments.recording, arguments.topic)
+    robot, parameters = configured_robot(
+        arguments.urdf, arguments.config, dict(arguments.lock), recording.joint_names
+    )
+    scene = scene_of_robot(robot)
+    console.print(f"replaying {recording.count} joint states of {recording.path}", markup=False)
+    source = RecordingSource.of(recording, scene, parameters, arguments.joints)
+    for note in (*scene.notes, *source.result.notes, *source.result.warnings):
+        console.print(f"note: {note}", markup=False)
+    with stop_requests() as stopped:
+        page = Page([source], place)
+        try:
+            announce(page, console)
+            page.run(stopped, arguments.duration)
+        finally:
+            page.close()
+    return 0

@@ -1,0 +1,88 @@
+"""What the topics of a passivity controller say, kept up to date for whoever shows it."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from sensor_msgs.msg import JointState
+
+from rbd_control.nodes.contact_messages import LONGEST
+from rbd_control.nodes.detector_listener import Topic
+from rbd_control.wording import shortened
+
+SILENCE = 3.0
+"""Age above which diagnostics, which come once a second, do not count [s]."""
+
+LATE = 0.5
+"""Age above which a tracking error, which comes with each joint state, does not count [s]."""
+
+_MOST_VALUES = 1000
+
+
+class ControllerListener:
+    """Reads mode, energies and tracking error; what is not known is empty or NaN.
+
+    Args:
+        controller: full name of the controller's node.
+    """
+
+    def __init__(self, controller: str) -> None:
+        self._controller = controller
+        self._reported = self._tracked = -math.inf
+        self._values: dict[str, str] = {}
+        self._error = math.nan
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        """What it subscribes to."""
+        return (
+            Topic(JointState, f"{self._controller}/tracking_error", self.on_tracking_error),
+            Topic(DiagnosticArray, "/diagnostics", self.on_diagnostics, only_newest=False),
+        )
+
+    @property
+    def mode(self) -> str:
+        """Mode of the controller."""
+        return shortened(self._fresh().get("mode", ""), LONGEST)
+
+    @property
+    def storage(self) -> float:
+        """Energy stored in tracking errors [J]."""
+        return self._number("storage [J]")
+
+    @property
+    def tank(self) -> float:
+        """Level of the energy tank [J]."""
+        return self._number("tank [J]")
+
+    @property
+    def tracking_error(self) -> float:
+        """Largest position error of a joint [rad or m]."""
+        return self._error if time.monotonic() - self._tracked < LATE else math.nan
+
+    def on_tracking_error(self, message: JointState) -> None:
+        """Take position errors."""
+        errors = [abs(float(x)) for x in message.position]
+        if errors and all(map(math.isfinite, errors)):
+            self._error, self._tracked = max(errors), time.monotonic()
+
+    def on_diagnostics(self, message: DiagnosticArray) -> None:
+        """Take mode and energies; the topic belongs to all nodes."""
+        for status in message.status:
+            if f"/{status.name.lstrip('/')}" == self._controller:
+                self._take(status)
+
+    def _take(self, status: DiagnosticStatus) -> None:
+        self._values = {item.key: item.value for item in status.values[:_MOST_VALUES]}
+        self._reported = time.monotonic()
+
+    def _fresh(self) -> dict[str, str]:
+        return self._values if time.monotonic() - self._reported < SILENCE else {}
+
+    def _number(self, key: str) -> float:
+        try:
+            return float(self._fresh().get(key, "nan"))
+        except ValueError:
+            return math.nan

@@ -1,0 +1,287 @@
+"""One live arm for the view: what its topics say, as a source of the page."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import WrenchStamped
+from numpy.typing import NDArray
+from rclpy.node import Node
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+from rbd_control.dynamics import Model
+from rbd_control.errors import RbdControlError, RecordingError
+from rbd_control.estimation import ContactEvent
+from rbd_control.nodes.controller_listener import ControllerListener
+from rbd_control.nodes.detector_listener import (
+    LARGEST,
+    MOST_JOINTS,
+    DetectorListener,
+    Topic,
+    detector_topics,
+)
+from rbd_control.nodes.managed_node import LATCHED
+from rbd_control.nodes.newest import PolledTopic
+from rbd_control.playback.joint_matching import match_joints
+from rbd_control.playback.live_view import SILENCE, LiveState
+from rbd_control.view.meshes import MeshFiles
+from rbd_control.view.scene import Scene, scene_of
+from rbd_control.view.state import ArmState, ResidualHistory, Touch, Verdict, probabilities
+from rbd_control.wording import listed, shortened
+
+Array = NDArray[np.float64]
+
+STILL = 1.0
+"""Age of the last joint state above which the page says that none come [s]."""
+
+MOST_EVENTS = 1000
+"""Number of events kept; the oldest are forgotten."""
+
+_MOST_LAYOUTS = 64
+
+
+class LiveArm:
+    """Reads the topics of one arm, detector and controller; it only subscribes.
+
+    Args:
+        node: node to subscribe with; no executor may spin it.
+        namespace: namespace of the arm's nodes, empty for none.
+        scene: what is drawn; None to wait for the topic ``robot_description``.
+
+    Attributes:
+        name: what the page calls the arm.
+        scene: what is drawn; None while the description is not known.
+    """
+
+    def __init__(self, node: Node, namespace: str, scene: Scene | None = None) -> None:
+        prefix = f"/{namespace.strip('/')}".rstrip("/")
+        self.name = prefix or "arm"
+        self.scene = scene
+        self._begin = time.monotonic()
+        self._heard = self._moved = self._pushed = -math.inf
+        self._trouble = ""
+        self._q: Array | None = None
+        self._seen: set[int] = set()
+        self._places: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+        self._live = LiveState(f"{prefix}/contact_detector")
+        self._listener = DetectorListener(self._live, self._on_event)
+        self._controller = ControllerListener(f"{prefix}/passivity_controller")
+        self._events: list[ContactEvent] = []
+        self._offset = 0.0
+        self._history = ResidualHistory()
+        self._told = -math.inf
+        self._joint_states = f"{prefix}/joint_states"
+        self._description = f"{prefix}/robot_description"
+        topics = [
+            *detector_topics(self._listener),
+            *self._controller.topics,
+            Topic(JointState, self._joint_states, self._on_joints),
+            Topic(WrenchStamped, f"{self._live.detector}/external_wrench", self._on_wrench),
+        ]
+        merged = _merged(topics)
+        self._polled = [PolledTopic(node, topic) for topic in merged.values()]
+        if scene is None:
+            topic = merged[self._description] = Topic(
+                String, self._description, self._on_description
+            )
+            self._polled.append(PolledTopic(node, topic, LATCHED))
+        self.topics = tuple(merged)
+
+    @property
+    def has_heard(self) -> bool:
+        """Whether a message of the arm, its detector or its controller came."""
+        live = self._live
+        return bool(self._heard > -math.inf or live.joints or live.condition or self._events)
+
+    def state(self) -> ArmState:
+        """Read what waits on the topics and return what is shown now."""
+        for polled in self._polled:
+            polled.poll()
+        now, live = time.monotonic(), self._live
+        verdict = self._verdict(now)
+        ratios = self._ratios()
+        if ratios is not None and live.told > self._told:
+            self._told = live.told
+            self._history.add(live.told - self._begin, live.joints, ratios)
+        open_event = self._open_event()
+        return ArmState(
+            time=now - self._begin,
+            q=self._q,
+            verdict=verdict,
+            touch=self._touch(now) if verdict in ("contact", "collision") else None,
+            joints=live.joints,
+            ratios=ratios,
+            events=tuple(self._events),
+            current=len(self._events) - 1 if open_event is not None else -1,
+            mode=self._controller.mode,
+            tracking_error=self._controller.tracking_error,
+            storage=self._controller.storage,
+            tank=self._controller.tank,
+            notice=self._notice(now),
+        )
+
+    def history(self) -> tuple[tuple[str, ...], Array, Array]:
+        """Return joints, times (k,) [s] and residual ratios (k, n) of the last seconds."""
+        return (self._history.joints, *self._history.series())
+
+    def _verdict(self, now: float) -> Verdict:
+        verdict = self._live.verdict(now)
+        if verdict == "contact":
+            event = self._open_event()
+            return "collision" if event is not None and event.level == "collision" else "contact"
+        return "free" if verdict == "free" else "no verdict"
+
+    def _ratios(self) -> Array | None:
+        """Return the residuals in units of their thresholds; None before both are known."""
+        live = self._live
+        if not live.joints or not live.thresholds:
+            return None
+        return np.array(live.residual) / np.array(live.thresholds)
+
+    def _touch(self, now: float) -> Touch:
+        """Return the contact that lasts."""
+        event, live = self._open_event(), self._live
+        likely = {} if event is None else probabilities(event)
+        frame = live.link if now - self._pushed < SILENCE else ""
+        link = self._link_of(frame) or (event.link if event is not None else "")
+        if link and link not in likely:
+            likely = {link: 1.0}  # a wrench before its event, or another look at the contact
+        force = None
+        if frame and live.force is not None and self.scene is not None and self._q is not None:
+            force = self._in_world(link, live.force)
+        at_link = event is not None and event.link == link
+        return Touch(link, likely, force, event.point if event is not None and at_link else None)
+
+    def _in_world(self, link: str, force: Sequence[float]) -> Array | None:
+        """Return a force given in the frame of a link in world axes, (3,) [N]."""
+        assert self.scene is not None
+        assert self._q is not None
+        if link not in self.scene.model.link_body:
+            return None
+        placements = self.scene.placements(self._q)
+        return np.asarray(
+            self.scene.link_placement(placements, link)[:3, :3] @ np.array(force, dtype=float)
+        )
+
+    def _link_of(self, frame: str) -> str:
+        """Return the link of a frame, whose name may have a prefix."""
+        if self.scene is None or not frame:
+            return frame
+        links = self.scene.model.link_names
+        return max((link for link in links if frame.endswith(link)), key=len, default=frame)
+
+    def _open_event(self) -> ContactEvent | None:
+        last = self._events[-1] if self._events else None
+        return last if last is not None and last.phase == "onset" else None
+
+    def _notice(self, now: float) -> str:
+        """Return what the viewer should know."""
+        if self._trouble:
+            return self._trouble
+        if self.scene is None:
+            return f"waiting for the URDF on {self._description}; --urdf gives it, too"
+        if self._heard == -math.inf:
+            return f"waiting for joint states on {self._joint_states}"
+        if now - self._heard > STILL:
+            return f"no joint states on {self._joint_states} for {now - self._heard:.0f} s"
+        return self._doubt(self.scene)
+
+    def _doubt(self, scene: Scene) -> str:
+        """Return what is missing or doubtful while joint states come; the gravest alone."""
+        names = scene.model.joint_names
+        missing = [name for row, name in enumerate(names) if row not in self._seen]
+        if missing:
+            return f"{self._joint_states} has no joint {listed(missing)}, drawn at 0"
+        if not self._live.joints and not math.isfinite(self._live.judged):
+            return f"waiting for the detector on {self._live.detector}/contact"
+        if self._live.condition not in ("", "ok"):
+            return f"detector: {self._live.condition}"
+        if not self._live.thresholds:
+            return "waiting for the thresholds on /diagnostics"
+        return "; ".join(scene.notes)
+
+    # Messages; anybody may publish anything, so nothing raises -------------------------------
+
+    def _on_event(self, event: ContactEvent) -> None:
+        """Keep an event; its stamps are those of the joint states, and the page has its own."""
+        is_release = event.phase == "release" and self._open_event() is not None
+        if not is_release:
+            at = event.detected if event.release is None else event.release
+            self._offset = at - (time.monotonic() - self._begin)
+        shown = event.since(self._offset)
+        if is_release:
+            self._events.pop()
+        self._events.append(shown)
+        del self._events[:-MOST_EVENTS]
+
+    def _on_wrench(self, _message: WrenchStamped) -> None:
+        self._pushed = time.monotonic()
+
+    def _on_joints(self, message: JointState) -> None:
+        names = tuple(message.name[:MOST_JOINTS])
+        if not names or not len(names) == len(message.name) == len(message.position):
+            return
+        self._heard = time.monotonic()
+        if self.scene is None:
+            return
+        if self._q is None:
+            self._q = np.zeros(self.scene.model.nq)
+        if names not in self._places:
+            if len(self._places) >= _MOST_LAYOUTS:
+                self._places.clear()
+            self._places[names] = places(self.scene.model, names)
+        q = self._q.copy()
+        for row, place in self._places[names]:
+            position = float(message.position[place])
+            if abs(position) <= LARGEST:  # False for NaN
+                q[row] = position
+                self._seen.add(row)
+        self._q = q
+
+    def _on_description(self, message: String) -> None:
+        if self.scene is not None:
+            return
+        try:
+            text = message.data
+            model = Model.from_urdf(text)
+            self.scene = scene_of(model, text, MeshFiles(None))
+            self._trouble = ""
+        except RbdControlError as error:
+            self._trouble = f"{self._description}: {shortened(str(error), 200)}"
+
+
+def _merged(topics: Sequence[Topic]) -> dict[str, Topic]:
+    """Return one topic for each name, which hands its messages to all that take them."""
+    merged: dict[str, Topic] = {}
+    for topic in topics:
+        known = merged.get(topic.name)
+        take = topic.take if known is None else _both(known.take, topic.take)
+        merged[topic.name] = replace(topic, take=take)
+    return merged
+
+
+def _both(first: Callable[[Any], None], second: Callable[[Any], None]) -> Callable[[Any], None]:
+    def take(message: Any) -> None:
+        first(message)
+        second(message)
+
+    return take
+
+
+def places(model: Model, names: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the row of each joint of a model that is among ``names``, and its place there.
+
+    Names that differ from the model's by one prefix match, as in recordings.
+    """
+    try:
+        matched, _ = match_joints(model.joint_names, names)
+    except RecordingError:
+        matched = model.joint_names
+    index = {name: place for place, name in enumerate(names)}
+    return [(row, index[name]) for row, name in enumerate(matched) if name in index]

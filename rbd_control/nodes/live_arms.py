@@ -1,0 +1,102 @@
+"""``rbd-control view`` without a recording: live arms in the browser."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+import rclpy
+from rclpy.context import Context
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+from rich.console import Console
+
+from rbd_control.nodes.live_arm import LiveArm
+from rbd_control.startup.stop_requests import stop_requests
+from rbd_control.view.page import Page, Place, announce
+from rbd_control.view.scene import Scene
+from rbd_control.wording import listed
+
+PATIENCE = 5.0
+"""Time without a message after which the console says what is waited for [s]."""
+
+
+def view_node(context: Context | None = None) -> Node:
+    """Return the node of a view: it only subscribes, and nobody can change it."""
+    return Node(
+        f"view_{os.getpid()}",
+        context=context,
+        enable_rosout=False,
+        start_parameter_services=False,
+    )
+
+
+def run_live_view(
+    namespaces: Sequence[str],
+    scene: Scene | None,
+    place: Place,
+    duration: float | None,
+    console: Console,
+) -> int:
+    """Show live arms until SIGINT or SIGTERM comes, or ``duration`` [s] is over.
+
+    Args:
+        namespaces: that of each arm; empty for one arm without.
+        scene: what is drawn of each arm; None to wait for their descriptions.
+        place: where the page is.
+        duration: length of the view [s]; None without end.
+        console: where the address and what is missing are printed.
+
+    Returns:
+        0, or 1 when nothing was received of any arm.
+
+    Raises:
+        InputError: when the port is in use.
+    """
+    with stop_requests() as stopped:
+        rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+        node = view_node()
+        arms = [LiveArm(node, name, scene) for name in namespaces or [""]]
+        page = None
+        try:
+            page = Page(arms, place)
+            announce(page, console)
+            patience = _Patience(arms, console)
+            page.run(lambda: patience.looked() or stopped(), duration)
+        finally:
+            if page is not None:
+                page.close()
+            node.destroy_node()
+            rclpy.try_shutdown()
+    silent = [arm for arm in arms if not arm.has_heard]
+    for arm in silent:
+        console.print(nothing_heard(arm), markup=False, soft_wrap=True)
+    return 1 if len(silent) == len(arms) else 0
+
+
+def nothing_heard(arm: LiveArm) -> str:
+    """Return what is said of an arm of which no topic was heard."""
+    domain = os.environ.get("ROS_DOMAIN_ID", "0")
+    return (
+        f"nothing heard of {arm.name} in ROS domain {domain}; waiting for "
+        f"{listed(arm.topics, 400)}. Do its nodes run, in this namespace (--namespace), with the "
+        "same ROS_DOMAIN_ID and RMW_IMPLEMENTATION?"
+    )
+
+
+class _Patience:
+    """Says once of each arm that nothing is heard of it."""
+
+    def __init__(self, arms: list[LiveArm], console: Console) -> None:
+        self._waiting, self._console = list(arms), console
+        self._deadline = time.monotonic() + PATIENCE
+
+    def looked(self) -> bool:
+        """Look; False, so that a loop goes on."""
+        if self._waiting and time.monotonic() > self._deadline:
+            for arm in self._waiting:
+                if not arm.has_heard:
+                    self._console.print(nothing_heard(arm), markup=False, soft_wrap=True)
+            self._waiting = []
+        return False

@@ -1,0 +1,99 @@
+"""Files of meshes: where ``package://`` addresses lead, and what the files hold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST_BYTES = 50_000_000
+"""Largest mesh file that is read [bytes]."""
+
+Mesh = tuple[NDArray[np.float32], NDArray[np.uint32]]
+"""Vertices, (k, 3), and faces, (m, 3)."""
+
+
+class MeshFiles:
+    """Finds and reads the mesh files of a robot description.
+
+    Nothing is loaded from the network: an address such as ``https://`` counts as not found.
+
+    Args:
+        folder: folder of the description, from which relative paths count; None for a description
+            that came as text.
+        environment: variables ``AMENT_PREFIX_PATH`` and ``ROS_PACKAGE_PATH``, in whose folders
+            packages are looked for; by default those of the process.
+    """
+
+    def __init__(self, folder: Path | None, environment: Mapping[str, str] | None = None) -> None:
+        self._folder = folder
+        self._environment = os.environ if environment is None else environment
+        self._read: dict[Path, Mesh | None] = {}
+        self.missing: list[str] = []
+
+    def load(self, address: str) -> Mesh | None:
+        """Return the mesh of an address; None where it is not found or cannot be read.
+
+        The address is then added to ``missing``.
+        """
+        path = self.find(address)
+        mesh = None
+        if path is not None:
+            if path not in self._read:
+                self._read[path] = _mesh(path)
+            mesh = self._read[path]
+        if mesh is None and address not in self.missing:
+            self.missing.append(address)
+        return mesh
+
+    def find(self, address: str) -> Path | None:
+        """Return the file of an address; None where there is none."""
+        if "\0" in address:
+            return None
+        if address.startswith("package://"):
+            package, _, rest = address[len("package://") :].partition("/")
+            places = [folder / rest for folder in self._package_folders(package)]
+        elif address.startswith("file://"):
+            places = [Path(address[len("file://") :])]
+        elif "://" in address:
+            return None
+        elif self._folder is not None or Path(address).is_absolute():
+            places = [(self._folder or Path()) / address]
+        else:
+            return None
+        return next((place for place in places if _is_file(place)), None)
+
+    def _package_folders(self, package: str) -> list[Path]:
+        """Return the folders that may be those of a package, the most likely first."""
+        prefixes = self._environment.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
+        roots = self._environment.get("ROS_PACKAGE_PATH", "").split(os.pathsep)
+        folders = [Path(prefix, "share", package) for prefix in prefixes if prefix]
+        for root in filter(None, roots):
+            folders += [Path(root, package), *([Path(root)] if Path(root).name == package else [])]
+        # A description that lies in its package, or beside other packages.
+        above = [] if self._folder is None else [self._folder, *self._folder.resolve().parents]
+        folders += [place if place.name == package else place / package for place in above]
+        return folders
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file() and path.stat().st_size <= MOST_BYTES
+    except OSError:
+        return False
+
+
+def _mesh(path: Path) -> Mesh | None:
+    """Return what a file holds as one mesh; None where it cannot be read or holds no faces."""
+    import trimesh
+
+    try:
+        mesh = trimesh.load(path, force="mesh")
+        vertices = np.asarray(mesh.vertices, dtype=np.float32)
+        faces = np.asarray(mesh.faces, dtype=np.uint32)
+    except Exception:  # the readers of the formats raise errors of any kind for damaged files
+        return None
+    return (vertices, faces) if faces.size and np.isfinite(vertices).all() else None

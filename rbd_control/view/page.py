@@ -1,0 +1,237 @@
+"""The page: a viser server, one drawing and one panel for each arm, and the loop behind them."""
+
+from __future__ import annotations
+
+import errno
+import io
+import socket
+import time
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from rbd_control.errors import InputError
+from rbd_control.files.input_files import reason
+from rbd_control.view.drawing import ArmDrawing
+from rbd_control.view.panel import ArmPanel, PlaybackControls
+from rbd_control.view.playhead import Playhead
+from rbd_control.view.sources import RecordingSource, Source
+
+FRAME_PERIOD = 1.0 / 30.0
+"""Time between two pictures [s]."""
+
+TOLD_EVERY, PLOTTED_EVERY = 3, 6
+"""Pictures between two updates of the texts, and between two of the charts."""
+
+IDLE_PERIOD = 0.1
+"""Time between two looks at the sources while no browser is connected [s]."""
+
+SPACING = 1.6
+"""Distance between neighbouring arms, unless their reach is larger [m]."""
+
+PANEL_WIDTH = 420
+"""Width of the panel beside the 3D scene [pixels]."""
+
+LOCAL = ("127.0.0.1", "localhost", "::1")
+"""Hosts that only programs of this machine can reach."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a page listens.
+
+    Attributes:
+        host: address; 127.0.0.1 cannot be reached from other machines.
+        port: port; 0 takes any free one.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+
+    def refuse(self) -> None:
+        """Refuse an address that cannot be listened on.
+
+        Raises:
+            InputError: saying why, and what to do.
+        """
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(
+                self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(address)
+                # Two sockets can be bound with SO_REUSEADDR as long as neither listens.
+                probe.listen(1)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise InputError(self.in_use) from error
+            raise InputError(
+                f"cannot listen on {self.host}, port {self.port}: {reason(error)}; give --host and "
+                "--port of this machine"
+            ) from error
+
+    @property
+    def in_use(self) -> str:
+        """That the port is in use, in words."""
+        return (
+            f"port {self.port} of {self.host} is in use; give another one with --port, or 0 for "
+            "any free one"
+        )
+
+
+def _serve(place: Place) -> Any:
+    """Return a viser server that opens no tunnel to the internet, whatever a browser asks for."""
+    import viser
+
+    class Server(viser.ViserServer):
+        """A server that cannot be shared."""
+
+        def request_share_url(self, verbose: bool = True) -> None:
+            """Refuse to share the page."""
+
+    with redirect_stdout(io.StringIO()):  # viser tells its addresses in a frame of its own
+        return Server(host=place.host, port=place.port, label="rbd_control", verbose=False)
+
+
+class Page:
+    """Shows arms in the browser.
+
+    Args:
+        sources: the arms, from left to right.
+        place: where it listens.
+
+    Attributes:
+        port: port that it listens on.
+        frames: number of pictures drawn so far.
+        drawings: what is drawn of each arm; None while its description is not known.
+        panels: what is told of each arm.
+        controls: controls of the recording; None for live arms.
+
+    Raises:
+        InputError: when the port is in use, or the host is none of this machine.
+    """
+
+    def __init__(self, sources: Sequence[Source], place: Place) -> None:
+        place.refuse()
+        self._sources = tuple(sources)
+        self._server = _serve(place)
+        self.place, self.port = place, int(self._server.get_port())
+        if place.port not in (0, self.port):
+            self.close()
+            raise InputError(place.in_use)
+        self.frames = 0
+        self.drawings: list[ArmDrawing | None] = [None] * len(self._sources)
+        self.controls: PlaybackControls | None = None
+        self._playhead: Playhead | None = None
+        self._furnish()
+
+    @property
+    def address(self) -> str:
+        """Where a browser finds the page."""
+        host = f"[{self.place.host}]" if ":" in self.place.host else self.place.host
+        return f"http://{host}:{self.port}"
+
+    @property
+    def viewers(self) -> int:
+        """Number of connected browsers."""
+        return len(self._server.get_clients())
+
+    def run(self, stopped: Callable[[], bool], duration: float | None = None) -> None:
+        """Show the arms until ``stopped`` or for ``duration`` [s]."""
+        begin = last = now = due = time.monotonic()
+        while not stopped() and (duration is None or now - begin < duration):
+            last, now = now, time.monotonic()
+            viewers = self.viewers
+            if viewers:  # a recording waits for the first one
+                self.advance(now - last)
+                self.show()
+            else:
+                for source in self._sources:
+                    source.state()  # what is live goes on into the history
+            period = FRAME_PERIOD if viewers else IDLE_PERIOD
+            # After a delay pictures are left out, not made up for.
+            due = max(due + period, time.monotonic())
+            time.sleep(max(due - time.monotonic(), 0.001))
+
+    def advance(self, elapsed: float) -> None:
+        """Play a recording on by ``elapsed`` [s]; live arms need nothing."""
+        if self._playhead is not None:
+            self._playhead.advance(elapsed)
+
+    def show(self) -> None:
+        """Draw one picture; texts and charts come with every third and sixth."""
+        with self._server.atomic():
+            for number, source in enumerate(self._sources):
+                state = source.state()
+                drawing = self.drawings[number] or self._draw(number)
+                if drawing is not None:
+                    drawing.show(state)
+                if self.frames % TOLD_EVERY == 0:
+                    self.panels[number].tell(state)
+                if self.frames % PLOTTED_EVERY == 0:
+                    self.panels[number].plot()
+            if self.controls is not None and self.frames % TOLD_EVERY == 0:
+                self.controls.tell()
+        self.frames += 1
+
+    def close(self) -> None:
+        """End the server."""
+        with redirect_stdout(io.StringIO()):
+            self._server.stop()
+
+    def _furnish(self) -> None:
+        """Add what does not change: grid, camera, panels."""
+        server, count = self._server, len(self._sources)
+        self._set_dark(False)
+        server.gui.main_panel.dock_right()
+        server.gui.main_panel.set_width(PANEL_WIDTH)
+        server.scene.add_grid(
+            "/floor", 20.0, 20.0, cell_size=0.1, section_size=0.5, fade_distance=6.0
+        )
+        middle = 0.5 * SPACING * (count - 1)
+        away = 1.0 + 0.5 * (count - 1)
+        server.initial_camera.fov = np.radians(45.0)
+        server.initial_camera.position = (1.7 * away, middle + 1.2 * away, 1.1)
+        server.initial_camera.look_at = (0.0, middle, 0.5)
+        for source in self._sources:
+            if isinstance(source, RecordingSource):
+                self._playhead = source.playhead
+                self.controls = PlaybackControls(server.gui, source)
+        self.panels = [
+            ArmPanel(server.gui, source, in_folder=count > 1) for source in self._sources
+        ]
+        self.dark = server.gui.add_checkbox("dark page", initial_value=False)
+        self.dark.on_update(lambda _: self._set_dark(bool(self.dark.value)))
+
+    def _set_dark(self, dark: bool) -> None:
+        self._server.gui.configure_theme(show_logo=False, show_share_button=False, dark_mode=dark)
+
+    def _draw(self, number: int) -> ArmDrawing | None:
+        """Add an arm to the scene once its description is known."""
+        source = self._sources[number]
+        scene = source.scene
+        if scene is None:
+            return None
+        y = number * max(SPACING, 1.3 * scene.reach)
+        root = f"/arm_{number}"
+        drawing = ArmDrawing(self._server.scene, root, scene, (0.0, y, 0.0))
+        if len(self._sources) > 1:
+            self._server.scene.add_label(f"{root}/name", source.name, position=(0.0, 0.0, -0.05))
+        self.drawings[number] = drawing
+        return drawing
+
+
+def announce(page: Page, console: Console) -> None:
+    """Print where the page is, and who can reach it if others can."""
+    console.print(f"view: {page.address} (Ctrl-C ends it)", markup=False, soft_wrap=True)
+    if page.place.host not in LOCAL:
+        console.print(
+            f"anybody who can reach {page.place.host} on port {page.port} can watch; nobody can "
+            "command the arm from the page",
+            markup=False,
+        )

@@ -1,0 +1,90 @@
+"""The position in a recording that is played: pause, seek, speed, jumps to events."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+LEAD = 0.5
+"""A jump to an event ends this long before its onset [s], so that one sees it begin."""
+
+SPEEDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
+"""Playing speeds to choose from."""
+
+
+class Playhead:
+    """Where a recording is played; may be used from several threads.
+
+    At the end it stops; :meth:`toggle` then begins again from the start.
+
+    Args:
+        duration: length of the recording [s].
+        onsets: onset of each event, increasing [s].
+    """
+
+    def __init__(self, duration: float, onsets: Sequence[float] = ()) -> None:
+        self.duration = max(duration, 0.0)
+        self._marks = [min(max(onset - LEAD, 0.0), self.duration) for onset in onsets]
+        self._lock = threading.Lock()
+        self._time, self._speed, self._playing = 0.0, 1.0, True
+
+    @property
+    def time(self) -> float:
+        """Position from the start of the recording [s]."""
+        return self._time
+
+    @property
+    def speed(self) -> float:
+        """Recorded time played for each second."""
+        return self._speed
+
+    @speed.setter
+    def speed(self, speed: float) -> None:
+        self._speed = speed
+
+    @property
+    def is_playing(self) -> bool:
+        """Whether the position advances."""
+        return self._playing
+
+    def advance(self, elapsed: float) -> float:
+        """Play on and return the new position [s].
+
+        Args:
+            elapsed: time passed since the last call [s].
+        """
+        with self._lock:
+            if self._playing:
+                self._time = min(self._time + self._speed * max(elapsed, 0.0), self.duration)
+                self._playing = self._time < self.duration
+            return self._time
+
+    def toggle(self) -> None:
+        """Pause, or play on; at the end, from the start."""
+        with self._lock:
+            self._playing = not self._playing
+            if self._playing and self._time >= self.duration:
+                self._time = 0.0
+
+    def seek(self, time: float) -> None:
+        """Go to a position [s], playing or paused as before."""
+        with self._lock:
+            self._time = min(max(time, 0.0), self.duration)
+
+    def go_to_event(self, index: int) -> None:
+        """Go to shortly before the onset of an event and pause nothing; no event, no jump."""
+        if 0 <= index < len(self._marks):
+            self.seek(self._marks[index])
+
+    def next_event(self) -> None:
+        """Go to the next event; at the last one stay."""
+        self.go_to_event(bisect_right(self._marks, self._time + 1e-9))
+
+    def previous_event(self) -> None:
+        """Go to the event before; at the first one, to the start."""
+        # Somewhat before the position: while it plays, the same event is not gone to again.
+        index = bisect_left(self._marks, self._time - LEAD) - 1
+        if index < 0:
+            self.seek(0.0)
+        self.go_to_event(index)

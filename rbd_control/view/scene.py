@@ -1,0 +1,234 @@
+"""The arm as it is drawn: solids for each link, and where they are for given joint positions."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics import Model, frame_placement
+from rbd_control.dynamics.urdf import Robot as Description
+from rbd_control.dynamics.urdf import parse_urdf
+from rbd_control.files.input_files import reason
+from rbd_control.view.meshes import Mesh, MeshFiles
+from rbd_control.view.shapes import GREY, Colour, Kind, Shape, ellipsoid_of_inertia, rod
+from rbd_control.wording import listed, shortened
+
+Array = NDArray[np.float64]
+
+LARGEST = 1e3
+"""Largest size or coordinate of a shape that is drawn [m]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What is drawn of an arm.
+
+    Attributes:
+        model: the arm.
+        shapes: the solids of its links.
+        notes: what could not be drawn as described, in words.
+    """
+
+    model: Model
+    shapes: tuple[Shape, ...]
+    notes: tuple[str, ...]
+
+    def placements(self, q: Array) -> Array:
+        """Return the placement of each moving body in the world frame, (bodies, 4, 4).
+
+        Args:
+            q: joint positions, (nq,) [rad or m].
+        """
+        return np.array([frame_placement(self.model, q, link) for link in self.model.body_links])
+
+    def link_placement(self, placements: Array, link: str) -> Array:
+        """Return the placement of a link in the world frame, (4, 4).
+
+        Args:
+            placements: what :meth:`placements` returned.
+            link: name of the link.
+
+        Raises:
+            InputError: when there is no such link.
+        """
+        body = self.model.link_index(link)
+        fixed = self.model.link_placement[link]
+        return np.asarray(fixed if body < 0 else placements[body] @ fixed)
+
+    @property
+    def reach(self) -> float:
+        """Length of the longest chain of joints, without the travel of sliding ones [m]."""
+        arrays = self.model.arrays
+        steps = np.linalg.norm(arrays.translation, axis=1)
+        ends = np.zeros(self.model.bodies)
+        for body, parent in enumerate(arrays.parent[: self.model.bodies]):
+            ends[body] = steps[body] + (ends[parent] if parent >= 0 else 0.0)
+        return float(ends.max())
+
+
+def scene_of(model: Model, urdf: str, files: MeshFiles) -> Scene:
+    """Return what is drawn of an arm.
+
+    A link is drawn with its visual elements if all their meshes are found, else with its collision
+    elements under the same condition, else with the ellipsoid of its inertia and rods to the joints
+    it carries.
+
+    Args:
+        model: the arm.
+        urdf: its description as text.
+        files: finds the meshes.
+
+    Raises:
+        ModelError: when the description is not a URDF.
+    """
+    description = parse_urdf(urdf)  # refuses entities and external references, too
+    elements, notes = _elements(urdf)
+    shapes: list[Shape] = []
+    by_inertia = 0
+    for link in description.links:
+        drawn = _described(model, link.name, elements.get(link.name, ([], [])), files)
+        if not drawn:
+            drawn = _by_inertia(model, description, link.name)
+            by_inertia += bool(drawn)
+        shapes += drawn
+    if files.missing:
+        notes.append(f"meshes not found or not readable: {listed(files.missing, 120)}")
+    if by_inertia:
+        links = "1 link is drawn as the ellipsoid of its inertia"
+        if by_inertia > 1:
+            links = f"{by_inertia} links are drawn as ellipsoids of their inertia"
+        notes.append(links)
+    return Scene(model, tuple(shapes), tuple(notes))
+
+
+@dataclass(frozen=True, eq=False)
+class _Element:
+    """A visual or collision element: its geometry as yourdfpy reads it, placement and colour."""
+
+    geometry: Any
+    placement: Array
+    colour: Colour
+
+
+_Choices = tuple[list[_Element], list[_Element]]
+"""Visual and collision elements of a link."""
+
+
+def _elements(urdf: str) -> tuple[dict[str, _Choices], list[str]]:
+    """Return the elements of each link, and a note where they cannot be read."""
+    import yourdfpy
+
+    try:
+        robot = yourdfpy.URDF.load(
+            io.BytesIO(urdf.encode()), build_scene_graph=False, load_meshes=False
+        ).robot
+        colours = {m.name: m.color for m in robot.materials if m.color is not None}
+        return {
+            link.name: (
+                [_element(each, colours) for each in link.visuals],
+                [_element(each, colours) for each in link.collisions],
+            )
+            for link in robot.links
+        }, []
+    except Exception as error:  # numbers and elements that the dynamics do not need are unchecked
+        return {}, [
+            f"visual and collision elements cannot be read: {shortened(reason(error), 120)}"
+        ]
+
+
+def _element(element: Any, colours: Mapping[str, Any]) -> _Element:
+    placement = np.eye(4) if element.origin is None else np.array(element.origin, dtype=float)
+    material = getattr(element, "material", None)
+    colour = None
+    if material is not None:
+        colour = material.color if material.color is not None else colours.get(material.name)
+    rgb = GREY if colour is None else _rgb(np.asarray(colour.rgba, dtype=float))
+    return _Element(element.geometry, placement, rgb)
+
+
+def _rgb(rgba: Array) -> Colour:
+    if rgba.size < 3 or not np.isfinite(rgba).all():
+        return GREY
+    red, green, blue = (round(255 * float(np.clip(x, 0.0, 1.0))) for x in rgba[:3])
+    return red, green, blue
+
+
+def _described(model: Model, link: str, choices: _Choices, files: MeshFiles) -> list[Shape]:
+    """Return the shapes of the first kind of elements that can all be drawn; none without one."""
+    for elements in choices:
+        shapes = [shape for each in elements if (shape := _shape(model, link, each, files))]
+        if shapes and len(shapes) == len(elements):
+            return shapes
+    return []
+
+
+def _shape(model: Model, link: str, element: _Element, files: MeshFiles) -> Shape | None:
+    """Return the shape of an element; None where it cannot be drawn."""
+    geometry, mesh = element.geometry, None
+    kind: Kind
+    if geometry.box is not None:
+        kind, size = "box", geometry.box.size
+    elif geometry.cylinder is not None:
+        radius, length = geometry.cylinder.radius, geometry.cylinder.length
+        kind, size = "cylinder", [radius, radius, length]
+    elif geometry.sphere is not None:
+        kind, size = "ellipsoid", [geometry.sphere.radius] * 3
+    elif geometry.mesh is not None:
+        scale = geometry.mesh.scale
+        kind, size = "mesh", np.broadcast_to(1.0 if scale is None else scale, 3)
+        mesh = files.load(str(geometry.mesh.filename))
+        if mesh is None:
+            return None
+    else:
+        return None
+    size = np.array(size, dtype=float)
+    if size.shape != (3,) or not (_is_sound(size) and _is_sound(element.placement)):
+        return None
+    return _placed(model, link, kind, (element.placement, size), element.colour, mesh)
+
+
+def _is_sound(values: Array) -> bool:
+    return bool((np.abs(values) <= LARGEST).all())  # False for NaN
+
+
+def _by_inertia(model: Model, description: Description, name: str) -> list[Shape]:
+    """Return the ellipsoid of a link's inertia and rods to the joints that it carries.
+
+    A link without mass is a mere frame, and nothing is drawn of it.
+    """
+    link = next(each for each in description.links if each.name == name)
+    ellipsoid = ellipsoid_of_inertia(link)
+    if ellipsoid is None:
+        return []
+    carried = [joint.placement[:3, 3] for joint in description.joints if joint.parent == name]
+    rods = [found for end in carried if (found := rod(end))]
+    shapes = [_placed(model, name, "cylinder", each, GREY) for each in rods]
+    return [*shapes, _placed(model, name, "ellipsoid", ellipsoid, GREY)]
+
+
+def _placed(
+    model: Model,
+    link: str,
+    kind: Kind,
+    solid: tuple[Array, Array],
+    colour: Colour,
+    mesh: Mesh | None = None,
+) -> Shape:
+    """Return a shape; ``solid`` is its placement in the frame of the link, and its size."""
+    placement, size = solid
+    vertices, faces = (None, None) if mesh is None else mesh
+    return Shape(
+        link=link,
+        body=model.link_body[link],
+        kind=kind,
+        placement=model.link_placement[link] @ placement,
+        size=size,
+        colour=colour,
+        vertices=vertices,
+        faces=faces,
+    )

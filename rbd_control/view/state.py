@@ -1,0 +1,119 @@
+"""What is shown of one arm at one instant, and its residuals of the last seconds."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.estimation import ContactEvent
+
+Array = NDArray[np.float64]
+Verdict = Literal["contact", "collision", "free", "no verdict"]
+
+WINDOW = 10.0
+"""Length of the chart of residuals [s]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Touch:
+    """A contact while it lasts.
+
+    Attributes:
+        link: the link that was probably touched.
+        probabilities: probability of each link that may have been touched, by name, in [0, 1].
+        force: force of the environment on the arm, (3,) world axes [N]; None where not observable.
+        point: where it acts, (3,) world axes [m]; None where not observable.
+    """
+
+    link: str
+    probabilities: dict[str, float]
+    force: Array | None
+    point: Array | None
+
+
+@dataclass(frozen=True, eq=False)
+class ArmState:
+    """An arm at one instant. What is not known is None, NaN or empty.
+
+    Attributes:
+        time: time on the axis of the chart [s].
+        q: joint positions in the order of the model, (nq,) [rad or m]; None before the first.
+        verdict: the detector's verdict.
+        touch: the contact that lasts; None without one.
+        joints: joints of the residual.
+        ratios: residual of each of ``joints`` in units of its threshold, signed, (n,).
+        events: contacts so far, the oldest first; the last state of each.
+        current: number in ``events`` of the contact that lasts; -1 without one.
+        mode: mode of the controller.
+        tracking_error: largest position error of a joint [rad or m].
+        storage: energy stored in tracking errors [J].
+        tank: level of the energy tank [J].
+        notice: what the viewer should know: what is waited for, silent or doubtful.
+    """
+
+    time: float
+    q: Array | None = None
+    verdict: Verdict = "no verdict"
+    touch: Touch | None = None
+    joints: tuple[str, ...] = ()
+    ratios: Array | None = None
+    events: tuple[ContactEvent, ...] = ()
+    current: int = -1
+    mode: str = ""
+    tracking_error: float = math.nan
+    storage: float = math.nan
+    tank: float = math.nan
+    notice: str = ""
+
+
+def probabilities(event: ContactEvent) -> dict[str, float]:
+    """Return the probability of each link that an event names.
+
+    The event gives that of its link; the other candidates share the rest, each the same, so the
+    last of them may be less probable than shown.
+    """
+    others = [link for link in event.candidates if link != event.link]
+    if not event.link:
+        return {}
+    if not others:
+        return {event.link: 1.0}
+    first = event.confidence if 0.0 <= event.confidence <= 1.0 else 1.0 / (1 + len(others))
+    return {event.link: first, **dict.fromkeys(others, (1.0 - first) / len(others))}
+
+
+class ResidualHistory:
+    """Residual ratios of the last seconds, for the chart.
+
+    Args:
+        window: length of what is kept [s].
+    """
+
+    def __init__(self, window: float = WINDOW) -> None:
+        self._window = window
+        self._rows: deque[tuple[float, Array]] = deque()
+        self.joints: tuple[str, ...] = ()
+
+    def add(self, time: float, joints: Sequence[str], ratios: Array) -> None:
+        """Add residual ratios, (n,), at a time that is not before the last one [s].
+
+        Other joints than before, and a time that goes back, begin a new history.
+        """
+        if tuple(joints) != self.joints or (self._rows and time < self._rows[-1][0]):
+            self._rows.clear()
+            self.joints = tuple(joints)
+        self._rows.append((time, ratios))
+        while self._rows[0][0] < time - self._window:
+            self._rows.popleft()
+
+    def series(self) -> tuple[Array, Array]:
+        """Return times, (k,) [s], and ratios, (k, n)."""
+        if not self._rows:
+            return np.zeros(0), np.zeros((0, len(self.joints)))
+        times, rows = zip(*self._rows, strict=True)
+        return np.array(times), np.array(rows)

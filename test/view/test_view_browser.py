@@ -1,0 +1,218 @@
+"""What a real browser shows of a recording and of a live arm, headless and without network."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+pytest.importorskip("viser", reason="the extra `view` is not installed")
+
+from view_pages import EVENTS, FORCE, Still, arm7_scene, chromium, recording, running
+
+from rbd_control.view.drawing import ARROW_SCALE
+from rbd_control.view.page import SPACING, Page, Place
+from rbd_control.view.sources import RecordingSource
+from rbd_control.view.state import Touch
+
+PATIENCE = 60.0
+"""Deadline of whatever should take a second [s]; the browser draws without a graphics card."""
+
+
+class Look:
+    """A browser window with the page of one source."""
+
+    def __init__(self, page: Page, window: Any, addresses: list[str]) -> None:
+        self.page, self.window, self.addresses = page, window, addresses
+
+    def until(self, condition: Callable[[], Any], what: str) -> Any:
+        """Wait for the first true value of a condition."""
+        deadline = time.monotonic() + PATIENCE
+        while not (value := condition()):
+            assert time.monotonic() < deadline, what
+            self.window.wait_for_timeout(50)
+        return value
+
+    def until_text(self, part: str) -> None:
+        self.until(lambda: part in self.text(), f"{part!r} is not in {self.text()!r}")
+
+    def text(self) -> str:
+        return str(self.window.inner_text("body"))
+
+    def place(self, node: str) -> list[float] | None:
+        """Return where the browser draws a node of the 3D scene, in world axes."""
+        script = """name => {
+            const node = window.__viserMutable.nodeRefFromName[name];
+            if (!node) return null;
+            node.updateWorldMatrix(true, false);
+            const root = window.__viserMutable.nodeRefFromName[''].matrixWorld.clone().invert();
+            return root.multiply(node.matrixWorld).elements.slice(12, 15);
+        }"""
+        place: list[float] | None = self.window.evaluate(script, node)
+        return place
+
+    def is_drawn(self, node: str) -> bool:
+        script = """name => {
+            let node = window.__viserMutable.nodeRefFromName[name];
+            if (!node) return false;
+            for (; node; node = node.parent) if (!node.visible) return false;
+            return true;
+        }"""
+        return bool(self.window.evaluate(script, node))
+
+    def is_at(self, node: str, place: np.ndarray) -> bool:
+        now = self.place(node)
+        # float32 and the rounding of the slider's time to 0.01 s.
+        return now is not None and bool(np.allclose(now, place, atol=2e-3))
+
+
+@pytest.fixture(scope="module")
+def source() -> RecordingSource:
+    source = recording()
+    source.playhead.toggle()
+    return source
+
+
+@pytest.fixture(scope="module")
+def still() -> Still:
+    return Still(scene=arm7_scene())
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def seen(browser: Any, source: RecordingSource, still: Still) -> Iterator[Look]:
+    """A page with a recording and a live arm side by side."""
+    page = Page([source, still], Place(port=0))
+    with running(page):
+        window = browser.new_page(viewport={"width": 800, "height": 520})
+        addresses: list[str] = []
+        window.on("request", lambda request: addresses.append(request.url))
+        window.on("websocket", lambda socket: addresses.append(socket.url))
+        window.goto(page.address)
+        window.wait_for_selector(".rbd-events", timeout=1e3 * PATIENCE)
+        yield Look(page, window, addresses)
+        window.close()
+
+
+def at_link_5(source: RecordingSource) -> np.ndarray:
+    """Return where link 5 stands in the contact that the test looks at."""
+    q = source.track.at(4.5).q
+    assert q is not None
+    return source.scene.link_placement(source.scene.placements(q), "link_5")[:3, 3]
+
+
+def is_near(source: RecordingSource, time: float) -> bool:
+    return abs(source.playhead.time - time) < 1.5
+
+
+def hand(source: RecordingSource, time: float) -> np.ndarray:
+    """Return where body 4 stands at a time of the recording."""
+    q = source.track.at(time).q
+    assert q is not None
+    return np.asarray(source.scene.placements(q)[4, :3, 3])
+
+
+def test_the_events_are_listed(seen: Look) -> None:
+    rows = seen.window.locator(".rbd-event")
+    assert rows.count() == len(EVENTS)
+    assert "contact 2" in rows.nth(0).inner_text()  # the newest first
+    assert "link_5 or link_3" in rows.nth(1).inner_text()
+    assert "12.000" in rows.nth(0).inner_text()
+
+
+def test_scrubbing_moves_the_arm(seen: Look, source: RecordingSource) -> None:
+    slider = seen.window.locator(".mantine-Slider-trackContainer").bounding_box()
+    middle = slider["y"] + 0.5 * slider["height"]
+    seen.window.mouse.move(slider["x"] + 0.1 * slider["width"], middle)
+    seen.window.mouse.down()
+    for part in (0.2, 0.8):
+        seen.window.mouse.move(slider["x"] + part * slider["width"], middle)
+        # The track is a little shorter than its root.
+        seen.until(partial(is_near, source, 20.0 * part), "no seek")
+        seen.until(
+            lambda: seen.is_at("/arm_0/body_4", hand(source, source.playhead.time)),
+            "the arm does not follow",
+        )
+    seen.window.mouse.up()
+    assert np.linalg.norm(hand(source, 4.0) - hand(source, 16.0)) > 0.3
+
+
+def test_jumping_to_an_event_and_playing_shows_its_contact(
+    seen: Look, source: RecordingSource
+) -> None:
+    source.playhead.seek(0.0)
+    seen.window.get_by_role("button", name="next event").click()
+    seen.until(lambda: abs(source.playhead.time - 3.5) < 0.01, "no jump")
+    seen.window.get_by_role("button", name="Play").click()
+    seen.until(lambda: source.playhead.time > 3.6, "it does not play")
+    seen.window.get_by_role("button", name="Pause").click()
+    seen.until(lambda: not source.playhead.is_playing, "no pause")
+    source.playhead.seek(4.5)
+    seen.until_text("contact at link_5 (70%, else link_3)")
+    seen.until(lambda: seen.is_drawn("/arm_0/force"), "no arrow")
+    drawing = seen.page.drawings[0]
+    assert drawing is not None
+    start, end = np.array(drawing.arrow.points[0], dtype=float)
+    # float32 on the way to the browser.
+    assert np.allclose(start, at_link_5(source), atol=1e-5)
+    assert np.allclose(end - start, ARROW_SCALE * FORCE, atol=1e-5)
+    seen.until_text("12.0 N")
+    source.playhead.seek(8.0)
+    seen.until(lambda: not seen.is_drawn("/arm_0/force"), "the arrow stays")
+    seen.until_text("free")
+
+
+def test_the_chart_shows_residuals_of_every_joint(seen: Look, source: RecordingSource) -> None:
+    source.playhead.seek(5.0)
+    script = """() => Object.values(window.__viserTestpoints.uplots || {}).map(
+        found => found.chart.data.map(row => Array.from(row).reduce((a, b) => Math.max(a, b))))"""
+
+    def highest() -> list[float] | None:
+        """Return the largest value of each series of the recording's chart, once it follows."""
+        charts = [chart for chart in seen.window.evaluate(script) if len(chart) == 1 + 7 + 2]
+        return charts[0] if charts and 4.9 < charts[0][0] < 5.1 else None
+
+    found = seen.until(highest, "the chart does not follow")
+    assert found[2] == pytest.approx(3.0)  # joint_2, in thresholds
+    assert found[-2:] == [1.0, -1.0]
+    assert "joint_7" in seen.text()
+
+
+def test_a_live_arm_moves_and_carries_the_arrow(seen: Look, still: Still) -> None:
+    assert still.scene is not None
+    for first in (0.8, -0.8):
+        q = np.array([first, 0.5, 0.0, -1.0, 0.0, 0.3, 0.0])
+        still.set(q=q)
+        place = still.scene.placements(q)[6, :3, 3] + [0.0, SPACING, 0.0]
+        seen.until(partial(seen.is_at, "/arm_1/body_6", place), "the arm stands still")
+    assert not seen.is_drawn("/arm_1/force")
+    force = np.array([0.0, 20.0, 0.0])
+    still.set(verdict="contact", touch=Touch("link_7", {"link_7": 1.0}, force, None))
+    seen.until(lambda: seen.is_drawn("/arm_1/force"), "no arrow")
+    seen.until_text("contact at link_7")
+    seen.until_text("20.0 N")
+    still.set(verdict="no verdict", touch=None, notice="no joint states on /joint_states for 3 s")
+    seen.until_text("no joint states on /joint_states for 3 s")
+
+
+def test_the_picture_is_not_blank_and_needs_no_network(seen: Look) -> None:
+    seen.window.wait_for_timeout(300)
+    picture = imread(io.BytesIO(seen.window.screenshot()), format="png")
+    scene = picture[100:, :370, :3].reshape(-1, 3)
+    # The arm is grey and white on a white floor with a grid: many colours, not one or two.
+    assert len(np.unique(np.round(scene, 2), axis=0)) > 20
+    dark = (scene.max(axis=1) < 0.7).mean()
+    assert 0.005 < dark < 0.9
+    assert len(seen.addresses) >= 2
+    assert [a for a in seen.addresses if "//127.0.0.1:" not in a and a[:5] != "data:"] == []

@@ -1,0 +1,219 @@
+"""The page as its server holds it: arm, arrow, colours, address; and the command's errors."""
+
+from __future__ import annotations
+
+import ast
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+pytest.importorskip("viser", reason="the extra `view` is not installed")
+
+from damage import sound
+from view_pages import EVENTS, FORCE, Still, arm7_scene, recording
+
+from rbd_control.cli.main import main
+from rbd_control.errors import InputError
+from rbd_control.view.drawing import ARROW_SCALE, CANDIDATE, TOUCHED, blend
+from rbd_control.view.page import SPACING, Page, Place
+from rbd_control.view.state import Touch
+
+ANY = Place("127.0.0.1", 0)
+SOURCES = Path(__file__).resolve().parents[2] / "rbd_control"
+
+
+@pytest.fixture(scope="module")
+def still() -> Still:
+    return Still(scene=arm7_scene())
+
+
+@pytest.fixture(scope="module")
+def page(still: Still) -> Iterator[Page]:
+    page = Page([still], ANY)
+    yield page
+    page.close()
+
+
+def test_the_arm_stands_where_its_joints_say(page: Page, still: Still) -> None:
+    assert still.scene is not None
+    for q in (np.zeros(7), np.linspace(-1.0, 1.0, 7)):
+        still.set(q=q, touch=None)
+        page.show()
+        drawing = page.drawings[0]
+        assert drawing is not None
+        expected = still.scene.placements(q)
+        shown = np.array([frame.position for frame in drawing.bodies])
+        assert np.allclose(shown, expected[:, :3, 3])
+        turned = Rotation.from_quat(drawing.bodies[6].wxyz, scalar_first=True).as_matrix()
+        assert np.allclose(turned, expected[6, :3, :3])
+
+
+def test_the_arrow_is_at_the_touched_link_which_is_coloured(page: Page, still: Still) -> None:
+    assert still.scene is not None
+    q = np.array([0.3, 0.4, 0.0, -1.2, 0.0, 0.5, 0.0])
+    likely = {"link_5": 0.7, "link_4": 0.3}
+    still.set(q=q, verdict="contact", touch=Touch("link_5", likely, FORCE, None))
+    page.show()
+    drawing = page.drawings[0]
+    assert drawing is not None
+    assert drawing.arrow.visible
+    start, end = np.array(drawing.arrow.points[0], dtype=float)
+    at = still.scene.link_placement(still.scene.placements(q), "link_5")[:3, 3]
+    assert np.allclose(start, at, atol=1e-6)  # float32 on the way to the browser
+    assert np.allclose(end - start, ARROW_SCALE * FORCE, atol=1e-6)
+    assert drawing.label.text == "12.0 N"
+    shapes = {shape.link: shape.colour for shape in still.scene.shapes[::-1]}
+    assert drawing.colour_of("link_5") == TOUCHED["contact"]
+    assert drawing.colour_of("link_4") == blend(shapes["link_4"], CANDIDATE, 0.3)
+    assert drawing.colour_of("link_2") == shapes["link_2"]
+
+    point = np.array([0.1, 0.2, 0.3])
+    still.set(verdict="collision", touch=Touch("link_5", {}, FORCE, point))
+    page.show()
+    assert np.allclose(drawing.arrow.points[0][0], point)
+    assert drawing.colour_of("link_5") == TOUCHED["collision"]
+
+    still.set(verdict="free", touch=None)
+    page.show()
+    assert not drawing.arrow.visible
+    assert drawing.colour_of("link_5") == shapes["link_5"]
+    assert drawing.colour_of("link_4") == shapes["link_4"]
+
+
+@pytest.mark.parametrize("link", ["", "no such link"])
+def test_a_touch_of_an_unknown_link_draws_no_arrow(page: Page, still: Still, link: str) -> None:
+    still.set(verdict="contact", touch=Touch(link, {link: 1.0}, FORCE, None))
+    page.show()
+    drawing = page.drawings[0]
+    assert drawing is not None
+    assert not drawing.arrow.visible
+
+
+def test_arms_stand_side_by_side_and_appear_when_their_description_comes() -> None:
+    arms = [Still("/left"), Still("/right", arm7_scene())]
+    page = Page(arms, ANY)
+    try:
+        page.show()
+        assert [drawing is None for drawing in page.drawings] == [True, False]
+        arms[0].scene = arm7_scene()
+        page.show()
+        assert [drawing is None for drawing in page.drawings] == [False, False]
+        handles = page._server.scene._handle_from_node_name
+        left, right = handles["/arm_0"].position, handles["/arm_1"].position
+        assert right[1] - left[1] >= SPACING
+    finally:
+        page.close()
+
+
+def test_controls_of_a_recording_show_where_it_is_played() -> None:
+    source = recording()
+    page = Page([source], ANY)
+    try:
+        controls = page.controls
+        assert controls is not None
+        source.playhead.seek(7.25)
+        page.frames = 0
+        page.show()
+        assert controls.time.value == 7.25
+        assert controls.play.label == "Pause"
+        assert controls.event.options[1] == "1: 4.00 s contact at link_5"
+        assert source.playhead._marks == [e.onset - 0.5 for e in EVENTS]
+        page.advance(100.0)
+        page.frames = 0
+        page.show()
+        assert controls.play.label == "Play"
+    finally:
+        page.close()
+
+
+def test_only_this_machine_can_reach_the_page(page: Page) -> None:
+    assert page.address.startswith("http://127.0.0.1:")
+    sockets = Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]
+    port = f":{page.port:04X}"
+    listening = [line.split()[1] for line in sockets if line.split()[3] == "0A"]
+    assert [a for a in listening if a.endswith(port)] == [f"0100007F{port}"]
+
+
+def test_a_browser_cannot_open_a_tunnel_to_the_internet(page: Page) -> None:
+    assert page._server.request_share_url() is None
+    assert page._server._share_tunnel is None
+
+
+def test_a_port_in_use_is_refused() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=f"^port {port} of 127.0.0.1 is in use; give another"):
+            Page([], Place("127.0.0.1", port))
+    with pytest.raises(InputError, match="^cannot listen on 192.0.2.1, port 0: .*; give --host"):
+        Place("192.0.2.1", 0).refuse()
+
+
+def test_a_missing_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "yourdfpy", None)
+    assert main(["view", "log.csv", "--urdf", "arm7"]) == 2
+    error = capsys.readouterr().err
+    assert "the view needs yourdfpy, which is not installed" in error
+    assert "pip install 'rbd_control[view]'" in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["nowhere.csv", "--urdf", "arm7"], "nowhere.csv: there is no such recording"),
+        (["log.csv", "--namespace", "a"], "--namespace is for live arms"),
+        (["log.csv"], "log.csv: there is no such recording"),
+    ],
+)
+def test_bad_input_is_refused(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["view", "--port", "0", *arguments]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_a_view_cleanly(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(sound.csv_text(sound.swing(1.2)))
+    (tmp_path / "two.urdf").write_text(sound.URDF)
+    command = [sys.executable, "-m", "rbd_control.cli.main", "view", str(tmp_path / "log.csv")]
+    process = subprocess.Popen(
+        [*command, "--urdf", str(tmp_path / "two.urdf"), "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    lines: list[str] = []
+    while not any("view: http://127.0.0.1:" in line for line in lines):
+        line = process.stdout.readline()
+        assert line, lines
+        lines.append(line)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    output, error = process.communicate(timeout=30)
+    assert process.returncode == 0, error
+    assert not error
+    assert "Traceback" not in output
+
+
+def test_the_sources_of_the_view_publish_and_call_nothing() -> None:
+    files = [*(SOURCES / "view").glob("*.py")]
+    files += [SOURCES / "nodes" / f"{name}.py" for name in ("live_arm", "live_arms", "newest")]
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute):
+                forbidden = ("create_publisher", "create_client", "create_service", "publish")
+                assert node.attr not in forbidden, file
+            if isinstance(node, ast.ImportFrom):
+                assert not (node.module or "").startswith("rclpy.action"), file
