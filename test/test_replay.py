@@ -285,7 +285,9 @@ def test_progress_counts_messages() -> None:
 
 def test_defaults_are_said_to_be_defaults() -> None:
     thresholds, friction = replay(recorded(swing()), MODEL, DetectorParameters()).notes
-    assert "thresholds are the default for any robot (10 N·m or N)" in thresholds
+    # 10 N at 1.0 m and at 0.5 m; the effort limit of 100 N·m allows 5 to 10.
+    assert "thresholds are not calibrated" in thresholds
+    assert "(5, 5 N·m or N)" in thresholds
     assert "no joint friction is set" in friction
     assert replay(recorded(swing()), MODEL, PARAMETERS).notes == (friction,)
 

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation.alarm_levels import BLOCK, SEEN, alarm_levels, block_maxima
+from rbd_control.estimation.default_thresholds import least_collision_thresholds
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.effort_scale import (
     CERTAIN,
@@ -71,10 +72,6 @@ GROSS_FRICTION = 4.0
 """An error of half of so many times a joint's Coulomb friction ..."""
 GROSS_SHARE = 0.05
 """... and of half this share of its effort limit is worth an explanation."""
-COLLISION_RATIO = 5.0
-"""A collision threshold is at least this many contact thresholds ..."""
-COLLISION_SHARE = 0.15
-"""... and at least this share of the joint's effort limit."""
 
 
 @dataclass(frozen=True)
@@ -289,7 +286,6 @@ def _with_thresholds(
     # The error of the model as the statistic sees it, were all joints wrong at once.
     fastest = np.sqrt(np.mean(np.concatenate(speeds).max(axis=1) ** 2))
     statistic_slope = _rms_statistic(whitening, found.error) / fastest
-    limit = np.where(np.isfinite(model.effort_limit), model.effort_limit, 0.0)
     known = replace(
         known,
         contact_threshold=tuple(threshold),
@@ -297,7 +293,7 @@ def _with_thresholds(
         residual_covariance=tuple(matrix.ravel()),
         statistic_threshold=float(statistic_level),
         statistic_speed=float(statistic_slope),
-        collision_threshold=tuple(np.maximum(COLLISION_RATIO * threshold, COLLISION_SHARE * limit)),
+        collision_threshold=tuple(least_collision_thresholds(model, threshold)),
     )
     joints = tuple(
         JointCalibration(

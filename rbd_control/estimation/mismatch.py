@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.estimation.default_thresholds import with_default_thresholds
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.identification import external_means, means
 from rbd_control.estimation.motion import Motion, implausible, in_range
@@ -80,6 +81,7 @@ def find_mismatches(
     Returns:
         What was found, the likeliest first; nothing when the model fits or too little is recorded.
     """
+    parameters = with_default_thresholds(parameters, model)
     motion = _believable(motion, model, parameters)
     told = _tell(motion, model, parameters, np.zeros(model.nv) if bias is None else bias)
     if told is None:
