@@ -124,6 +124,7 @@ def calibrate(
     *,
     false_alarms_per_hour: float = 1.0,
     keep_gain: bool = False,
+    least_time: float = LEAST_TIME,
 ) -> Calibration:
     """Identify the model's errors, and choose observer gains and thresholds.
 
@@ -134,6 +135,8 @@ def calibrate(
             ``effort_gain`` too, unless it is 1, which is to be identified.
         false_alarms_per_hour: wanted over all joints.
         keep_gain: whether ``observer_gain`` is taken from ``parameters``, not chosen.
+        least_time: motion that is needed [s]; thresholds from less than twenty seconds are an
+            estimate for a report, and none to run a detector with.
 
     Returns:
         The parameters, what they rest on, and notes on everything that is doubtful.
@@ -192,7 +195,9 @@ def calibrate(
     notes = (*notes, *(mismatch.text for mismatch in mismatches))
     if not any(mismatch.kind == "gravity" for mismatch in mismatches):
         notes = (*notes, *_refuse_other_efforts(recorded, felt, gap))
-    return _with_thresholds(known, felt, found, stretches, noise, false_alarms_per_hour, notes)
+    return _with_thresholds(
+        known, felt, found, stretches, noise, false_alarms_per_hour, notes, least_time
+    )
 
 
 def _start(parameters: DetectorParameters) -> CalibratedParameters:
@@ -235,6 +240,7 @@ def _with_thresholds(
     noise: Sequence[tuple[Array, Array]],
     false_alarms_per_hour: float,
     notes: tuple[str, ...],
+    least_time: float,
 ) -> Calibration:
     observer = known.make_observer(known.corrected(model))
     settled = [part.t[1:] - part.t[0] >= known.settling_time for part in stretches]
@@ -249,9 +255,9 @@ def _with_thresholds(
     speeds = [np.abs(part.v[1:][rows]) for part, rows in zip(stretches, settled, strict=True)]
     times = [part.t[1:][rows] for part, rows in zip(stretches, settled, strict=True)]
     duration = sum(float(t[-1] - t[0]) for t in times)
-    if duration < LEAST_TIME:
+    if duration < least_time:
         raise RecordingError(
-            f"{duration:.0f} s of motion can be used; {LEAST_TIME:.0f} s are needed: record "
+            f"{duration:.0f} s of motion can be used; {least_time:.0f} s are needed: record "
             f"longer, or give several recordings"
         )
     for part, t, r, v in zip(stretches, times, residuals, speeds, strict=True):

@@ -183,13 +183,21 @@ def means(x: Array) -> Array:
     return np.asarray(0.5 * (x[1:] + x[:-1]))
 
 
-def filtered_columns(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Columns:
-    """Return external torque and friction without any corrections.
+def filtered_columns(
+    motions: Sequence[Motion], model: Model, maximum_gap: float, variants: Sequence[Model] = ()
+) -> Columns:
+    """Return external torque and friction, filtered and thinned out.
+
+    Args:
+        motions: motions, ``tau`` in torques.
+        model: the robot.
+        maximum_gap: motions are cut where samples are farther apart [s].
+        variants: robots whose needed torque, (n, nv) each, becomes a column of ``inertia``.
 
     Raises:
         RecordingError: when no stretch of the motions is long enough to be used.
     """
-    return _columns(motions, model, maximum_gap, [])
+    return _columns(motions, model, maximum_gap, [(0, 0, variant) for variant in variants])
 
 
 def _columns(
