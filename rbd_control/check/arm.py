@@ -140,7 +140,7 @@ def _rotors(model: Model, found: Sequence[Explanation]) -> list[Line]:
 
 def _friction(model: Model, efforts: Sequence[JointEffort]) -> Line:
     limit = limits_or(model.effort_limit, np.inf)[model.nv - len(efforts) :]
-    coulomb = np.array([one.friction[0] for one in efforts])
+    coulomb = np.array([one.friction[0] if one.is_torque else 0.0 for one in efforts])
     i = int(np.argmax(coulomb / limit))
     share = float(coulomb[i] / limit[i])
     text = f"Coulomb friction up to {coulomb.max():.2g} N·m or N, {share:.0%} of the effort limit"
@@ -160,8 +160,8 @@ def _bias(
     windows = max(len(residual) // WINDOW, 1)
     means = np.array([part.mean(axis=0) for part in np.array_split(residual, windows)])
     largest = np.abs(means).max(axis=0)
-    dead = np.array([one.kind == "not measured" for one in efforts])
-    share = np.where(dead, 0.0, largest / threshold[first:])
+    known = np.array([one.is_torque for one in efforts])
+    share = np.where(known, largest / threshold[first:], 0.0)
     i = int(np.argmax(share))
     level = graded(float(share[i]), BIAS)
     text = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,12 @@ from rbd_control.joint_states.plausibility import limits_or
 
 Array = NDArray[np.float64]
 
-UNITS = ((1000.0, "mN·m"), (0.001, "kN·m"), (10.197, "kgf·cm"), (0.10197, "kgf·m"))
+UNITS = ((1000.0, "mN·m"), (0.001, "kN·m"))
 """Scales of efforts that are torques in other units, and these units."""
 LIKE = 0.1
 """Relative deviation from such a scale that still names the unit."""
+MAJORITY = 0.5
+"""Share of the joints with another unit from which the others are doubted."""
 LARGE = 100.0
 """Scale that no error of the masses explains."""
 CONFIDENT = 20.0
@@ -44,8 +46,12 @@ class JointEffort:
     """``torque``, ``torque_without_gravity``, ``current``, ``unit``, ``reversed``,
     ``not measured`` or ``unclear``."""
     level: Level
-    text: str
-    """What to know or do about it; empty for a torque as declared."""
+    finding: str
+    """What was found, with numbers; empty for a torque as declared."""
+    remedy: str
+    """What to do about it; empty for a torque as declared."""
+    is_torque: bool
+    """Whether friction and misfit are in N·m: the effort is torque, or its scale is known."""
     scale: float
     """Effort per torque of the model; NaN where it is not measured."""
     deviation: float
@@ -65,6 +71,7 @@ class JointEffort:
             "joint": self.joint,
             "kind": self.kind,
             "level": self.level,
+            "finding": self.finding,
             "scale": self.scale if known else None,
             "deviation": self.deviation if known and np.isfinite(self.deviation) else None,
             "confidence": self.confidence,
@@ -112,18 +119,48 @@ def joint_efforts(
         level: default contact threshold of each joint, (nv,) [N·m or N].
     """
     alive, why = measured(motions)
-    return tuple(
+    efforts = [
         _of_joint(model, parameters, i, found, evidence, float(level[i]))
         if alive[i]
         else _not_measured(joint, why[i])
         for i, joint in enumerate(model.joint_names, model.nv - len(model.joint_names))
-    )
+    ]
+    odd = sum(one.kind in ("current", "unit") for one in efforts)
+    if odd >= MAJORITY * alive.sum():
+        efforts = [_doubted(one) for one in efforts]
+    return tuple(efforts)
+
+
+def _doubted(effort: JointEffort) -> JointEffort:
+    """Return the effort, doubted if its size is unknown while most joints have another unit."""
+    low, high = UNIT_SCALES
+    if effort.kind != "torque" or (effort.confidence != "none" and low <= effort.scale <= high):
+        return effort
+    finding = "does not tell its size, and most other joints have another unit"
+    return replace(effort, kind="unclear", level="doubtful", finding=finding, remedy=_CALIBRATE)
 
 
 def _not_measured(joint: str, why: str) -> JointEffort:
     nan = float("nan")
-    text = f"{joint} publishes no effort: it is {why}; mend the driver"
-    return JointEffort(joint, "not measured", "bad", text, nan, nan, "none", (0.0, 0.0, 0.0), 0.0)
+    none = (0.0, 0.0, 0.0)
+    return JointEffort(joint, "not measured", "bad", why, _MEND, False, nan, nan, "none", none, 0.0)
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    """Kind, level, finding and remedy of an effort."""
+
+    kind: str = "torque"
+    level: Level = "good"
+    finding: str = ""
+    remedy: str = ""
+
+
+_MEND = "mend the driver"
+_REVERSE = "change the sign of effort_gain, or mend the driver"
+_CALIBRATE = (
+    "set effort_kind to current and effort_gain, or run rbd-control calibrate with --effort"
+)
 
 
 def _of_joint(
@@ -135,46 +172,42 @@ def _of_joint(
     level: float,
 ) -> JointEffort:
     """Return what a measured effort is."""
-    joint = model.joint_names[i - model.nv]
     factor = 1.0
     for one in found:
         if one.kind == "scale" and i in one.joints:
             factor *= float(one.values[one.joints.index(i)])
     scale, deviation, _ = scale_fit(evidence, i)
     scale, deviation = scale * factor, deviation * abs(factor)
-    known = abs(scale) > SIGNIFICANT * deviation
     friction, errors = _friction(evidence, i)
-    drives = friction[0] < -CERTAIN_FRICTION * errors[0] and friction[1] <= 0.0
     misfit = float(evidence.misfit[i])
     limit = float(limits_or(model.effort_limit, np.inf)[i])
-    gravity = any(one.kind == "gravity" for one in found)
-    kind, worth, text = "torque", "good", ""
+    largest = float(np.abs(evidence.raw[:, i, EFFORT]).max())
+    is_torque = True
     if factor != 1.0:
         need = float(np.sqrt((evidence.need[:, i] ** 2).mean()))
-        kind, worth, text = _of_scale(joint, factor, need > LOADED * limit)
-    elif drives:
-        kind, worth = "reversed", "bad"
-        text = f"the effort of {joint} is reversed: its friction drives the joint; {_REVERSE}"
-    elif float(np.abs(evidence.raw[:, i, EFFORT]).max()) > parameters.implausible_effort * limit:
-        kind, worth = "unit", "bad"
-        most = float(np.abs(evidence.raw[:, i, EFFORT]).max())
-        text = (
-            f"the effort of {joint} reaches {most:.4g}, its limit is {limit:.4g} N·m or N: it is "
-            f"no torque in N·m; set effort_gain, or mend the driver"
-        )
-    elif gravity:
-        kind, worth, text = _of_gravity(joint, parameters)
+        verdict = _of_scale(factor, need > LOADED * limit)
+    elif friction[0] < -CERTAIN_FRICTION * errors[0] and friction[1] <= 0.0:
+        verdict = _Verdict("reversed", "bad", "by its friction, which drives the joint", _REVERSE)
+        is_torque = False
+    elif largest > parameters.implausible_effort * limit:
+        finding = f"reaches {largest:.4g}, its limit is {limit:.4g} N·m or N"
+        verdict = _Verdict("unit", "bad", finding, "set effort_gain, or mend the driver")
+        is_torque = False
+    elif any(one.kind == "gravity" for one in found):
+        verdict = _of_gravity(parameters)
     elif misfit > UNCLEAR * level:
-        kind, worth = "unclear", "doubtful"
-        text = f"the effort of {joint} has {misfit:.2g} N·m or N (RMS) that nothing explains"
-    elif parameters.effort_kind != "torque":
-        kind = parameters.effort_kind
+        verdict = _Verdict("unclear", "doubtful", f"has {misfit:.2g} N·m or N unexplained (RMS)")
+    else:
+        verdict = _Verdict(parameters.effort_kind)
+    known = abs(scale) > SIGNIFICANT * deviation
     sure = "high" if abs(scale) > CONFIDENT * deviation else "fair"
     return JointEffort(
-        joint,
-        kind,
-        worth,  # type: ignore[arg-type]
-        text,
+        model.joint_names[i - model.nv],
+        verdict.kind,
+        verdict.level,
+        verdict.finding,
+        verdict.remedy,
+        is_torque,
         scale,
         deviation,
         sure if known else "none",
@@ -183,52 +216,30 @@ def _of_joint(
     )
 
 
-_REVERSE = "set its effort_gain to the negative, or mend the driver"
-
-
-def _of_scale(joint: str, scale: float, loaded: bool) -> tuple[str, str, str]:
-    """Return kind, level and text of an effort that is ``scale`` times the model's torque."""
+def _of_scale(scale: float, loaded: bool) -> _Verdict:
+    """Return what an effort is that is ``scale`` times the model's torque."""
     low, high = UNIT_SCALES
+    size = f"{scale:.3g} times the model's torque"
     if -high / low <= scale <= -low / high:
-        text = f"the effort of {joint} is reversed: it is {scale:.2f} times the model's torque; "
-        return "reversed", "bad", text + _REVERSE
-    turned = ", and reversed" if scale < 0.0 else ""
+        return _Verdict("reversed", "bad", size, _REVERSE)
     if high < scale < LARGE and not loaded:
-        return (
-            "unclear",
-            "doubtful",
-            f"the effort of {joint} is {scale:.3g} times the model's torque, which is small: "
-            f"masses near it are wrong in the URDF, or it is in another unit",
-        )
-    for size, unit in UNITS:
-        if abs(abs(scale) / size - 1.0) < LIKE:
-            return (
-                "unit",
-                "bad",
-                f"the effort of {joint} is torque in {unit}{turned}: it is {scale:.4g} times the "
-                f"model's torque; set its effort_gain to {1.0 / scale:.4g}",
-            )
+        remedy = "find wrong masses in the URDF, or the unit"
+        return _Verdict("unclear", "doubtful", f"{size}, which is small", remedy)
+    for factor, unit in UNITS:
+        if abs(abs(scale) / factor - 1.0) < LIKE:
+            sign = "-" if scale < 0.0 else ""
+            remedy = f"set effort_gain to {sign}{1.0 / factor:g}"
+            return _Verdict("unit", "bad", f"{size}, so torque in {unit}", remedy)
     kind = "current" if abs(scale) < low else "unit"
-    name = "motor current or another unit" if kind == "current" else "another unit"
-    return (
-        kind,
-        "bad",
-        f"the effort of {joint} is {scale:.3g} times the model's torque: it is {name}{turned}, "
-        f"{1.0 / scale:.3g} N·m per unit; set effort_kind to current and effort_gain, or run "
-        f"rbd-control calibrate --effort current",
-    )
+    return _Verdict(kind, "bad", f"{size}, {1.0 / scale:.3g} N·m per unit", _CALIBRATE)
 
 
-def _of_gravity(joint: str, parameters: DetectorParameters) -> tuple[str, str, str]:
-    """Return kind, level and text of an effort whose share of gravity is not as declared."""
+def _of_gravity(parameters: DetectorParameters) -> _Verdict:
+    """Return what an effort is whose share of gravity is not as declared."""
     if parameters.effort_kind == "torque_without_gravity":
-        return "torque", "bad", f"the effort of {joint} holds gravity; set effort_kind to torque"
-    return (
-        "torque_without_gravity",
-        "bad",
-        f"the effort of {joint} is torque without gravity; set effort_kind to "
-        f"torque_without_gravity",
-    )
+        return _Verdict("torque", "bad", "holds gravity", "set effort_kind to torque")
+    remedy = "set effort_kind to torque_without_gravity"
+    return _Verdict("torque_without_gravity", "bad", "without gravity", remedy)
 
 
 def _friction(evidence: Evidence, i: int) -> tuple[tuple[float, float, float], Array]:
@@ -247,29 +258,31 @@ def effort_lines(efforts: Sequence[JointEffort]) -> tuple[Line, ...]:
         text = "effort not measured on any joint (exactly zero or constant): no verdict is possible"
         return (Line("effort", "bad", text + "; mend the driver, or record another topic"),)
     lines = []
-    for kind in dict.fromkeys(one.kind for one in efforts):
-        alike = [one for one in efforts if one.kind == kind]
-        names = ", ".join(one.joint for one in alike)
-        level: Level = max((one.level for one in alike), key=_ORDER.index)
-        texts = list(dict.fromkeys(one.text for one in alike if one.text))
-        if len(texts) > 1:
-            said = f"{len(alike)} joints: " + "; ".join(texts)
-        elif texts:
-            said = texts[0]
+    for kind in dict.fromkeys((one.kind, one.level) for one in efforts):
+        alike = [one for one in efforts if (one.kind, one.level) == kind]
+        named = "all joints" if len(alike) == len(efforts) else ", ".join(o.joint for o in alike)
+        if kind[1] == "good":
+            text = f"{_NAMES[kind[0]]}, as declared, on {named}{_scales(alike)}"
         else:
-            named = "all joints" if len(alike) == len(efforts) else names
-            said = f"{_NAMES[kind]} on {named}{_scales(alike)}"
-        lines.append(
-            Line("effort", level, said, {"kind": kind, "joints": [o.joint for o in alike]})
-        )
+            findings = dict.fromkeys(one.finding for one in alike)
+            said = [f"{one.joint} {one.finding}" for one in alike]
+            if len(findings) == 1:
+                said = [f"{named} {alike[0].finding}"]
+            remedies = dict.fromkeys(one.remedy for one in alike if one.remedy)
+            text = f"{_NAMES[kind[0]]}: " + "; ".join([*said, *remedies])
+        values = {"kind": kind[0], "joints": [one.joint for one in alike]}
+        lines.append(Line("effort", kind[1], text, values))
     return tuple(lines)
 
 
-_ORDER: tuple[Level, ...] = ("good", "doubtful", "bad")
 _NAMES = {
-    "torque": "torque [N·m or N]",
-    "current": "motor current times effort_gain, as declared,",
-    "torque_without_gravity": "torque without gravity, as declared,",
+    "torque": "torque",
+    "torque_without_gravity": "torque without gravity",
+    "current": "motor current (or another unit)",
+    "unit": "another unit than N·m or N",
+    "reversed": "reversed",
+    "not measured": "not measured",
+    "unclear": "unclear",
 }
 
 

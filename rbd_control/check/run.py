@@ -200,8 +200,8 @@ def _exchanged(motion: Motion, i: int, j: int) -> Motion:
 
 
 def _nothing(model: Model) -> Evidence:
-    """Return the evidence of no sample."""
-    return Evidence.of(np.zeros((0, model.nv, 10)), np.zeros((0, model.nv, 3)), np.zeros(3))
+    """Return evidence without anything in it."""
+    return Evidence.of(np.zeros((1, model.nv, 10)), np.zeros((1, model.nv, 3)), np.zeros(3))
 
 
 def _without_true_contact(
@@ -247,7 +247,10 @@ def _thresholds(
         return parameters, model, Line("thresholds", "good", "those of the parameter file")
     declared = parameters or DetectorParameters()
     why = "settle what is red first"
-    if level != "bad":
+    seconds = sum(float(motion.t[-1] - motion.t[0]) for motion in motions)
+    if level != "bad" and seconds < LEAST_TIME:
+        why = f"{seconds:.0f} s of motion without contact, at least {LEAST_TIME:.0f} s are needed"
+    elif level != "bad":
         start = replace(START, effort_kind=declared.effort_kind, effort_gain=declared.effort_gain)
         try:
             found = calibrate(motions, model, start, least_time=LEAST_TIME)
