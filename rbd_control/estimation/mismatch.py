@@ -81,6 +81,13 @@ def find_mismatches(
     Returns:
         What was found, the likeliest first; nothing when the model fits or too little is recorded.
     """
+    if motion.t.size >= SAMPLES and not motion.tau.any():
+        # No driver that measures publishes this, whether the arm carries something or not.
+        text = (
+            "effort not measured: it is exactly zero on all joints, so no verdict can be relied "
+            "on; mend the driver, or use a topic that carries effort"
+        )
+        return (Mismatch("dead", "", text),)
     parameters = with_default_thresholds(parameters, model)
     motion = _believable(motion, model, parameters)
     told = _tell(motion, model, parameters, np.zeros(model.nv) if bias is None else bias)
@@ -90,9 +97,6 @@ def find_mismatches(
     known = parameters.for_joints("contact_threshold", model.nv)
     if not (_rms(x) > 0.5 * known).any():
         return ()
-    if not motion.tau.any():
-        text = "effort not measured: it is exactly zero on all joints; mend the driver"
-        return (Mismatch("dead", "", text),)
     dead = (motion.tau == 0.0).all(axis=0) & (_rms(x) > 0.5 * known)
     found = _dead(dead, need, model)
     # What a joint without effort leaves says nothing of the others.
