@@ -310,7 +310,7 @@ def test_progress_counts_messages() -> None:
 
 def test_defaults_are_said_to_be_defaults() -> None:
     thresholds, friction = replay(recorded(swing()), MODEL, DetectorParameters()).notes
-    # 10 N at 1.0 m and at 0.5 m; the effort limit of 100 N·m allows 5 to 10.
+    # At least 5 % of the effort limit of 100 N·m.
     assert "thresholds are not calibrated" in thresholds
     assert "(5, 5 N·m or N)" in thresholds
     assert "no joint friction is set" in friction

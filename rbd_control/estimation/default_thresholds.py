@@ -4,12 +4,12 @@ A parameter of zero stands for the default of its joint. With ``limit`` the effo
 ``push`` the largest torque that a force of 20 N at any link causes at the joint in the middle of
 all joint ranges, the defaults are::
 
-    contact   = max(min(push / 2, 10 % of limit), 5 % of limit, min(1.5, 15 % of limit))
+    contact   = max(min(0.4 push, 10 % of limit), 5 % of limit, min(1.5, 15 % of limit))
     collision = max(5 contact, 15 % of limit)
 
-Half of the push leaves room to find it in poses with a shorter lever. The shares of the effort
+The share of the push leaves room to find it in poses with a shorter lever. The shares of the effort
 limit leave room for friction, which nobody has identified yet: it grows with the size of the drive.
-A joint without an effort limit takes ``max(push / 2, 1.5)``.
+A joint without an effort limit takes ``max(0.4 push, 1.5)``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ P = TypeVar("P", bound=DetectorParameters)
 
 PUSH = 20.0
 """Force that the default thresholds are made to detect [N]."""
-PUSH_SHARE = 0.5
+PUSH_SHARE = 0.4
 """Default contact threshold as a fraction of the torque that this force causes."""
 HIGHEST_SHARE = 0.1
 """Largest default contact threshold as a fraction of the effort limit."""

@@ -40,14 +40,14 @@ def arm(shoulder: float = 80.0, elbow: float = 30.0, slide: float = 20.0) -> Mod
 @pytest.mark.parametrize(
     ("limits", "expected"),
     [
-        # Half of 20 N at 1.0 m and at 0.4 m: 10 and 4, cut to a tenth of the limit.
-        ((80.0, 50.0, 20.0), (8.0, 4.0, 2.0)),
+        # 0.4 of 20 N at 1.0 m and at 0.4 m: 8 and 3.2, cut to a tenth of the limit.
+        ((70.0, 50.0, 20.0), (7.0, 3.2, 2.0)),
         # A strong drive has friction of its own: a twentieth of the limit.
         ((400.0, 200.0, 1000.0), (20.0, 10.0, 50.0)),
         # A weak one, too: 1.5 N·m, but no more than 15 % of the limit.
         ((12.0, 12.0, 4.0), (1.5, 1.5, 0.6)),
         # No limit in the description: the push alone.
-        ((0.0, 0.0, 0.0), (10.0, 4.0, 10.0)),
+        ((0.0, 0.0, 0.0), (8.0, 3.2, 8.0)),
     ],
 )
 def test_the_rule(limits: tuple[float, ...], expected: tuple[float, ...]) -> None:
@@ -98,6 +98,6 @@ def test_a_floating_base_has_them_too() -> None:
     )
     thresholds = default_contact_thresholds(model)
     assert thresholds.shape == (9,)
-    np.testing.assert_allclose(thresholds[6:], (8.0, 4.0, 2.0))
+    np.testing.assert_allclose(thresholds[6:], (8.0, 3.2, 2.0))
     assert np.isfinite(thresholds).all()
     assert (thresholds > 0.0).all()
