@@ -190,8 +190,7 @@ def calibrate(
         known = replace(known, observer_gain=tuple(gains))
     settling = max(start.settling_time, round(SETTLING / min(known.observer_gain), 3))
     known = replace(known, settling_time=settling)
-    longest = max(motions, key=lambda m: float(m.t[-1] - m.t[0]))
-    mismatches = _what_does_not_fit(longest, model, known)
+    mismatches = _what_does_not_fit(motions, model, known)
     notes = (*notes, *(mismatch.text for mismatch in mismatches))
     if not any(mismatch.kind == "gravity" for mismatch in mismatches):
         notes = (*notes, *_refuse_other_efforts(recorded, felt, gap))
@@ -216,9 +215,10 @@ def _refuse_other_efforts(motions: Sequence[Motion], model: Model, gap: float) -
 
 
 def _what_does_not_fit(
-    motion: Motion, model: Model, known: DetectorParameters
+    motions: Sequence[Motion], model: Model, known: DetectorParameters
 ) -> tuple[Mismatch, ...]:
-    """Return errors far larger than friction, which offsets and corrections would only hide."""
+    """Return errors of the longest motion far larger than friction, which fits would only hide."""
+    motion = max(motions, key=lambda m: float(m.t[-1] - m.t[0]))
     limit = np.where(np.isfinite(model.effort_limit), model.effort_limit, 0.0)
     large = np.maximum(GROSS_FRICTION * np.array(known.friction_coulomb), GROSS_SHARE * limit) + 0.1
     plain = replace(
