@@ -18,6 +18,7 @@ from rbd_control.cli.main import main
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.estimation import DetectorParameters, Motion
 from rbd_control.joint_states import JointBlock
+from rbd_control.playback.motions import read_motions
 from rbd_control.playback.parts import Part
 from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.simulation import arm7_urdf
@@ -236,6 +237,48 @@ def test_a_real_arm_is_good_but_slow() -> None:
     result = check_recording(read_recording(REAL_PANDA), arm)
     assert set(complaints(result)) == {"rate"}
     assert result.level == "doubtful"
+
+
+REAL: dict[str, tuple[Callable[[Motion, Model], Motion], str, str]] = {
+    "sign": (lambda m, _: factor({1: -1.0})(m), "effort", "reversed: panda_joint2"),
+    "sign of the wrist": (
+        lambda m, _: factor({6: -1.0})(m),
+        "effort",
+        "reversed: panda_joint7 by its friction",
+    ),
+    "millinewtons": (lambda m, _: factor({3: 1e3})(m), "effort", "panda_joint4 .* mN·m"),
+    "currents": (
+        lambda m, _: replace(m, tau=m.tau / GAINS),
+        "effort",
+        "motor current .* panda_joint2 0.113",
+    ),
+    "gravity": (
+        lambda m, arm: replace(m, tau=m.tau - gravity_torque(arm, m.q)),
+        "effort",
+        "all joints without gravity",
+    ),
+    "names": (
+        lambda m, _: columns(4, 6, names=True)(m),
+        "order of joints",
+        "names of panda_joint5 and panda_joint7 are exchanged",
+    ),
+    "efforts": (
+        lambda m, _: columns(3, 5, names=False)(m),
+        "order of joints",
+        "efforts of panda_joint4 and panda_joint6 are exchanged",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spoil", "topic", "says"), REAL.values(), ids=REAL.keys())
+def test_a_real_arm_that_is_spoilt(
+    spoil: Callable[[Motion, Model], Motion], topic: str, says: str
+) -> None:
+    arm = Model.from_urdf(panda_arm_urdf())
+    (motion,) = read_motions(read_recording(REAL_PANDA), arm).motions
+    found = complaints(check(spoil(motion, arm), arm))
+    assert set(found) - {"thresholds"} == {topic, "rate"}
+    assert any(re.search(says, text) for text in found[topic])
 
 
 if SHARED.is_dir():
