@@ -257,6 +257,9 @@ def effort_lines(efforts: Sequence[JointEffort]) -> tuple[Line, ...]:
     if efforts and all(one.kind == "not measured" for one in efforts):
         text = "effort not measured on any joint (exactly zero or constant): no verdict is possible"
         return (Line("effort", "bad", text + "; mend the driver, or record another topic"),)
+    if all(one.confidence == "none" and one.level == "good" for one in efforts):
+        text = "the motion does not tell what the effort is; move every joint to and fro"
+        return (Line("effort", "doubtful", text),)
     lines = []
     for kind in dict.fromkeys((one.kind, one.level) for one in efforts):
         alike = [one for one in efforts if (one.kind, one.level) == kind]
@@ -287,8 +290,8 @@ _NAMES = {
 
 
 def _scales(efforts: Sequence[JointEffort]) -> str:
-    """Return the range of the scales that are known, in words."""
-    known = [one.scale for one in efforts if one.confidence != "none"]
+    """Return the range of the scales that are known with high confidence, in words."""
+    known = [one.scale for one in efforts if one.confidence == "high"]
     if not known:
         return "; the motion does not tell its size"
     unknown = [one.joint for one in efforts if one.confidence == "none"]

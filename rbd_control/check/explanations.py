@@ -45,6 +45,8 @@ LEAST_TILT = 2.0
 """Smallest tilt that is reported [deg]."""
 FIELDS = (0.7, 1.4)
 """Bounds of the length of a fitted gravity vector, as multiples of the model's."""
+LEAST_NEED = 1e-6
+"""RMS torque of the model below which it is rounding error [N·m or N]."""
 MOST = 12
 """Largest number of explanations."""
 
@@ -123,7 +125,7 @@ def scale_fit(evidence: Evidence, i: int) -> tuple[float, float, float]:
     """Return the scale of the effort of one joint, its standard deviation, and the RMS left."""
     need, effort = evidence.need[:, i], evidence.effort[:, i]
     power = float(need @ need)
-    if power <= 0.0:
+    if power <= need.size * LEAST_NEED**2:
         return 0.0, float("inf"), float(np.sqrt((effort**2).mean()))
     scale = float(effort @ need) / power
     left = effort - scale * need

@@ -217,6 +217,14 @@ def test_a_base_that_is_tilted(free: Motion, model: Model) -> None:
     assert line.values["tilt"] == pytest.approx(6.0, abs=0.3)
 
 
+def test_an_arm_at_rest_tells_nothing(free: Motion, model: Model) -> None:
+    noise = 0.01 * np.random.default_rng(0).normal(size=free.tau.shape)
+    still = replace(free, q=0.0 * free.q + free.q[9], v=0.0 * free.v, tau=free.tau[9] + noise)
+    found = complaints(check(still, model))
+    assert set(found) == {"thresholds"}
+    assert "moves too little" in found["thresholds"][0]
+
+
 def test_no_velocity(free: Motion, model: Model) -> None:
     motion = Motion("lame", free.t, free.q, np.empty((free.t.size, 0)), free.tau)
     result = check(motion, model)
