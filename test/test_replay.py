@@ -203,6 +203,31 @@ def test_effort_that_is_no_torque_is_said_first(effort: Efforts, says: str) -> N
     assert re.search(says, warnings[1])
 
 
+@pytest.mark.parametrize("duration", [4.0, 1.5])
+@pytest.mark.parametrize("declared", ["torque", "torque_without_gravity"])
+def test_effort_that_is_not_measured_is_said_to_be(declared: str, duration: float) -> None:
+    """Zeros on all joints are no torque without gravity: nothing is measured."""
+    zeros = swing(effort=lambda q, tau: 0.0 * tau, duration=duration)
+    parameters = replace(PARAMETERS, effort_kind=declared)
+    result = replay(recorded(zeros), MODEL, parameters)
+    assert any("effort not measured: it is exactly zero" in text for text in result.warnings)
+    assert not any("gravity" in text for text in result.warnings)
+    # An arm whose weight the effort need not hold is believed until it has moved for 0.25 s.
+    assert result.valid_fraction == pytest.approx(0.0, abs=0.2)
+    assert result.invalid["effort not measured"] > 0.8 * duration
+    assert result.events == ()
+
+
+def test_the_command_says_that_effort_is_not_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_csv(tmp_path / "zeros.csv", swing(effort=lambda q, tau: 0.0 * tau))
+    urdf = tmp_path / "two.urdf"
+    urdf.write_text(URDF)
+    assert main(["replay", str(path), "--urdf", str(urdf)]) == 1
+    assert "effort not measured" in capsys.readouterr().err
+
+
 def test_effort_that_is_short_is_judged_by_gravity() -> None:
     """Too little for anything but the ratio of efforts to gravity."""
     efforts = swing(effort=lambda q, tau: -tau, duration=1.0)
@@ -285,7 +310,9 @@ def test_progress_counts_messages() -> None:
 
 def test_defaults_are_said_to_be_defaults() -> None:
     thresholds, friction = replay(recorded(swing()), MODEL, DetectorParameters()).notes
-    assert "thresholds are the default for any robot (10 N·m or N)" in thresholds
+    # At least 5 % of the effort limit of 100 N·m.
+    assert "thresholds are not calibrated" in thresholds
+    assert "(5, 5 N·m or N)" in thresholds
     assert "no joint friction is set" in friction
     assert replay(recorded(swing()), MODEL, PARAMETERS).notes == (friction,)
 

@@ -12,6 +12,7 @@ from robots import REAL_PANDA, RECORDINGS, panda_arm_urdf
 
 from rbd_control.cli.main import main
 from rbd_control.cli.replay import configured
+from rbd_control.dynamics import Model
 from rbd_control.estimation import DetectorParameters
 from rbd_control.joint_states import JointStateIntake
 from rbd_control.node_parameters import law_parameters
@@ -19,6 +20,7 @@ from rbd_control.parameters import read_parameter_file
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.result import ReplayResult
+from rbd_control.robot.robot import robot_parameters
 
 CONFIG = Path(__file__).resolve().parent.parent / "config"
 
@@ -68,6 +70,46 @@ def test_simulated_panda(
     assert 0.0 < event.detected - onset < 0.020
     assert abs(event.onset - onset) < 0.010
     assert event.link == link
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("franka", "torque"),
+        ("universal_robots_current", "current"),
+        ("universal_robots_torque", "torque_without_gravity"),
+        ("lbr", "torque"),
+        ("kinova_gen3", "torque"),
+        ("xarm", "torque"),
+        ("gazebo", "torque"),
+        ("mujoco", "torque"),
+    ],
+)
+def test_effort_of_drivers(name: str, kind: str) -> None:
+    """Detector and controller read the same kind; the page names every file."""
+    path = CONFIG / f"effort_{name}.yaml"
+    for node in ("contact_detector", "passivity_controller"):
+        assert robot_parameters(read_parameter_file(path, node)).effort_kind == kind
+    page = (CONFIG.parent / "docs" / "detection.md").read_text(encoding="utf-8")
+    files = {each.name for each in CONFIG.glob("effort_*.yaml")}
+    assert path.name in files
+    assert set(re.findall(r"`(effort_\w+\.yaml)`", page)) == files
+
+
+@pytest.mark.parametrize(
+    ("recording", "contacts"),
+    [("free", 0), ("push20_link7", 1), ("push8_link4", 0), ("collision_link4", 1)],
+)
+def test_without_configuration(recording: str, contacts: int) -> None:
+    """Thresholds from effort limits and reach find 20 N, and nothing in free motion."""
+    result = replay(
+        read_recording(RECORDINGS / recording),
+        Model.from_urdf(panda_arm_urdf()),
+        DetectorParameters(),
+    )
+    assert len(result.events) == contacts
+    assert result.score is not None
+    assert result.score.false_events == 0
 
 
 def test_no_contact_in_free_motion(calibrated: Path) -> None:

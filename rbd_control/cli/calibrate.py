@@ -30,10 +30,7 @@ from rbd_control.estimation import Calibration, Motion, calibrate
 from rbd_control.estimation.calibration import START
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import prepare_output, write_whole
-from rbd_control.joint_states import JointStateIntake, SampleBlock
-from rbd_control.playback.clock import ReplayClock
-from rbd_control.playback.doubts import counted
-from rbd_control.playback.joint_matching import match_joints
+from rbd_control.playback.motions import read_motions, with_effort
 from rbd_control.playback.picture import draw_calibration
 from rbd_control.playback.recording import read_recording
 from rbd_control.robot.inertial_corrections import CORRECTIONS, ROTOR
@@ -41,9 +38,6 @@ from rbd_control.robot.payload import PayloadParameters
 from rbd_control.robot.robot import Robot
 from rbd_control.robot.robot_parameters import DescriptionParameters, RobotParameters
 from rbd_control.wording import shortened
-
-_FEWEST = 3
-"""Fewest samples of a motion that is used."""
 
 
 def run_calibrate(arguments: argparse.Namespace) -> int:
@@ -146,32 +140,13 @@ def _motions(
 ) -> Iterator[Motion]:
     """Yield the motion that a recording holds; several where its clock went back."""
     recording = read_recording(path, topic)
-    with about(path):
-        names, notes = match_joints(model.joint_names, recording.joint_names, joints)
-        intake = JointStateIntake(names, follow_jumps=True)
-        clock = ReplayClock()
-        parts: list[list[SampleBlock]] = [[]]
-        for timed in recording.timed_blocks(intake):
-            if clock.goes_back(timed):
-                parts.append([])
-            clock.times(timed, intake.period)
-            if timed.samples.v is not None and timed.samples.tau is not None:
-                parts[-1].append(timed.samples)
-        motions = [
-            _motion(path.name, blocks)
-            for blocks in parts
-            if sum(block.stamp.size for block in blocks) >= _FEWEST
-        ]
-        unused = _unused(intake)
-        if not motions:
-            raise RecordingError(
-                f"has no samples with both velocity and effort, which calibration needs: of "
-                f"{recording.count} messages {unused or 'too few are usable'}"
-            )
-    if unused:
-        notes.append(f"of {recording.count} messages {unused}")
-    if clock.jumps:
-        first, times = clock.jumps[0], len(clock.jumps)
+    found = read_motions(recording, model, joints)
+    motions = with_effort(recording, found)
+    notes = list(found.notes)
+    if found.unused:
+        notes.append(f"of {found.messages} messages {found.unused}")
+    if found.jumps:
+        first, times = found.jumps[0], len(found.jumps)
         often = f"{times} times, first" if times > 1 else "once,"
         notes.append(
             f"the clock went back {often} by {first.back:.3g} s at {first.time:.3f} s; the motion "
@@ -180,27 +155,6 @@ def _motions(
     for note in notes:
         console.print(f"note: {path.name}: {note}", markup=False)
     yield from motions
-
-
-def _unused(intake: JointStateIntake) -> str:
-    """Return how many messages cannot be used and why; empty if all can be."""
-    missing = [
-        f"{intake.counts[f'{what} missing']} lack {what}"
-        for what in ("velocity", "effort")
-        if intake.counts[f"{what} missing"]
-    ]
-    # Messages of a gripper that shares the topic are no loss.
-    dropped = {why: count for why, count in intake.dropped.items() if why != "missing joint"}
-    return ", ".join([*missing, *([f"dropped: {counted(dropped)}"] if dropped else [])])
-
-
-def _motion(name: str, blocks: list[SampleBlock]) -> Motion:
-    """Return successive blocks of samples as one motion, its times from zero."""
-    t, q, v, tau = (
-        np.concatenate([getattr(block, what) for block in blocks])
-        for what in ("stamp", "q", "v", "tau")
-    )
-    return Motion(name, t - t[0], q, v, tau)
 
 
 def _print(calibration: Calibration, console: Console) -> None:

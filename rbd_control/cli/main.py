@@ -65,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(commands)
     _add_payload(commands)
+    _add_check(commands)
     _add_replay(commands)
     _add_calibrate(commands)
     _add_monitor(commands)
@@ -101,6 +102,38 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "--view", action="store_true", help="show it in the browser (see rbd-control view)"
     )
     demo.set_defaults(run=_run_demo)
+
+
+def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    check = commands.add_parser(
+        "check",
+        help="say what a recording is and which pushes would be found",
+        description="Print one page about a recording: whether joints, rate and stamps are right, "
+        "what the effort of each joint is, whether payload, mounting and order of the joints are "
+        "as described, and the weakest push that would be found on each link. Record a free "
+        "motion in which every joint moves to and fro.",
+        epilog="exit code 1 if a line is red (WRONG), 0 if all are green (GOOD) or yellow (LOOK)",
+    )
+    check.add_argument(
+        "recording",
+        type=Path,
+        metavar="RECORDING",
+        help="rosbag2 folder, or file .db3, .mcap or .csv",
+    )
+    _add_robot(check)
+    check.add_argument(
+        "--config",
+        type=Path,
+        metavar="YAML",
+        help="parameter file of the detector node: the kind of effort that is declared, and its "
+        "thresholds; without it, efforts are taken for torques and thresholds are estimated from "
+        "the recording",
+    )
+    check.add_argument(
+        "--report", type=Path, metavar="DIR", help="folder for check.json and check.html"
+    )
+    check.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
+    check.set_defaults(run=_run_check)
 
 
 def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -450,6 +483,12 @@ def _run_calibrate(arguments: argparse.Namespace) -> int:
     from rbd_control.cli.calibrate import run_calibrate
 
     return run_calibrate(arguments)
+
+
+def _run_check(arguments: argparse.Namespace) -> int:
+    from rbd_control.cli.check import run_check
+
+    return run_check(arguments)
 
 
 def _run_replay(arguments: argparse.Namespace) -> int:

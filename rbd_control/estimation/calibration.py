@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation.alarm_levels import BLOCK, SEEN, alarm_levels, block_maxima
+from rbd_control.estimation.default_thresholds import least_collision_thresholds
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.drive_gains import DriveGain, GainEvidence, KnownPayload, drive_gains
 from rbd_control.estimation.effort_scale import CERTAIN, effort_scales, usable_efforts
@@ -68,10 +69,6 @@ GROSS_FRICTION = 4.0
 """An error of half of so many times a joint's Coulomb friction ..."""
 GROSS_SHARE = 0.05
 """... and of half this share of its effort limit is worth an explanation."""
-COLLISION_RATIO = 5.0
-"""A collision threshold is at least this many contact thresholds ..."""
-COLLISION_SHARE = 0.15
-"""... and at least this share of the joint's effort limit."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +124,7 @@ def calibrate(
     false_alarms_per_hour: float = 1.0,
     keep_gain: bool = False,
     evidence: GainEvidence | None = None,
+    least_time: float = LEAST_TIME,
 ) -> Calibration:
     """Identify the model's errors, and choose observer gains and thresholds.
 
@@ -139,6 +137,8 @@ def calibrate(
         keep_gain: whether ``observer_gain`` is taken from ``parameters``, not chosen.
         evidence: known payloads and known gains of drives, for currents whose ``effort_gain`` is to
             be identified.
+        least_time: motion that is needed [s]; thresholds from less than twenty seconds are an
+            estimate for a report, and none to run a detector with.
 
     Returns:
         The parameters, what they rest on, and notes on everything that is doubtful.
@@ -188,14 +188,13 @@ def calibrate(
         known = replace(known, observer_gain=tuple(gains))
     settling = max(start.settling_time, round(SETTLING / min(known.observer_gain), 3))
     known = replace(known, settling_time=settling)
-    longest = max(motions, key=lambda m: float(m.t[-1] - m.t[0]))
-    mismatches = _what_does_not_fit(longest, model, known)
+    mismatches = _what_does_not_fit(motions, model, known)
     notes = (*notes, *(mismatch.text for mismatch in mismatches))
     # Identified gains are known with their errors; the scales below know nothing of rotors.
     if not drives and not any(mismatch.kind == "gravity" for mismatch in mismatches):
         notes = (*notes, *_refuse_other_efforts(recorded, felt, gap))
     calibration = _with_thresholds(
-        known, felt, found, stretches, noise, false_alarms_per_hour, notes
+        known, felt, found, stretches, noise, false_alarms_per_hour, notes, least_time
     )
     return replace(calibration, gains=drives)
 
@@ -251,9 +250,10 @@ def _refuse_other_efforts(motions: Sequence[Motion], model: Model, gap: float) -
 
 
 def _what_does_not_fit(
-    motion: Motion, model: Model, known: DetectorParameters
+    motions: Sequence[Motion], model: Model, known: DetectorParameters
 ) -> tuple[Mismatch, ...]:
-    """Return errors far larger than friction, which offsets and corrections would only hide."""
+    """Return errors of the longest motion far larger than friction, which fits would only hide."""
+    motion = max(motions, key=lambda m: float(m.t[-1] - m.t[0]))
     limit = np.where(np.isfinite(model.effort_limit), model.effort_limit, 0.0)
     large = np.maximum(GROSS_FRICTION * np.array(known.friction_coulomb), GROSS_SHARE * limit) + 0.1
     plain = replace(
@@ -275,6 +275,7 @@ def _with_thresholds(
     noise: Sequence[tuple[Array, Array]],
     false_alarms_per_hour: float,
     notes: tuple[str, ...],
+    least_time: float,
 ) -> Calibration:
     observer = known.make_observer(known.corrected(model))
     settled = [part.t[1:] - part.t[0] >= known.settling_time for part in stretches]
@@ -289,9 +290,9 @@ def _with_thresholds(
     speeds = [np.abs(part.v[1:][rows]) for part, rows in zip(stretches, settled, strict=True)]
     times = [part.t[1:][rows] for part, rows in zip(stretches, settled, strict=True)]
     duration = sum(float(t[-1] - t[0]) for t in times)
-    if duration < LEAST_TIME:
+    if duration < least_time:
         raise RecordingError(
-            f"{duration:.0f} s of motion can be used; {LEAST_TIME:.0f} s are needed: record "
+            f"{duration:.0f} s of motion can be used; {least_time:.0f} s are needed: record "
             f"longer, or give several recordings"
         )
     for part, t, r, v in zip(stretches, times, residuals, speeds, strict=True):
@@ -326,7 +327,6 @@ def _with_thresholds(
     # The error of the model as the statistic sees it, were all joints wrong at once.
     fastest = np.sqrt(np.mean(np.concatenate(speeds).max(axis=1) ** 2))
     statistic_slope = _rms_statistic(whitening, found.error) / fastest
-    limit = np.where(np.isfinite(model.effort_limit), model.effort_limit, 0.0)
     known = replace(
         known,
         contact_threshold=tuple(threshold),
@@ -334,7 +334,7 @@ def _with_thresholds(
         residual_covariance=tuple(matrix.ravel()),
         statistic_threshold=float(statistic_level),
         statistic_speed=float(statistic_slope),
-        collision_threshold=tuple(np.maximum(COLLISION_RATIO * threshold, COLLISION_SHARE * limit)),
+        collision_threshold=tuple(least_collision_thresholds(model, threshold)),
     )
     joints = tuple(
         JointCalibration(

@@ -31,6 +31,7 @@ from rbd_control.estimation.decision import (
     forget_mean,
     restart,
 )
+from rbd_control.estimation.default_thresholds import with_default_thresholds
 from rbd_control.estimation.detection import (
     BlockDetection,
     ContactEvent,
@@ -284,6 +285,7 @@ class ContactDetector:
 
     def _set(self, model: Model, parameters: DetectorParameters) -> None:
         """Make everything that follows from the model and the parameters."""
+        parameters = with_default_thresholds(parameters, model)
         force_link = parameters.force_link or model.joint_links[-1]
         model.link_index(force_link)
         tool = ToolWrenchEstimator.of(model, parameters) if parameters.tool_frame else None

@@ -30,8 +30,9 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
     """Observer, friction, thresholds and timing of the contact detector.
 
     Per-joint parameters hold one value for all joints or one for each, in the order of the joints.
-    The default thresholds suit no arm in particular: take them from contact-free recordings of
-    yours.
+    Thresholds of zero stand for defaults that follow from the effort limits and the reach of the
+    arm (:mod:`~rbd_control.estimation.default_thresholds`); they are no substitute for a
+    calibration with contact-free recordings.
 
     Raises:
         ParameterError: for a value out of bounds, a collision threshold that does not lie above
@@ -81,18 +82,18 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         per_joint=True,
     )
     contact_threshold: tuple[float, ...] = parameter(
-        (10.0,),
-        "Residual above which a joint reports contact",
+        (0.0,),
+        "Residual above which a joint reports contact; 0: estimated from effort limit and reach",
         unit=_TORQUE,
-        lower=1e-6,
+        lower=0.0,
         upper=1e5,
         per_joint=True,
     )
     collision_threshold: tuple[float, ...] = parameter(
-        (40.0,),
-        "Residual above which a contact is a collision",
+        (0.0,),
+        "Residual above which a contact is a collision; 0: from contact_threshold and effort limit",
         unit=_TORQUE,
-        lower=2e-6,
+        lower=0.0,
         upper=1e6,
         per_joint=True,
     )
@@ -243,7 +244,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         n = max(len(self.contact_threshold), len(self.collision_threshold))
         contact = self.for_joints("contact_threshold", n)
         collision = self.for_joints("collision_threshold", n)
-        for i in np.flatnonzero(collision <= contact):
+        # Zero stands for a default, which is chosen to fit.
+        for i in np.flatnonzero((collision <= contact) & (collision > 0.0)):
             raise ParameterError(
                 f"collision_threshold[{i}] is {collision[i]} but contact_threshold[{i}] is "
                 f"{contact[i]} {_TORQUE}; a collision must lie above a contact"

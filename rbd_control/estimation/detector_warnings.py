@@ -6,6 +6,7 @@ import numpy as np
 
 from rbd_control.dynamics import Model
 from rbd_control.dynamics.model_arrays import PRISMATIC
+from rbd_control.estimation.default_thresholds import with_default_thresholds
 from rbd_control.estimation.detector_parameters import DetectorParameters
 
 HIGH_RELEASE = 0.95
@@ -32,6 +33,7 @@ def detector_warnings(parameters: DetectorParameters, model: Model) -> list[str]
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.
     """
+    parameters = with_default_thresholds(parameters, model)
     return [
         *_deaf_joints(parameters, model),
         *_weak_sense_of_force(parameters, model),

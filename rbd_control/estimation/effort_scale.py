@@ -123,7 +123,7 @@ def usable_efforts(
     _refuse_dead(motions, model)
     for motion in motions:
         fine = in_range(motion)
-        bad = ~(np.abs(motion.tau) <= _strays(motion.tau))
+        bad = ~(np.abs(motion.tau) <= stray_bounds(motion.tau))
         if not _are_currents(model, parameters):
             bad |= implausible(motion, model, parameters)
         _refuse_absurd(motion, bad, model)
@@ -145,7 +145,7 @@ def _are_currents(model: Model, parameters: DetectorParameters) -> bool:
     return parameters.effort_kind == "current" and bool((gain == 1.0).all())
 
 
-def _strays(tau: Array) -> Array:
+def stray_bounds(tau: Array) -> Array:
     """Return the size (nv,) beyond which an effort does not belong to the others of its joint."""
     with np.errstate(invalid="ignore"):
         median = np.nanmedian(np.abs(tau), axis=0)

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.estimation.default_thresholds import with_default_thresholds
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.identification import external_means, means
 from rbd_control.estimation.motion import Motion, implausible, in_range
@@ -80,6 +81,14 @@ def find_mismatches(
     Returns:
         What was found, the likeliest first; nothing when the model fits or too little is recorded.
     """
+    if motion.t.size >= SAMPLES and not motion.tau.any():
+        # No driver that measures publishes this, whether the arm carries something or not.
+        text = (
+            "effort not measured: it is exactly zero on all joints, so no verdict can be relied "
+            "on; mend the driver, or use a topic that carries effort"
+        )
+        return (Mismatch("dead", "", text),)
+    parameters = with_default_thresholds(parameters, model)
     motion = _believable(motion, model, parameters)
     told = _tell(motion, model, parameters, np.zeros(model.nv) if bias is None else bias)
     if told is None:
@@ -88,9 +97,6 @@ def find_mismatches(
     known = parameters.for_joints("contact_threshold", model.nv)
     if not (_rms(x) > 0.5 * known).any():
         return ()
-    if not motion.tau.any():
-        text = "effort not measured: it is exactly zero on all joints; mend the driver"
-        return (Mismatch("dead", "", text),)
     dead = (motion.tau == 0.0).all(axis=0) & (_rms(x) > 0.5 * known)
     found = _dead(dead, need, model)
     # What a joint without effort leaves says nothing of the others.
@@ -182,7 +188,7 @@ def _tell(
 
 def unit_payloads(model: Model) -> list[Model]:
     """Return robots of a mass of 1 kg at the origin of the last body, and of its first moments."""
-    arrays, row = model.arrays, model.nv - 1
+    arrays, row = model.arrays, model.dof_row[-1]
     result = []
     for column in range(4):
         mass, first = np.zeros_like(arrays.mass), np.zeros_like(arrays.first_moment)

@@ -28,6 +28,7 @@ from rbd_control.estimation import (
     Mismatch,
     detector_warnings,
 )
+from rbd_control.estimation.default_thresholds import uncalibrated, with_default_thresholds
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import ReceivingParameters
 from rbd_control.nodes.contact_messages import THRESHOLD, ForceArrow, ForceWriter, event_message
@@ -111,7 +112,10 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
 
     def configure(self) -> None:
         """Make the detector and compile what it needs."""
-        model, parameters = self.robot.model, self.robot.in_model_order(self.parameters)
+        model, parameters = self.robot.model, self._detector_parameters()
+        note = uncalibrated(self.robot.in_model_order(self.parameters), model)
+        if note:
+            self.get_logger().info(note)
         self._detector = ContactDetector(model, parameters, self._on_contact)
         rehearse_detector(model, parameters)
         self._warn()
@@ -157,7 +161,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
     def parameters_changed(self) -> None:
         """Go on with the new ones: an open contact, a tare and the residual stay."""
         self.robot = self.robot.with_parameters(self.parameters)
-        parameters, before = self.robot.in_model_order(self.parameters), self._detector.parameters
+        parameters, before = self._detector_parameters(), self._detector.parameters
         names = DetectorParameters.names()
         if any(getattr(parameters, name) != getattr(before, name) for name in names):
             # Not for a payload alone: the verdict would pause.
@@ -166,6 +170,11 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self._detector.set_model(self.robot.model)
         self._warn()
         self._watch()
+
+    def _detector_parameters(self) -> ContactDetectorParameters:
+        """Return the parameters in the order of the model, default thresholds filled in."""
+        ordered = self.robot.in_model_order(self.parameters)
+        return with_default_thresholds(ordered, self.robot.model)
 
     def _watch(self) -> None:
         self._fit: FitWatch | None = FitWatch(FIRST_SECONDS)

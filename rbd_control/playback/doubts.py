@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rbd_control.dynamics import Model
 from rbd_control.estimation import DetectorParameters, Mismatch, detector_warnings
+from rbd_control.estimation.default_thresholds import uncalibrated
 from rbd_control.joint_states import DROPS, REMARKS
 from rbd_control.playback.clock import ClockJump
 from rbd_control.playback.effort_check import EffortFit
@@ -20,8 +21,6 @@ SLOW_RATE = 5.0
 
 _SHOWN_JUMPS = 3
 """Jumps of the clock that a warning gives one by one."""
-
-_DEFAULTS = DetectorParameters()
 
 _REMARKS = dict(
     zip(
@@ -86,15 +85,10 @@ def warnings(found: Findings, model: Model, parameters: DetectorParameters) -> l
     return said
 
 
-def unset(parameters: DetectorParameters) -> list[str]:
+def unset(parameters: DetectorParameters, model: Model) -> list[str]:
     """Return notes on parameters that nobody has set for this robot."""
-    said = []
-    if parameters.contact_threshold == _DEFAULTS.contact_threshold:
-        value = ", ".join(f"{threshold:g}" for threshold in parameters.contact_threshold)
-        said.append(
-            f"contact thresholds are the default for any robot ({value} N·m or N); "
-            "rbd-control calibrate finds those of this one"
-        )
+    note = uncalibrated(parameters, model)
+    said = [note] if note else []
     if parameters.friction_model == "none":
         said.append("no joint friction is set: all friction counts as external torque")
     return said

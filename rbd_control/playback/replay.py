@@ -20,6 +20,7 @@ from rbd_control.estimation import (
     FitWatch,
     Mismatch,
 )
+from rbd_control.estimation.default_thresholds import with_default_thresholds
 from rbd_control.files.input_files import about
 from rbd_control.joint_states import DROPS, JointStateIntake, SampleBlock
 from rbd_control.playback.clock import ReplayClock
@@ -78,6 +79,8 @@ def replay(
     """
     with about(recording.path):
         names, notes = match_joints(model.joint_names, recording.joint_names, joints)
+    notes = [*notes, *unset(parameters, model)]
+    parameters = with_default_thresholds(parameters, model)
     intake = JointStateIntake(names, follow_jumps=True)
     run = _Run(model, parameters, recording, labels, factors)
     run.watch = watch
@@ -90,7 +93,7 @@ def replay(
             raise RecordingError(
                 f"none of its {recording.count} messages can be used: {counted(intake.dropped)}"
             )
-        return run.result(intake, names, [*notes, *unset(parameters)])
+        return run.result(intake, names, notes)
 
 
 class _Detector:

@@ -27,7 +27,9 @@ def rehearse_intake() -> None:
 def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
     """Let a detector go through a contact, place the link it names, and check its model."""
     from rbd_control.estimation import ContactDetector, FitWatch
+    from rbd_control.estimation.default_thresholds import default_contact_thresholds
 
+    default_contact_thresholds(model)  # what a change of a threshold to zero needs
     step = min(0.005, parameters.maximum_gap)
     # A few samples suffice: the onset is searched in the samples before the detection.
     hasty = replace(

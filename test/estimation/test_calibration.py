@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from free_motion import COULOMB, RATE, VISCOUS, lively_motion
 
 from rbd_control.cli.main import main
-from rbd_control.control import ControllerParameters, SlotineLiController
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.errors import ParameterError, RecordingError
 from rbd_control.estimation import (
@@ -28,12 +28,7 @@ from rbd_control.node_parameters import law_parameters
 from rbd_control.parameters import read_parameter_file
 from rbd_control.robot.inertial_corrections import CORRECTIONS, InertialCorrections
 from rbd_control.robot.robot import robot_parameters
-from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
-
-COULOMB = (0.6, 0.7, 0.5, 0.6, 0.4, 0.3, 0.2)
-VISCOUS = (1.0, 0.8, 0.9, 1.1, 0.5, 0.4, 0.3)
-RATE = 250.0
-PERIOD = np.array([4.6, 3.8, 5.3, 3.3, 2.9, 2.6, 2.3])
+from rbd_control.simulation import SimulatedArm, arm7_urdf
 
 
 @pytest.fixture(scope="module")
@@ -44,34 +39,13 @@ def model() -> Model:
 def motion(
     model: Model, seconds: float, *, name: str = "free", seed: int = 0, push: Any = None
 ) -> Motion:
-    """The shipped arm in a lively motion, its model 1 % wrong in every mass."""
-    parameters = SimulationParameters(
-        coulomb=COULOMB,
-        viscous=VISCOUS,
-        rate=RATE,
-        mass_error=0.01,
-        effort_noise=0.02,
-        seed=seed,
-        initial_position=(0.0, 0.3, 0.0, -1.5, 0.0, 0.9, 0.0),
-    )
-    arm = SimulatedArm(model, parameters)
-    law = SlotineLiController(model, ControllerParameters(damping_rate=40.0, bandwidth=(20.0,)))
-    rest = arm.q.copy()
-    rows = []
-    w = 2.0 * np.pi / PERIOD
-    for k in range(int(seconds * RATE)):
-        t = k / RATE
-        fade = min(t, 1.0)
-        q_d = rest + 0.4 * fade * np.sin(w * t + seed)
-        v_d = 0.4 * fade * w * np.cos(w * t + seed)
-        a_d = -0.4 * fade * w**2 * np.sin(w * t + seed)
-        sample = arm.reading()
-        if k and sample.tau is not None:
-            rows.append((sample.stamp, sample.q, sample.v, sample.tau))
+    """The shipped arm in a lively motion, pushed at the time ``push`` [s] if one is given."""
+
+    def act(arm: SimulatedArm, t: float) -> None:
         if push is not None and abs(t - push) < 0.5 / RATE:
             arm.push("link_7", (0.0, 15.0, 0.0), duration=0.3)
-        arm.step(law.torque(sample.q, sample.v, q_d, v_d, a_d))
-    return Motion(name, *(np.array(column) for column in zip(*rows, strict=True)))
+
+    return lively_motion(model, seconds, name=name, seed=seed, act=act)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from rbd_control.dynamics import Model
 from rbd_control.dynamics.urdf import Link
 from rbd_control.simulation import arm7_urdf
 from rbd_control.view.meshes import MeshFiles
-from rbd_control.view.scene import locked_mimics, scene_of
+from rbd_control.view.scene import scene_of
 from rbd_control.view.shapes import GREY, SMALLEST, ellipsoid_of_inertia, rod
 
 ARM = """
@@ -165,12 +165,6 @@ def test_links_are_where_the_joints_put_them() -> None:
     box = next(shape for shape in scene.shapes if shape.link == "tool")
     assert np.allclose((placements[box.body] @ box.placement)[:3, 3], [0.0, 0.3, 0.6])
     assert scene.reach == pytest.approx(0.5)
-
-
-def test_mimic_joints_can_be_locked() -> None:
-    urdf = arm().replace('<axis xyz="0 0 1"/>', '<axis xyz="0 0 1"/><mimic joint="other"/>')
-    assert locked_mimics(urdf) == {"turn": 0.0}
-    assert locked_mimics(arm()) == {}
 
 
 def test_shapes_without_a_colour_are_grey() -> None:

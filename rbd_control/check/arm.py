@@ -1,0 +1,179 @@
+"""Lines about the arm: swapped joints, payload, mounting, motor inertia, friction, bias."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.check.efforts import JointEffort
+from rbd_control.check.evidence import EFFORT, NEED, Evidence
+from rbd_control.check.explanations import (
+    SIGNIFICANT,
+    Explanation,
+    field_fit,
+    payload_fit,
+    tilt,
+)
+from rbd_control.check.findings import Line
+from rbd_control.check.timing import graded
+from rbd_control.dynamics import Model
+from rbd_control.joint_states.plausibility import limits_or
+
+Array = NDArray[np.float64]
+
+FRICTION = (0.3, 1.0)
+"""Doubtful and bad friction of a moving joint, as a fraction of its effort limit."""
+BIAS = (0.5, 1.0)
+"""Doubtful and bad bias, as a fraction of the contact threshold."""
+WINDOW = 20
+"""Filtered samples, a second or two, over which the bias is averaged."""
+
+
+def arm_lines(
+    model: Model,
+    found: Sequence[Explanation],
+    evidence: Evidence,
+    efforts: Sequence[JointEffort],
+    threshold: Array,
+) -> tuple[Line, ...]:
+    """Return the lines about the arm.
+
+    Args:
+        model: the robot, as described.
+        found: what is wrong.
+        evidence: the evidence with ``found`` taken into account.
+        efforts: what the effort of each joint is.
+        threshold: contact threshold of each joint, (nv,) [N·m or N].
+    """
+    alive = np.zeros(model.nv, dtype=bool)
+    alive[model.nv - len(efforts) :] = [one.kind != "not measured" for one in efforts]
+    lines = [_swapped(model, found)]
+    if alive.any():
+        lines.append(_payload(model, found, evidence, alive))
+        lines.append(_mounting(model, found, evidence, alive))
+    lines += _rotors(model, found)
+    if alive.any():
+        lines.append(_friction(model, efforts))
+        lines.append(_bias(model, evidence, efforts, threshold))
+    return tuple(lines)
+
+
+def _swapped(model: Model, found: Sequence[Explanation]) -> Line:
+    pairs = [one for one in found if one.kind.startswith("swapped")]
+    if not pairs:
+        return Line("order of joints", "good", "no two joints are swapped", {"swapped": []})
+    said = []
+    for one in pairs:
+        a, b = (model.joint_names[i - model.nv] for i in one.joints)
+        what = "the efforts of" if one.kind == "swapped effort" else "the names of"
+        said.append(f"{what} {a} and {b} are exchanged")
+    values = {"swapped": [[model.joint_names[i - model.nv] for i in one.joints] for one in pairs]}
+    return Line("order of joints", "bad", "; ".join(said) + "; mend the driver", values)
+
+
+def _payload(
+    model: Model, found: Sequence[Explanation], evidence: Evidence, alive: NDArray[np.bool_]
+) -> Line:
+    link = model.joint_links[-1]
+    theta, deviation = payload_fit(evidence, alive)
+    spread = float(deviation[0])
+    known = next((one.values for one in found if one.kind == "payload"), None)
+    if known is None:
+        text = f"none missing: {theta[0]:+.2f} ± {spread:.2g} kg at {link}"
+        return Line("payload", "good", text, {"mass": float(theta[0]), "deviation": spread})
+    mass, com = float(known[0]), known[1:] / known[0]
+    where = f"at [{com[0]:.3f} {com[1]:.3f} {com[2]:.3f}] m of {link}"
+    values = {"mass": mass, "deviation": spread, "com": com.tolist(), "link": link}
+    size = f"{abs(mass):.2f} ± {spread:.2g} kg {where} ({abs(mass) / spread:.0f} σ)"
+    if mass > 0.0:
+        remedy = "give the URDF with the hand, or payload_mass and payload_com"
+        text = f"the arm carries {size} that the model does not know: {remedy}"
+    else:
+        text = f"the model carries {size} that the arm does not: give the URDF without the hand"
+    return Line("payload", "bad", text, values)
+
+
+def _mounting(
+    model: Model, found: Sequence[Explanation], evidence: Evidence, alive: NDArray[np.bool_]
+) -> Line:
+    field = np.array(model.arrays.gravity, dtype=float)
+    size = float(np.linalg.norm(field))
+    if size == 0.0:
+        return Line("mounting", "doubtful", "the model has no gravity: nothing tells the mounting")
+    fitted, deviation = field_fit(evidence, alive)
+    known = next((one.values for one in found if one.kind == "tilt"), None)
+    spread = float(np.degrees(np.linalg.norm(deviation) / size))
+    angle = tilt(fitted if known is None else known, field)
+    values = {"tilt": angle, "deviation": spread}
+    if known is None:
+        text = f"as described: the direction of gravity is {angle:.1f} ± {spread:.1g}° off"
+        if SIGNIFICANT * spread > 10.0:  # noqa: PLR2004 - degrees
+            return Line("mounting", "doubtful", text + "; move the arm more to tell", values)
+        return Line("mounting", "good", text, values)
+    shown = ", ".join(f"{g:.2f}" for g in known * size / np.linalg.norm(known))
+    values["gravity"] = known.tolist()
+    text = (
+        f"the base is tilted by {angle:.1f} ± {spread:.1g}° against the description: mount it "
+        f"upright, or set gravity to [{shown}]"
+    )
+    return Line("mounting", "bad", text, values)
+
+
+def _rotors(model: Model, found: Sequence[Explanation]) -> list[Line]:
+    inertia = {
+        model.joint_names[i - model.nv]: float(one.values[0])
+        for one in found
+        if one.kind == "rotor"
+        for i in one.joints
+    }
+    if not inertia:
+        return []
+    shown = ", ".join(f"{joint} {J:.2g}" for joint, J in inertia.items())
+    text = (
+        f"the description lacks inertia that turns with the joint, {shown} kg·m² or kg: set "
+        f"rotor_inertia, or run rbd-control calibrate"
+    )
+    return [Line("motor inertia", "doubtful", text, {"rotor_inertia": inertia})]
+
+
+def _friction(model: Model, efforts: Sequence[JointEffort]) -> Line:
+    limit = limits_or(model.effort_limit, np.inf)[model.nv - len(efforts) :]
+    coulomb = np.array([one.friction[0] if one.is_torque else 0.0 for one in efforts])
+    i = int(np.argmax(coulomb / limit))
+    share = float(coulomb[i] / limit[i])
+    text = f"Coulomb friction up to {coulomb.max():.2g} N·m or N, {share:.0%} of the effort limit"
+    text += f" on {efforts[i].joint}" if share else ""
+    return Line("friction", graded(share, FRICTION), text, {"largest_share": share})
+
+
+def _bias(
+    model: Model, evidence: Evidence, efforts: Sequence[JointEffort], threshold: Array
+) -> Line:
+    """Return the line about the mean residual in parts of the motion, friction taken off."""
+    first = model.nv - len(efforts)
+    rest = (evidence.raw[..., EFFORT] - evidence.raw[..., NEED])[:, first:]
+    moving = np.array([(*one.friction[:2], 0.0) for one in efforts])
+    # The residual is what the model says less what is measured.
+    residual = np.einsum("nif,if->ni", evidence.friction[:, first:], moving) - rest
+    windows = max(len(residual) // WINDOW, 1)
+    means = np.array([part.mean(axis=0) for part in np.array_split(residual, windows)])
+    largest = np.abs(means).max(axis=0)
+    known = np.array([one.is_torque for one in efforts])
+    share = np.where(known, largest / threshold[first:], 0.0)
+    i = int(np.argmax(share))
+    level = graded(float(share[i]), BIAS)
+    text = (
+        f"at most {largest[i]:.2g} N·m or N on {efforts[i].joint}, {share[i]:.0%} of its contact "
+        f"threshold"
+    )
+    if level != "good":
+        text += ": calibrate, or find what is wrong with model or effort"
+    values = {
+        "bias": {
+            one.joint: [float(low), float(high)]
+            for one, low, high in zip(efforts, means.min(0), means.max(0), strict=True)
+        }
+    }
+    return Line("bias over poses", level, text, values)

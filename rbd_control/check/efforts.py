@@ -1,0 +1,299 @@
+"""What the effort of each joint is: torque, current, without gravity, reversed, not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.check.evidence import EFFORT, NEED, Evidence
+from rbd_control.check.explanations import SIGNIFICANT, UNIT_SCALES, Explanation, scale_fit
+from rbd_control.check.findings import Level, Line
+from rbd_control.dynamics import Model
+from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.effort_scale import DEAD_SHARE
+from rbd_control.estimation.effort_scale import SIGNIFICANT as CERTAIN_FRICTION
+from rbd_control.estimation.motion import SLOW, Motion
+from rbd_control.joint_states.plausibility import limits_or
+
+Array = NDArray[np.float64]
+
+UNITS = ((1000.0, "mN·m"), (0.001, "kN·m"))
+"""Scales of efforts that are torques in other units, and these units."""
+LIKE = 0.1
+"""Relative deviation from such a scale that still names the unit."""
+MAJORITY = 0.5
+"""Share of the joints with another unit from which the others are doubted."""
+LARGE = 100.0
+"""Scale that no error of the masses explains."""
+CONFIDENT = 20.0
+"""A scale that is this many standard deviations large is known with high confidence."""
+LOADED = 0.01
+"""RMS torque, as a fraction of the effort limit, from which the size of an effort is certain."""
+UNCLEAR = 0.3
+"""Unexplained RMS effort that is doubtful, as a fraction of the default contact threshold."""
+
+
+@dataclass(frozen=True)
+class JointEffort:
+    """What the effort of one joint is."""
+
+    joint: str
+    kind: str
+    """``torque``, ``torque_without_gravity``, ``current``, ``unit``, ``reversed``,
+    ``not measured`` or ``unclear``."""
+    level: Level
+    finding: str
+    """What was found, with numbers; empty for a torque as declared."""
+    remedy: str
+    """What to do about it; empty for a torque as declared."""
+    is_torque: bool
+    """Whether friction and misfit are in N·m: the effort is torque, or its scale is known."""
+    scale: float
+    """Effort per torque of the model; NaN where it is not measured."""
+    deviation: float
+    """Standard deviation of ``scale``."""
+    confidence: str
+    """``high``, ``fair``, or ``none`` where the motion does not tell the scale."""
+    friction: tuple[float, float, float]
+    """Coulomb [N·m or N], viscous [N·m·s/rad or N·s/m] and constant friction [N·m or N]."""
+    misfit: float
+    """RMS effort that nothing explains [N·m or N]."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        coulomb, viscous, offset = self.friction
+        known = np.isfinite(self.scale)
+        return {
+            "joint": self.joint,
+            "kind": self.kind,
+            "level": self.level,
+            "finding": self.finding,
+            "scale": self.scale if known else None,
+            "deviation": self.deviation if known and np.isfinite(self.deviation) else None,
+            "confidence": self.confidence,
+            "coulomb": coulomb,
+            "viscous": viscous,
+            "offset": offset,
+            "misfit": self.misfit,
+        }
+
+
+def measured(motions: Sequence[Motion]) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
+    """Return which joints measure effort, (nv,) bool, and why the others do not, (nv,) texts."""
+    tau, v = (np.concatenate(x) for x in zip(*((m.tau, m.v) for m in motions), strict=True))
+    said = []
+    for i in range(tau.shape[1]):
+        moving = np.abs(v[:, i]) > SLOW
+        zero = float((tau[moving, i] == 0.0).mean()) if moving.any() else 0.0
+        if not tau[:, i].any():
+            said.append("exactly zero throughout")
+        elif zero > DEAD_SHARE:
+            said.append(f"exactly zero in {zero:.0%} of the samples in which the joint moves")
+        elif np.ptp(tau[:, i]) == 0.0:
+            said.append(f"{tau[0, i]:.4g} throughout, which no motion does")
+        else:
+            said.append("")
+    return np.array([not text for text in said]), tuple(said)
+
+
+def joint_efforts(
+    model: Model,
+    parameters: DetectorParameters,
+    motions: Sequence[Motion],
+    found: Sequence[Explanation],
+    evidence: Evidence,
+    level: Array,
+) -> tuple[JointEffort, ...]:
+    """Return what the effort of each joint is.
+
+    Args:
+        model: the robot.
+        parameters: of the detector, with the declared kind and gains of the efforts.
+        motions: the recorded motions.
+        found: what is wrong.
+        evidence: the evidence with ``found`` taken into account.
+        level: default contact threshold of each joint, (nv,) [N·m or N].
+    """
+    alive, why = measured(motions)
+    efforts = [
+        _of_joint(model, parameters, i, found, evidence, float(level[i]))
+        if alive[i]
+        else _not_measured(joint, why[i])
+        for i, joint in enumerate(model.joint_names, model.nv - len(model.joint_names))
+    ]
+    odd = sum(one.kind in ("current", "unit") for one in efforts)
+    if odd >= MAJORITY * alive.sum():
+        efforts = [_doubted(one) for one in efforts]
+    return tuple(efforts)
+
+
+def _doubted(effort: JointEffort) -> JointEffort:
+    """Return the effort, doubted if its size is unknown while most joints have another unit."""
+    low, high = UNIT_SCALES
+    if effort.kind != "torque" or (effort.confidence != "none" and low <= effort.scale <= high):
+        return effort
+    finding = "does not tell its size, and most other joints have another unit"
+    return replace(effort, kind="unclear", level="doubtful", finding=finding, remedy=_CALIBRATE)
+
+
+def _not_measured(joint: str, why: str) -> JointEffort:
+    nan = float("nan")
+    none = (0.0, 0.0, 0.0)
+    return JointEffort(joint, "not measured", "bad", why, _MEND, False, nan, nan, "none", none, 0.0)
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    """Kind, level, finding and remedy of an effort."""
+
+    kind: str = "torque"
+    level: Level = "good"
+    finding: str = ""
+    remedy: str = ""
+
+
+_MEND = "mend the driver"
+_REVERSE = "change the sign of effort_gain, or mend the driver"
+_CALIBRATE = (
+    "set effort_kind to current and effort_gain, or run rbd-control calibrate with --effort"
+)
+
+
+def _of_joint(
+    model: Model,
+    parameters: DetectorParameters,
+    i: int,
+    found: Sequence[Explanation],
+    evidence: Evidence,
+    level: float,
+) -> JointEffort:
+    """Return what a measured effort is."""
+    factor = 1.0
+    for one in found:
+        if one.kind == "scale" and i in one.joints:
+            factor *= float(one.values[one.joints.index(i)])
+    scale, deviation, _ = scale_fit(evidence, i)
+    scale, deviation = scale * factor, deviation * abs(factor)
+    friction, errors = _friction(evidence, i)
+    misfit = float(evidence.misfit[i])
+    limit = float(limits_or(model.effort_limit, np.inf)[i])
+    largest = float(np.abs(evidence.raw[:, i, EFFORT]).max())
+    is_torque = True
+    if factor != 1.0:
+        need = float(np.sqrt((evidence.need[:, i] ** 2).mean()))
+        verdict = _of_scale(factor, need > LOADED * limit)
+    elif friction[0] < -CERTAIN_FRICTION * errors[0] and friction[1] <= 0.0:
+        verdict = _Verdict("reversed", "bad", "by its friction, which drives the joint", _REVERSE)
+        is_torque = False
+    elif largest > parameters.implausible_effort * limit:
+        finding = f"reaches {largest:.4g}, its limit is {limit:.4g} N·m or N"
+        verdict = _Verdict("unit", "bad", finding, "set effort_gain, or mend the driver")
+        is_torque = False
+    elif any(one.kind == "gravity" for one in found):
+        verdict = _of_gravity(parameters)
+    elif misfit > UNCLEAR * level:
+        verdict = _Verdict("unclear", "doubtful", f"has {misfit:.2g} N·m or N unexplained (RMS)")
+    else:
+        verdict = _Verdict(parameters.effort_kind)
+    known = abs(scale) > SIGNIFICANT * deviation
+    sure = "high" if abs(scale) > CONFIDENT * deviation else "fair"
+    return JointEffort(
+        model.joint_names[i - model.nv],
+        verdict.kind,
+        verdict.level,
+        verdict.finding,
+        verdict.remedy,
+        is_torque,
+        scale,
+        deviation,
+        sure if known else "none",
+        friction,
+        misfit,
+    )
+
+
+def _of_scale(scale: float, loaded: bool) -> _Verdict:
+    """Return what an effort is that is ``scale`` times the model's torque."""
+    low, high = UNIT_SCALES
+    size = f"{scale:.3g} times the model's torque"
+    if -high / low <= scale <= -low / high:
+        return _Verdict("reversed", "bad", size, _REVERSE)
+    if high < scale < LARGE and not loaded:
+        remedy = "find wrong masses in the URDF, or the unit"
+        return _Verdict("unclear", "doubtful", f"{size}, which is small", remedy)
+    for factor, unit in UNITS:
+        if abs(abs(scale) / factor - 1.0) < LIKE:
+            sign = "-" if scale < 0.0 else ""
+            remedy = f"set effort_gain to {sign}{1.0 / factor:g}"
+            return _Verdict("unit", "bad", f"{size}, so torque in {unit}", remedy)
+    kind = "current" if abs(scale) < low else "unit"
+    return _Verdict(kind, "bad", f"{size}, {1.0 / scale:.3g} N·m per unit", _CALIBRATE)
+
+
+def _of_gravity(parameters: DetectorParameters) -> _Verdict:
+    """Return what an effort is whose share of gravity is not as declared."""
+    if parameters.effort_kind == "torque_without_gravity":
+        return _Verdict("torque", "bad", "holds gravity", "set effort_kind to torque")
+    remedy = "set effort_kind to torque_without_gravity"
+    return _Verdict("torque_without_gravity", "bad", "without gravity", remedy)
+
+
+def _friction(evidence: Evidence, i: int) -> tuple[tuple[float, float, float], Array]:
+    """Return Coulomb, viscous and constant friction of a joint, and standard deviations (3,)."""
+    features = evidence.friction[:, i]
+    rest = evidence.raw[:, i, EFFORT] - evidence.raw[:, i, NEED]
+    theta, *_ = np.linalg.lstsq(features, rest, rcond=None)
+    left = rest - features @ theta
+    variance = left.var() * np.diag(np.linalg.pinv(features.T @ features))
+    return (float(theta[0]), float(theta[1]), float(theta[2])), np.sqrt(variance)
+
+
+def effort_lines(efforts: Sequence[JointEffort]) -> tuple[Line, ...]:
+    """Return the lines about efforts: one for all joints of a kind."""
+    if efforts and all(one.kind == "not measured" for one in efforts):
+        text = "effort not measured on any joint (exactly zero or constant): no verdict is possible"
+        return (Line("effort", "bad", text + "; mend the driver, or record another topic"),)
+    if all(one.confidence == "none" and one.level == "good" for one in efforts):
+        text = "the motion does not tell what the effort is; move every joint to and fro"
+        return (Line("effort", "doubtful", text),)
+    lines = []
+    for kind in dict.fromkeys((one.kind, one.level) for one in efforts):
+        alike = [one for one in efforts if (one.kind, one.level) == kind]
+        named = "all joints" if len(alike) == len(efforts) else ", ".join(o.joint for o in alike)
+        if kind[1] == "good":
+            text = f"{_NAMES[kind[0]]}, as declared, on {named}{_scales(alike)}"
+        else:
+            findings = dict.fromkeys(one.finding for one in alike)
+            said = [f"{one.joint} {one.finding}" for one in alike]
+            if len(findings) == 1:
+                said = [f"{named} {alike[0].finding}"]
+            remedies = dict.fromkeys(one.remedy for one in alike if one.remedy)
+            text = f"{_NAMES[kind[0]]}: " + "; ".join([*said, *remedies])
+        values = {"kind": kind[0], "joints": [one.joint for one in alike]}
+        lines.append(Line("effort", kind[1], text, values))
+    return tuple(lines)
+
+
+_NAMES = {
+    "torque": "torque",
+    "torque_without_gravity": "torque without gravity",
+    "current": "motor current (or another unit)",
+    "unit": "another unit than N·m or N",
+    "reversed": "reversed",
+    "not measured": "not measured",
+    "unclear": "unclear",
+}
+
+
+def _scales(efforts: Sequence[JointEffort]) -> str:
+    """Return the range of the scales that are known with high confidence, in words."""
+    known = [one.scale for one in efforts if one.confidence == "high"]
+    if not known:
+        return "; the motion does not tell its size"
+    unknown = [one.joint for one in efforts if one.confidence == "none"]
+    more = f"; the motion does not tell the size on {', '.join(unknown)}" if unknown else ""
+    return f", {min(known):.2f} to {max(known):.2f} times the model's{more}"

@@ -1,0 +1,183 @@
+"""What a recording says of the arm, as columns of linear equations.
+
+Over a motion without contact the effort of joint ``i`` obeys, filtered and sampled once per time
+constant of the filter::
+
+    effort_i = need_i + friction_i c_i + error        need = inertial torque + gravity torque
+
+``need`` is what the model says. Each thing that may be wrong with the arm adds columns: an inertia
+``J`` of motor and gear the product ``rotor J``, a gravity vector ``g`` the product ``gravity g``, a
+payload ``payload θ`` with ``θ = (m, m x, m y, m z)``. Friction (Coulomb, viscous, constant) is
+unknown in every case, so all columns of a joint are projected onto what its friction cannot
+explain. What remains of ``effort - need`` is the misfit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics import Model
+from rbd_control.estimation.effort_scale import FRICTION, stray_bounds
+from rbd_control.estimation.identification import filtered_columns
+from rbd_control.estimation.mismatch import unit_payloads
+from rbd_control.estimation.motion import Motion, in_range
+from rbd_control.robot.inertial_corrections import ROTOR as ROTOR_COLUMN
+from rbd_control.robot.inertial_corrections import variations
+
+Array = NDArray[np.float64]
+
+RATE = 125.0
+"""Highest rate of the samples that are used [Hz]; the filter leaves nothing above 20 rad/s."""
+
+
+EFFORT, NEED, ROTOR, GRAVITY, PAYLOAD = 0, 1, 2, slice(3, 6), slice(6, 10)
+"""Places of the columns in the arrays of :class:`Evidence`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The columns of n filtered samples.
+
+    Attributes:
+        raw: effort, need, rotor, gravity (3) and payload (4), (n, nv, 10).
+        friction: sign of the velocity, velocity, and one, (n, nv, 3).
+        bases: orthonormal columns that span ``friction``, (n, nv, 3).
+        free: ``raw`` without what friction can explain, (n, nv, 10).
+        field: gravity vector that ``need`` holds, in the frame of the root, (3,) [m/s²].
+    """
+
+    raw: Array
+    friction: Array
+    bases: Array
+    free: Array
+    field: Array
+
+    @classmethod
+    def of(cls, raw: Array, friction: Array, field: Array) -> Evidence:
+        """Return the evidence of raw columns."""
+        bases = _bases(friction)
+        return cls(raw, friction, bases, _project(bases, raw), field)
+
+    @property
+    def effort(self) -> Array:
+        """Projected effort, (n, nv) [N·m or N, if it is torque]."""
+        return np.asarray(self.free[..., EFFORT])
+
+    @property
+    def need(self) -> Array:
+        """Projected torque that the model needs, (n, nv) [N·m or N]."""
+        return np.asarray(self.free[..., NEED])
+
+    @property
+    def rotor(self) -> Array:
+        """Projected torque of a rotor inertia of 1 kg·m² at each joint, (n, nv) [N·m or N]."""
+        return np.asarray(self.free[..., ROTOR])
+
+    @property
+    def gravity(self) -> Array:
+        """Projected gravity torque of 1 m/s² along each axis of the root, (n, nv, 3)."""
+        return np.asarray(self.free[..., GRAVITY])
+
+    @property
+    def payload(self) -> Array:
+        """Projected torque of 1 kg at the last link, and of its first moments, (n, nv, 4)."""
+        return np.asarray(self.free[..., PAYLOAD])
+
+    @property
+    def misfit(self) -> Array:
+        """RMS (nv,) of what neither model nor friction explains [N·m or N]."""
+        return rms(self.effort - self.need)
+
+    def with_effort(self, effort: Array) -> Evidence:
+        """Return the evidence with another raw effort (n, nv)."""
+        return self._with(EFFORT, effort)
+
+    def with_need(self, need: Array, field: Array | None = None) -> Evidence:
+        """Return the evidence of another model: its raw need (n, nv) and its gravity vector."""
+        changed = self._with(NEED, need)
+        return changed if field is None else replace(changed, field=field)
+
+    def rows(self, kept: NDArray[np.bool_]) -> Evidence:
+        """Return the evidence of some samples."""
+        return Evidence.of(self.raw[kept], self.friction[kept], self.field)
+
+    def _with(self, column: int, values: Array) -> Evidence:
+        raw, free = self.raw.copy(), self.free.copy()
+        raw[..., column] = values
+        free[..., column] = _project(self.bases, values[..., None])[..., 0]
+        return replace(self, raw=raw, free=free)
+
+
+def gather(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Evidence:
+    """Return what motions say.
+
+    Args:
+        motions: motions, ``tau`` in torques if the driver publishes them.
+        model: the robot.
+        maximum_gap: motions are cut where samples are farther apart [s].
+
+    Raises:
+        RecordingError: when no stretch of the motions is long enough.
+    """
+    field = np.array(model.arrays.gravity, dtype=float)
+    variants = [model, *(_in_field(model, axis) for axis in (np.zeros(3), *np.eye(3)))]
+    columns = filtered_columns(
+        [_thinned(motion) for motion in motions],
+        model,
+        maximum_gap,
+        [(0, 0, one) for one in (*variants, *unit_payloads(model), *_unit_rotors(model))],
+    )
+    need, weightless = columns.inertia[..., 0], columns.inertia[..., 1]
+    # The external torque falls by what the motor gives.
+    turning = columns.inertia[..., 9:]
+    # A model that has rotors of its own has no other ones.
+    rotor = np.einsum("nii->ni", turning) if turning.size else np.zeros_like(need)
+    own = np.stack([need - columns.x, need, rotor], axis=-1)
+    gravity = columns.inertia[..., 2:5] - weightless[..., None]
+    raw = np.concatenate([own, gravity, columns.inertia[..., 5:9]], axis=-1)
+    return Evidence.of(raw, columns.friction[:, :, FRICTION, :3], field)
+
+
+def rms(x: Array) -> Array:
+    """Return the root mean square of each column."""
+    return np.asarray(np.sqrt((x**2).mean(axis=0)))
+
+
+def _project(bases: Array, x: Array) -> Array:
+    """Return columns x (n, nv, m) without their part in the space of ``bases`` (n, nv, 3)."""
+    inside = np.einsum("nif,nim->ifm", bases, x)
+    return np.asarray(x - np.einsum("nif,ifm->nim", bases, inside))
+
+
+def _bases(friction: Array) -> Array:
+    """Return orthonormal columns (n, nv, 3) that span the friction of each joint."""
+    bases = np.zeros_like(friction)
+    for i in range(friction.shape[1]):
+        u, size, _ = np.linalg.svd(friction[:, i], full_matrices=False)
+        kept = size > 1e-9 * max(float(size[0]), 1e-12)
+        bases[:, i, : kept.sum()] = u[:, kept]
+    return bases
+
+
+def _in_field(model: Model, field: Array) -> Model:
+    """Return the robot in another field of gravity (3,) [m/s²]."""
+    return replace(model, arrays=model.arrays._replace(gravity=np.array(field, dtype=float)))
+
+
+def _unit_rotors(model: Model) -> list[Model]:
+    """Return robots without bodies, each with a rotor of 1 kg·m² (or kg) at one joint."""
+    return [change for _, column, change in variations(model) if column == ROTOR_COLUMN]
+
+
+def _thinned(motion: Motion) -> Motion:
+    """Return the motion at a lower rate, without samples that nothing can be computed with."""
+    bad = np.abs(motion.tau) > stray_bounds(motion.tau)
+    motion = motion.only(in_range(motion) & ~bad.any(axis=1))
+    if motion.t.size < 2:
+        return motion
+    step = max(1, int(1.0 / (RATE * max(float(np.median(np.diff(motion.t))), 1e-6))))
+    return Motion(motion.name, *(x[::step] for x in (motion.t, motion.q, motion.v, motion.tau)))

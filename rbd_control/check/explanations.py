@@ -1,0 +1,280 @@
+"""What is wrong with an arm or its efforts: the explanations that fit a recording best.
+
+Every explanation changes the evidence: it divides an effort by a scale, exchanges two joints, adds
+a payload, turns the gravity vector, or takes gravity off. The search is greedy: of all
+explanations it takes the one that lowers the cost::
+
+    cost = sum over joints of log(misfit² + floor²)
+
+most, less a price for every number that it fits, and then searches again with the evidence
+changed. Logarithms make the search independent of units and keep a joint with large errors from
+hiding the others; ``floor`` is small beside what matters for the detection of contact. An
+explanation also has to be large enough to matter, and known well enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.check.evidence import EFFORT, GRAVITY, NEED, PAYLOAD, ROTOR, Evidence, rms
+
+Array = NDArray[np.float64]
+
+FLOOR = 0.05
+"""Misfit that is not worth an explanation, as a fraction of the default contact threshold."""
+RELEVANT = 0.06
+"""Misfit that one joint must exceed for a search, as a fraction of the same threshold."""
+PRICE = 0.4
+"""Cost of every number that an explanation fits."""
+GAIN = 1.0
+"""Smallest reduction of the cost, price included."""
+SIGNIFICANT = 4.0
+"""A fitted number counts if it is this many standard deviations large."""
+UNIT_SCALES = (0.75, 1.35)
+"""Scales of effort that friction, a payload or inaccurate masses explain."""
+EXPLAINED = 0.5
+"""Misfit that a scale may leave, as a fraction of the effort."""
+LEAST_MASS = 0.15
+"""Smallest payload that is reported [kg]."""
+LEAST_TILT = 2.0
+"""Smallest tilt that is reported [deg]."""
+FIELDS = (0.7, 1.4)
+"""Bounds of the length of a fitted gravity vector, as multiples of the model's."""
+LEAST_NEED = 1e-6
+"""RMS torque of the model below which it is rounding error [N·m or N]."""
+MOST = 12
+"""Largest number of explanations."""
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """One thing that is wrong."""
+
+    kind: str
+    """``scale``, ``rotor``, ``gravity``, ``payload``, ``tilt``, ``swapped effort`` or
+    ``swapped joints``."""
+    joints: tuple[int, ...]
+    """Rows of the joints it concerns; empty when it concerns the whole arm."""
+    values: Array
+    """The fitted numbers: scales, rotor inertias, (m, m x, m y, m z), or the gravity vector."""
+    evidence: Evidence
+    """The evidence with this taken into account."""
+    price: float
+    """What the numbers cost."""
+
+
+def explain(
+    evidence: Evidence,
+    level: Array,
+    alive: NDArray[np.bool_],
+    exchanged: Callable[[int, int], Evidence | None],
+    *,
+    has_gravity: bool = True,
+) -> tuple[tuple[Explanation, ...], Evidence]:
+    """Return what is wrong, in the order in which it was found, and the evidence without it.
+
+    Args:
+        evidence: of the recording.
+        level: default contact threshold of each joint, (nv,) [N·m or N].
+        alive: joints whose effort is measured, (nv,).
+        exchanged: returns the evidence of the recording with the names of two joints exchanged.
+        has_gravity: whether the effort is declared to hold what carries the arm's weight.
+    """
+    found: list[Explanation] = []
+    while len(found) < MOST and _matters(evidence, level, alive):
+        floor = np.maximum(FLOOR * level, 1e-9)
+        options = list(_options(evidence, floor, alive, found, has_gravity))
+        best = _best(options, evidence, floor, alive)
+        if not found and (best is None or _matters(best.evidence, level, alive)):
+            # Costly: every pair needs the dynamics of the whole recording.
+            options += list(_swapped_joints(exchanged, alive))
+            best = _best(options, evidence, floor, alive)
+        if best is None:
+            break
+        found.append(best)
+        evidence = best.evidence
+    return tuple(found), evidence
+
+
+def payload_fit(evidence: Evidence, alive: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Return the best payload (4,), as mass and first moments, and its standard deviations."""
+    return _pooled(evidence.payload, evidence.effort - evidence.need, alive)
+
+
+def field_fit(evidence: Evidence, alive: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Return the best gravity vector (3,) [m/s²], and its standard deviations."""
+    change, deviation = _pooled(evidence.gravity, evidence.effort - evidence.need, alive)
+    return evidence.field + change, deviation
+
+
+def tilt(field: Array, model_field: Array) -> float:
+    """Return the angle between two gravity vectors [deg]; NaN where one is zero."""
+    size = float(np.linalg.norm(field) * np.linalg.norm(model_field))
+    if size == 0.0:
+        return float("nan")
+    cosine = float(np.clip(field @ model_field / size, -1.0, 1.0))
+    return float(np.degrees(np.arccos(cosine)))
+
+
+def scale_fit(evidence: Evidence, i: int) -> tuple[float, float, float]:
+    """Return the scale of the effort of one joint, its standard deviation, and the RMS left."""
+    need, effort = evidence.need[:, i], evidence.effort[:, i]
+    power = float(need @ need)
+    if power <= need.size * LEAST_NEED**2:
+        return 0.0, float("inf"), float(np.sqrt((effort**2).mean()))
+    scale = float(effort @ need) / power
+    left = effort - scale * need
+    return scale, float(np.sqrt(_variance(left) / power)), float(np.sqrt((left**2).mean()))
+
+
+def _matters(evidence: Evidence, level: Array, alive: NDArray[np.bool_]) -> bool:
+    return bool((evidence.misfit > RELEVANT * level)[alive].any())
+
+
+def _best(
+    options: list[Explanation], evidence: Evidence, floor: Array, alive: NDArray[np.bool_]
+) -> Explanation | None:
+    """Return the option with the largest reduction of the cost; None if none is worth its price."""
+    before = _cost(evidence, floor, alive)
+    gains = [before - _cost(o.evidence, floor, alive) - o.price for o in options]
+    if not gains or max(gains) < GAIN:
+        return None
+    return options[int(np.argmax(gains))]
+
+
+def _cost(evidence: Evidence, floor: Array, alive: NDArray[np.bool_]) -> float:
+    return float(np.log(evidence.misfit**2 + floor**2)[alive].sum())
+
+
+def _options(
+    evidence: Evidence,
+    floor: Array,
+    alive: NDArray[np.bool_],
+    found: list[Explanation],
+    has_gravity: bool,
+) -> Iterator[Explanation]:
+    """Yield every explanation that is possible now, swapped names of joints excepted."""
+    known = {one.kind for one in found}
+    yield from _scales(evidence, alive)
+    yield from _rotors(evidence, alive)
+    if "gravity" not in known:
+        weight = evidence.raw[..., GRAVITY] @ evidence.field
+        effort = evidence.raw[..., EFFORT] + (weight if has_gravity else -weight)
+        changed = evidence.with_effort(effort)
+        yield Explanation("gravity", (), np.empty(0), changed, PRICE)
+    if "payload" not in known:
+        yield from _payload(evidence, alive)
+    if "tilt" not in known:
+        yield from _tilt(evidence, alive)
+    for i, j in combinations(np.flatnonzero(alive), 2):
+        if np.maximum(evidence.misfit[i], evidence.misfit[j]) > 4.0 * max(floor[i], floor[j]):
+            effort = evidence.raw[..., EFFORT].copy()
+            effort[:, [i, j]] = effort[:, [j, i]]
+            changed = evidence.with_effort(effort)
+            yield Explanation("swapped effort", (int(i), int(j)), np.empty(0), changed, 2.0 * PRICE)
+
+
+def _scales(evidence: Evidence, alive: NDArray[np.bool_]) -> Iterator[Explanation]:
+    """Yield the scale of every joint whose effort has another unit or sign, and all together."""
+    joints, scales = [], []
+    for i in np.flatnonzero(alive):
+        scale, deviation, left = scale_fit(evidence, int(i))
+        size = float(np.sqrt((evidence.effort[:, i] ** 2).mean()))
+        known = abs(scale) > SIGNIFICANT * deviation and left < EXPLAINED * size
+        if known and not UNIT_SCALES[0] <= scale <= UNIT_SCALES[1]:
+            joints.append(int(i))
+            scales.append(scale)
+    groups = [([i], [s]) for i, s in zip(joints, scales, strict=True)]
+    if len(joints) > 1:
+        groups.append((joints, scales))
+    for rows, values in groups:
+        effort = evidence.raw[..., EFFORT].copy()
+        effort[:, rows] /= np.array(values)
+        changed = evidence.with_effort(effort)
+        yield Explanation("scale", tuple(rows), np.array(values), changed, PRICE * len(rows))
+
+
+def _rotors(evidence: Evidence, alive: NDArray[np.bool_]) -> Iterator[Explanation]:
+    """Yield the inertia of motor and gear that each joint lacks in the description."""
+    for i in np.flatnonzero(alive):
+        turn = evidence.rotor[:, i]
+        power = float(turn @ turn)
+        if power <= 0.0:
+            continue
+        wanted = evidence.effort[:, i] - evidence.need[:, i]
+        inertia = float(wanted @ turn) / power
+        if inertia > SIGNIFICANT * np.sqrt(_variance(wanted - inertia * turn) / power):
+            need = evidence.raw[..., NEED].copy()
+            need[:, i] += inertia * evidence.raw[:, i, ROTOR]
+            changed = evidence.with_need(need)
+            yield Explanation("rotor", (int(i),), np.array([inertia]), changed, PRICE)
+
+
+def _payload(evidence: Evidence, alive: NDArray[np.bool_]) -> Iterator[Explanation]:
+    theta, deviation = payload_fit(evidence, alive)
+    if abs(theta[0]) > max(LEAST_MASS, SIGNIFICANT * float(deviation[0])):
+        changed = evidence.with_need(evidence.raw[..., NEED] + evidence.raw[..., PAYLOAD] @ theta)
+        yield Explanation("payload", (), theta, changed, 4.0 * PRICE)
+
+
+def _tilt(evidence: Evidence, alive: NDArray[np.bool_]) -> Iterator[Explanation]:
+    if not evidence.field.any():
+        return
+    field, deviation = field_fit(evidence, alive)
+    size = float(np.linalg.norm(evidence.field))
+    across = float(np.degrees(np.linalg.norm(deviation) / size))
+    angle, ratio = tilt(field, evidence.field), float(np.linalg.norm(field)) / size
+    if angle > max(LEAST_TILT, SIGNIFICANT * across) and FIELDS[0] < ratio < FIELDS[1]:
+        need = evidence.raw[..., NEED] + evidence.raw[..., GRAVITY] @ (field - evidence.field)
+        changed = evidence.with_need(need, field)
+        yield Explanation("tilt", (), field, changed, 3.0 * PRICE)
+
+
+def _swapped_joints(
+    exchanged: Callable[[int, int], Evidence | None], alive: NDArray[np.bool_]
+) -> Iterator[Explanation]:
+    for i, j in combinations(np.flatnonzero(alive), 2):
+        evidence = exchanged(int(i), int(j))
+        if evidence is not None:
+            pair = (int(i), int(j))
+            yield Explanation("swapped joints", pair, np.empty(0), evidence, 2.0 * PRICE)
+
+
+def _pooled(features: Array, wanted: Array, alive: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Least squares over all joints, each weighted by the error that it leaves.
+
+    Args:
+        features: (n, nv, m).
+        wanted: (n, nv).
+        alive: joints that count, (nv,).
+
+    Returns:
+        Coefficients (m,) and their standard deviations (m,).
+    """
+    features, wanted = features[:, alive], wanted[:, alive]
+    spread = np.maximum(rms(wanted), 1e-9)
+    theta = np.zeros(features.shape[-1])
+    for _ in range(5):
+        A = (features / spread[:, None]).reshape(-1, features.shape[-1])
+        theta = np.asarray(np.linalg.lstsq(A, (wanted / spread).ravel(), rcond=None)[0])
+        left = wanted - features @ theta
+        spread = np.maximum(rms(left), 1e-9)
+    inflated = max(_variance(column) / max(float(column.var()), 1e-18) for column in left.T)
+    deviation = np.sqrt(np.diag(np.linalg.pinv(A.T @ A)) * inflated)
+    return theta, np.asarray(deviation)
+
+
+def _variance(x: Array) -> float:
+    """Return the variance of samples, raised by what their correlation in time takes away."""
+    centred = x - x.mean()
+    variance = float((centred**2).mean())
+    if variance == 0.0:
+        return 0.0
+    correlation = float((centred[1:] * centred[:-1]).mean()) / variance
+    correlation = min(max(correlation, 0.0), 0.95)
+    return variance * (1.0 + correlation) / (1.0 - correlation)

@@ -1,0 +1,33 @@
+"""What a check finds: lines with a level, and the numbers behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Level = Literal["good", "doubtful", "bad"]
+LEVELS: tuple[Level, ...] = ("good", "doubtful", "bad")
+"""Levels of a line, the best first."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the page."""
+
+    topic: str
+    """What it is about, such as ``rate`` or ``effort``."""
+    level: Level
+    """``good`` (green), ``doubtful`` (yellow) or ``bad`` (red)."""
+    text: str
+    """What was found, with numbers, and what to do about it."""
+    values: dict[str, Any] = field(default_factory=dict)
+    """The numbers as plain values that ``json`` can write."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {"topic": self.topic, "level": self.level, "text": self.text, **self.values}
+
+
+def worst(lines: tuple[Line, ...]) -> Level:
+    """Return the worst level of lines; ``good`` without any."""
+    return LEVELS[max((LEVELS.index(line.level) for line in lines), default=0)]

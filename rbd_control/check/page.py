@@ -1,0 +1,121 @@
+"""The result of a check as a page for the terminal, as HTML and as JSON."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from rbd_control.check.findings import Level
+from rbd_control.check.run import CheckResult
+from rbd_control.files.output_files import write_whole
+from rbd_control.wording import printable
+
+_WORDS: dict[Level, tuple[str, str]] = {
+    "good": ("GOOD", "bold green"),
+    "doubtful": ("LOOK", "bold yellow"),
+    "bad": ("WRONG", "bold red"),
+}
+_OUTCOME: dict[Level, str] = {
+    "good": "nothing is wrong",
+    "doubtful": "usable; read the yellow lines",
+    "bad": "do not rely on this recording before the red lines are settled",
+}
+_WIDTH = 120
+_LEGEND = (
+    "best, worst: along the direction that loads the joints most and least; x, y, z: along the "
+    "axes of the root; -: never found. Medians over the poses; a push must last longer than the "
+    "observer's delay."
+)
+
+
+def print_check(result: CheckResult, console: Console) -> None:
+    """Print the page: what was found, the joints, and the weakest pushes."""
+    title = f"{printable(result.recording)}, {result.duration:.1f} s"
+    console.print(f"[bold]check of {escape(title)}[/]")
+    console.print(_lines(result))
+    if result.efforts:
+        console.print(_joints(result))
+    if result.pushes:
+        console.print(_pushes(result))
+        console.print(_LEGEND, style="dim")
+    word, style = _WORDS[result.level]
+    console.print(f"[{style}]{word}[/]: {_OUTCOME[result.level]}")
+
+
+def write_check(result: CheckResult, folder: Path) -> None:
+    """Write ``check.json`` and ``check.html`` into a folder, which is made if it does not exist.
+
+    Raises:
+        OSError: naming the file that cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    write_check_json(result, folder / "check.json")
+    console = Console(record=True, width=_WIDTH, file=StringIO(), highlight=False)
+    print_check(result, console)
+    html = console.export_html()
+    write_whole(folder / "check.html", html.encode("utf-8", errors="backslashreplace"))
+
+
+def write_check_json(result: CheckResult, path: Path) -> None:
+    """Write ``result.to_json()`` to ``path``, whose folder is made if it does not exist.
+
+    Raises:
+        OSError: naming the file that cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(result.to_json(), indent=2, allow_nan=False, ensure_ascii=False)
+    write_whole(path, (text + "\n").encode("utf-8", errors="backslashreplace"))
+
+
+def _lines(result: CheckResult) -> Table:
+    table = Table(show_header=False)
+    table.add_column("", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("")
+    for line in result.lines:
+        word, style = _WORDS[line.level]
+        table.add_row(f"[{style}]{word}[/]", escape(line.topic), escape(printable(line.text)))
+    return table
+
+
+def _joints(result: CheckResult) -> Table:
+    table = Table(
+        title="effort of each joint; scale: effort per torque of the model", title_justify="left"
+    )
+    table.add_column("")
+    table.add_column("joint", no_wrap=True)
+    table.add_column("effort is")
+    table.add_column("scale", justify="right", no_wrap=True)
+    headings = ("confidence", "Coulomb [N·m]", "viscous", "constant [N·m]", "unexplained [N·m]")
+    for heading in headings:
+        table.add_column(escape(heading), justify="right")
+    for one in result.efforts:
+        word, style = _WORDS[one.level]
+        known = one.confidence != "none"
+        table.add_row(
+            f"[{style}]{word}[/]",
+            escape(printable(one.joint)),
+            one.kind.replace("_", " "),
+            f"{one.scale:.3g} ± {one.deviation:.1g}" if known else "-",
+            one.confidence,
+            *(f"{number:.2f}" for number in (*one.friction, one.misfit)),
+        )
+    return table
+
+
+def _pushes(result: CheckResult) -> Table:
+    table = Table(title="weakest push at a link's origin that is found [N]", title_justify="left")
+    table.add_column("link", no_wrap=True)
+    for heading in ("best", "worst", "x", "y", "z"):
+        table.add_column(heading, justify="right")
+    for push in result.pushes:
+        forces = (push.best, push.worst, *push.axes)
+        shown = ("-" if np.isinf(force) else f"{force:.1f}" for force in forces)
+        table.add_row(escape(printable(push.link)), *shown)
+    return table

@@ -1,0 +1,282 @@
+"""Check a recording: what it is, whether it can be trusted, which pushes would be found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.check.arm import arm_lines
+from rbd_control.check.efforts import JointEffort, effort_lines, joint_efforts, measured
+from rbd_control.check.evidence import Evidence, gather
+from rbd_control.check.explanations import Explanation, explain
+from rbd_control.check.findings import Level, Line, worst
+from rbd_control.check.timing import timing_lines
+from rbd_control.check.weakest_push import WeakestPush, weakest_pushes
+from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.errors import RbdControlError, RecordingError
+from rbd_control.estimation import DetectorParameters, Motion, calibrate
+from rbd_control.estimation.calibration import START
+from rbd_control.estimation.default_thresholds import (
+    default_contact_thresholds,
+    with_default_thresholds,
+)
+from rbd_control.playback.motions import RecordedMotions, read_motions
+from rbd_control.playback.recording import Recording
+from rbd_control.playback.truth import GRACE
+
+Array = NDArray[np.float64]
+
+LEAST_TIME = 8.0
+"""Motion from which thresholds are estimated [s]; calibrate needs more for those of a detector."""
+OUTLYING = 8.0
+"""A residual this many robust standard deviations off looks like contact ..."""
+OUTLYING_SHARE = 0.1
+"""... if it is also this fraction of the default contact threshold."""
+MOST_TOUCHED = 0.35
+"""Largest share of the time that is left out as contact; more is an error of the model."""
+PAD = 4
+"""Filtered samples beside such a residual that are left out too."""
+
+
+@dataclass(frozen=True, eq=False)
+class CheckResult:
+    """What a check found."""
+
+    recording: str
+    duration: float
+    """Time from the first to the last sample [s]."""
+    lines: tuple[Line, ...]
+    """The lines of the page."""
+    efforts: tuple[JointEffort, ...]
+    """What the effort of each joint is; empty where nothing could be told."""
+    pushes: tuple[WeakestPush, ...]
+    """The weakest push that is found on each link; empty without effort."""
+    thresholds: str
+    """Where the thresholds for ``pushes`` come from, in words."""
+
+    @property
+    def level(self) -> Level:
+        """The worst level of the lines."""
+        return worst(self.lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {
+            "recording": self.recording,
+            "duration": self.duration,
+            "level": self.level,
+            "lines": [line.to_json() for line in self.lines],
+            "efforts": [effort.to_json() for effort in self.efforts],
+            "thresholds": self.thresholds,
+            "weakest_pushes": [push.to_json() for push in self.pushes],
+        }
+
+
+def check_recording(
+    recording: Recording,
+    model: Model,
+    parameters: DetectorParameters | None = None,
+    *,
+    joints: Sequence[str] | None = None,
+) -> CheckResult:
+    """Check a recording of an arm, best of a free motion in which every joint moves.
+
+    Args:
+        recording: what :func:`~rbd_control.playback.recording.read_recording` returned.
+        model: the robot; with a calibration, the corrected one.
+        parameters: of the detector, per-joint values in the order of the model. Without them the
+            efforts are taken for torques, and thresholds are estimated from the recording.
+        joints: recorded names of the model's joints, in the order of the model; by default they
+            are matched by name.
+
+    Raises:
+        RecordingError: naming the file, when the recording lacks joints of the model or is damaged.
+        ParameterError: for a per-joint parameter of the wrong length.
+    """
+    declared = parameters or DetectorParameters()
+    recorded = read_motions(recording, model, joints)
+    lines = list(timing_lines(recorded, model, declared.maximum_gap))
+    duration = float(recorded.times[-1]) if recorded.times.size else 0.0
+    motions, touched = _without_true_contact(recorded, recording)
+    name = str(recording.path)
+    if not motions:
+        why = recorded.unused or "too few samples"
+        text = f"no motion with velocity and effort ({why}): nothing can be told of the arm"
+        return CheckResult(name, duration, (*lines, Line("effort", "bad", text)), (), (), "")
+    if not measured(motions)[0].any():
+        efforts = joint_efforts(model, declared, motions, (), _nothing(model), np.ones(model.nv))
+        return CheckResult(name, duration, (*lines, *effort_lines(efforts)), efforts, (), "")
+    try:
+        study = _study(motions, model, declared)
+    except RecordingError as error:
+        line = Line("effort", "bad", f"nothing can be told of the arm: {error.message}")
+        return CheckResult(name, duration, (*lines, line), (), (), "")
+    lines += effort_lines(study.efforts)
+    level = with_default_thresholds(declared, model).for_joints("contact_threshold", model.nv)
+    lines += arm_lines(model, study.found, study.evidence, study.efforts, level)
+    lines.append(_contact(study.touched, touched / max(duration, 1e-9)))
+    known, known_model, line = _thresholds(motions, model, parameters, worst(tuple(lines)))
+    lines.append(line)
+    q, v = (np.concatenate([getattr(m, what) for m in motions]) for what in ("q", "v"))
+    pushes = weakest_pushes(known_model, known, q, v)
+    lines.append(_pushes(pushes))
+    return CheckResult(name, duration, tuple(lines), study.efforts, pushes, line.text)
+
+
+@dataclass(frozen=True, eq=False)
+class _Study:
+    """What the motions say of the arm."""
+
+    found: tuple[Explanation, ...]
+    evidence: Evidence
+    efforts: tuple[JointEffort, ...]
+    touched: float
+    """Share of the samples that look like contact and are left out."""
+
+
+def _study(motions: Sequence[Motion], model: Model, declared: DetectorParameters) -> _Study:
+    """Return what is wrong with the arm and its efforts."""
+    torques = [_as_torque(motion, model, declared) for motion in motions]
+    alive, _ = measured(motions)
+    level = default_contact_thresholds(model)
+    gap = declared.maximum_gap
+    gathered = gather(torques, model, gap)
+    kept = np.ones(len(gathered.raw), dtype=bool)
+    found: tuple[Explanation, ...] = ()
+    evidence = gathered
+    for _ in range(3):
+
+        def exchanged(i: int, j: int, kept: NDArray[np.bool_] = kept) -> Evidence | None:
+            swapped = [_exchanged(motion, i, j) for motion in torques]
+            evidence = gather(swapped, model, gap)
+            return evidence.rows(kept) if len(evidence.raw) == kept.size else None
+
+        found, evidence = explain(
+            gathered.rows(kept),
+            level,
+            alive,
+            exchanged,
+            has_gravity=declared.effort_kind != "torque_without_gravity",
+        )
+        out = _outlying(evidence, level, alive)
+        more = kept.copy()
+        more[np.flatnonzero(kept)[out]] = False
+        if not out.any() or 1.0 - more.mean() > MOST_TOUCHED:
+            break
+        kept = more
+    efforts = joint_efforts(model, declared, motions, found, evidence, level)
+    return _Study(found, evidence, efforts, float(1.0 - kept.mean()))
+
+
+def _outlying(evidence: Evidence, level: Array, alive: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which samples, and those beside them, look like contact, (n,) bool."""
+    residual = (evidence.effort - evidence.need)[:, alive]
+    centre = np.median(residual, axis=0)
+    spread = 1.4826 * np.median(np.abs(residual - centre), axis=0)
+    limit = np.maximum(OUTLYING * spread, OUTLYING_SHARE * level[alive])
+    out = (np.abs(residual - centre) > limit).any(axis=1)
+    return np.convolve(out, np.ones(2 * PAD + 1), "same")[: out.size] > 0.0
+
+
+def _as_torque(motion: Motion, model: Model, declared: DetectorParameters) -> Motion:
+    """Return the motion with the efforts as the torques that they are declared to stand for."""
+    tau = declared.for_joints("effort_gain", model.nv) * motion.tau
+    if declared.effort_kind == "torque_without_gravity":
+        tau = tau + gravity_torque(model, motion.q)
+    return replace(motion, tau=tau)
+
+
+def _exchanged(motion: Motion, i: int, j: int) -> Motion:
+    """Return the motion with the names of two joints exchanged."""
+    order = np.arange(motion.v.shape[1])
+    order[[i, j]] = order[[j, i]]
+    base = motion.q.shape[1] - order.size
+    q = np.concatenate([motion.q[:, :base], motion.q[:, base:][:, order]], axis=1)
+    return Motion(motion.name, motion.t, q, motion.v[:, order], motion.tau[:, order])
+
+
+def _nothing(model: Model) -> Evidence:
+    """Return evidence without anything in it."""
+    return Evidence.of(np.zeros((1, model.nv, 10)), np.zeros((1, model.nv, 3)), np.zeros(3))
+
+
+def _without_true_contact(
+    recorded: RecordedMotions, recording: Recording
+) -> tuple[tuple[Motion, ...], float]:
+    """Return the motions without the contacts that the recording tells of, and their time [s]."""
+    contacts = recording.true_contacts or ()
+    motions, lost = [], 0.0
+    for motion, start in zip(recorded.motions, recorded.starts, strict=True):
+        stamps = motion.t + start + recorded.start
+        free = np.ones(stamps.size, dtype=bool)
+        for begin, end in contacts:
+            last = np.inf if end is None else end + GRACE
+            free &= (stamps < begin) | (stamps > last)
+        if motion.t.size > 1:
+            lost += float((~free[1:] * np.diff(motion.t)).sum())
+        motions.append(motion.only(free))
+    return tuple(m for m in motions if m.t.size), lost
+
+
+def _contact(touched: float, told: float) -> Line:
+    values = {"touched": touched, "told": told}
+    said = f"{told:.1%} of the time is in contact, as the recording tells, and left out"
+    if touched:
+        text = (
+            f"the residual stands out in {touched:.1%} of the time, which is left out: something "
+            f"touches the arm, or a joint sticks"
+        )
+        if told:
+            text += f"; {said}"
+        return Line("contact", "doubtful", text + "; record a free motion for the check", values)
+    return Line("contact", "good", said if told else "none that stands out", values)
+
+
+def _thresholds(
+    motions: Sequence[Motion],
+    model: Model,
+    parameters: DetectorParameters | None,
+    level: Level,
+) -> tuple[DetectorParameters, Model, Line]:
+    """Return the detector's parameters and model for the weakest push, and where they come from."""
+    if parameters is not None and max(parameters.contact_threshold) > 0.0:
+        return parameters, model, Line("thresholds", "good", "those of the parameter file")
+    declared = parameters or DetectorParameters()
+    why = "settle what is red first"
+    seconds = sum(float(motion.t[-1] - motion.t[0]) for motion in motions)
+    if level != "bad" and seconds < LEAST_TIME:
+        why = f"{seconds:.0f} s of motion without contact, at least {LEAST_TIME:.0f} s are needed"
+    elif level != "bad":
+        start = replace(START, effort_kind=declared.effort_kind, effort_gain=declared.effort_gain)
+        try:
+            found = calibrate(motions, model, start, least_time=LEAST_TIME)
+        except RbdControlError as error:
+            why = error.message
+        else:
+            text = f"those that calibrate estimates from these {found.duration:.0f} s of motion"
+            corrected = found.parameters.corrected(model)
+            return found.parameters, corrected, Line("thresholds", "good", text)
+    text = f"uncalibrated, from effort limits and reach, as calibration is not possible: {why}"
+    return with_default_thresholds(declared, model), model, Line("thresholds", "doubtful", text)
+
+
+def _pushes(pushes: Sequence[WeakestPush]) -> Line:
+    """Return the line that sums up the weakest pushes."""
+    best = min(pushes, key=lambda push: push.best)
+    tip = pushes[-1]
+    blind = [push.link for push in pushes if np.isinf(push.worst)]
+    text = f"found from {best.best:.1f} N on at {best.link}"
+    if tip is not best:
+        text += f", from {tip.best:.1f} to {tip.worst:.1f} N at {tip.link}"
+    if blind:
+        text += f"; some directions are never found at {', '.join(blind)}"
+    level: Level = "good" if tip.best < HARMFUL else "doubtful"
+    return Line("weakest push", level, text)
+
+
+HARMFUL = 140.0
+"""Push at the last link that ISO/TS 15066 allows at most on a hand [N]."""

@@ -1,0 +1,130 @@
+"""Lines about the messages: joints, rate, jitter, gaps, repeated samples, lost messages."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rbd_control.check.findings import Level, Line
+from rbd_control.dynamics import Model
+from rbd_control.joint_states.acceptance import GAP_PERIODS
+from rbd_control.playback.motions import RecordedMotions
+
+GOOD_RATE = 100.0
+"""Lowest rate at which collisions are found in time [Hz]."""
+LOWEST_RATE = 10.0
+"""Rate below which contact cannot be detected [Hz]."""
+JITTER = (0.5, 1.5)
+"""Doubtful and bad jitter: 95th percentile of the deviation of a step, in periods."""
+GAP = (0.002, 0.05)
+"""Doubtful and bad share of the time that is lost in gaps."""
+REPEATED = (0.02, 0.3)
+"""Doubtful and bad share of samples that repeat the sample before while the arm moves."""
+LOST = (0.0, 0.05)
+"""Doubtful and bad share of messages that are dropped or lack velocity or effort."""
+
+
+def timing_lines(found: RecordedMotions, model: Model, maximum_gap: float) -> tuple[Line, ...]:
+    """Return the lines about the messages of a recording.
+
+    Args:
+        found: its motions.
+        model: the robot.
+        maximum_gap: longest step that the detector bridges [s].
+    """
+    lines = [_joints(found, model)]
+    step = np.diff(found.times)
+    step = step[step > 0.0]
+    if step.size:
+        period = float(np.median(step))
+        lines += [_rate(period), _jitter(step, period), _gaps(step, period, maximum_gap)]
+    lines.append(_repeated(found))
+    lines.append(_lost(found))
+    return tuple(lines)
+
+
+def _joints(found: RecordedMotions, model: Model) -> Line:
+    values = {"joints": dict(zip(model.joint_names, found.joint_names, strict=True))}
+    if found.notes:
+        return Line("joints", "good", "; ".join(found.notes), values)
+    return Line("joints", "good", f"all {len(model.joint_names)} joints matched by name", values)
+
+
+def _rate(period: float) -> Line:
+    rate = 1.0 / period
+    level: Level = "good" if rate > 0.95 * GOOD_RATE else "doubtful"
+    text = f"{rate:.0f} Hz"
+    if level == "doubtful":
+        text += (
+            f": contacts are found late, and short collisions not at all; publish joint states at "
+            f"{GOOD_RATE:g} Hz or more"
+        )
+    if rate < LOWEST_RATE:
+        level = "bad"
+        text = (
+            f"{rate:.3g} Hz is too slow to detect contact; if the times are in milliseconds, "
+            f"divide them by 1000"
+        )
+    return Line("rate", level, text, {"rate": rate})
+
+
+def _jitter(step: np.ndarray, period: float) -> Line:
+    late = np.abs(step[step <= GAP_PERIODS * period] - period)
+    jitter = float(np.percentile(late, 95.0)) if late.size else 0.0
+    level = graded(jitter / period, JITTER)
+    text = f"steps differ from {1e3 * period:.3g} ms by less than {1e3 * jitter:.2g} ms (95 %)"
+    if level != "good":
+        text += ": the stamps do not tell when the joints were measured; stamp them in the driver"
+    return Line("jitter", level, text, {"period": period, "jitter": jitter})
+
+
+def _gaps(step: np.ndarray, period: float, maximum_gap: float) -> Line:
+    gaps = step[step > GAP_PERIODS * period]
+    share = float(gaps.sum() / step.sum())
+    values = {"gaps": int(gaps.size), "longest": float(step.max()), "share": share}
+    if not gaps.size:
+        return Line("gaps", "good", f"none; longest step {1e3 * step.max():.3g} ms", values)
+    level = graded(share, GAP)
+    restarts = int((gaps > maximum_gap).sum())
+    if restarts and level == "good":
+        level = "doubtful"
+    text = f"{gaps.size} steps longer than {GAP_PERIODS:g} periods, {share:.1%} of the time"
+    text += f", the longest {step.max():.3g} s"
+    if restarts:
+        text += (
+            f"; after {restarts} of them, longer than {maximum_gap:g} s, the detector starts again"
+        )
+    return Line("gaps", level, text, values)
+
+
+def _repeated(found: RecordedMotions) -> Line:
+    same = moving = 0
+    for motion in found.motions:
+        goes = (motion.v[1:] != 0.0).any(axis=1)
+        again = [(np.diff(x, axis=0) == 0.0).all(axis=1) for x in (motion.q, motion.v, motion.tau)]
+        same += int((np.logical_and.reduce(again) & goes).sum())
+        moving += int(goes.sum())
+    share = same / moving if moving else 0.0
+    level = graded(share, REPEATED)
+    text = "none" if not same else f"{share:.1%} of the samples of the moving arm repeat the last"
+    if level != "good":
+        text += ": the driver publishes faster than it reads; the true rate is lower"
+    return Line("repeated samples", level, text, {"repeated": share})
+
+
+def _lost(found: RecordedMotions) -> Line:
+    lost = sum(found.dropped.values()) + sum(found.missing.values())
+    share = lost / found.messages if found.messages else 0.0
+    if not lost and not found.jumps:
+        return Line("messages", "good", f"all {found.messages} can be used", {"unused": 0})
+    level = "doubtful" if found.jumps else graded(share, LOST)
+    said = [f"of {found.messages} messages {found.unused}"] if lost else []
+    if found.jumps:
+        said.append(f"the clock went back {len(found.jumps)} times")
+    return Line("messages", level, "; ".join(said), {"unused": lost})
+
+
+def graded(value: float, bounds: tuple[float, float]) -> Level:
+    """Return the level of a value: ``good`` up to the first bound, ``bad`` above the second."""
+    if value > bounds[1]:
+        return "bad"
+    return "doubtful" if value > bounds[0] else "good"

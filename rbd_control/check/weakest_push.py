@@ -1,0 +1,139 @@
+"""The weakest push that the thresholds let the detector find, for each link and direction.
+
+A unit force at the origin of a link in direction ``d`` adds ``Jᵀ d`` to the residual. In one pose
+the weakest force that is found is the smallest ``f`` for which one of the detector's rules holds::
+
+    |f Jᵀ d|_i > threshold_i                              for some joint i
+    ‖W less_friction(f Jᵀ d)‖ > statistic threshold       with the covariance of the residual
+
+(:mod:`~rbd_control.estimation.thresholds`). Thresholds are those at the speed of the moment;
+friction is allowed for where a joint stands or reverses. The median over the poses is reported.
+Noise and errors of the model are left out; the thresholds stand above them. A push has to last
+longer than the delay of the observer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics import Model, frame_jacobian
+from rbd_control.estimation.default_thresholds import with_default_thresholds
+from rbd_control.estimation.detector_parameters import DetectorParameters
+
+Array = NDArray[np.float64]
+
+BLIND = 1e4
+"""Forces beyond this count as never found [N]."""
+POSES = 200
+"""Largest number of poses that are looked at."""
+LEAST_TORQUE = 1e-12
+"""Torque of a force of 1 N that counts as none [N·m or N]."""
+_STEPS = 40
+"""Steps of the bisection for the statistic: forces are exact to 1e-8 of ``BLIND``."""
+
+
+@dataclass(frozen=True)
+class WeakestPush:
+    """The weakest pushes at one link's origin that are found, medians over the poses [N].
+
+    A force that is never found is infinite.
+    """
+
+    link: str
+    best: float
+    """In the direction that loads the joints most, in each pose."""
+    worst: float
+    """In the direction that loads them least."""
+    axes: tuple[float, float, float]
+    """Along the axes of the root link."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values; infinite forces are None."""
+        best, worst, *axes = (
+            None if np.isinf(force) else force for force in (self.best, self.worst, *self.axes)
+        )
+        return {"link": self.link, "best": best, "worst": worst, "axes": axes}
+
+
+def weakest_pushes(
+    model: Model, parameters: DetectorParameters, q: Array, v: Array
+) -> tuple[WeakestPush, ...]:
+    """Return the weakest push that is found on each link that a joint moves.
+
+    Args:
+        model: the identified robot.
+        parameters: of the detector, per-joint values in the order of the model.
+        q: poses, (k, nq) [rad or m].
+        v: velocities in these poses, (k, nv) [rad/s or m/s].
+    """
+    step = -(-len(q) // POSES)
+    rules = Rules.of(model, parameters, v[::step])
+    return tuple(_of_link(model, rules, link, q[::step]) for link in model.joint_links)
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """The rules of the decision, at k moments."""
+
+    threshold: Array
+    """(k, nv) threshold of each joint [N·m or N]."""
+    allowance: Array
+    """(k, nv) part of each residual that is left to friction [N·m or N]."""
+    whitening: Array | None
+    """(nv, nv) makes residuals independent with a variance of one; None without a covariance."""
+    statistic: Array
+    """(k,) threshold of the statistic."""
+
+    @classmethod
+    def of(cls, model: Model, parameters: DetectorParameters, v: Array) -> Rules:
+        """Return the rules at the velocities v (k, nv) [rad/s or m/s]."""
+        parameters = with_default_thresholds(parameters, model)
+        contact, slope, moving, slow = (
+            parameters.for_joints(name, model.nv)
+            for name in ("contact_threshold", "threshold_speed", "moving_ratio", "reversal_speed")
+        )
+        speed = np.abs(v)
+        allowance = contact * (1.0 - moving) * (speed <= slow)
+        covariance = parameters.covariance(model.nv)
+        whitening = None if covariance is None else np.linalg.inv(np.linalg.cholesky(covariance))
+        statistic = parameters.statistic_threshold + parameters.statistic_speed * speed.max(axis=1)
+        return cls(moving * contact + allowance + slope * speed, allowance, whitening, statistic)
+
+    def least_force(self, torque: Array) -> Array:
+        """Return the weakest force that is found at each moment, (k,) [N].
+
+        Args:
+            torque: residual of a force of 1 N, (k, nv) [N·m or N].
+        """
+        size = np.abs(torque)
+        force = self.threshold / np.maximum(size, LEAST_TORQUE)
+        force = np.minimum(force.min(axis=1), self._least_by_statistic(torque))
+        return np.where(force < BLIND, force, np.inf)
+
+    def _least_by_statistic(self, torque: Array) -> Array:
+        """Return the force (k,) at which the statistic passes its threshold [N], by bisection."""
+        low, high = np.zeros(len(torque)), np.full(len(torque), BLIND)
+        if self.whitening is None:
+            return np.full(len(torque), np.inf)
+        for _ in range(_STEPS):
+            middle = 0.5 * (low + high)
+            r = middle[:, None] * torque
+            r -= np.clip(r, -self.allowance, self.allowance)
+            found = np.linalg.norm(r @ self.whitening.T, axis=1) > self.statistic
+            low, high = np.where(found, low, middle), np.where(found, middle, high)
+        return high
+
+
+def _of_link(model: Model, rules: Rules, link: str, q: Array) -> WeakestPush:
+    J = np.asarray(frame_jacobian(model, q, link))[:, 3:]
+    weighted = J / rules.threshold[:, None, :]
+    _, axes = np.linalg.eigh(weighted @ weighted.transpose(0, 2, 1))
+    # Principal axes of how forces load the joints, the least loading one first.
+    forces = [rules.least_force(np.einsum("kdi,kd->ki", J, axes[:, :, c])) for c in range(3)]
+    along = [float(np.median(rules.least_force(J[:, d]))) for d in range(3)]
+    medians = [float(np.median(force)) for force in forces]
+    return WeakestPush(link, min(medians), max(medians), (along[0], along[1], along[2]))

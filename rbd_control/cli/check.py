@@ -1,0 +1,43 @@
+"""``rbd-control check``: one page on a recording, before anything else is done with it."""
+
+from __future__ import annotations
+
+import argparse
+
+from rbd_control.check.page import print_check, write_check, write_check_json
+from rbd_control.check.run import check_recording
+from rbd_control.cli.guard import NO_RESULT
+from rbd_control.cli.replay import YAML, configured, console_for_output
+from rbd_control.files.output_files import prepare_output
+from rbd_control.playback.recording import read_recording
+
+
+def run_check(arguments: argparse.Namespace) -> int:
+    """Read, check, print and write.
+
+    Returns:
+        0, or 1 when a line is red.
+
+    Raises:
+        RbdControlError: for bad input; the message names the file.
+        OSError: when a result cannot be written.
+    """
+    if arguments.json:
+        prepare_output(arguments.json)
+    if arguments.report:
+        prepare_output(arguments.report / "check.json")
+    recording = read_recording(arguments.recording, arguments.topic)
+    model, parameters = configured(arguments.urdf, arguments.config, dict(arguments.lock))
+    is_configured = arguments.config is not None or arguments.urdf.endswith(YAML)
+    result = check_recording(
+        recording, model, parameters if is_configured else None, joints=arguments.joints
+    )
+    console = console_for_output()
+    print_check(result, console)
+    if arguments.json:
+        write_check_json(result, arguments.json)
+        console.print(f"JSON in {arguments.json}", markup=False)
+    if arguments.report:
+        write_check(result, arguments.report)
+        console.print(f"report in {arguments.report}", markup=False)
+    return NO_RESULT if result.level == "bad" else 0

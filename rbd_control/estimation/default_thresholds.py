@@ -1,0 +1,123 @@
+"""Thresholds for an arm that nobody has calibrated: from its effort limits and its reach.
+
+A parameter of zero stands for the default of its joint. With ``limit`` the effort limit and
+``push`` the largest torque that a force of 20 N at any link causes at the joint in the middle of
+all joint ranges, the defaults are::
+
+    contact   = max(min(0.4 push, 10 % of limit), 5 % of limit, min(1.5, 15 % of limit))
+    collision = max(5 contact, 15 % of limit)
+
+The share of the push leaves room to find it in poses with a shorter lever. The shares of the effort
+limit leave room for friction, which nobody has identified yet: it grows with the size of the drive.
+A joint without an effort limit takes ``max(0.4 push, 1.5)``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics import Model, frame_jacobian
+from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.joint_states.plausibility import limits_or
+
+Array = NDArray[np.float64]
+P = TypeVar("P", bound=DetectorParameters)
+
+PUSH = 20.0
+"""Force that the default thresholds are made to detect [N]."""
+PUSH_SHARE = 0.4
+"""Default contact threshold as a fraction of the torque that this force causes."""
+HIGHEST_SHARE = 0.1
+"""Largest default contact threshold as a fraction of the effort limit."""
+LOWEST_SHARE = 0.05
+"""Smallest default contact threshold as a fraction of the effort limit."""
+SMALL_FRICTION = 1.5
+"""Friction that even small joints have, which a default contact threshold exceeds [N·m or N]."""
+SMALL_SHARE = 0.15
+"""Limit of that allowance as a fraction of the effort limit."""
+COLLISION_RATIO = 5.0
+"""Smallest collision threshold as a multiple of the contact threshold."""
+COLLISION_SHARE = 0.15
+"""Smallest collision threshold as a fraction of the effort limit."""
+ORDER = 0.5
+"""Largest default contact threshold as a fraction of a collision threshold that is given."""
+
+
+def with_default_thresholds(parameters: P, model: Model) -> P:
+    """Return the parameters with defaults in place of thresholds that are zero.
+
+    Args:
+        parameters: of the detector, per-joint values in the order of the model.
+        model: the robot.
+
+    Returns:
+        The same object when every threshold is given.
+
+    Raises:
+        ParameterError: for a per-joint parameter of the wrong length.
+    """
+    contact = parameters.for_joints("contact_threshold", model.nv)
+    collision = parameters.for_joints("collision_threshold", model.nv)
+    if (contact > 0.0).all() and (collision > 0.0).all():
+        return parameters
+    usual = default_contact_thresholds(model)
+    usual = np.where(collision > 0.0, np.minimum(usual, ORDER * collision), usual)
+    contact = np.where(contact > 0.0, contact, usual)
+    collision = np.where(collision > 0.0, collision, least_collision_thresholds(model, contact))
+    return replace(
+        parameters, contact_threshold=tuple(contact), collision_threshold=tuple(collision)
+    )
+
+
+def default_contact_thresholds(model: Model) -> Array:
+    """Return the contact thresholds of an arm that is not calibrated, (nv,) [N·m or N]."""
+    limit = limits_or(model.effort_limit, np.inf)
+    push = np.minimum(PUSH_SHARE * PUSH * _levers(model), HIGHEST_SHARE * limit)
+    # Without a limit nothing is known of the drive.
+    known = np.where(np.isfinite(limit), limit, 0.0)
+    friction = np.minimum(SMALL_FRICTION, SMALL_SHARE * limit)
+    return np.maximum.reduce([push, LOWEST_SHARE * known, friction])
+
+
+def least_collision_thresholds(model: Model, contact: Array) -> Array:
+    """Return the collision thresholds that belong to contact thresholds, (nv,) [N·m or N].
+
+    Args:
+        model: the robot.
+        contact: contact thresholds, (nv,) [N·m or N].
+    """
+    limit = limits_or(model.effort_limit, 0.0)
+    return np.maximum(COLLISION_RATIO * contact, COLLISION_SHARE * limit)
+
+
+def uncalibrated(parameters: DetectorParameters, model: Model) -> str:
+    """Return a note on default contact thresholds, with their values; empty when all are given."""
+    given = parameters.for_joints("contact_threshold", model.nv)
+    if (given > 0.0).all():
+        return ""
+    used = with_default_thresholds(parameters, model).for_joints("contact_threshold", model.nv)
+    values = ", ".join(f"{threshold:.3g}" for threshold in used)
+    return (
+        f"contact thresholds are not calibrated: they are estimated from the effort limits and the "
+        f"reach of the arm ({values} N·m or N); rbd-control calibrate finds those of this one"
+    )
+
+
+def _levers(model: Model) -> Array:
+    """Return the largest torque of a unit force at any link's origin, (nv,) [N·m/N or N/N].
+
+    The joints stand in the middle of their ranges; joints without limits stand at zero.
+    """
+    middle = np.zeros(model.nq)
+    if model.floating_base:
+        middle[6] = 1.0  # the quaternion (x, y, z, w) of no rotation
+    with np.errstate(invalid="ignore"):
+        centre = 0.5 * (model.lower_limit + model.upper_limit)
+    joints = len(model.joint_names)
+    middle[model.nq - joints :] = np.where(np.isfinite(centre), centre, 0.0)[model.nv - joints :]
+    columns = [frame_jacobian(model, middle, link)[3:] for link in model.link_names]
+    return np.asarray(np.linalg.norm(columns, axis=1).max(axis=0))

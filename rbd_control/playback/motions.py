@@ -1,0 +1,134 @@
+"""The motions that a recording holds, in the model's joint order, for calibrate and check."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics import Model
+from rbd_control.errors import RecordingError
+from rbd_control.estimation import Motion
+from rbd_control.files.input_files import about
+from rbd_control.joint_states import JointStateIntake, SampleBlock
+from rbd_control.playback.clock import ClockJump, ReplayClock
+from rbd_control.playback.doubts import counted
+from rbd_control.playback.joint_matching import match_joints
+from rbd_control.playback.recording import Recording
+
+Array = NDArray[np.float64]
+
+FEWEST = 3
+"""Fewest samples of a motion that is used."""
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedMotions:
+    """The motions of a recording, and what became of its messages."""
+
+    motions: tuple[Motion, ...]
+    """Motions with velocity and effort; several where the clock went back. Times [s] count from
+    the first sample of each."""
+    starts: tuple[float, ...]
+    """Time of the first sample of each motion on the time line of the recording [s]."""
+    joint_names: tuple[str, ...]
+    """Recorded names of the model's joints, in the order of the model."""
+    times: Array
+    """(k,) times of all samples [s], also of those without velocity or effort."""
+    start: float
+    """Stamp of the first sample [s]; NaN without one."""
+    jumps: tuple[ClockJump, ...]
+    """When the clock went back."""
+    messages: int
+    """Number of messages in the recording."""
+    missing: dict[str, int]
+    """Number of samples that lack ``velocity`` or ``effort``; without those that lack none."""
+    dropped: dict[str, int]
+    """Number of dropped messages by reason, messages of other joints left out."""
+    notes: tuple[str, ...]
+    """How the names of the joints were matched."""
+
+    @property
+    def unused(self) -> str:
+        """How many messages cannot be used and why; empty if all can be."""
+        lacking = [f"{count} lack {what}" for what, count in self.missing.items()]
+        return ", ".join(
+            [*lacking, *([f"dropped: {counted(self.dropped)}"] if self.dropped else [])]
+        )
+
+
+def read_motions(
+    recording: Recording, model: Model, joints: Sequence[str] | None = None
+) -> RecordedMotions:
+    """Return the motions that a recording holds.
+
+    Args:
+        recording: what :func:`~rbd_control.playback.recording.read_recording` returned.
+        model: the robot.
+        joints: recorded names of the model's joints, in the order of the model; by default they
+            are matched by name.
+
+    Raises:
+        RecordingError: naming the file, when the recording lacks joints of the model or turns out
+            damaged on the way.
+    """
+    with about(recording.path):
+        names, notes = match_joints(model.joint_names, recording.joint_names, joints)
+        intake = JointStateIntake(names, follow_jumps=True)
+        clock = ReplayClock()
+        times: list[Array] = []
+        parts: list[tuple[float, list[SampleBlock]]] = [(0.0, [])]
+        for timed in recording.timed_blocks(intake):
+            goes_back = clock.goes_back(timed)
+            times.append(clock.times(timed, intake.period))
+            if goes_back:
+                parts.append((0.0, []))
+            if timed.samples.v is not None and timed.samples.tau is not None:
+                if not parts[-1][1]:
+                    parts[-1] = (float(times[-1][0]), [])
+                parts[-1][1].append(timed.samples)
+    used = [
+        (start, _motion(recording.path.name, blocks))
+        for start, blocks in parts
+        if sum(block.stamp.size for block in blocks) >= FEWEST
+    ]
+    counts = {what: intake.counts[f"{what} missing"] for what in ("velocity", "effort")}
+    return RecordedMotions(
+        motions=tuple(motion for _, motion in used),
+        starts=tuple(start for start, _ in used),
+        joint_names=names,
+        times=np.concatenate(times) if times else np.empty(0),
+        start=clock.start,
+        jumps=tuple(clock.jumps),
+        messages=recording.count,
+        missing={what: count for what, count in counts.items() if count},
+        # Messages of a gripper that shares the topic are no loss.
+        dropped={why: n for why, n in intake.dropped.items() if why != "missing joint"},
+        notes=tuple(notes),
+    )
+
+
+def with_effort(recording: Recording, found: RecordedMotions) -> tuple[Motion, ...]:
+    """Return the motions of a recording.
+
+    Raises:
+        RecordingError: naming the file, when there is none, and what its messages lack.
+    """
+    if not found.motions:
+        with about(recording.path):
+            raise RecordingError(
+                f"has no samples with both velocity and effort, which calibration needs: of "
+                f"{found.messages} messages {found.unused or 'too few are usable'}"
+            )
+    return found.motions
+
+
+def _motion(name: str, blocks: Sequence[SampleBlock]) -> Motion:
+    """Return successive blocks of samples as one motion, its times from zero."""
+    t, q, v, tau = (
+        np.concatenate([getattr(block, what) for block in blocks])
+        for what in ("stamp", "q", "v", "tau")
+    )
+    return Motion(name, t - t[0], q, v, tau)

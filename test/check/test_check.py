@@ -1,0 +1,325 @@
+"""What is wrong with a recording is named right, and good recordings have nothing wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from free_motion import COULOMB, lively_motion
+from robots import REAL_PANDA, RECORDINGS, panda_arm_urdf
+
+from rbd_control.check import CheckResult, check_recording
+from rbd_control.cli.main import main
+from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.estimation import DetectorParameters, Motion
+from rbd_control.joint_states import JointBlock
+from rbd_control.playback.motions import read_motions
+from rbd_control.playback.parts import Part
+from rbd_control.playback.recording import Recording, read_recording
+from rbd_control.simulation import arm7_urdf
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+"""Recordings beside the project; tests that need them are collected only if they are there."""
+GAINS = np.array([8.0, 9.0, 7.0, 7.5, 5.0, 4.0, 3.0])
+TURN = np.radians(6.0)
+GRAVITY = (0.0, 9.81 * float(np.sin(TURN)), -9.81 * float(np.cos(TURN)))
+
+Spoil = Callable[[Motion], Motion]
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model.from_urdf(arm7_urdf())
+
+
+@pytest.fixture(scope="module")
+def free(model: Model) -> Motion:
+    return lively_motion(model, 16.0)
+
+
+def recording(motion: Motion, names: tuple[str, ...]) -> Recording:
+    """Return a recording of a motion, stamps from 1000 s on."""
+    stamp = 1000.0 + motion.t
+    block = JointBlock(stamp, stamp, names, motion.q, motion.v, motion.tau)
+    parts = [[Part(np.zeros(stamp.size, int), block)]]
+    return Recording(
+        Path("made"), "/joint_states", names, stamp.size, None, lambda size: iter(parts)
+    )
+
+
+def check(
+    motion: Motion, model: Model, parameters: DetectorParameters | None = None
+) -> CheckResult:
+    return check_recording(recording(motion, model.joint_names), model, parameters)
+
+
+def complaints(result: CheckResult) -> dict[str, list[str]]:
+    """Return the texts of the lines that are not good, by topic."""
+    found: dict[str, list[str]] = {}
+    for line in result.lines:
+        if line.level != "good":
+            found.setdefault(line.topic, []).append(line.text)
+    return found
+
+
+def every(step: int) -> Spoil:
+    return lambda m: Motion(m.name, *(x[::step] for x in (m.t, m.q, m.v, m.tau)))
+
+
+def columns(i: int, j: int, *, names: bool) -> Spoil:
+    """Exchange the efforts of two joints, or all that is published of them."""
+
+    def spoil(m: Motion) -> Motion:
+        order = np.arange(7)
+        order[[i, j]] = j, i
+        q, v = (m.q[:, order], m.v[:, order]) if names else (m.q, m.v)
+        return Motion(m.name, m.t, q, v, m.tau[:, order])
+
+    return spoil
+
+
+def factor(factors: dict[int, float]) -> Spoil:
+    """Multiply the efforts of some joints."""
+
+    def spoil(m: Motion) -> Motion:
+        tau = m.tau.copy()
+        for i, value in factors.items():
+            tau[:, i] *= value
+        return replace(m, tau=tau)
+
+    return spoil
+
+
+def gaps(m: Motion) -> Motion:
+    lost = (m.t % 4.0 > 2.0) & (m.t % 4.0 < 2.3)
+    return m.only(~lost)
+
+
+def repeated(m: Motion) -> Motion:
+    """Publish at twice the rate at which the driver reads."""
+    k = np.arange(m.t.size) // 2 * 2
+    return Motion(m.name, m.t, m.q[k], m.v[k], m.tau[k])
+
+
+def jittery(m: Motion) -> Motion:
+    noise = np.random.default_rng(1).uniform(-0.45, 0.45, m.t.size) * np.median(np.diff(m.t))
+    return replace(m, t=m.t + 2.0 * np.abs(noise) - noise.min())
+
+
+def test_a_good_recording_has_nothing_wrong(free: Motion, model: Model) -> None:
+    result = check(free, model)
+    assert complaints(result) == {}
+    assert result.level == "good"
+    for effort, coulomb in zip(result.efforts, COULOMB, strict=True):
+        assert effort.kind == "torque"
+        # Friction of the simulation is smooth, and 1 % of the weight looks a little like it.
+        assert effort.friction[0] == pytest.approx(coulomb, abs=0.15)
+    assert [push.link for push in result.pushes] == list(model.joint_links)
+
+
+SPOILT: dict[str, tuple[Spoil, str, str]] = {
+    "sign of a loaded joint": (factor({1: -1.0}), "effort", "reversed: joint_2 -(1|0.99.) times"),
+    "sign of a wrist joint": (factor({6: -1.0}), "effort", "reversed: joint_7 "),
+    "millinewtons on one joint": (
+        factor({3: 1e3}),
+        "effort",
+        "joint_4 1.*e.03 times .* mN·m; set effort_gain to 0.001",
+    ),
+    "millinewtons": (
+        factor(dict.fromkeys(range(7), 1e3)),
+        "effort",
+        "joint_2 999 times .* mN·m.*joint_7",
+    ),
+    "currents": (
+        factor({i: 1.0 / gain for i, gain in enumerate(GAINS)}),
+        "effort",
+        "motor current .*joint_2 0.111 times the model's torque, 9.01 N·m per unit",
+    ),
+    "dead joint": (factor({4: 0.0}), "effort", "not measured: joint_5 exactly zero"),
+    "not measured": (
+        factor(dict.fromkeys(range(7), 0.0)),
+        "effort",
+        "effort not measured on any joint",
+    ),
+    "efforts of two joints": (
+        columns(1, 3, names=False),
+        "order of joints",
+        "efforts of joint_2 and joint_4 are exchanged",
+    ),
+    "names of two joints": (
+        columns(1, 3, names=True),
+        "order of joints",
+        "names of joint_2 and joint_4 are exchanged",
+    ),
+    "names of wrist joints": (
+        columns(4, 6, names=True),
+        "order of joints",
+        "names of joint_5 and joint_7 are exchanged",
+    ),
+    "30 Hz": (every(8), "rate", "31 Hz"),
+    "gaps": (gaps, "gaps", "4 steps longer.* the longest 0.3 s.* starts again"),
+    "repeated samples": (repeated, "repeated samples", "50.*% of the samples"),
+    "jitter": (jittery, "jitter", "stamps do not tell"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "topic", "says"), SPOILT.values(), ids=SPOILT.keys())
+def test_what_is_spoilt_is_named(
+    spoil: Spoil, topic: str, says: str, free: Motion, model: Model
+) -> None:
+    found = complaints(check(spoil(free), model))
+    # Without a calibration that can be trusted the thresholds are defaults, which is said too.
+    others = set(found) - {topic, "thresholds"}
+    assert not others
+    assert any(re.search(says, text) for text in found[topic])
+
+
+def test_gravity_that_the_driver_takes_off(free: Motion, model: Model) -> None:
+    motion = replace(free, tau=free.tau - gravity_torque(model, free.q))
+    found = complaints(check(motion, model))
+    assert set(found) == {"effort", "thresholds"}
+    assert "all joints without gravity; set effort_kind" in found["effort"][0]
+    declared = DetectorParameters(effort_kind="torque_without_gravity")
+    assert complaints(check(motion, model, declared)) == {}
+    # Declared, and yet it is there.
+    assert "holds gravity" in complaints(check(free, model, declared))["effort"][0]
+
+
+def test_currents_with_their_gains_are_torques(free: Motion, model: Model) -> None:
+    declared = DetectorParameters(effort_kind="current", effort_gain=tuple(GAINS))
+    assert complaints(check(replace(free, tau=free.tau / GAINS), model, declared)) == {}
+
+
+@pytest.mark.parametrize("mass", [0.7, -0.7])
+def test_a_hand_that_is_not_as_described(mass: float, model: Model) -> None:
+    com = np.array([0.0, 0.02, 0.06])
+    heavy = model.with_payload(model.joint_links[-1], 0.7, com, np.zeros((3, 3)))
+    arm, known = (heavy, model) if mass > 0.0 else (model, heavy)
+    result = check(lively_motion(arm, 10.0), known)
+    assert set(complaints(result)) == {"payload", "thresholds"}
+    (line,) = [line for line in result.lines if line.topic == "payload"]
+    # The masses of the arm are 1 % off.
+    assert line.values["mass"] == pytest.approx(mass, abs=0.1)
+    np.testing.assert_allclose(line.values["com"], com, atol=0.03)
+    assert ("does not know" in line.text) == (mass > 0.0)
+
+
+def test_a_base_that_is_tilted(free: Motion, model: Model) -> None:
+    other = Model.from_urdf(arm7_urdf(), gravity=GRAVITY)
+    result = check(free, other)
+    assert set(complaints(result)) == {"mounting", "thresholds"}
+    (line,) = [line for line in result.lines if line.topic == "mounting"]
+    assert line.values["tilt"] == pytest.approx(6.0, abs=0.3)
+
+
+def test_an_arm_at_rest_tells_nothing(free: Motion, model: Model) -> None:
+    noise = 0.01 * np.random.default_rng(0).normal(size=free.tau.shape)
+    still = replace(free, q=0.0 * free.q + free.q[9], v=0.0 * free.v, tau=free.tau[9] + noise)
+    found = complaints(check(still, model))
+    assert set(found) == {"thresholds"}
+    assert "moves too little" in found["thresholds"][0]
+
+
+def test_no_velocity(free: Motion, model: Model) -> None:
+    motion = Motion("lame", free.t, free.q, np.empty((free.t.size, 0)), free.tau)
+    result = check(motion, model)
+    assert result.level == "bad"
+    assert "lack velocity" in result.lines[-1].text
+
+
+@pytest.mark.parametrize("name", ["free", "push20_link7", "push8_link4", "collision_link4"])
+def test_recordings_that_ship_are_good(name: str) -> None:
+    arm = Model.from_urdf(panda_arm_urdf())
+    found = complaints(check_recording(read_recording(RECORDINGS / name), arm))
+    # Three seconds are too few for thresholds; contacts in them are told of.
+    assert not set(found) - ({"thresholds"} if name != "free" else set())
+
+
+def test_a_real_arm_is_good_but_slow() -> None:
+    arm = Model.from_urdf(panda_arm_urdf())
+    result = check_recording(read_recording(REAL_PANDA), arm)
+    assert set(complaints(result)) == {"rate"}
+    assert result.level == "doubtful"
+
+
+REAL: dict[str, tuple[Callable[[Motion, Model], Motion], str, str]] = {
+    "sign": (lambda m, _: factor({1: -1.0})(m), "effort", "reversed: panda_joint2"),
+    "sign of the wrist": (
+        lambda m, _: factor({6: -1.0})(m),
+        "effort",
+        "reversed: panda_joint7 by its friction",
+    ),
+    "millinewtons": (lambda m, _: factor({3: 1e3})(m), "effort", "panda_joint4 .* mN·m"),
+    "currents": (
+        lambda m, _: replace(m, tau=m.tau / GAINS),
+        "effort",
+        "motor current .* panda_joint2 0.113",
+    ),
+    "gravity": (
+        lambda m, arm: replace(m, tau=m.tau - gravity_torque(arm, m.q)),
+        "effort",
+        "all joints without gravity",
+    ),
+    "names": (
+        lambda m, _: columns(4, 6, names=True)(m),
+        "order of joints",
+        "names of panda_joint5 and panda_joint7 are exchanged",
+    ),
+    "efforts": (
+        lambda m, _: columns(3, 5, names=False)(m),
+        "order of joints",
+        "efforts of panda_joint4 and panda_joint6 are exchanged",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spoil", "topic", "says"), REAL.values(), ids=REAL.keys())
+def test_a_real_arm_that_is_spoilt(
+    spoil: Callable[[Motion, Model], Motion], topic: str, says: str
+) -> None:
+    arm = Model.from_urdf(panda_arm_urdf())
+    (motion,) = read_motions(read_recording(REAL_PANDA), arm).motions
+    found = complaints(check(spoil(motion, arm), arm))
+    assert set(found) - {"thresholds"} == {topic, "rate"}
+    assert any(re.search(says, text) for text in found[topic])
+
+
+if SHARED.is_dir():
+
+    @pytest.mark.parametrize(
+        "name",
+        ["sim_free_1", "sim_free_2", "sim_hit_link5", "sim_push20_link7", "sim_push8_link4"],
+    )
+    def test_shared_recordings_are_good(name: str) -> None:
+        arm = Model.from_urdf(SHARED / "panda_arm.urdf")
+        found = complaints(check_recording(read_recording(SHARED / name), arm))
+        # Six seconds are too few for thresholds.
+        assert not set(found) - ({"thresholds"} if "free" not in name else set())
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    urdf = tmp_path / "panda.urdf"
+    urdf.write_text(panda_arm_urdf())
+    arguments = ["check", str(RECORDINGS / "free"), "--urdf", str(urdf)]
+    report, out = tmp_path / "report", tmp_path / "check.json"
+    assert main([*arguments, "--report", str(report), "--json", str(out)]) == 0
+    page = capsys.readouterr().out
+    assert re.search(r"GOOD.*effort.*torque", page)
+    assert "weakest push" in page
+    assert "GOOD" in (report / "check.html").read_text()
+    content = json.loads(out.read_text())
+    assert content == json.loads((report / "check.json").read_text())
+    assert content["level"] == "good"
+    assert [push["link"] for push in content["weakest_pushes"]][-1] == "panda_link7"
+    config = tmp_path / "wrong.yaml"
+    config.write_text(
+        "contact_detector:\n  ros__parameters: {effort_kind: torque_without_gravity}\n"
+    )
+    assert main([*arguments, "--config", str(config)]) == 1
+    assert re.search(r"WRONG.*effort.*holds gravity", capsys.readouterr().out)
+    assert main(["check", str(tmp_path / "none"), "--urdf", str(urdf)]) == 2

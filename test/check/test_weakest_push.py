@@ -1,0 +1,104 @@
+"""The weakest push that is promised is the weakest that the detector finds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from free_motion import lively_motion
+
+from rbd_control.check import weakest_pushes
+from rbd_control.dynamics import Model
+from rbd_control.estimation import (
+    Calibration,
+    ContactDetector,
+    DetectorParameters,
+    Motion,
+    calibrate,
+)
+from rbd_control.simulation import SimulatedArm, arm7_urdf
+
+PUSH, PERIOD, FIRST = 0.3, 1.0, 1.5
+"""Length of a push, time between two, and the first one [s]."""
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model.from_urdf(arm7_urdf())
+
+
+@pytest.fixture(scope="module")
+def free(model: Model) -> Motion:
+    return lively_motion(model, 24.0)
+
+
+@pytest.fixture(scope="module")
+def calibration(free: Motion, model: Model) -> Calibration:
+    return calibrate([free], model)
+
+
+def share_found(
+    model: Model, parameters: DetectorParameters, arm: Model, link: str, force: np.ndarray
+) -> float:
+    """Return the share of pushes with a force (3,) [N] that a detector finds."""
+    begun: list[float] = []
+
+    def act(simulated: SimulatedArm, t: float) -> None:
+        if t >= FIRST + PERIOD * len(begun):
+            begun.append(t)
+            simulated.push(link, force, duration=PUSH)
+
+    m = lively_motion(arm, 14.0, act=act)
+    detector = ContactDetector(model, parameters)
+    found = detector.update_block(m.t + 1.0, m.q, m.v, m.tau)
+    # The first sample of the motion is one period after the start of the simulation.
+    t = m.t + np.median(np.diff(m.t))
+    hit = [found.contact[(t > b) & (t < b + PUSH + 0.02)].any() for b in begun]
+    return float(np.mean(hit))
+
+
+@pytest.mark.parametrize(
+    ("link", "axis"), [("link_4", 0), ("link_5", 1), ("link_7", 0), ("link_7", 2)]
+)
+@pytest.mark.parametrize("kind", ["calibrated", "defaults"])
+def test_within_thirty_per_cent(
+    kind: str, link: str, axis: int, free: Motion, calibration: Calibration, model: Model
+) -> None:
+    """The median over the poses is where half of the pushes are found: fewer at 0.7 of it."""
+    if kind == "calibrated":
+        parameters: DetectorParameters = calibration.parameters
+        known = calibration.parameters.corrected(model)
+    else:
+        # Friction is known, so that it neither helps a push nor hides it.
+        names = [name for name in DetectorParameters.names() if name.startswith("friction")]
+        values = {name: getattr(calibration.parameters, name) for name in names}
+        parameters, known = replace(DetectorParameters(), **values), model
+    rows = free.t > FIRST
+    pushes = weakest_pushes(known, parameters, free.q[rows], free.v[rows])
+    promised = next(push for push in pushes if push.link == link).axes[axis]
+    force = np.eye(3)[axis] * promised
+    assert share_found(known, parameters, model, link, 0.7 * force) < 0.5
+    assert share_found(known, parameters, model, link, 1.3 * force) > 0.5
+
+
+def test_best_and_worst_enclose_the_axes(free: Motion, model: Model) -> None:
+    for push in weakest_pushes(model, DetectorParameters(), free.q, free.v):
+        assert push.best <= push.worst
+        # Of medians over poses with axes of their own, these hold to the scatter of the poses.
+        assert min(push.axes) >= 0.7 * push.best
+
+
+def test_a_link_that_no_joint_feels(free: Motion, model: Model) -> None:
+    """The first joint turns about the axis that its link's origin lies on."""
+    first = weakest_pushes(model, DetectorParameters(), free.q, free.v)[0]
+    assert np.isinf(first.worst)
+    assert first.to_json()["worst"] is None
+
+
+def test_thresholds_count(free: Motion, model: Model) -> None:
+    """Twice the thresholds, twice the force."""
+    parameters = DetectorParameters(contact_threshold=(2.0,), threshold_speed=(0.5,))
+    double = replace(parameters, contact_threshold=(4.0,), threshold_speed=(1.0,))
+    a, b = (weakest_pushes(model, p, free.q, free.v)[-1] for p in (parameters, double))
+    assert b.axes == pytest.approx([2.0 * force for force in a.axes])
