@@ -16,6 +16,7 @@ from rbd_control.control import (
     Trajectory,
     TrajectoryPoint,
 )
+from rbd_control.control.repetition import Repetition
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
 from rbd_control.simulation import arm7_urdf
@@ -222,3 +223,15 @@ def test_a_rest_that_repeats_is_told_of(model: Model) -> None:
     assert controller.mode == "hold"
     controller.silence(99.0)
     assert not controller.frozen  # no torque
+
+
+@pytest.mark.parametrize("effort", [np.nan, np.inf])
+def test_efforts_that_are_no_numbers_hide_no_repetition(effort: float) -> None:
+    repetition = Repetition(("a", "b"), np.ones(2), SHIPPED)
+    said = [
+        repetition.take(0.001 * k, np.zeros(2), np.full(2, 0.5), np.full(2, effort))
+        for k in range(1, 40)
+    ]
+    first = next(k for k, text in enumerate(said) if text)
+    assert "repeated to the last digit" in said[first]
+    assert 0.001 * first <= 0.02

@@ -27,7 +27,9 @@ def run_check(arguments: argparse.Namespace) -> int:
     if arguments.report:
         prepare_output(arguments.report / "check.json")
     recording = read_recording(arguments.recording, arguments.topic)
-    model, parameters = configured(arguments.urdf, arguments.config, dict(arguments.lock))
+    model, parameters = configured(
+        arguments.urdf, arguments.config, dict(arguments.lock), recording.joint_names
+    )
     is_configured = arguments.config is not None or arguments.urdf.endswith(YAML)
     result = check_recording(
         recording, model, parameters if is_configured else None, joints=arguments.joints

@@ -79,11 +79,13 @@ class Repetition:
         Args:
             stamp: time of the sample [s].
             q, v: positions and velocities, (nv,) each.
-            effort: measured torque, (nv,), or None.
+            effort: measured torque, (nv,), or None; one that is not finite is none.
 
         Returns:
             Why the joint states are frozen, or an empty text.
         """
+        if effort is not None and not np.isfinite(effort).all():
+            effort = None  # NaN would be unlike itself, and repetition go unseen
         last, self._last = self._last, (q, v, effort)
         self._stamp = stamp
         if last is None or not _same(q, v, effort, last):
