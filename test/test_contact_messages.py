@@ -24,6 +24,7 @@ from rbd_control.nodes.contact_messages import (
     ForceWriter,
     WrenchWriter,
     event_from_status,
+    event_line,
     event_message,
 )
 from rbd_control.nodes.messages import JointStateWriter, Stamp, TorqueWriter
@@ -179,3 +180,9 @@ def test_torques(count: int) -> None:
         assert not heard.layout.dim
     with pytest.raises(ValueError, match="length|size|structure"):
         writer.publish(np.zeros(count + 1))
+
+
+def test_an_event_is_a_line_of_the_log() -> None:
+    assert event_line(ONSET) == "contact 3: forearm or wrist, elbow +8 N·m or N, 5 N"
+    assert event_line(RELEASE) == "collision 3 is over after 0.50 s: forearm, elbow +8 N·m or N"
+    assert "no link, elbow" in event_line(replace(ONSET, link="", candidates=()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -31,7 +32,13 @@ from rbd_control.estimation import (
 from rbd_control.estimation.default_thresholds import uncalibrated, with_default_thresholds
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import ReceivingParameters
-from rbd_control.nodes.contact_messages import THRESHOLD, ForceArrow, ForceWriter, event_message
+from rbd_control.nodes.contact_messages import (
+    THRESHOLD,
+    ForceArrow,
+    ForceWriter,
+    event_line,
+    event_message,
+)
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.joint_state_input import JointStateInput
 from rbd_control.nodes.managed_node import ManagedNode
@@ -48,6 +55,12 @@ from rbd_control.nodes.run import run
 from rbd_control.nodes.tool_wrench_output import ToolWrenchOutput
 from rbd_control.parameters import parameter
 from rbd_control.startup.rehearsal import rehearse_detector
+
+LOG_PERIOD = 0.1
+"""Period at which events are logged [s]."""
+
+MOST_UNLOGGED = 20
+"""Most events that wait to be logged; older ones are left out of the log."""
 
 FIRST_SECONDS = 10.0
 """Length of the motion after a start or new parameters on which the model is checked [s]."""
@@ -100,6 +113,8 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self.create_service(Trigger, "~/reset", self._on_reset)
         self.create_service(Trigger, "~/tare", self._on_tare)
         self.create_timer(REPEAT_PERIOD, self._repeat, clock=self.steady)
+        self.create_timer(LOG_PERIOD, self._log_events, clock=self.steady)
+        self._unlogged: deque[str] = deque(maxlen=MOST_UNLOGGED)
         self.create_timer(READERS_PERIOD, self._look_for_readers, clock=self.steady)
         self._verdict: bool | None = None
         self._detection: Detection | None = None
@@ -231,6 +246,8 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
 
     def _tell(self, event: ContactEvent, stamp: Stamp) -> None:
         self._events.publish(event_message(self.get_name(), event, stamp))
+        # Logging takes as long as ten samples: not while torque may wait for this sample.
+        self._unlogged.append(event_line(event))
 
     def _on_silence(self) -> None:
         self._detection = self._verdict = None
@@ -258,6 +275,10 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             self._writer.look_for_readers()
             self._force.look_for_readers()
             self._tool.look_for_readers()
+
+    def _log_events(self) -> None:
+        while self._unlogged:
+            self.get_logger().info(self._unlogged.popleft())
 
     def _repeat(self) -> None:
         if self._verdict is not None:

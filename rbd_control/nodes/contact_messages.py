@@ -26,6 +26,9 @@ Array = NDArray[np.float64]
 THRESHOLD = "threshold "
 """Prefix of the names of thresholds in the diagnostics; the joint and the unit follow."""
 
+MOST_LINKS = 3
+"""Most candidates that a line of the log names."""
+
 LONGEST = 200
 """Length above which a name in a message is cut [characters]."""
 
@@ -74,6 +77,23 @@ def event_message(node: str, event: ContactEvent, stamp: Stamp) -> DiagnosticArr
     message.header.stamp = stamp.to_msg()
     message.status = [status]
     return message
+
+
+def event_line(event: ContactEvent) -> str:
+    """Return the event as a line of the log."""
+    what = f"{event.level} {event.id}"
+    if event.phase == "release":
+        lasted = "" if event.duration is None else f" after {event.duration:.2f} s"
+        return f"{what} is over{lasted}: {_touch(event)}"
+    return f"{what}: {_touch(event)}"
+
+
+def _touch(event: ContactEvent) -> str:
+    links = " or ".join(event.candidates[:MOST_LINKS]) or event.link
+    force = ""
+    if event.force is not None:
+        force = f", {float(np.linalg.norm(event.force)):.3g} N"
+    return f"{links or 'no link'}, {event.joint} {event.peak_torque:+.3g} N·m or N{force}"
 
 
 def event_from_status(status: DiagnosticStatus) -> ContactEvent:

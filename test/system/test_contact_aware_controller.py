@@ -92,6 +92,8 @@ def test_the_first_torque_after_the_flag_is_the_reaction(
     # Friction that the detector does not know is none here: floating is the weight to 0.1 N·m.
     assert np.abs(found[order[here]] - weight).max() < 0.1, process.output
     assert np.abs(found[order[here - 1]] - weight).max() > 1.0
+    said = " ".join(events[-1].status[0].message.split()[:2])
+    probe.wait(lambda: f"{said}: " in process.output, f"does not log {said}")
 
 
 def test_both_nodes_are_there_with_all_they_have(
