@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
+
+# A shell ignores SIGINT for what it runs in the background, nohup ignores SIGHUP, and processes
+# inherit that: the nodes that the tests send signals to would never get them.
+for _number, _handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, _handler)
 
 collect_ignore = []
 if not (Path(__file__).resolve().parents[2] / "shared" / "data").is_dir():
