@@ -119,7 +119,10 @@ def start(program: str) -> subprocess.Popen[str]:
 
 def end(process: subprocess.Popen[str], number: int) -> tuple[int, str]:
     process.send_signal(number)
-    output, _ = process.communicate(timeout=30.0)
+    try:
+        output, _ = process.communicate(timeout=30.0)
+    finally:
+        process.kill()  # one that did not end would take a core from all other tests
     return process.returncode, output
 
 
