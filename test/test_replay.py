@@ -683,7 +683,7 @@ def test_demo_without_ros_says_what_to_install() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 2
-    assert "pip install 'rbd_control[ros]'" in done.stderr
+    assert "pip install '.[ros]'" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -165,7 +165,7 @@ def test_a_missing_extra_is_named(
     assert main(["view", "log.csv", "--urdf", "arm7"]) == 2
     error = capsys.readouterr().err
     assert "the view needs yourdfpy, which is not installed" in error
-    assert "pip install 'rbd_control[view]'" in error
+    assert "pip install '.[view]'" in error
 
 
 @pytest.mark.parametrize(

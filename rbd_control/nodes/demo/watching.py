@@ -61,7 +61,9 @@ def demo_view(domain: int, console: Console, *, start: bool) -> Iterator[Callabl
         yield lambda: None
         return
     if find_spec("viser") is None or find_spec("yourdfpy") is None:
-        raise RbdControlError("the view is not installed: pip install 'rbd_control[view]'")
+        raise RbdControlError(
+            "the view is not installed: pip install '.[view]' in a clone of rbd_control"
+        )
     with tempfile.TemporaryDirectory(prefix="rbd_control_view_") as folder:
         variables = {**os.environ, **ros_variables(domain), "ROS_LOG_DIR": folder}
         with NodeProcesses(variables, Path(folder)) as processes:
