@@ -64,8 +64,8 @@ def extra_needed() -> Iterator[None]:
         if error.name is None or error.name.split(".")[0] not in _EXTRA:
             raise
         raise RbdControlError(
-            f"the view needs {error.name}, which is not installed: pip install '.[view]' in a clone "
-            "of rbd_control"
+            f"the view needs {error.name}, which is not installed: pip install '.[view]' in a "
+            "clone of rbd_control"
         ) from error
 
 
