@@ -43,9 +43,12 @@ class Code:
         assert COMPILER
         header = folder / f"{prefix}.h"
         library = folder / f"{prefix}{len(options)}.so"
-        options = (*WARNINGS, "-O1", "-fPIC", "-shared", *options)
-        source = files.write(header)
-        subprocess.run([COMPILER, *options, source, "-o", library, "-lm"], check=True)
+        options = (*WARNINGS, "-O1", "-fPIC", *options)
+        source, code = files.write(header), library.with_suffix(".o")
+        subprocess.run([COMPILER, *options, "-c", source, "-o", code], check=True)
+        # Linked without the options: a library linked with -ffast-math makes the whole process that
+        # loads it flush subnormal numbers to zero.
+        subprocess.run([COMPILER, "-shared", code, "-o", library, "-lm"], check=True)
         self.library = ctypes.CDLL(str(library))
         self.prefix = prefix
         self.kind: Any = np.float32 if "float q[" in files.header else np.float64

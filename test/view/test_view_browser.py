@@ -163,10 +163,14 @@ def test_jumping_to_an_event_and_playing_shows_its_contact(
     seen.until(lambda: seen.is_drawn("/arm_0/force"), "no arrow")
     drawing = seen.page.drawings[0]
     assert drawing is not None
-    start, end = np.array(drawing.arrow.points[0], dtype=float)
-    # float32 on the way to the browser.
-    assert np.allclose(start, at_link_5(source), atol=1e-5)
-    assert np.allclose(end - start, ARROW_SCALE * FORCE, atol=1e-5)
+
+    def points() -> bool:
+        # float32 on the way to the browser.
+        start, end = np.array(drawing.arrow.points[0], dtype=float)
+        at_link = np.allclose(start, at_link_5(source), atol=1e-5)
+        return at_link and np.allclose(end - start, ARROW_SCALE * FORCE, atol=1e-5)
+
+    seen.until(points, "the arrow does not point from the link along the force")
     seen.until_text("12.0 N")
     source.playhead.seek(8.0)
     seen.until(lambda: not seen.is_drawn("/arm_0/force"), "the arrow stays")
