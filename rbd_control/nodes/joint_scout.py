@@ -16,7 +16,7 @@ from rbd_control.robot.joint_choice import ReportedJoints, is_one_arm
 from rbd_control.robot.robot_parameters import RobotParameters
 
 PATIENCE = 2.0
-"""Longest wait for the positions of joints that are to be held [s]."""
+"""Longest wait, from the first joint state on, for the positions of joints that are held [s]."""
 
 SETTLING = 0.5
 """Time from the first measured joint state until the joints are chosen, so that all who publish
@@ -37,7 +37,7 @@ class JointScout:
         self._node = node
         self.reported = ReportedJoints()
         self._subscription: Subscription | None = None
-        self._begun = self._first = 0.0
+        self._first = 0.0
         self._parsed: tuple[str, RobotParameters, Model] | None = None
         self.start()
 
@@ -53,7 +53,7 @@ class JointScout:
         if self._subscription is not None:
             self._node.destroy_subscription(self._subscription)
             self._subscription = None
-        self._begun = self._first = 0.0
+        self._first = 0.0
 
     def waiting_for(self, arm: RobotParameters, text: str) -> str:
         """Return what must be heard before the joints are clear; empty when they are.
@@ -65,14 +65,12 @@ class JointScout:
         Raises:
             RbdControlError: for a description that cannot become a model.
         """
-        now = time.monotonic()
-        self._begun = self._begun or now
+        now, topic = time.monotonic(), self._node.resolve_topic_name("joint_states")
         model = self._model(arm, text)
         if not arm.joints:
             if is_one_arm(model):
                 return ""
             if not self.reported.chosen(model):
-                topic = self._node.resolve_topic_name("joint_states")
                 return (
                     f"joint states with effort on {topic}, to tell the joints of the arm from "
                     f"others of the description; or name them in joints"
@@ -80,9 +78,13 @@ class JointScout:
             self._first = self._first or now
             return "" if now - self._first > SETTLING else "joint states of all joints"
         held = set(model.joint_names) - set(arm.joints) - set(self.reported.positions)
-        if held and now - self._begun < PATIENCE:
-            return f"positions of the joints that are held: {', '.join(sorted(held))}"
-        return ""
+        if not held:
+            return ""
+        what = f"joint states on {topic}, to hold {', '.join(sorted(held))} where they are"
+        if not self.reported.positions:
+            return what
+        self._first = self._first or now
+        return what if now - self._first < PATIENCE else ""
 
     def measured(self, arm: RobotParameters, text: str) -> tuple[str, ...]:
         """Return the joints whose effort joint states report.
