@@ -28,7 +28,7 @@ _OUTCOME: dict[Level, str] = {
 }
 _WIDTH = 120
 _LEGEND = (
-    "best, worst: along the direction that loads the joints most and least; x, y, z: along the "
+    "best, worst: in the direction in which least and most force is needed; x, y, z: along the "
     "axes of the root; -: never found. Medians over the poses; a push must last longer than the "
     "observer's delay."
 )

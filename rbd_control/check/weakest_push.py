@@ -36,6 +36,18 @@ _STEPS = 40
 """Steps of the bisection for the statistic: forces are exact to 1e-8 of ``BLIND``."""
 
 
+def _directions(count: int) -> Array:
+    """Return unit vectors over half of the sphere, evenly, (count, 3); -d is found as d is."""
+    z = (np.arange(count) + 0.5) / count
+    angle = np.pi * (1.0 + np.sqrt(5.0)) * np.arange(count)
+    radius = np.sqrt(1.0 - z**2)
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle), z], axis=1)
+
+
+DIRECTIONS = _directions(100)
+"""Directions of force that are tried: about 15 degrees apart."""
+
+
 @dataclass(frozen=True)
 class WeakestPush:
     """The weakest pushes at one link's origin that are found, medians over the poses [N].
@@ -45,9 +57,9 @@ class WeakestPush:
 
     link: str
     best: float
-    """In the direction that loads the joints most, in each pose."""
+    """In the direction in which the least force is found, in each pose."""
     worst: float
-    """In the direction that loads them least."""
+    """In the direction in which the most force is needed, in each pose."""
     axes: tuple[float, float, float]
     """Along the axes of the root link."""
 
@@ -131,9 +143,12 @@ class Rules:
 def _of_link(model: Model, rules: Rules, link: str, q: Array) -> WeakestPush:
     J = np.asarray(frame_jacobian(model, q, link))[:, 3:]
     weighted = J / rules.threshold[:, None, :]
+    # The principal axes of how forces load the joints: one of them may load none at all.
     _, axes = np.linalg.eigh(weighted @ weighted.transpose(0, 2, 1))
-    # Principal axes of how forces load the joints, the least loading one first.
+    along = [rules.least_force(J[:, d]) for d in range(3)]
     forces = [rules.least_force(np.einsum("kdi,kd->ki", J, axes[:, :, c])) for c in range(3)]
-    along = [float(np.median(rules.least_force(J[:, d]))) for d in range(3)]
-    medians = [float(np.median(force)) for force in forces]
-    return WeakestPush(link, min(medians), max(medians), (along[0], along[1], along[2]))
+    forces += along + [rules.least_force(np.einsum("kdi,d->ki", J, d)) for d in DIRECTIONS]
+    # By pose: the same direction loads the joints otherwise in another one.
+    best, worst = np.min(forces, axis=0), np.max(forces, axis=0)
+    x, y, z = (float(np.median(force)) for force in along)
+    return WeakestPush(link, float(np.median(best)), float(np.median(worst)), (x, y, z))
