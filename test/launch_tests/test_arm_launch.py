@@ -55,6 +55,7 @@ class TestArm(unittest.TestCase):
         text = arm7_urdf()
         for what in ("joint", "link"):
             text = text.replace(f'"{what}_', f'"left_{what}_')
+        text = text.replace('"tool"', '"left_tool"')
         publisher = probe.node.create_publisher(String, "/left/robot_description", LATCHED)
         publisher.publish(String(data=text))
         source = scenarios.resting()
