@@ -64,6 +64,20 @@ def test_unusable_messages_report_nothing() -> None:
     assert not reported.measured
 
 
+@pytest.mark.parametrize("position", [1e5, -1e30, math.inf, math.nan])
+def test_a_position_of_no_joint_holds_nothing(position: float) -> None:
+    reported = ReportedJoints()
+    reported.add(("finger",), (position,), (1.0,))
+    assert not reported.positions
+
+
+def test_names_without_end_are_not_remembered() -> None:
+    reported = ReportedJoints()
+    for k in range(3000):
+        reported.add((f"joint_{k}",), (0.0,), (1.0,))
+    assert len(reported.positions) == len(reported.loaded) == 1000
+
+
 def test_held_joints_stand_where_they_are_reported(panda: str) -> None:
     parameters = RobotParameters(robot_description=panda, joints=ARM)
     robot = Robot.of(parameters, reported={FINGER: 0.03, ARM[0]: 1.0})

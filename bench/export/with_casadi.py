@@ -27,7 +27,7 @@ class Generator:
     """The C++ program, built once and kept; some minutes the first time.
 
     Attributes:
-        problem: why there is none; empty if there is one.
+        problem: why the code could not be generated; empty when it was.
     """
 
     def __init__(self) -> None:

@@ -60,7 +60,7 @@ class Defect:
     number: int
     text: str
     promises: tuple[str, ...]
-    """Names of the promises that the defect breaks, by one of which it must be found."""
+    """Names of the promises that the defect breaks; the machine must find it by one of them."""
     changes: tuple[Change, ...]
 
     @contextmanager

@@ -169,6 +169,11 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self._on_silence()
         self._reset()
 
+    def on_failure(self, name: str, reason: str) -> None:  # noqa: ARG002 - the hook has both
+        """End the verdict: the last one must not be repeated when no sample is judged any more."""
+        if self.is_active:
+            self._on_silence()
+
     def check_parameters(self, new: ContactDetectorParameters) -> None:
         """Refuse per-joint values of the wrong number."""
         ContactDetector(self.robot.with_parameters(new).model, self.robot.in_model_order(new))

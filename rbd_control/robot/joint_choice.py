@@ -12,6 +12,12 @@ from dataclasses import dataclass, field
 
 from rbd_control.dynamics import Model
 
+FARTHEST = 1e4
+"""Position beyond which a reported one is no position of a joint [rad or m]."""
+
+MOST_JOINTS = 1000
+"""Most joints that are remembered, as a description has at most."""
+
 
 def is_one_arm(model: Model) -> bool:
     """Return whether the moving joints of a robot are one chain in which none mimics another."""
@@ -40,12 +46,19 @@ class ReportedJoints:
         if len(positions) != len(names):
             return
         for name, position in zip(names, positions, strict=True):
-            if math.isfinite(position):
+            known = name in self.positions or len(self.positions) < MOST_JOINTS
+            if known and abs(position) <= FARTHEST:  # False for NaN
                 self.positions[name] = position
         if len(efforts) != len(names):
             return
         pairs = list(zip(names, efforts, strict=True))
-        self.loaded.update(name for name, effort in pairs if effort and math.isfinite(effort))
+        if len(names) > MOST_JOINTS:
+            return
+        self.loaded.update(
+            name
+            for name, effort in pairs
+            if effort and math.isfinite(effort) and name in self.positions
+        )
         found = frozenset(name for name, effort in pairs if math.isfinite(effort))
         if len(found) > len(self.measured):
             self.measured = found
