@@ -20,7 +20,7 @@ from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.log_folder import log_folder_trouble
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.startup.compilation import CompilationWatch
-from rbd_control.startup.prompt_end import PromptEnd, end_now
+from rbd_control.startup.prompt_end import PromptEnd, end_now, signals_held
 from rbd_control.startup.standard_streams import (
     ensure_standard_streams,
     release_standard_streams,
@@ -139,11 +139,10 @@ class Signals:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._prompt_end.__exit__(kind, error, traceback)
-        signal.signal(signal.SIGHUP, self._hangup)
-        if self.received:
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, signal.SIG_IGN)
+        # One that comes in between would find neither handler and end the process with an error.
+        with signals_held():
+            self._prompt_end.stop(ignore=bool(self.received))
+            signal.signal(signal.SIGHUP, signal.SIG_IGN if self.received else self._hangup)
 
     def started(self) -> None:
         """Leave the state *starting*: from now on the node must be led to its end."""

@@ -15,8 +15,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
@@ -42,6 +42,21 @@ def end_now(code: int) -> NoReturn:
         with suppress(Exception):
             stream.flush()
     _exit(code)
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """Hold back the signals of :data:`SIGNALS` from this thread while their handlers change.
+
+    Between the handlers of two numbers, a signal would meet the old one for the first number and
+    the new one for the second. Python runs the handlers of those that came before it returns
+    from holding them.
+    """
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def call_off() -> None:

@@ -33,6 +33,7 @@ DURING = {
     "after the zero torque": "patch(Node, 'destroy_publisher')",
     "while it waits for the arm": "patch(Publisher, 'wait_for_all_acked')",
     "before the node is destroyed": "patch(Node, 'destroy_node')",
+    "while the handlers are given back": "patch_handlers()",
 }
 """Where a second and a third signal come, once the first one has."""
 
@@ -52,6 +53,16 @@ def patch(kind, name):
             os.kill(os.getpid(), signal.SIGINT)
         return original(self, *arguments, **options)
     setattr(kind, name, patched)
+
+def patch_handlers():
+    original = signal.signal
+    def patched(number, handler):
+        previous = original(number, handler)
+        if handler in (signal.SIG_IGN, signal.SIG_DFL, signal.default_int_handler):
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGINT)
+        return previous
+    signal.signal = patched
 
 """
 
