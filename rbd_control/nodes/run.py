@@ -11,6 +11,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import rclpy
+from rclpy._rclpy_pybind11 import RCLError
 from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
@@ -71,7 +72,7 @@ def run_together(
     with Signals(watch) as signals:
         try:
             _start_ros(args)
-            nodes = signals.nodes = tuple(make_nodes())
+            nodes = signals.nodes = _made(make_nodes)
             for node in nodes:
                 node.before_activation = signals.started
             watch.begins, watch.warn = nodes[0].on_compiling, nodes[0].get_logger().warning
@@ -165,6 +166,20 @@ class Signals:
             end_now(0)
         for node in self.nodes:
             node.stopping = True
+
+
+def _made(make_nodes: Callable[[], Sequence[Managed]]) -> tuple[Managed, ...]:
+    """Make the nodes.
+
+    Raises:
+        RbdControlError: ROS refuses a topic, service or timer of a node, as with SROS2 enforced and
+            permissions that lack one.
+    """
+    try:
+        return tuple(make_nodes())
+    except RCLError as error:
+        reason = " ".join(str(error).split())
+        raise RbdControlError(f"ROS refuses to create the node: {reason}") from error
 
 
 def _start_ros(args: Sequence[str] | None) -> None:

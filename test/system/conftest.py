@@ -12,12 +12,13 @@ from rbd_control.nodes.processes import reserved_domain
 
 from .bringup import BringUp
 from .probe import Probe
+from .processor_share import first_at_the_processor
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _alone() -> Iterator[None]:
-    """Keep to this machine, and let wrong types in messages be errors."""
-    with pytest.MonkeyPatch.context() as patch:
+    """Keep to this machine and ahead of its other work, and let wrong types be errors."""
+    with pytest.MonkeyPatch.context() as patch, first_at_the_processor():
         patch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
         patch.setenv("ROS_PYTHON_CHECK_FIELDS", "1")
         yield

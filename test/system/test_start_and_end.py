@@ -20,7 +20,7 @@ from std_msgs.msg import Bool, Float64MultiArray, String
 
 from rbd_control.simulation import arm7_urdf
 
-from . import detector_scenarios
+from . import controller_scenarios, detector_scenarios
 from .bringup import PATIENCE, BringUp
 from .probe import LATCHED, Probe
 
@@ -90,6 +90,37 @@ def test_a_bad_start_ends_with_a_line_that_names_it(bring_up: BringUp) -> None:
             assert process.wait() != 0, what
             assert named in process.output, what
             assert "Traceback" not in process.output, what
+
+
+REFUSAL = """
+from rclpy._rclpy_pybind11 import RCLError
+from rclpy.node import Node
+
+create_publisher = Node.create_publisher
+
+def refusing(self, kind, topic, *arguments, **options):
+    if topic.endswith({ending!r}):
+        raise RCLError(f"topic {{topic}} not found in allow rule")
+    return create_publisher(self, kind, topic, *arguments, **options)
+
+Node.create_publisher = refusing
+"""
+"""Preamble of a node under SROS2 whose permissions lack a topic."""
+
+
+def test_a_topic_that_ros_refuses_ends_the_start_with_a_line_that_names_it(
+    bring_up: BringUp, probe: Probe
+) -> None:
+    """[100] Whether the topic is made with the node or when it is activated."""
+    source = probe.stream(controller_scenarios.resting())
+    topics = ("/diagnostics", "effort_controller/commands")
+    for ending in topics:
+        preamble = REFUSAL.format(ending=ending)
+        process = bring_up.start("passivity_controller", {"urdf": "arm7"}, preamble=preamble)
+        assert process.wait() == 1, ending
+        assert f"{ending} not found in allow rule" in process.output
+        assert "Traceback" not in process.output
+    source.on = False
 
 
 def closing(*numbers: int) -> Callable[[], None]:
