@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbd_control.control import Command, ControllerParameters, PassivityController
+from rbd_control.control.arm_limits import ArmLimits
+from rbd_control.control.safe_torque import SafeTorque
 from rbd_control.dynamics import Model, gravity_torque, kinetic_energy, mass_matrix
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 
@@ -171,6 +173,23 @@ def test_a_brake_grows_at_the_torque_rate(model: Model) -> None:
     assert (brakes[-1] > 1.0).all()
     command = controller.update(0.15, HOME, 0.01 * v)
     assert (np.abs(command.torque - weight)[:4] < 0.02 * brakes[-1]).all()
+
+
+def test_learned_masses_take_nothing_from_the_brake_of_an_arm_that_carries_itself(
+    model: Model,
+) -> None:
+    """The brake grows from its last value, whatever weight the controller has learned beside it."""
+    link = model.joint_links[-1]
+    learned = model.with_payload(link, 3.0, (0.0, 0.0, 0.1), np.zeros((3, 3)))
+    parameters = ControllerParameters(torque_rate=(100.0,), gravity_compensated=True)
+    safe = SafeTorque(model, ArmLimits.of(model, parameters), parameters)
+    v = np.array([1.0, 1.0, -1.0, -1.0, 0.0, 0.0, 0.0])
+    motors = gravity_torque(model, HOME)
+    for _ in range(1000):
+        sent, motors = safe.torque(learned.packed, HOME, v, motors, 0.001, 0.001)
+    wanted = -parameters.safe_damping * np.diag(mass_matrix(model, HOME)) * v
+    assert np.allclose(sent, wanted, rtol=1e-9)
+    assert np.allclose(motors, sent + gravity_torque(model, HOME), rtol=1e-12)
 
 
 @pytest.mark.parametrize(("rate", "delay"), [(1000.0, 0), (1000.0, 2), (200.0, 1), (50.0, 0)])

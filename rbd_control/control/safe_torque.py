@@ -24,7 +24,8 @@ matrix would. Four rules keep this true on the way to the motors:
 - The rate limit holds for a brake that grows. Whatever the last torque had beside the weight that
   would push a joint along its motion, or brake it harder than D_i, is dropped at once, and the
   weight is there at once.
-- An arm that compensates its own gravity gets the brake only.
+- An arm that compensates its own gravity gets the brake only. What its motors bear beside the brake
+  is the weight that it knows of, whatever the controller has learned.
 
 A joint whose weight is over its torque limit sinks; it still is braked as far as it can be.
 """
@@ -65,14 +66,15 @@ class SafeTorque:
         """Return the command and the torque of the motors that goes with it, (nv,) each [N·m or N].
 
         Args:
-            packed: the model whose weight is carried, as kernels take it.
+            packed: the model whose weight is carried, as kernels take it; an arm that compensates
+                its own gravity carries that of the model as described.
             q, v: measured positions and velocities, (nv,) each.
             acting: (nv,) last torque of the motors.
             dt: time since then [s].
             period: longest time for which the torque stands [s].
         """
         weight, brake = safe_step(
-            packed,
+            self._described if self._compensated else packed,
             self._described,
             q,
             v,

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 NICENESS = -15
-"""Niceness of the tests with nodes, where the system permits it: 28 times the share of niceness 0."""
+"""Niceness of tests with nodes, where it is permitted: 28 times the share of niceness 0."""
 
 AUTOGROUP = Path("/proc/self/autogroup")
 """Niceness of this session among others, where Linux divides the processor among sessions first."""
