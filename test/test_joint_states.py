@@ -170,6 +170,25 @@ def test_stamps_resume_after_one_zero_stamp() -> None:
     assert intake.counts["stamp replaced"] == 1
 
 
+def test_stamps_of_a_slow_sender_are_used_again_after_stamps_in_the_future() -> None:
+    """Stamps that are more than a period old never pass the time of receipt that replaced others.
+
+    Enough of them in order show that the sender's clock is right again; until then no message is
+    lost.
+    """
+    intake = JointStateIntake(JOINTS, follow_jumps=True)
+    receipt = 100.0 + 0.001 * np.arange(60)
+    ahead = [2.0 if 20 <= k < 25 else -0.5 for k in range(60)]
+    samples = [
+        intake.accept(*message(t + shift, t)) for t, shift in zip(receipt, ahead, strict=True)
+    ]
+    used = np.array([s.stamp for s in samples if s])
+    assert len(used) == 60
+    assert np.allclose(used[20 : 24 + JUMP_MESSAGES], receipt[20 : 24 + JUMP_MESSAGES])
+    assert np.allclose(used[24 + JUMP_MESSAGES :], receipt[24 + JUMP_MESSAGES :] - 0.5)
+    assert intake.jumps == 1
+
+
 def test_a_clock_that_goes_back_is_followed_on_request() -> None:
     """[25] At once where it is the receiver's own (simulated time), else when it stays back."""
     stamps = 100.0 + 0.001 * np.arange(50)

@@ -173,23 +173,30 @@ def _accept_time(stamp, receipt, clock, tally):
     """Move the clock to the time of the message and return 0, or return the reason for a drop."""
     if stamp < 0.0:
         return _NEGATIVE_STAMP
-    replaced = stamp == 0.0 or not stamp <= receipt + FUTURE_TOLERANCE
-    if tally[_ON_RECEIPT] and stamp <= clock[LAST_STAMP]:
+    on_receipt = stamp == 0.0 or not stamp <= receipt + FUTURE_TOLERANCE
+    late = jumped = False
+    if not on_receipt and tally[_ON_RECEIPT] and stamp <= clock[LAST_STAMP]:
         # After a replaced stamp the stamps may belong to another epoch altogether (simulated
-        # time, say): receipt goes on until they are later, lest every one be called old.
-        replaced = True
-    time = receipt if replaced else stamp
+        # time, say): receipt goes on, lest every one be called old, until enough stamps in a row
+        # and in order show that they can be used again.
+        late = True
+        jumped = tally[FOLLOWS_JUMPS] and _went_back(stamp, receipt, clock, tally)
+        on_receipt = not jumped
+    time = receipt if on_receipt else stamp
     if not isfinite(time):
         return _NOT_FINITE
     if time == clock[LAST_STAMP]:
         return _SAME_STAMP
-    if time < clock[LAST_STAMP]:
+    if time < clock[LAST_STAMP] and not jumped:
         if not (tally[FOLLOWS_JUMPS] and _went_back(time, receipt, clock, tally)):
             return _OLD_STAMP
+        jumped = True
+    if jumped:
         tally[JUMPS] += 1
         clock[LAST_STAMP] = nan
-    tally[_STRAGGLERS] = 0
-    tally[_ON_RECEIPT] = replaced and time != stamp
+    if jumped or not late:
+        tally[_STRAGGLERS] = 0
+    tally[_ON_RECEIPT] = on_receipt and time != stamp
     tally[_STAMP_REPLACED] += tally[_ON_RECEIPT]
     _measure(time, clock, tally)
     return 0
