@@ -324,8 +324,9 @@ def position_limits_close_behind_the_arm(s: Stretch) -> None:
             rig.outside_until = s.time[k] + rig.longest_stop
         if led:
             allowed = rig.outside
-            if history.goals[now] == "moving":
-                # A trajectory that begins in motion overshoots, and returns to where it was given.
+            if history.goals[now] in ("moving", "reached"):
+                # A trajectory that begins in motion overshoots, returns to where it was given, and
+                # stays there.
                 allowed = np.maximum(allowed, np.abs(_beyond(s, rig.asked)))
             worst = float((desired[k] - allowed).max())
             # An arm too weak for its weight sinks, and its limits open and close as it does.
