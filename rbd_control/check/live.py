@@ -29,11 +29,11 @@ from rbd_control.estimation.default_thresholds import default_contact_thresholds
 
 Array = NDArray[np.float64]
 
-PERIOD = 0.008
+PERIOD = 0.016
 """Shortest time between samples that are kept [s]."""
 MOST_STEPS = 20_000
 """Largest number of steps between samples that are kept."""
-PART = 1.0
+PART = 2.5
 """Length of the parts of the motion whose dynamics one slice computes [s]."""
 POSES = 8
 """Number of poses in which pushes are tried."""

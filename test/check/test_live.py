@@ -87,7 +87,7 @@ def test_samples_are_bounded_and_start_again_when_the_clock_goes_back(model: Mod
         for sample in zip(fast.t, fast.q, fast.v, fast.tau, strict=True):
             check.add(*sample)
     assert not check.is_full, "the two halves are no ten seconds"
-    assert len(check._samples) <= 5.0 / 0.008 + 1
+    assert len(check._samples) <= 5.0 / 0.016 + 1
     # Slices exist so that a sample need not wait for the whole computation.
     check.is_full = True
     taken = []

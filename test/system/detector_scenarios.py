@@ -357,6 +357,15 @@ def settings_that_hear_nothing(probe: Probe, source: Source) -> None:
     probe.wait_for_report(NODE, lambda r: "contact_threshold" not in r.message, "told for ever")
 
 
+def the_check_of_the_first_seconds(probe: Probe, source: Source) -> None:
+    """It has a status of its own, with the rate and the weakest push among its lines."""
+    check = f"{NODE}: check"
+    report = probe.wait_for_report(check, lambda r: "rate" in r.values, "no check")
+    assert "Hz" in report.values["rate"]
+    assert "N on at link_" in report.values["weakest push"]
+    assert probe.report(NODE).values["valid"] == "True"
+
+
 def a_model_that_does_not_fit(probe: Probe, source: Source) -> None:
     """Efforts without gravity from the start on: refused, until they are declared or overruled."""
     contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
