@@ -14,9 +14,10 @@ explanation also has to be large enough to matter, and known well enough.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from rbd_control.check.evidence import EFFORT, GRAVITY, NEED, PAYLOAD, ROTOR, Evidence, rms
 
 Array = NDArray[np.float64]
+Result = TypeVar("Result")
 
 FLOOR = 0.05
 """Misfit that is not worth an explanation, as a fraction of the default contact threshold."""
@@ -85,10 +87,25 @@ def explain(
         exchanged: returns the evidence of the recording with the names of two joints exchanged.
         has_gravity: whether the effort is declared to hold what carries the arm's weight.
     """
+    return finish(explain_in_steps(evidence, level, alive, exchanged, has_gravity=has_gravity))
+
+
+def explain_in_steps(
+    evidence: Evidence,
+    level: Array,
+    alive: NDArray[np.bool_],
+    exchanged: Callable[[int, int], Evidence | None],
+    *,
+    has_gravity: bool = True,
+) -> Generator[None, None, tuple[tuple[Explanation, ...], Evidence]]:
+    """Yield after each explanation that was tried, and return what :func:`explain` returns."""
     found: list[Explanation] = []
     while len(found) < MOST and _matters(evidence, level, alive):
         floor = np.maximum(FLOOR * level, 1e-9)
-        options = list(_options(evidence, floor, alive, found, has_gravity))
+        options = []
+        for option in _options(evidence, floor, alive, found, has_gravity):
+            options.append(option)
+            yield
         best = _best(options, evidence, floor, alive)
         if not found and (best is None or _matters(best.evidence, level, alive)):
             # Costly: every pair needs the dynamics of the whole recording.
@@ -99,6 +116,15 @@ def explain(
         found.append(best)
         evidence = best.evidence
     return tuple(found), evidence
+
+
+def finish(steps: Generator[None, None, Result]) -> Result:
+    """Run a computation in steps to its end and return its result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast("Result", end.value)
 
 
 def payload_fit(evidence: Evidence, alive: NDArray[np.bool_]) -> tuple[Array, Array]:

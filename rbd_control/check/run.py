@@ -123,7 +123,7 @@ def check_recording(
     lines.append(line)
     q, v = (np.concatenate([getattr(m, what) for m in motions]) for what in ("q", "v"))
     pushes = weakest_pushes(known_model, known, q, v)
-    lines.append(_pushes(pushes))
+    lines.append(push_line(pushes))
     return CheckResult(name, duration, tuple(lines), study.efforts, pushes, line.text)
 
 
@@ -140,7 +140,7 @@ class _Study:
 
 def _study(motions: Sequence[Motion], model: Model, declared: DetectorParameters) -> _Study:
     """Return what is wrong with the arm and its efforts."""
-    torques = [_as_torque(motion, model, declared) for motion in motions]
+    torques = [as_torque(motion, model, declared) for motion in motions]
     alive, _ = measured(motions)
     level = default_contact_thresholds(model)
     gap = declared.maximum_gap
@@ -182,7 +182,7 @@ def _outlying(evidence: Evidence, level: Array, alive: NDArray[np.bool_]) -> NDA
     return np.convolve(out, np.ones(2 * PAD + 1), "same")[: out.size] > 0.0
 
 
-def _as_torque(motion: Motion, model: Model, declared: DetectorParameters) -> Motion:
+def as_torque(motion: Motion, model: Model, declared: DetectorParameters) -> Motion:
     """Return the motion with the efforts as the torques that they are declared to stand for."""
     tau = declared.for_joints("effort_gain", model.nv) * motion.tau
     if declared.effort_kind == "torque_without_gravity":
@@ -264,7 +264,7 @@ def _thresholds(
     return with_default_thresholds(declared, model), model, Line("thresholds", "doubtful", text)
 
 
-def _pushes(pushes: Sequence[WeakestPush]) -> Line:
+def push_line(pushes: Sequence[WeakestPush]) -> Line:
     """Return the line that sums up the weakest pushes."""
     best = min(pushes, key=lambda push: push.best)
     tip = pushes[-1]

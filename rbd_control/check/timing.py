@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from rbd_control.check.findings import Level, Line
 from rbd_control.dynamics import Model
+from rbd_control.estimation import Motion
 from rbd_control.joint_states.acceptance import GAP_PERIODS
 from rbd_control.playback.motions import RecordedMotions
 
@@ -31,15 +34,24 @@ def timing_lines(found: RecordedMotions, model: Model, maximum_gap: float) -> tu
         model: the robot.
         maximum_gap: longest step that the detector bridges [s].
     """
-    lines = [_joints(found, model)]
-    step = np.diff(found.times)
-    step = step[step > 0.0]
-    if step.size:
-        period = float(np.median(step))
-        lines += [_rate(period), _jitter(step, period), _gaps(step, period, maximum_gap)]
-    lines.append(_repeated(found))
+    lines = [_joints(found, model), *step_lines(np.diff(found.times), maximum_gap)]
+    lines.append(repeated_line(found.motions))
     lines.append(_lost(found))
     return tuple(lines)
+
+
+def step_lines(step: np.ndarray, maximum_gap: float) -> tuple[Line, ...]:
+    """Return the lines about rate, jitter and gaps.
+
+    Args:
+        step: times between successive samples, (k,) [s].
+        maximum_gap: longest step that the detector bridges [s].
+    """
+    step = step[step > 0.0]
+    if not step.size:
+        return ()
+    period = float(np.median(step))
+    return _rate(period), _jitter(step, period), _gaps(step, period, maximum_gap)
 
 
 def _joints(found: RecordedMotions, model: Model) -> Line:
@@ -96,9 +108,10 @@ def _gaps(step: np.ndarray, period: float, maximum_gap: float) -> Line:
     return Line("gaps", level, text, values)
 
 
-def _repeated(found: RecordedMotions) -> Line:
+def repeated_line(motions: Sequence[Motion]) -> Line:
+    """Return the line about samples that repeat the sample before while the arm moves."""
     same = moving = 0
-    for motion in found.motions:
+    for motion in motions:
         goes = (motion.v[1:] != 0.0).any(axis=1)
         again = [(np.diff(x, axis=0) == 0.0).all(axis=1) for x in (motion.q, motion.v, motion.tau)]
         same += int((np.logical_and.reduce(again) & goes).sum())

@@ -14,12 +14,14 @@ longer than the delay of the observer.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rbd_control.check.explanations import finish
 from rbd_control.dynamics import Model, frame_jacobian
 from rbd_control.estimation.default_thresholds import with_default_thresholds
 from rbd_control.estimation.detector_parameters import DetectorParameters
@@ -83,8 +85,19 @@ def weakest_pushes(
         v: velocities in these poses, (k, nv) [rad/s or m/s].
     """
     step = -(-len(q) // POSES)
-    rules = Rules.of(model, parameters, v[::step])
-    return tuple(_of_link(model, rules, link, q[::step]) for link in model.joint_links)
+    return finish(pushes_in_steps(model, parameters, q[::step], v[::step]))
+
+
+def pushes_in_steps(
+    model: Model, parameters: DetectorParameters, q: Array, v: Array
+) -> Generator[None, None, tuple[WeakestPush, ...]]:
+    """Yield after each direction that was tried, and return what :func:`weakest_pushes` returns."""
+    rules = Rules.of(model, parameters, v)
+    pushes = []
+    for link in model.joint_links:
+        push = yield from _of_link(model, rules, link, q)
+        pushes.append(push)
+    return tuple(pushes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,15 +153,20 @@ class Rules:
         return high
 
 
-def _of_link(model: Model, rules: Rules, link: str, q: Array) -> WeakestPush:
+def _of_link(model: Model, rules: Rules, link: str, q: Array) -> Generator[None, None, WeakestPush]:
+    """Yield after each direction that was tried, and return the weakest pushes on one link."""
     J = np.asarray(frame_jacobian(model, q, link))[:, 3:]
     weighted = J / rules.threshold[:, None, :]
     # The principal axes of how forces load the joints: one of them may load none at all.
     _, axes = np.linalg.eigh(weighted @ weighted.transpose(0, 2, 1))
-    along = [rules.least_force(J[:, d]) for d in range(3)]
-    forces = [rules.least_force(np.einsum("kdi,kd->ki", J, axes[:, :, c])) for c in range(3)]
-    forces += along + [rules.least_force(np.einsum("kdi,d->ki", J, d)) for d in DIRECTIONS]
+    forces = []
+    for d in (*np.eye(3), *DIRECTIONS):
+        forces.append(rules.least_force(np.einsum("kdi,d->ki", J, d)))
+        yield
+    for c in range(3):
+        forces.append(rules.least_force(np.einsum("kdi,kd->ki", J, axes[:, :, c])))
+        yield
     # By pose: the same direction loads the joints otherwise in another one.
     best, worst = np.min(forces, axis=0), np.max(forces, axis=0)
-    x, y, z = (float(np.median(force)) for force in along)
+    x, y, z = (float(np.median(force)) for force in forces[:3])
     return WeakestPush(link, float(np.median(best)), float(np.median(worst)), (x, y, z))

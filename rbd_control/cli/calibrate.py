@@ -75,6 +75,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         effort_kind=arguments.effort,
         effort_gain=tuple(arguments.effort_gain or (1.0,)),
         observer_gain=(arguments.gain or 50.0,),
+        check_effort_kind=not arguments.trust_effort_kind,
     )
     start.for_joints("effort_gain", model.nv)  # refuses another number of gains
     with about(_named(arguments.recordings)), _physical(model), refused_gains_shown(console):

@@ -176,7 +176,17 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--report", type=Path, metavar="DIR", help="folder for report.json and the pictures"
     )
     replay.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
+    _add_trust(replay)
     replay.set_defaults(run=_run_replay)
+
+
+def _add_trust(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--trust-effort-kind",
+        action="store_true",
+        help="go on where the recorded efforts refute the declared effort kind, as the parameter "
+        "check_effort_kind: false of the node does",
+    )
 
 
 def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -235,6 +245,7 @@ def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     )
     calibrate.add_argument("--report", type=Path, metavar="DIR", help="folder for calibration.png")
     calibrate.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
+    _add_trust(calibrate)
     calibrate.set_defaults(run=_run_calibrate)
 
 

@@ -6,6 +6,7 @@ import argparse
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -65,6 +66,8 @@ def run_replay(arguments: argparse.Namespace) -> int:
     measured = [name for recording in recordings for name in recording.joint_names]
     locked = dict(arguments.lock)
     model, parameters = configured(arguments.urdf, arguments.config, locked, measured)
+    if arguments.trust_effort_kind:
+        parameters = replace(parameters, check_effort_kind=False)
     console = console_for_output()
     overview = Overview(
         tuple(_replay_each(recordings, labels, model, parameters, arguments, console))

@@ -13,6 +13,7 @@ from rbd_control.estimation.drive_gains import (
     KnownGain,
     KnownPayload,
 )
+from rbd_control.estimation.effort_kind import EffortKindDecision, EffortKindJudge
 from rbd_control.estimation.fit_watch import FitWatch
 from rbd_control.estimation.kalman_observer import KalmanObserver
 from rbd_control.estimation.mismatch import Mismatch, find_mismatches
@@ -34,6 +35,8 @@ __all__ = [
     "DetectorParameters",
     "DriveGain",
     "DriveGainError",
+    "EffortKindDecision",
+    "EffortKindJudge",
     "FitWatch",
     "GainEvidence",
     "KalmanObserver",

@@ -37,7 +37,13 @@ from rbd_control.estimation.alarm_levels import BLOCK, SEEN, alarm_levels, block
 from rbd_control.estimation.default_thresholds import least_collision_thresholds
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.drive_gains import DriveGain, GainEvidence, KnownPayload, drive_gains
-from rbd_control.estimation.effort_scale import CERTAIN, effort_scales, usable_efforts
+from rbd_control.estimation.effort_kind import refuse_effort_kind
+from rbd_control.estimation.effort_scale import (
+    CERTAIN,
+    are_unknown_currents,
+    effort_scales,
+    usable_efforts,
+)
 from rbd_control.estimation.identification import Identification, external_means, identify, means
 from rbd_control.estimation.mismatch import Mismatch, find_mismatches
 from rbd_control.estimation.motion import SLOW, Motion, refuse_little_motion
@@ -146,13 +152,16 @@ def calibrate(
     Raises:
         RecordingError: naming the joint or the moment, when there is too little motion, what looks
             like contact, or a joint whose effort is missing, absurd, reversed or in another unit
-            than declared.
+            than declared, and when the efforts refute ``effort_kind`` while ``check_effort_kind``
+            is true.
         DriveGainError: when the gain of a drive cannot be identified.
     """
     start = _start(parameters or START)
     refuse_little_motion(motions, model)
     motions, notes = usable_efforts(motions, model, start)
     gap = start.maximum_gap
+    if not are_unknown_currents(model, start):
+        refuse_effort_kind(motions, model, start)
     recorded, gain, drives, said = _in_torque(motions, model, start, evidence or GainEvidence())
     notes = (*notes, *said)
     felt = _felt(model, start.effort_kind)

@@ -209,6 +209,10 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         above=0.0,
         upper=1000.0,
     )
+    check_effort_kind: bool = parameter(
+        True,
+        "Give no verdict while the efforts refute effort_kind; false: give verdicts all the same",
+    )
     force_uncertainty: float = parameter(
         20.0,
         "Largest standard deviation of an estimated force; above it the force is not observable",

@@ -118,6 +118,7 @@ _ARM_MEMORY = np.dtype(
         ("same_since", "f8"),  # stamp from which on samples have been identical
         ("frozen", "?"),  # samples have been identical for too long
         ("saturated", "f8"),  # stamp of the last saturated sample
+        ("measured", "?"),  # some effort was not exactly zero since the start
         ("dropped", "i8"),  # number of dropped samples in a row
         ("jumps", "i8"),  # number of dropped samples in a row that jumped
         ("reason", "i8"),  # reason of the last sample that was believed

@@ -124,7 +124,7 @@ def usable_efforts(
     for motion in motions:
         fine = in_range(motion)
         bad = ~(np.abs(motion.tau) <= stray_bounds(motion.tau))
-        if not _are_currents(model, parameters):
+        if not are_unknown_currents(model, parameters):
             bad |= implausible(motion, model, parameters)
         _refuse_absurd(motion, bad, model)
         dropped = bad.any(axis=1) | ~fine
@@ -139,7 +139,7 @@ def usable_efforts(
     return usable, tuple(notes)
 
 
-def _are_currents(model: Model, parameters: DetectorParameters) -> bool:
+def are_unknown_currents(model: Model, parameters: DetectorParameters) -> bool:
     """Return whether efforts are currents whose gains are not known yet."""
     gain = parameters.for_joints("effort_gain", model.nv)
     return parameters.effort_kind == "current" and bool((gain == 1.0).all())

@@ -81,7 +81,7 @@ def find_mismatches(
     Returns:
         What was found, the likeliest first; nothing when the model fits or too little is recorded.
     """
-    if motion.t.size >= SAMPLES and not motion.tau.any():
+    if motion.t.size and not motion.tau.any():
         # No driver that measures publishes this, whether the arm carries something or not.
         text = (
             "effort not measured: it is exactly zero on all joints, so no verdict can be relied "

@@ -7,7 +7,8 @@ An effort of exactly zero is no measurement where the model expects a load: driv
 off, and drivers that fill a field with zeros, publish it. A joint may carry nothing for a moment,
 so only loads well above the noise count. Weight counts at once; what the motion needs, which the
 residual shows, counts when the effort has been zero for ``repeated_time``, and for so long that the
-residual of a push before it has faded.
+residual of a push before it has faded. Zeros on all joints count at once until the first effort
+that is not zero has shown that anything is measured, afterwards when they last.
 """
 
 from __future__ import annotations
@@ -81,6 +82,7 @@ def _find_zero_effort(samples, k, settings, memory):
         moving = moving or samples.v[k, i] != 0.0
         if samples.effort[k, i] != 0.0:
             all_zero = False
+            memory.arm[0].measured = True
             joint.zero_since = math.nan
         elif settings.joint[i].loaded < math.inf:
             if math.isnan(joint.zero_since):
@@ -96,7 +98,7 @@ def _find_zero_effort(samples, k, settings, memory):
                 reason, row = ZERO_EFFORT, i
     if some_zero and all_zero:
         longest = rules.repeated_time if moving else rules.repeated_time_at_rest
-        if reason != VALID or stamp - since >= longest:
+        if reason != VALID or not memory.arm[0].measured or stamp - since >= longest:
             reason, row = ALL_ZERO, NO_JOINT
     return reason, row
 

@@ -25,6 +25,7 @@ from rbd_control.estimation import (
     ContactEvent,
     Detection,
     DetectorParameters,
+    EffortKindJudge,
     FitWatch,
     Mismatch,
     detector_warnings,
@@ -39,7 +40,7 @@ from rbd_control.nodes.contact_messages import (
     event_line,
     event_message,
 )
-from rbd_control.nodes.diagnostics import WARN, Status
+from rbd_control.nodes.diagnostics import ERROR, WARN, Status
 from rbd_control.nodes.joint_state_input import JointStateInput
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import (
@@ -52,6 +53,7 @@ from rbd_control.nodes.messages import (
 from rbd_control.nodes.payload_input import PayloadInput
 from rbd_control.nodes.repeated_topic import REPEAT_PERIOD, verdict_qos
 from rbd_control.nodes.run import run
+from rbd_control.nodes.start_check import StartCheckStatus
 from rbd_control.nodes.tool_wrench_output import ToolWrenchOutput
 from rbd_control.parameters import parameter
 from rbd_control.startup.rehearsal import rehearse_detector
@@ -78,6 +80,15 @@ class ContactDetectorParameters(ReceivingParameters, DetectorParameters):
         "joint states kept while the node is busy; a second of them at 1 kHz",
         lower=1,
         upper=100_000,
+        live=False,
+    )
+    start_check_time: float = parameter(
+        10.0,
+        "length of the motion after the start that is checked for the status check of /diagnostics;"
+        " 0: no check",
+        unit="s",
+        lower=0.0,
+        upper=60.0,
         live=False,
     )
 
@@ -124,6 +135,8 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self.on_force: Callable[[str, np.ndarray], None] = _nobody
         """Told the touched link and the force on it, world axes, likewise."""
         self.diagnostics.append(self._report)
+        self._check: StartCheckStatus | None = None
+        self.more_diagnostics.append(lambda: self._check.status() if self._check else None)
 
     def configure(self) -> None:
         """Make the detector and compile what it needs."""
@@ -133,6 +146,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             self.get_logger().info(note)
         self._detector = ContactDetector(model, parameters, self._on_contact)
         rehearse_detector(model, parameters)
+        self._effort_kind = EffortKindJudge(model, parameters)
         self._warn()
         self._writer = JointStateWriter(self._torques, model.joint_names)
         self._force = ForceWriter(model, self._forces)
@@ -158,16 +172,25 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self._tool.destroy()
 
     def activate(self) -> None:
-        """Begin to count, and to look whether the model fits."""
+        """Begin to count, and to look whether the model and the kind of the efforts fit."""
         self._watch()
+        model, parameters = self.robot.model, self._detector.parameters
+        self._effort_kind = EffortKindJudge(model, parameters)
+        self._end_check()
+        self._check = StartCheckStatus(self, model, parameters, self.parameters.start_check_time)
         self._samples = 0
         self._reasons, self._drops = [0] * len(REASONS), [0] * len(REASONS)
         self._dropped = ""
 
     def deactivate(self) -> None:
         """End without a verdict."""
+        self._end_check()
         self._on_silence()
         self._reset()
+
+    def _end_check(self) -> None:
+        if self._check is not None:
+            self._check.end()
 
     def on_failure(self, name: str, reason: str) -> None:  # noqa: ARG002 - the hook has both
         """End the verdict: the last one must not be repeated when no sample is judged any more."""
@@ -188,6 +211,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             rehearse_detector(self.robot.model, parameters)
         self._detector.set_parameters(parameters)
         self._detector.set_model(self.robot.model)
+        self._effort_kind.set_parameters(self.robot.model, parameters)
         self._warn()
         self._watch()
 
@@ -216,7 +240,27 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         for doubt in self._doubts:
             self.get_logger().warning(doubt)
 
+    def _effort_kind_refuted(self, sample: JointSample) -> bool:
+        """Judge ``effort_kind``; return whether it is refuted, so that there is no verdict."""
+        if sample.v is None or sample.tau is None or not self.parameters.check_effort_kind:
+            return False
+        judge = self._effort_kind
+        was_refuted = judge.is_refuted
+        if not judge.add(sample.stamp, sample.q, sample.v, sample.tau):
+            return was_refuted
+        if judge.is_refuted:
+            self.get_logger().error(f"no verdict: {judge.decision.text}")
+            self._forget()
+            self._on_silence()
+        elif was_refuted:
+            self.get_logger().info("the efforts fit effort_kind now: there are verdicts again")
+        return judge.is_refuted
+
     def _on_sample(self, sample: JointSample, stamp: Stamp) -> None:
+        if self._check is not None:
+            self._check.add(sample)
+        if self._effort_kind_refuted(sample):
+            return
         detection = self._detector.update(sample.stamp, sample.q, sample.v, sample.tau)
         self._publish(detection, sample, stamp)
         self._detection = detection
@@ -242,7 +286,12 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         return None if latest is None else latest.q
 
     def _reset(self) -> None:
-        """Forget what was; a contact that was open has ended as far as anybody knows."""
+        """Forget what was, and judge the kind of the efforts anew."""
+        self._effort_kind.start_again()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Start the detector again; a contact that was open has ended as far as anybody knows."""
         event = self._detector.reset()
         self._watch()
         if event is not None:
@@ -317,6 +366,11 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         status.add("valid", detection is not None and detection.valid)
         if not self.is_active:
             return
+        if self.parameters.check_effort_kind:
+            decision = self._effort_kind.decision
+            if self._effort_kind.is_refuted:
+                status.raise_to(ERROR, f"no verdict: {decision.text}")
+            status.add("effort_kind", f"{decision.state}: {decision.text}")
         for doubt in self._doubts:
             status.raise_to(WARN, doubt)
         for mismatch in self._mismatches:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.clock import Clock, ClockType
@@ -45,12 +45,19 @@ class Status:
 class Diagnostics:
     """Publishes one status of a node each second of the steady clock.
 
-    ``sources`` are called in turn with the :class:`Status` to fill.
+    ``sources`` are called in turn with the :class:`Status` to fill. ``others`` return statuses of
+    their own, which follow that of the node in the same message; None for none.
     """
 
-    def __init__(self, node: Node, sources: list[Callable[[Status], None]]) -> None:
+    def __init__(
+        self,
+        node: Node,
+        sources: list[Callable[[Status], None]],
+        others: Sequence[Callable[[], DiagnosticStatus | None]] = (),
+    ) -> None:
         self._node = node
         self._sources = sources
+        self._others = others
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
         # A member: rclpy keeps no reference to a timer's clock.
         self._clock = Clock(clock_type=ClockType.STEADY_TIME)
@@ -71,7 +78,8 @@ class Diagnostics:
                 message="; ".join(status.messages) or "ok",
                 hardware_id=name,
                 values=status.values,
-            )
+            ),
+            *(other for other in (make() for make in self._others) if other is not None),
         ]
         self._publisher.publish(message)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
+from diagnostic_msgs.msg import DiagnosticStatus
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
@@ -108,7 +109,8 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
             if self.reads_joint_states:
                 self._scout = JointScout(self)
         self.diagnostics: list[Callable[[Status], None]] = [self._report_state, self.guard.report]
-        Diagnostics(self, self.diagnostics)
+        self.more_diagnostics: list[Callable[[], DiagnosticStatus | None]] = []
+        Diagnostics(self, self.diagnostics, self.more_diagnostics)
         self.is_starting = bool(self.parameters.autostart)
         if self.is_starting:
             self._starter = self.create_timer(0.05, self._start, clock=self.steady)

@@ -43,6 +43,8 @@ class EffortFit:
         correlation: correlation of effort and gravity torque through the origin; NaN likewise.
         gravity: RMS gravity torque [N·m or N].
         remainder: RMS remainder [N·m or N].
+        is_zero: whether the published effort is exactly zero throughout although the model needs a
+            torque of at least :data:`LEAST_GRAVITY`.
     """
 
     joint: str
@@ -50,6 +52,7 @@ class EffortFit:
     correlation: float
     gravity: float
     remainder: float
+    is_zero: bool = False
 
     @property
     def complaint(self) -> str:
@@ -58,6 +61,11 @@ class EffortFit:
         The deviation ``(ratio - 1) * gravity`` must be more than twice the remainder, which holds
         friction, inertia and contact.
         """
+        if self.is_zero:
+            return (
+                f"the effort of {self.joint} is exactly zero throughout: effort not measured; mend "
+                f"the driver, or use a topic that carries effort"
+            )
         off = abs(self.ratio - 1.0) * self.gravity
         if FITTING[0] <= self.ratio <= FITTING[1] or not off > 2.0 * self.remainder:
             return ""
@@ -92,6 +100,7 @@ class EffortCheck:
         self._gg = np.zeros(model.nv)
         self._gt = np.zeros(model.nv)
         self._tt = np.zeros(model.nv)
+        self._zero = np.ones(model.nv, dtype=bool)
 
     def add(self, times: Array, q: Array, tau: Array) -> None:
         """Take samples.
@@ -109,6 +118,7 @@ class EffortCheck:
         gravity = gravity_torque(self._model, q[rows])
         torque = self._gain * tau[rows] + self._without_gravity * gravity
         self._n += rows.size
+        self._zero &= (tau[rows] == 0.0).all(axis=0)
         self._gg += (gravity * gravity).sum(0)
         self._gt += (gravity * torque).sum(0)
         self._tt += (torque * torque).sum(0)
@@ -118,14 +128,20 @@ class EffortCheck:
         if not self._n:
             return ()
         return tuple(
-            self._fit(joint, float(gg) / self._n, float(gt) / self._n, float(tt) / self._n)
-            for joint, gg, gt, tt in zip(
-                self._model.joint_names, self._gg, self._gt, self._tt, strict=True
+            self._fit(
+                joint,
+                float(self._gg[i]) / self._n,
+                float(self._gt[i]) / self._n,
+                float(self._tt[i]) / self._n,
+                bool(self._zero[i]),
+            )
+            for i, joint in enumerate(
+                self._model.joint_names, self._model.nv - len(self._model.joint_names)
             )
         )
 
     @staticmethod
-    def _fit(joint: str, gg: float, gt: float, tt: float) -> EffortFit:
+    def _fit(joint: str, gg: float, gt: float, tt: float, zero: bool) -> EffortFit:
         """Return the fit of a joint from mean squares and product of gravity torque and effort."""
         gravity = sqrt(gg)
         ratio = gt / gg if gravity >= LEAST_GRAVITY else nan
@@ -133,4 +149,5 @@ class EffortCheck:
         if not remainder <= max(1.0, abs(ratio)) * gravity:
             ratio = nan
         correlation = ratio * sqrt(gg / tt) if tt > 0.0 else 0.0
-        return EffortFit(joint, ratio, correlation, gravity, remainder)
+        is_zero = zero and gravity >= LEAST_GRAVITY
+        return EffortFit(joint, ratio, correlation, gravity, remainder, is_zero)

@@ -17,6 +17,7 @@ from rbd_control.estimation import (
     ContactDetector,
     ContactEvent,
     DetectorParameters,
+    EffortKindJudge,
     FitWatch,
     Mismatch,
 )
@@ -74,7 +75,8 @@ def replay(
 
     Raises:
         RecordingError: naming the file, when the recording lacks joints of the model, holds no
-            usable sample, or turns out damaged on the way.
+            usable sample, turns out damaged on the way, or has efforts that refute
+            ``effort_kind``, unless ``check_effort_kind`` is false.
         ParameterError: when the parameters do not fit the model.
     """
     with about(recording.path):
@@ -175,6 +177,7 @@ class _Run:
         self._per_speed = parameters.for_joints("threshold_speed", n)
         self._efforts = EffortCheck(model, parameters)
         self._fit = FitWatch(CHECKED)
+        self._effort_kind = EffortKindJudge(model, parameters)
         self._series = Envelope(n)
         self._clock = ReplayClock()
         self._block: SampleBlock
@@ -224,7 +227,9 @@ class _Run:
         if block.v is not None:
             # A motion does not go on across a jump of the clock.
             gaps = 2.0 * self._parameters.maximum_gap * len(self._clock.jumps)
-            self._fit.add_block(times[free] + gaps, block.q[free], block.v[free], block.tau[free])
+            samples = times[free] + gaps, block.q[free], block.v[free], block.tau[free]
+            self._fit.add_block(*samples)
+            self._effort_kind.add_block(*samples)
 
     def _measure(
         self, block: SampleBlock, times: Array, found: BlockDetection, free: Flags
@@ -247,7 +252,14 @@ class _Run:
     def result(
         self, intake: JointStateIntake, names: tuple[str, ...], notes: list[str]
     ) -> ReplayResult:
-        """Return everything that was found."""
+        """Return everything that was found.
+
+        Raises:
+            RecordingError: when the efforts refute ``effort_kind``, unless ``check_effort_kind`` is
+                false.
+        """
+        if self._effort_kind.is_refuted and self._parameters.check_effort_kind:
+            raise RecordingError(self._effort_kind.decision.text)
         for detector in (self._detector, *self._scaled.values()):
             detector.finish(self._block, self._clock.offset)
         samples = intake.counts["accepted"]
@@ -262,7 +274,7 @@ class _Run:
             valid=self._valid,
             rate=rate,
             residuals=residuals,
-            mismatches=self._detector.mismatches(self._fit),
+            mismatches=self._mismatches(),
             efforts=efforts,
             jumps=self._clock.jumps,
         )
@@ -293,6 +305,12 @@ class _Run:
             residual_series=self._series,
             true_torque_series=self._true_torques(names),
         )
+
+    def _mismatches(self) -> tuple[Mismatch, ...]:
+        """Return what does not fit between model and robot, a wrong kind of the efforts first."""
+        if self._effort_kind.is_refuted:
+            return (Mismatch("gravity", "", self._effort_kind.decision.text),)
+        return self._detector.mismatches(self._fit)
 
     def _contacts(self) -> Sequence[Label] | None:
         """Return the truth, times counted from the first sample."""

@@ -26,7 +26,7 @@ def rehearse_intake() -> None:
 
 def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
     """Let a detector go through a contact, place the link it names, and check its model."""
-    from rbd_control.estimation import ContactDetector, FitWatch
+    from rbd_control.estimation import ContactDetector, EffortKindJudge, FitWatch
     from rbd_control.estimation.default_thresholds import default_contact_thresholds
 
     default_contact_thresholds(model)  # what a change of a threshold to zero needs
@@ -56,6 +56,9 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
     for k in range(1000):
         watch.add(0.01 * k, rest, zero, strong)
     watch.mismatches(detector)
+    judge = EffortKindJudge(model, parameters)
+    for k in range(200):
+        judge.add(0.01 * k, rest, zero, strong)
 
 
 def rehearse_controller(model: Model) -> None:

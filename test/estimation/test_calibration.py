@@ -141,9 +141,13 @@ def test_says_when_efforts_are_not_as_declared(
     """Offsets would take most of gravity for friction."""
     assert not any("effort" in note for note in calibration.notes)
     wrong = DetectorParameters(observer="second_order", effort_kind="torque_without_gravity")
-    assert "efforts hold gravity" in calibrate(motions, model, wrong).notes[0]
+    with pytest.raises(RecordingError, match="leaves gravity in; set effort_kind: torque"):
+        calibrate(motions, model, wrong)
+    trusting = replace(wrong, check_effort_kind=False)
+    assert "efforts hold gravity" in calibrate(motions, model, trusting).notes[0]
     free = [replace(m, tau=m.tau - gravity_torque(model, m.q)) for m in motions]
-    assert "efforts are free of gravity" in calibrate(free, model).notes[0]
+    with pytest.raises(RecordingError, match="takes gravity off"):
+        calibrate(free, model)
 
 
 @pytest.mark.parametrize("name", CORRECTIONS)

@@ -244,17 +244,27 @@ def test_no_effort_at_all(model: Model, recording: Sequence[np.ndarray]) -> None
 def test_no_effort_of_a_driver_that_takes_gravity_off(
     model: Model, recording: Sequence[np.ndarray]
 ) -> None:
-    """Nothing is carried, and yet an arm that moves for a quarter of a second needs some torque."""
+    """Nothing is carried, and yet no driver that measures publishes exactly zero from the start."""
     t, q, v, tau = recording
     declared = replace(PARAMETERS, effort_kind="torque_without_gravity")
     detections = detect(model, (t, q, v, np.zeros_like(tau)), declared)
-    assert {d.reason for d in detections[300:]} == {"effort not measured"}
+    assert not any(d.valid for d in detections)
+    assert {d.reason for d in detections[2:]} == {"effort not measured"}
     # One joint alone: what it needs shows in the residual.
     dead = tau - gravity_torque(model, q)
     dead[:, 0] = 0.0
     light = replace(declared, contact_threshold=(0.1,))
     detections = detect(model, (t, q, v, dead), light)
     assert {d.reason for d in detections[300:]} == {"joint_1 publishes no effort"}
+
+
+def test_no_effort_of_an_arm_that_stands_upright(model: Model) -> None:
+    """Gravity loads no joint, and yet zeros from the start on give no verdict at any time."""
+    k = 2000
+    t, upright, zero = 0.001 * np.arange(k), np.zeros((k, model.nq)), np.zeros((k, model.nv))
+    detections = detect(model, (t, upright, zero, zero))
+    assert not any(d.valid for d in detections)
+    assert detections[-1].reason == "effort not measured"
 
 
 def test_a_joint_that_carries_nothing_may_have_no_torque(model: Model) -> None:

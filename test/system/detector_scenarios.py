@@ -24,7 +24,7 @@ from rbd_control.nodes.contact_messages import event_from_status
 from rbd_control.nodes.messages import to_seconds
 from rbd_control.simulation import arm7_urdf
 
-from .probe import LATCHED, Heard, Probe, Source, efforts
+from .probe import LATCHED, Heard, Probe, Report, Source, efforts
 
 NODE = "contact_detector"
 PARAMETERS = {
@@ -357,16 +357,35 @@ def settings_that_hear_nothing(probe: Probe, source: Source) -> None:
     probe.wait_for_report(NODE, lambda r: "contact_threshold" not in r.message, "told for ever")
 
 
+def the_check_of_the_first_seconds(probe: Probe, source: Source) -> None:
+    """It has a status of its own, with the rate and the weakest push among its lines."""
+    check = f"{NODE}: check"
+    report = probe.wait_for_report(check, lambda r: "rate" in r.values, "no check")
+    assert "Hz" in report.values["rate"]
+    assert "N on at link_" in report.values["weakest push"]
+    assert probe.report(NODE).values["valid"] == "True"
+
+
 def a_model_that_does_not_fit(probe: Probe, source: Source) -> None:
-    """Efforts without gravity, from the first second on: told of, until they are declared."""
+    """Efforts without gravity from the start on: refused, until they are declared or overruled."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
     # Exactly zero on all joints would be no measurement at all.
     source.effort = np.full(MODEL.nv, 1e-3)
     assert probe.call(Trigger, f"{NODE}/reset").success
-    probe.wait_for_report(
-        NODE, lambda r: r.level >= 1 and "efforts are free of gravity" in r.message, "nothing said"
-    )
-    assert _set(probe, effort_kind="torque_without_gravity").successful
-    probe.wait_for_report(NODE, lambda r: "free of gravity" not in r.message, "told for ever")
+
+    def refused(report: Report) -> bool:
+        return report.level == 2 and "this driver takes gravity off" in report.message
+
+    report = probe.wait_for_report(NODE, refused, "is not refused")
+    assert "where gravity alone asks for" in report.message
+    assert report.values["valid"] == "False"
+    count = len(contact)
+    assert refused(probe.report(NODE)), "the refusal does not last"
+    assert len(contact) == count, "a verdict while the kind of the efforts is refuted"
+    assert _set(probe, check_effort_kind=False).successful
+    probe.wait(lambda: len(contact) > count, "the parameter does not overrule the refusal")
+    assert _set(probe, check_effort_kind=True, effort_kind="torque_without_gravity").successful
+    probe.wait_for_report(NODE, lambda r: r.values["valid"] == "True", "refused for ever")
     released(source)
     assert _set(probe, effort_kind="torque").successful
 

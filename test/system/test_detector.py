@@ -28,6 +28,7 @@ def source(streamed: Source) -> Source:
     "scenario",
     [
         scenarios.flag_and_torque,
+        scenarios.the_check_of_the_first_seconds,
         scenarios.no_verdict_without_effort_or_velocity,
         scenarios.unusable_messages_are_dropped,
         scenarios.absurd_efforts,

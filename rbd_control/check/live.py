@@ -1,0 +1,152 @@
+"""The check of the first seconds of joint states, computed in slices beside the detector.
+
+The lines are those of :func:`~rbd_control.check.run.check_recording` that make sense live: rate,
+jitter, gaps, repeated samples, what the effort is, payload, mounting, friction, bias, and the
+weakest push that the thresholds in use find. Exchanged names of joints are not searched for: that
+takes the dynamics of the whole motion for every pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import suppress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.check.arm import arm_lines
+from rbd_control.check.efforts import effort_lines, joint_efforts, measured
+from rbd_control.check.evidence import Evidence, gather
+from rbd_control.check.explanations import explain_in_steps
+from rbd_control.check.findings import Level, Line, worst
+from rbd_control.check.run import as_torque, push_line
+from rbd_control.check.timing import repeated_line, step_lines
+from rbd_control.check.weakest_push import pushes_in_steps
+from rbd_control.dynamics import Model
+from rbd_control.errors import RecordingError
+from rbd_control.estimation import DetectorParameters, Motion
+from rbd_control.estimation.default_thresholds import default_contact_thresholds
+
+Array = NDArray[np.float64]
+
+PERIOD = 0.016
+"""Shortest time between samples that are kept [s]."""
+MOST_STEPS = 20_000
+"""Largest number of steps between samples that are kept."""
+PART = 2.5
+"""Length of the parts of the motion whose dynamics one slice computes [s]."""
+POSES = 8
+"""Number of poses in which pushes are tried."""
+
+
+class StartCheck:
+    """Gathers the samples of the first seconds and checks them; memory is bounded.
+
+    Args:
+        model: the robot as the detector knows it.
+        parameters: of the detector, per-joint values in the order of the model.
+        seconds: length of the motion that is checked [s].
+
+    Attributes:
+        lines: what was found; empty until the check is finished.
+    """
+
+    def __init__(self, model: Model, parameters: DetectorParameters, seconds: float) -> None:
+        self._model, self._parameters, self._seconds = model, parameters, seconds
+        self._first = self._last = float("nan")
+        self._slot = -float("inf")
+        self._steps: list[float] = []
+        self._samples: list[tuple[float, Array, Array, Array]] = []
+        self.is_full = False
+        """Whether the samples suffice."""
+        self.lines: tuple[Line, ...] = ()
+
+    def add(self, stamp: float, q: Array, v: Array, tau: Array) -> None:
+        """Take one sample.
+
+        Args:
+            stamp: time of the sample [s]; where it goes back the check starts again.
+            q: joint positions, (nq,) [rad or m].
+            v: joint velocities, (nv,) [rad/s or m/s].
+            tau: joint efforts as published, (nv,).
+        """
+        if self.is_full:
+            return
+        if stamp <= self._last:
+            self._steps.clear()
+            self._samples.clear()
+            self._slot = -float("inf")
+        if not self._samples:
+            self._first = stamp
+        elif len(self._steps) < MOST_STEPS:
+            self._steps.append(stamp - self._last)
+        self._last = stamp
+        if stamp // PERIOD > self._slot:
+            self._slot = stamp // PERIOD
+            self._samples.append((stamp, q.copy(), v.copy(), tau.copy()))
+        self.is_full = stamp - self._first >= self._seconds
+
+    @property
+    def level(self) -> Level:
+        """The worst level of the lines."""
+        return worst(self.lines)
+
+    def in_slices(self) -> Generator[None, None, None]:
+        """Yield after each slice of the computation; :attr:`lines` are known at the end."""
+        motion = Motion("start", *(np.array(each) for each in zip(*self._samples, strict=True)))
+        self._samples.clear()
+        lines = [*step_lines(np.array(self._steps), self._parameters.maximum_gap)]
+        self._steps.clear()
+        lines.append(repeated_line([motion]))
+        yield
+        if not measured([motion])[0].any():
+            text = "not measured on any joint (exactly zero or constant): mend the driver"
+            self.lines = (*lines, Line("effort", "bad", text))
+            return
+        evidence = yield from self._evidence(motion)
+        if evidence is None:
+            text = "the samples are too far apart, or too strange, to tell anything of the arm"
+            self.lines = (*lines, Line("effort", "bad", text))
+            return
+        lines += yield from self._arm(motion, evidence)
+        rows = np.linspace(0, motion.t.size - 1, POSES).astype(int)
+        pushes = yield from pushes_in_steps(
+            self._model, self._parameters, motion.q[rows], motion.v[rows]
+        )
+        lines.append(push_line(pushes))
+        self.lines = tuple(lines)
+
+    def _evidence(self, motion: Motion) -> Generator[None, None, Evidence | None]:
+        """Yield after each part of the motion, and return what it says; None without a part."""
+        torque = as_torque(motion, self._model, self._parameters)
+        parts: list[Evidence] = []
+        for start in np.arange(motion.t[0], motion.t[-1], PART):
+            part = torque.only((torque.t >= start) & (torque.t < start + PART))
+            # A part may be too short, or have a gap in it.
+            with suppress(RecordingError, ValueError, IndexError):
+                parts.append(gather([part], self._model, self._parameters.maximum_gap))
+            yield
+        if not parts:
+            return None
+        raw, friction = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("raw", "friction")
+        )
+        return Evidence.of(raw, friction, parts[0].field)
+
+    def _arm(self, motion: Motion, evidence: Evidence) -> Generator[None, None, list[Line]]:
+        """Yield after each explanation that was tried, and return the lines about the arm."""
+        model, parameters = self._model, self._parameters
+        alive, _ = measured([motion])
+        level = default_contact_thresholds(model)
+        found, left = yield from explain_in_steps(
+            evidence,
+            level,
+            alive,
+            lambda _i, _j: None,
+            has_gravity=parameters.effort_kind != "torque_without_gravity",
+        )
+        efforts = joint_efforts(model, parameters, [motion], found, left, level)
+        yield
+        threshold = parameters.for_joints("contact_threshold", model.nv)
+        lines = arm_lines(model, found, left, efforts, threshold)
+        return [*effort_lines(efforts), *lines]

@@ -1,0 +1,411 @@
+"""Decide from the first seconds of joint states whether ``effort_kind`` fits what is published.
+
+The samples are averaged over windows of half a second. In each window ``effort`` is the mean
+effort of a joint times ``effort_gain``, ``need`` the mean torque that model and friction ask for,
+and ``g`` the mean gravity torque. A window where ``g`` is at least :data:`LOADED` default contact
+thresholds is evidence of that joint:
+
+* effort with gravity (``torque``, ``current``):  ``effort = need``
+* effort without gravity:                         ``effort = need - g``
+
+The declared kind is *confirmed* when the loaded joints follow it clearly better than the other one.
+It is *refuted* when all of them follow the other one, on at least two joints or in two poses, and
+neither a payload nor a tilted base, which the description may lack, explains the efforts as well.
+Otherwise the decision stays open. A support that carries part of the weight matches neither kind.
+
+A decision in favour of the declared kind is final until :meth:`EffortKindJudge.start_again`, so
+that no contact can refute it later. A refutation ends when two windows in a row fit the declared
+kind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.errors import RecordingError
+from rbd_control.estimation.default_thresholds import default_contact_thresholds
+from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.identification import external_means
+from rbd_control.estimation.mismatch import unit_payloads
+from rbd_control.estimation.motion import Motion, implausible, in_range
+from rbd_control.robot.effort import EffortParameters
+
+Array = NDArray[np.float64]
+State = Literal["open", "confirmed", "refuted"]
+
+PERIOD = 0.02
+"""Shortest time between samples that are used [s]."""
+WINDOW = 0.5
+"""Time over which samples are averaged [s]."""
+FEWEST = 5
+"""Smallest number of samples in a window."""
+MOST = 20
+"""Number of windows that are kept; older ones are forgotten."""
+LEAST_WINDOWS = 2
+"""Smallest number of windows for a decision."""
+PAUSE = 2.0
+"""Time without samples after which the driver may have been restarted [s]."""
+LOADED = 2.0
+"""Gravity torque that is evidence, as a multiple of the default contact threshold."""
+CHANGED = 1.0
+"""Change of that torque that makes a second pose, as a multiple of the same threshold."""
+NEAR = 0.3
+"""Deviation from a kind that friction and errors of the model explain, as a fraction of gravity."""
+VERY_NEAR = 0.125
+"""The same where all evidence comes from one pose, which a support might explain."""
+BETTER = 0.25
+"""Sum of squared deviations that confirms the declared kind, as a fraction of the other kind's."""
+PROPORTIONAL = 0.03
+"""Ratio of effort to gravity torque from which an effort may be a motor current."""
+FARTHEST = 0.4
+"""Largest distance of a payload's centre of mass from the last link, along each axis [m]."""
+TILTS = 600
+"""Number of directions of gravity that are tried, some 8 degrees apart."""
+
+
+@dataclass(frozen=True)
+class EffortKindDecision:
+    """Whether the declared ``effort_kind`` fits the efforts."""
+
+    state: State = "open"
+    """``open``, ``confirmed`` or ``refuted``."""
+    text: str = ""
+    """The evidence and what to do, in one sentence; what is missing while the decision is open."""
+
+
+_OPEN = EffortKindDecision(text="too few samples")
+_NEITHER = "the efforts follow neither kind: contact, a support or a wrong unit hides gravity"
+
+
+@dataclass(frozen=True, eq=False)
+class _Window:
+    """Means over half a second."""
+
+    q: Array
+    """(nq,) positions [rad or m]."""
+    effort: Array
+    """(nv,) effort times ``effort_gain`` [N·m or N]; NaN where it was exactly zero throughout."""
+    need: Array
+    """(nv,) torque that model and friction need, gravity included [N·m or N]."""
+    gravity: Array
+    """(nv,) gravity torque [N·m or N]."""
+
+
+class EffortKindJudge:
+    """Decides whether the declared ``effort_kind`` fits the efforts; memory and time are bounded.
+
+    Args:
+        model: the identified robot.
+        parameters: of the detector, per-joint values in the order of the model.
+
+    Attributes:
+        decision: the current decision.
+    """
+
+    def __init__(self, model: Model, parameters: DetectorParameters) -> None:
+        self._model, self._parameters = model, parameters
+        self._usual = default_contact_thresholds(model)
+        self._windows: deque[_Window] = deque(maxlen=MOST)
+        self._samples: list[tuple[float, Array, Array, Array]] = []
+        self._last, self._slot = -math.inf, -math.inf
+        self.decision = _OPEN
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether the declared kind is refuted, so that no verdict can be relied on."""
+        return self.decision.state == "refuted"
+
+    def set_parameters(self, model: Model, parameters: DetectorParameters) -> None:
+        """Go on with other parameters; a new kind or gain of the efforts is judged from scratch."""
+        same = all(
+            getattr(parameters, name) == getattr(self._parameters, name)
+            for name in EffortParameters.names()
+        )
+        self._model, self._parameters = model, parameters
+        self._usual = default_contact_thresholds(model)
+        self._windows.clear()
+        if not same:
+            self.decision = _OPEN
+
+    def start_again(self) -> None:
+        """Forget the evidence; what was confirmed is open again, what was refuted stays refuted."""
+        self._windows.clear()
+        self._samples.clear()
+        self._last, self._slot = -math.inf, -math.inf
+        if not self.is_refuted:
+            self.decision = _OPEN
+
+    def add(self, stamp: float, q: Array, v: Array, tau: Array) -> bool:
+        """Take one sample; return whether the state of the decision has changed.
+
+        Args:
+            stamp: time of the sample [s].
+            q: joint positions, (nq,) [rad or m].
+            v: joint velocities, (nv,) [rad/s or m/s].
+            tau: joint efforts as published, (nv,).
+        """
+        before = self.decision.state
+        step, self._last = stamp - self._last, stamp
+        if self._slot > -math.inf and not 0.0 <= step <= PAUSE:
+            self.start_again()
+            self._last = stamp
+        slot = stamp // PERIOD
+        if slot <= self._slot:
+            return self.decision.state != before
+        self._slot = slot
+        if self.decision.state == "confirmed":
+            return False
+        if step > self._parameters.maximum_gap:
+            self._samples.clear()
+        self._samples.append((stamp, q.copy(), v.copy(), tau.copy()))
+        if stamp - self._samples[0][0] >= WINDOW:
+            window = self._window()
+            self._samples.clear()
+            if window is not None:
+                self._windows.append(window)
+                self.decision = self._decide()
+        return self.decision.state != before
+
+    def add_block(self, stamps: Array, q: Array, v: Array, tau: Array) -> None:
+        """Take k samples that follow those before; arguments as :meth:`add`, with k rows."""
+        for stamp, *sample in zip(stamps, q, v, tau, strict=True):
+            if self.decision.state == "confirmed":
+                return
+            self.add(float(stamp), *sample)
+
+    def add_motion(self, motion: Motion) -> None:
+        """Take the samples of a motion that does not go on from the samples before."""
+        self._samples.clear()
+        self.add_block(motion.t, motion.q, motion.v, motion.tau)
+
+    def _window(self) -> _Window | None:
+        """Return the means of the gathered samples; None where they tell nothing."""
+        columns = (np.array(column) for column in zip(*self._samples, strict=True))
+        motion = Motion("start", *columns)
+        dead = (motion.tau == 0.0).all(axis=0)
+        if motion.t.size < FEWEST or dead.all() or not in_range(motion).all():
+            return None
+        if implausible(motion, self._model, self._parameters).any():
+            return None
+        weight = np.diff(motion.t) / (motion.t[-1] - motion.t[0])
+        still = replace(motion, tau=np.zeros_like(motion.tau))
+        friction = self._parameters.friction(self._model.nv).torque(motion.v)
+        need = weight @ external_means(still, self._model) + friction.mean(axis=0)
+        gain = self._parameters.for_joints("effort_gain", self._model.nv)
+        effort = np.where(dead, np.nan, gain * motion.tau.mean(axis=0))
+        gravity = gravity_torque(self._model, motion.q).mean(axis=0)
+        return _Window(motion.q.mean(axis=0), effort, need, gravity)
+
+    def _decide(self) -> EffortKindDecision:
+        """Return the decision on the windows that are kept."""
+        known = list(self._windows)
+        if self.is_refuted:
+            # Only what came last tells that the driver now publishes something else.
+            return self._confirmed(known[-LEAST_WINDOWS:]) or self.decision
+        confirmed = self._confirmed(known)
+        if confirmed is not None:
+            return confirmed
+        evidence = _Evidence.of(known, self._usual, self._takes_gravity_off)
+        missing = evidence.missing(self._model)
+        if missing:
+            return EffortKindDecision(text=missing)
+        if not evidence.fits_other():
+            return EffortKindDecision(text=_NEITHER)
+        other = self._other_cause(known)
+        if other:
+            text = f"the efforts do not fit effort_kind, and {other} may be the cause: move the arm"
+            return EffortKindDecision(text=text)
+        return EffortKindDecision("refuted", self._refutation(evidence))
+
+    @property
+    def _takes_gravity_off(self) -> bool:
+        return self._parameters.effort_kind == "torque_without_gravity"
+
+    def _confirmed(self, windows: Sequence[_Window]) -> EffortKindDecision | None:
+        """Return the confirmation of the declared kind; None when it is not confirmed."""
+        if len(windows) < LEAST_WINDOWS:
+            return None
+        evidence = _Evidence.of(windows, self._usual, self._takes_gravity_off)
+        loaded = evidence.loaded
+        if not loaded.any():
+            return None
+        scaled = [(x / self._usual)[loaded] for x in (evidence.declared, evidence.other)]
+        mine, others = (float((x**2).sum()) for x in scaled)
+        if mine >= BETTER * others:
+            return None
+        return EffortKindDecision("confirmed", "fits")
+
+    def _other_cause(self, windows: Sequence[_Window]) -> str:
+        """Return what else explains the efforts: a payload or a tilted base; empty if nothing."""
+        evidence = _Evidence.of(windows, self._usual, self._takes_gravity_off)
+        q = np.array([window.q for window in windows])
+        if evidence.explained_by(evidence.scaled(self._payloads(q))):
+            return "a payload that the model lacks"
+        if not self._takes_gravity_off and evidence.explained_by(self._tilts(q)):
+            return "a tilted base"
+        return ""
+
+    def _payloads(self, q: Array) -> Array:
+        """Return torques (c, n, nv) of 1 kg at c places about the last link."""
+        features = np.stack([gravity_torque(one, q) for one in unit_payloads(self._model)], axis=-1)
+        axis = np.linspace(-FARTHEST, FARTHEST, 5)
+        places = np.stack(np.meshgrid(axis, axis, axis), axis=-1).reshape(-1, 3)
+        return np.asarray(features[..., 0] + np.einsum("nia,ca->cni", features[..., 1:], places))
+
+    def _tilts(self, q: Array) -> Array:
+        """Return changes (c, n, nv) of the gravity torque [N·m or N] when the base is tilted."""
+        field = np.array(self._model.arrays.gravity, dtype=float)
+        arrays = self._model.arrays
+        units = [replace(self._model, arrays=arrays._replace(gravity=axis)) for axis in np.eye(3)]
+        columns = np.stack([gravity_torque(one, q) for one in units], axis=-1)
+        directions = np.linalg.norm(field) * _sphere(TILTS)
+        return np.asarray(np.einsum("nia,ca->cni", columns, directions - field))
+
+    def _refutation(self, evidence: _Evidence) -> str:
+        """Return the evidence against the declared kind and what to set instead."""
+        row, i = evidence.strongest()
+        joint = self._model.joint_names[i - self._model.nv]
+        effort, weight = evidence.effort[row, i], evidence.gravity[row, i]
+        said = (
+            f"effort of {joint} is {effort:.1f} N·m where gravity alone asks for {weight:.1f} N·m: "
+        )
+        if self._takes_gravity_off:
+            return f"{said}this driver leaves gravity in; set effort_kind: torque"
+        ratio = evidence.smallest_ratio()
+        if self._parameters.effort_kind == "current":
+            return f"{said}effort_gain does not fit; run rbd-control calibrate --effort current"
+        if evidence.is_proportional():
+            return f"{said}it looks like motor current; set effort_kind: current and effort_gain"
+        said += "this driver takes gravity off; set effort_kind: torque_without_gravity"
+        if ratio > PROPORTIONAL:
+            said += " (or current, if it publishes motor currents)"
+        elif not evidence.has_moved():
+            said += " (or release the brakes that carry the arm)"
+        return said
+
+
+def refuse_effort_kind(
+    motions: Sequence[Motion], model: Model, parameters: DetectorParameters
+) -> None:
+    """Refuse motions without contact whose efforts refute ``effort_kind``.
+
+    Nothing is refused where ``check_effort_kind`` is false.
+
+    Raises:
+        RecordingError: with the evidence and what to set instead.
+    """
+    judge = EffortKindJudge(model, parameters)
+    start = 0.0
+    for motion in motions:
+        judge.add_motion(replace(motion, t=motion.t - motion.t[0] + start))
+        start += float(motion.t[-1] - motion.t[0]) + PAUSE / 2.0
+    if judge.is_refuted and parameters.check_effort_kind:
+        raise RecordingError(judge.decision.text)
+
+
+@dataclass(frozen=True, eq=False)
+class _Evidence:
+    """Windows as arrays (n, nv), with the deviations from both kinds."""
+
+    effort: Array
+    gravity: Array
+    declared: Array
+    """Effort less that of the declared kind [N·m or N]; zero where no effort is measured."""
+    other: Array
+    """The same of the other kind."""
+    usual: Array
+    """(nv,) default contact thresholds [N·m or N]."""
+    loaded: NDArray[np.bool_]
+    """Where gravity is evidence, (n, nv)."""
+
+    @classmethod
+    def of(cls, windows: Sequence[_Window], usual: Array, without: bool) -> _Evidence:
+        """Return the evidence of windows for a kind with gravity, or ``without``."""
+        effort, need, gravity = (
+            np.array([getattr(window, name) for window in windows])
+            for name in ("effort", "need", "gravity")
+        )
+        measured = np.isfinite(effort)
+        with_gravity = np.where(measured, effort - need, 0.0)
+        free = np.where(measured, effort - (need - gravity), 0.0)
+        loaded = measured & (np.abs(gravity) >= LOADED * usual)
+        pair = (free, with_gravity) if without else (with_gravity, free)
+        return cls(effort, gravity, *pair, usual, loaded)
+
+    def missing(self, model: Model) -> str:
+        """Return what is missing for a refutation; empty when the evidence suffices."""
+        if len(self.effort) < LEAST_WINDOWS:
+            return "too few samples"
+        joints = np.flatnonzero(self.loaded.any(axis=0))
+        if not joints.size:
+            return "gravity hardly loads any joint in this pose: move the arm"
+        if joints.size + self._changes(CHANGED)[joints].sum() < 2:
+            joint = model.joint_names[int(joints[0]) - model.nv]
+            return f"gravity loads {joint} alone in this pose: move the arm"
+        return ""
+
+    def has_moved(self) -> bool:
+        """Return whether the gravity torque of a loaded joint has changed much."""
+        return bool((self._changes(LOADED) & self.loaded.any(axis=0)).any())
+
+    def fits_other(self) -> bool:
+        """Return whether all joints follow the other kind; very well where the arm did not move."""
+        share = NEAR if self.has_moved() else VERY_NEAR
+        bound = np.where(self.loaded, share * np.abs(self.gravity), self._tolerance)
+        return bool((np.abs(self.other) <= bound).all())
+
+    def scaled(self, features: Array) -> Array:
+        """Return features (c, n, nv), each times the positive number that explains the most."""
+        weight = 1.0 / self._tolerance**2
+        power = np.einsum("cni,ni->c", features**2, weight)
+        wanted = np.einsum("cni,ni->c", features, weight * self.declared)
+        scale = np.clip(wanted / np.maximum(power, 1e-12), 0.0, None)
+        return np.asarray(scale[:, None, None] * features)
+
+    def explained_by(self, features: Array) -> bool:
+        """Return whether one of the torques (c, n, nv) is the deviation from the declared kind."""
+        left = np.abs(self.declared - features)
+        return bool((left <= self._tolerance).all(axis=(1, 2)).any())
+
+    def strongest(self) -> tuple[int, int]:
+        """Return window and joint where gravity is the largest beside the default threshold."""
+        share = np.where(self.loaded, np.abs(self.gravity) / self.usual, 0.0)
+        row, i = np.unravel_index(int(np.argmax(share)), share.shape)
+        return int(row), int(i)
+
+    def smallest_ratio(self) -> float:
+        """Return the smallest ratio of effort to gravity torque among the loaded joints."""
+        return float((self.effort[self.loaded] / self.gravity[self.loaded]).min())
+
+    def is_proportional(self) -> bool:
+        """Return whether the efforts follow gravity at a fixed ratio for each joint."""
+        if not self.has_moved() or self.smallest_ratio() < PROPORTIONAL:
+            return False
+        g, effort = (np.where(self.loaded, x, 0.0) for x in (self.gravity, self.effort))
+        ratio = (effort * g).sum(axis=0) / np.maximum((g * g).sum(axis=0), 1e-12)
+        return bool(((effort - ratio * g) ** 2).sum() < 0.1 * (effort**2).sum())
+
+    @property
+    def _tolerance(self) -> Array:
+        """Deviation that friction and errors of the model explain, (n, nv) [N·m or N]."""
+        return np.asarray(np.maximum(NEAR * np.abs(self.gravity), self.usual))
+
+    def _changes(self, multiple: float) -> NDArray[np.bool_]:
+        """Return whose gravity torque changes by a multiple of the default threshold, (nv,)."""
+        return np.asarray(np.ptp(self.gravity, axis=0) >= multiple * self.usual)
+
+
+def _sphere(count: int) -> Array:
+    """Return unit vectors over the whole sphere, evenly, (count, 3)."""
+    z = 1.0 - (2.0 * np.arange(count) + 1.0) / count
+    angle = np.pi * (1.0 + np.sqrt(5.0)) * np.arange(count)
+    radius = np.sqrt(1.0 - z**2)
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle), z], axis=1)

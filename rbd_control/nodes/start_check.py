@@ -1,0 +1,102 @@
+"""The check of the first seconds, in slices between the samples, and its status in diagnostics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticStatus
+from rclpy.timer import Timer
+
+from rbd_control.check.findings import Level
+from rbd_control.check.live import StartCheck
+from rbd_control.dynamics import Model
+from rbd_control.estimation import DetectorParameters
+from rbd_control.joint_states import JointSample
+from rbd_control.nodes.diagnostics import ERROR, OK, WARN, Durations, Status
+from rbd_control.nodes.managed_node import ManagedNode
+
+PERIOD = 0.02
+"""Period of the slices [s]."""
+SLICE = 0.001
+"""Time after which a slice ends at the next opportunity [s]."""
+
+_LEVELS: dict[Level, bytes] = {"good": OK, "doubtful": WARN, "bad": ERROR}
+
+
+class StartCheckStatus:
+    """Checks the first seconds of an active detector and reports what it found.
+
+    Args:
+        node: the detector node.
+        model: the robot as the detector knows it.
+        parameters: of the detector, per-joint values in the order of the model.
+        seconds: length of the motion that is checked [s]; 0: there is no check.
+    """
+
+    def __init__(
+        self, node: ManagedNode[Any], model: Model, parameters: DetectorParameters, seconds: float
+    ) -> None:
+        self._node, self._seconds = node, seconds
+        self._check = StartCheck(model, parameters, seconds)
+        self._slices: Generator[None, None, None] | None = None
+        self._taken = Durations()
+        self._failure = ""
+        self._timer: Timer | None = None
+        if seconds > 0.0:
+            self._timer = node.create_timer(PERIOD, self._go_on, clock=node.steady)
+
+    def add(self, sample: JointSample) -> None:
+        """Take one sample."""
+        if self._timer is None or self._check.is_full:
+            return
+        if sample.v is not None and sample.tau is not None:
+            self._check.add(sample.stamp, sample.q, sample.v, sample.tau)
+
+    def end(self) -> None:
+        """End the check; what it found stays in the report."""
+        if self._timer is not None:
+            self._node.destroy_timer(self._timer)
+            self._timer = None
+
+    def status(self) -> DiagnosticStatus | None:
+        """Return the status for diagnostics; None without a check."""
+        if self._seconds <= 0.0:
+            return None
+        status = Status()
+        lines = self._check.lines
+        if self._failure:
+            status.raise_to(WARN, f"the check failed: {self._failure}")
+        elif not lines:
+            status.raise_to(OK, f"checking the first {self._seconds:g} s")
+        for line in lines:
+            if line.level != "good":
+                status.raise_to(_LEVELS[line.level], f"{line.topic}: {line.text}")
+            status.add(line.topic, line.text)
+        self._taken.report(status, "slice")
+        name = self._node.get_fully_qualified_name().lstrip("/")
+        return DiagnosticStatus(
+            level=status.level,
+            name=f"{name}: check",
+            message="; ".join(status.messages) or "ok",
+            hardware_id=name,
+            values=status.values,
+        )
+
+    def _go_on(self) -> None:
+        """Compute for about :data:`SLICE`; the longest step of the check may exceed it."""
+        if not self._check.is_full:
+            return
+        begun = time.perf_counter()
+        if self._slices is None:
+            self._slices = self._check.in_slices()
+        try:
+            while time.perf_counter() - begun < SLICE:
+                next(self._slices)
+        except StopIteration:
+            self.end()
+        except Exception as error:  # of numbers that no check has thought of
+            self._failure = str(error) or type(error).__name__
+            self.end()
+        self._taken.add(time.perf_counter() - begun)

@@ -1,0 +1,99 @@
+"""The check of the first seconds, in slices."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rbd_control.check.findings import Line
+from rbd_control.check.live import StartCheck
+from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
+from rbd_control.estimation import DetectorParameters, Motion
+from rbd_control.estimation.default_thresholds import with_default_thresholds
+from rbd_control.simulation import arm7_urdf
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model.from_urdf(arm7_urdf())
+
+
+def motion(
+    model: Model, seconds: float = 11.0, rate: float = 250.0, payload: float = 0.0
+) -> Motion:
+    """Sines in every joint with friction, a little noise and a payload [kg]."""
+    if payload:
+        model = model.with_payload("link_7", payload, (0.0, 0.0, 0.05), np.zeros((3, 3)))
+    t = np.arange(0.0, seconds, 1.0 / rate)
+    w = 2.0 * np.pi / np.array([5.0, 4.0, 6.0, 3.5, 3.0, 2.5, 2.2])
+    rest = np.array([0.0, 0.4, 0.0, -1.4, 0.3, 0.8, 0.0])
+    q, v = rest + 0.5 * np.sin(t[:, None] * w), 0.5 * w * np.cos(t[:, None] * w)
+    tau = inverse_dynamics(model, q, v, -0.5 * w**2 * np.sin(t[:, None] * w))
+    noise = 0.02 * np.random.default_rng(3).normal(size=v.shape)
+    return Motion("sines", t, q, v, tau + 0.3 * np.tanh(v / 0.01) + noise)
+
+
+def checked(model: Model, motion: Motion, **changes: str) -> dict[str, Line]:
+    """Return the lines of a check by topic, the worst of each."""
+    parameters = with_default_thresholds(DetectorParameters(**changes), model)  # type: ignore[arg-type]
+    check = StartCheck(model, parameters, 10.0)
+    for sample in zip(motion.t, motion.q, motion.v, motion.tau, strict=True):
+        check.add(*sample)
+    assert check.is_full
+    finished = bool(check.lines)
+    assert not finished
+    for _ in check.in_slices():
+        pass
+    lines: dict[str, Line] = {}
+    for line in check.lines:
+        if line.topic not in lines or line.level == "bad":
+            lines[line.topic] = line
+    return lines
+
+
+def test_nothing_is_wrong_with_a_good_arm(model: Model) -> None:
+    lines = checked(model, motion(model))
+    assert {line.level for line in lines.values()} == {"good"}, lines
+    assert lines["rate"].text == "250 Hz"
+    assert "as declared, on all joints" in lines["effort"].text
+    assert lines["weakest push"].text.startswith("found from ")
+
+
+def test_what_is_wrong_is_named(model: Model) -> None:
+    good = motion(model)
+    free = replace(good, tau=good.tau - gravity_torque(model, good.q))
+    line = checked(model, free)["effort"]
+    assert line.level == "bad"
+    assert "set effort_kind to torque_without_gravity" in line.text
+    assert checked(model, free, effort_kind="torque_without_gravity")["effort"].level == "good"
+    line = checked(model, motion(model, payload=2.0))["payload"]
+    assert line.level == "bad"
+    assert line.values["mass"] == pytest.approx(2.0, abs=0.2)
+    zeros = replace(good, tau=0.0 * good.tau)
+    assert "not measured on any joint" in checked(model, zeros)["effort"].text
+
+
+def test_slow_or_strange_samples_end_with_a_word(model: Model) -> None:
+    slow = motion(model, seconds=25.0, rate=2.0)
+    assert checked(model, slow)["rate"].level == "bad"
+    assert checked(model, slow)["effort"].level == "bad"
+
+
+def test_samples_are_bounded_and_start_again_when_the_clock_goes_back(model: Model) -> None:
+    check = StartCheck(model, with_default_thresholds(DetectorParameters(), model), 10.0)
+    fast = motion(model, seconds=5.0, rate=2000.0)
+    for _ in range(2):
+        for sample in zip(fast.t, fast.q, fast.v, fast.tau, strict=True):
+            check.add(*sample)
+    assert not check.is_full, "the two halves are no ten seconds"
+    assert len(check._samples) <= 5.0 / 0.016 + 1
+    # Slices exist so that a sample need not wait for the whole computation.
+    check.is_full = True
+    taken = []
+    begun = time.perf_counter()
+    for _ in check.in_slices():
+        taken.append(time.perf_counter() - begun)
+        begun = time.perf_counter()
+    assert len(taken) > 500
+    print(f"slices: {len(taken)}, sum {1e3 * sum(taken):.1f} ms, longest {1e3 * max(taken):.1f} ms")
