@@ -53,6 +53,7 @@ test = [
     "pytest-timeout",
     "pytest-xdist",
     "ruff==0.17.*",
+    "setuptools>=70.1",
     "sympy",
     "types-PyYAML",
     "types-defusedxml",

@@ -34,7 +34,6 @@ ARGUMENTS = {
 
 SWITCHES = {
     "scenario": ("true", "move and push the arm as `rbd-control demo` does; false: the arm holds"),
-    "loop": ("false", "begin the scenario again when it is over"),
     **{name: arm_launch.SWITCHES[name] for name in ("publish_robot_state", "rviz")},
 }
 """Arguments that are true or false."""
@@ -52,12 +51,19 @@ def generate_launch_description() -> LaunchDescription:
         )
         for name, (default, description) in SWITCHES.items()
     ]
-    return LaunchDescription([*arguments, *switches, OpaqueFunction(function=demo)])
+    loop = DeclareLaunchArgument(
+        "loop",
+        default_value="",
+        choices=["", "true", "false"],
+        description="begin the scenario again when it is over; empty: params_file's",
+    )
+    return LaunchDescription([*arguments, *switches, loop, OpaqueFunction(function=demo)])
 
 
 def demo(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     """Return the nodes, and robot_state_publisher and RViz where they are switched on."""
-    given = {name: LaunchConfiguration(name).perform(context) for name in (*ARGUMENTS, *SWITCHES)}
+    names = (*ARGUMENTS, *SWITCHES, "loop")
+    given = {name: LaunchConfiguration(name).perform(context) for name in names}
     require_sections(given["params_file"], given["namespace"], NODES)
     arm = node_parameters(given["params_file"], given["namespace"], "simulated_arm")
     passed = {name: given[name] for name in (*SHARED, "publish_robot_state", "rviz")}
@@ -77,7 +83,8 @@ def demo(context: LaunchContext) -> list[LaunchDescriptionEntity]:
 def _node(name: str, given: dict[str, str], on_exit: Shutdown | None = None) -> Node:
     parameters = node_parameters(given["params_file"], given["namespace"], name)
     if name == "demo_scenario":
-        parameters["loop"] = given["loop"] == "true"
+        if given["loop"]:
+            parameters["loop"] = given["loop"] == "true"
     elif name != "simulated_arm" and given["frame_prefix"]:
         parameters["frame_prefix"] = given["frame_prefix"]
     return Node(

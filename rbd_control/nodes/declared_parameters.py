@@ -53,7 +53,7 @@ class DeclaredParameters(Generic[P]):
         check: Callable[[P], None],
         changed: Callable[[P], None],
     ) -> None:
-        self._kind, self._node_name = kind, node.get_fully_qualified_name()
+        self._kind = kind
         self._fields = {item.name: item for item in fields(kind)}
         self._is_fixed, self._check, self._changed = is_fixed, check, changed
         _refuse_renamed(node)
@@ -64,8 +64,12 @@ class DeclaredParameters(Generic[P]):
         node.add_on_set_parameters_callback(self._on_set)
         node.add_post_set_parameters_callback(self._after_set)
 
-    def summary(self) -> str:
-        """Return which parameters differ from their defaults, in one sentence for the log."""
+    def summary(self, node: str) -> str:
+        """Return which parameters differ from their defaults, in one sentence for the log.
+
+        Args:
+            node: name of the node with its namespace.
+        """
         default = self._kind()
         changed = [
             name for name in self._fields if getattr(self.current, name) != getattr(default, name)
@@ -74,7 +78,7 @@ class DeclaredParameters(Generic[P]):
             return f"parameters that differ from their defaults: {', '.join(changed)}"
         return (
             "no parameter differs from its default; a parameter file reaches this node by a "
-            f"section named {self._node_name} or /**"
+            f"section named {node} or /**"
         )
 
     def _take_former_names(self, node: Node) -> dict[str, Any]:
