@@ -35,15 +35,17 @@ MOVED = 0.1
 """How far people move each joint by hand before they recover the robot [rad]."""
 
 
-def at(posture: np.ndarray, velocity: np.ndarray) -> Source:
-    return Source(MODEL.joint_names, posture, velocity, gravity_torque(MODEL, posture))
+def effort(posture: np.ndarray) -> np.ndarray:
+    """Return what a sensor measures at rest: never exactly zero, as gravity is at joint_1."""
+    return gravity_torque(MODEL, posture) + 0.1
 
 
 @pytest.fixture(scope="module")
 def source(bring_up: BringUp, probe: Probe) -> Source:
     for node, parameters in PARAMETERS.items():
         bring_up.start(node, parameters)
-    return probe.stream(at(POSTURE, np.zeros(MODEL.nv)))
+    still = np.zeros(MODEL.nv)
+    return probe.stream(Source(MODEL.joint_names, POSTURE, still, effort(POSTURE)))
 
 
 @pytest.mark.parametrize("reflex", ["silence", "repetition"])
@@ -76,7 +78,7 @@ def test_after_a_reflex_nothing_moves_before_resume(
     # The driver is back. Nobody has said that the arm may move.
     posture = np.asarray(source.position) + MOVED
     source.position, source.velocity = posture, np.zeros(MODEL.nv)
-    source.effort, source.on = gravity_torque(MODEL, posture), True
+    source.effort, source.on = effort(posture), True
     heard = len(verdicts)
     probe.wait(lambda: len(verdicts) > heard + 10, "the verdict does not come back")
     first = len(commands)
