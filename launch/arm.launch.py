@@ -21,7 +21,12 @@ from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
 from rbd_control.startup import arm_launch
-from rbd_control.startup.arm_launch import node_parameters, parameter_file, require_sections
+from rbd_control.startup.arm_launch import (
+    listed_names,
+    node_parameters,
+    parameter_file,
+    require_sections,
+)
 
 ARGUMENTS = {
     **arm_launch.ARGUMENTS,
@@ -129,10 +134,10 @@ def _parameters(executable: str, given: dict[str, str]) -> dict[str, Any]:
         given["namespace"],
         executable,
         given["prefix"],
-        _listed(given["joints"]),
+        listed_names(given["joints"]),
     )
     if given["actions"] and executable == "contact_guard":
-        parameters["actions"] = _listed(given["actions"])
+        parameters["actions"] = listed_names(given["actions"])
     if given["urdf"]:
         parameters["urdf"] = given["urdf"]
     if given["frame_prefix"] and executable in IN_FRAMES:
@@ -161,8 +166,3 @@ def _node(executable: str, given: dict[str, str]) -> Node:
         remappings=_remappings(given),
         output="screen",
     )
-
-
-def _listed(text: str) -> list[str]:
-    """Return the names of a text that separates them by commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]

@@ -30,7 +30,12 @@ from launch_ros.parameter_descriptions import ParameterValue
 from lifecycle_msgs.msg import Transition
 
 from rbd_control.startup import arm_launch
-from rbd_control.startup.arm_launch import configuration, node_parameters, require_sections
+from rbd_control.startup.arm_launch import (
+    configuration,
+    listed_names,
+    node_parameters,
+    require_sections,
+)
 
 SHARED = ("namespace", "joint_states", "robot_description", "frame_prefix")
 """Arguments that this file takes of those which launch files share."""
@@ -42,6 +47,11 @@ ARGUMENTS = {
     ),
     "topic": ("/joint_states", "topic of the joint states within the recording"),
     "rate": ("1.0", "speed of the playback; 1 is as recorded"),
+    "joints": (
+        "",
+        "joints of the arm, separated by commas, where the description has more than were "
+        "recorded; empty: params_file's",
+    ),
     **{name: arm_launch.ARGUMENTS[name] for name in SHARED},
 }
 """Arguments with their default and description."""
@@ -161,7 +171,8 @@ def _player(given: dict[str, str]) -> Node:
 
 
 def _parameters(node: str, given: dict[str, str]) -> dict[str, Any]:
-    return node_parameters(given["params_file"], given["namespace"], node)
+    joints = listed_names(given["joints"]) if node == "contact_detector" else []
+    return node_parameters(given["params_file"], given["namespace"], node, joints=joints)
 
 
 def _typed(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -61,6 +61,11 @@ def configuration(name: str) -> str:
     return str(share_directory() / "config" / name)
 
 
+def listed_names(text: str) -> list[str]:
+    """Return the names of a text that separates them by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def require_package(name: str, argument: str) -> None:
     """Refuse an argument whose ROS package is not installed.
 
