@@ -1,5 +1,6 @@
 """The package for setuptools and colcon."""
 
+import sys
 from glob import glob
 from pathlib import Path
 
@@ -11,10 +12,15 @@ nodes = (
     "contact_aware_controller",
     "contact_detector",
     "contact_guard",
+    "demo_scenario",
     "joint_state_player",
     "passivity_controller",
     "simulated_arm",
 )
+
+# `ros2 launch` and `ros2 run` look for executables in lib/rbd_control. colcon puts them there
+# (setup.cfg); in a wheel, whose entry points are in bin/, these files pass on to them.
+passed_on = {"bdist_wheel", "editable_wheel"} & {*sys.argv}
 
 # ROS 2 itself as wheels, for a Python environment without a ROS installation.
 ros = [
@@ -47,6 +53,7 @@ test = [
     "pytest-timeout",
     "pytest-xdist",
     "ruff==0.17.*",
+    "setuptools>=70.1",
     "sympy",
     "types-PyYAML",
     "types-defusedxml",
@@ -90,7 +97,11 @@ setup(
         ("share/ament_index/resource_index/packages", [f"resource/{package_name}"]),
         (f"share/{package_name}", ["package.xml"]),
         (f"share/{package_name}/launch", sorted(glob("launch/*.launch.py"))),
-        (f"share/{package_name}/config", sorted(glob("config/*.yaml"))),
+        *(
+            (f"share/{package_name}/{folder.rstrip('/')}", sorted(glob(f"{folder}/*.*")))
+            for folder in ("config", *sorted(glob("config/*/")))
+        ),
+        *([(f"lib/{package_name}", sorted(glob("scripts/*")))] if passed_on else []),
         (f"share/{package_name}/security", sorted(glob("security/*.xml"))),
         (f"share/{package_name}/security/common", sorted(glob("security/common/*.xml"))),
         (f"share/{package_name}/urdf", ["rbd_control/robot/arm7.urdf"]),

@@ -8,29 +8,38 @@ from __future__ import annotations
 
 from typing import Any
 
-from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, OpaqueFunction
-from launch.substitutions import LaunchConfiguration
+from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
+from launch.actions import (
+    DeclareLaunchArgument,
+    GroupAction,
+    IncludeLaunchDescription,
+    OpaqueFunction,
+)
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.substitutions import LaunchConfiguration, ThisLaunchFileDir
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
-from rbd_control.startup.arm_launch import node_parameters, parameter_file
+from rbd_control.startup import arm_launch
+from rbd_control.startup.arm_launch import (
+    listed_names,
+    node_parameters,
+    parameter_file,
+    require_sections,
+)
 
 ARGUMENTS = {
-    "namespace": ("", "namespace of the arm's nodes and topics"),
+    **arm_launch.ARGUMENTS,
     "prefix": (
         "",
-        "what the arm's joints and links begin with; put before the names in params_file",
+        "text before the names of the arm's joints and links; it is put before the names in "
+        "params_file",
     ),
-    "params_file": ("", "parameters of the arm, as calibrate writes them; empty: the defaults"),
     "joints": ("", "joints of the arm without prefix, separated by commas; empty: params_file's"),
     "actions": (
         "",
         "actions whose goals the guard cancels, separated by commas; empty: params_file's",
     ),
-    "urdf": ("", "path of the URDF; empty: params_file's, else the topic robot_description"),
-    "joint_states": ("joint_states", "topic with the measured joint states of the arm"),
-    "robot_description": ("robot_description", "topic with the description of the arm"),
 }
 """Arguments with their default and description."""
 
@@ -43,7 +52,7 @@ SWITCHES = {
         "run detector and controller, where both are on, in one process: the torque that answers "
         "the first joint state with contact is the reaction's",
     ),
-    "use_sim_time": ("false", "take the time from /clock"),
+    **arm_launch.SWITCHES,
 }
 """Arguments that are true or false."""
 
@@ -53,6 +62,9 @@ NODES = {
     "guard": "contact_guard",
 }
 """Executable, and name of the node, by the argument that switches it on."""
+
+IN_FRAMES = ("contact_detector", "passivity_controller")
+"""Nodes with the parameter ``frame_prefix``."""
 
 
 def generate_launch_description() -> LaunchDescription:
@@ -70,22 +82,41 @@ def generate_launch_description() -> LaunchDescription:
     return LaunchDescription([*arguments, *switches, OpaqueFunction(function=arm)])
 
 
-def arm(context: LaunchContext) -> list[Node]:
+def arm(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     """Return the nodes that are switched on."""
     given = {name: LaunchConfiguration(name).perform(context) for name in (*ARGUMENTS, *SWITCHES)}
     chosen = [what for what in NODES if given[what] == "true"]
+    nodes = [NODES[what] for what in chosen]
+    require_sections(given["params_file"], given["namespace"], nodes)
+    given["urdf"] = given["urdf"] or _described(nodes, given)
     together = {"detector", "controller"}
-    result = []
+    result: list[LaunchDescriptionEntity] = [_robot_state(given)]
     if given["one_process"] == "true" and together <= set(chosen):
         result.append(_both(given))
         chosen = [what for what in chosen if what not in together]
     return result + [_node(NODES[what], given) for what in chosen]
 
 
+def _robot_state(given: dict[str, str]) -> GroupAction:
+    """Return robot_state_publisher and RViz, where they are switched on."""
+    names = (*arm_launch.ARGUMENTS, *arm_launch.SWITCHES)
+    included = IncludeLaunchDescription(
+        PythonLaunchDescriptionSource([ThisLaunchFileDir(), "/robot_state.launch.py"]),
+        launch_arguments=[(name, given[name]) for name in names if name != "params_file"],
+    )
+    # A group, so that these arguments are not those of the file that includes this one.
+    return GroupAction([included])
+
+
+def _described(nodes: list[str], given: dict[str, str]) -> str:
+    """Return the URDF that the parameter file names for the first node that has one."""
+    found = (_parameters(node, given).get("urdf", "") for node in nodes)
+    return next((str(urdf) for urdf in found if urdf), "")
+
+
 def _both(given: dict[str, str]) -> Node:
     """Return detector and controller in one process, each with its own section of parameters."""
-    nodes = (NODES["detector"], NODES["controller"])
-    parameters = {node: _parameters(node, given) for node in nodes}
+    parameters = {node: _parameters(node, given) for node in IN_FRAMES}
     return Node(
         package="rbd_control",
         executable="contact_aware_controller",
@@ -103,12 +134,14 @@ def _parameters(executable: str, given: dict[str, str]) -> dict[str, Any]:
         given["namespace"],
         executable,
         given["prefix"],
-        _listed(given["joints"]),
+        listed_names(given["joints"]),
     )
     if given["actions"] and executable == "contact_guard":
-        parameters["actions"] = _listed(given["actions"])
+        parameters["actions"] = listed_names(given["actions"])
     if given["urdf"]:
         parameters["urdf"] = given["urdf"]
+    if given["frame_prefix"] and executable in IN_FRAMES:
+        parameters["frame_prefix"] = given["frame_prefix"]
     if given["use_sim_time"] == "true":
         parameters["use_sim_time"] = True
     return parameters
@@ -133,8 +166,3 @@ def _node(executable: str, given: dict[str, str]) -> Node:
         remappings=_remappings(given),
         output="screen",
     )
-
-
-def _listed(text: str) -> list[str]:
-    """Return the names of a text that separates them by commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]

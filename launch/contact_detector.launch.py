@@ -2,84 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, GroupAction, IncludeLaunchDescription
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.substitutions import LaunchConfiguration, ThisLaunchFileDir
 
-import yaml
-from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, OpaqueFunction
-from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
-from launch_ros.actions import Node
-from launch_ros.substitutions import FindPackageShare
+from rbd_control.startup import arm_launch
+from rbd_control.startup.arm_launch import configuration
+
+ARGUMENTS = {
+    **arm_launch.ARGUMENTS,
+    **arm_launch.SWITCHES,
+    "params_file": (configuration("contact_detector.yaml"), "parameters of the detector"),
+}
+"""Arguments with their default and description; all are those of ``arm.launch.py``."""
+
+FIXED = {
+    "detector": "true",
+    "controller": "false",
+    "guard": "false",
+    "prefix": "",
+    "joints": "",
+    "actions": "",
+}
+"""Arguments of ``arm.launch.py`` that are not for the user of this file."""
 
 
 def generate_launch_description() -> LaunchDescription:
     """Return what ``ros2 launch`` starts."""
-    default_parameters = PathJoinSubstitution(
-        [FindPackageShare("rbd_control"), "config", "contact_detector.yaml"]
-    )
+    chosen = {name: LaunchConfiguration(name) for name in ARGUMENTS}
     return LaunchDescription(
         [
-            DeclareLaunchArgument(
-                "urdf",
-                default_value="",
-                description="path of the robot's URDF; empty: what params_file says, else the "
-                "topic robot_description",
+            *(
+                DeclareLaunchArgument(name, default_value=default, description=description)
+                for name, (default, description) in ARGUMENTS.items()
             ),
-            DeclareLaunchArgument(
-                "params_file",
-                default_value=default_parameters,
-                description="parameters of the detector",
+            # A group, so that these arguments are not those of the file that includes this one.
+            GroupAction(
+                [
+                    IncludeLaunchDescription(
+                        PythonLaunchDescriptionSource([ThisLaunchFileDir(), "/arm.launch.py"]),
+                        launch_arguments={**chosen, **FIXED}.items(),
+                    )
+                ]
             ),
-            DeclareLaunchArgument(
-                "joint_states",
-                default_value="joint_states",
-                description="topic with the robot's measured joint states",
-            ),
-            DeclareLaunchArgument(
-                "namespace", default_value="", description="namespace of the detector's names"
-            ),
-            DeclareLaunchArgument(
-                "use_sim_time",
-                default_value="false",
-                choices=["true", "false"],
-                description="true: take the time from /clock",
-            ),
-            OpaqueFunction(function=detector),
         ]
     )
-
-
-def detector(context: LaunchContext) -> list[Node]:
-    """The node, with those parameters over the file's that were really given."""
-    given: dict[str, Any] = {}
-    urdf = LaunchConfiguration("urdf").perform(context)
-    if urdf:
-        given["urdf"] = urdf
-    if LaunchConfiguration("use_sim_time").perform(context) == "true":
-        given["use_sim_time"] = True
-    namespace = LaunchConfiguration("namespace").perform(context)
-    params_file = LaunchConfiguration("params_file").perform(context)
-    # Later ones win. An empty one would be an error.
-    parameters = [root_section(params_file) if namespace else {}, params_file, given]
-    return [
-        Node(
-            package="rbd_control",
-            executable="contact_detector",
-            name="contact_detector",
-            namespace=namespace,
-            parameters=[item for item in parameters if item],
-            remappings=[("joint_states", LaunchConfiguration("joint_states"))],
-            output="screen",
-        )
-    ]
-
-
-def root_section(params_file: str) -> dict[str, Any]:
-    """What the file gives the detector by its name alone.
-
-    ROS 2 takes such a section for a node outside any namespace and passes over it in silence.
-    """
-    with open(params_file, encoding="utf-8") as file:
-        section = (yaml.safe_load(file) or {}).get("contact_detector", {})
-    parameters: dict[str, Any] = section.get("ros__parameters", {})
-    return parameters

@@ -3,37 +3,48 @@
 from __future__ import annotations
 
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription
+from launch.actions import DeclareLaunchArgument, GroupAction, IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
-from launch.substitutions import LaunchConfiguration, PathJoinSubstitution, ThisLaunchFileDir
-from launch_ros.substitutions import FindPackageShare
+from launch.substitutions import LaunchConfiguration, ThisLaunchFileDir
+
+from rbd_control.startup import arm_launch
+from rbd_control.startup.arm_launch import configuration
 
 ARGUMENTS = {
-    "params_file": (
-        PathJoinSubstitution([FindPackageShare("rbd_control"), "config", "contact_guard.yaml"]),
-        "parameters of the guard",
-    ),
+    **arm_launch.ARGUMENTS,
+    **arm_launch.SWITCHES,
+    "params_file": (configuration("contact_guard.yaml"), "parameters of the guard"),
     "actions": ("", "actions whose goals are cancelled, separated by commas; empty: params_file's"),
-    "namespace": ("", "namespace of the guard's names"),
-    "joint_states": ("joint_states", "topic with the measured joint states of the arm"),
-    "use_sim_time": ("false", "true: take the time from /clock"),
 }
 """Arguments with their default and description; all are those of ``arm.launch.py``."""
+
+FIXED = {
+    "detector": "false",
+    "controller": "false",
+    "guard": "true",
+    "prefix": "",
+    "joints": "",
+}
+"""Arguments of ``arm.launch.py`` that are not for the user of this file."""
 
 
 def generate_launch_description() -> LaunchDescription:
     """Return what ``ros2 launch`` starts."""
     chosen = {name: LaunchConfiguration(name) for name in ARGUMENTS}
-    switches = {"detector": "false", "controller": "false", "guard": "true"}
     return LaunchDescription(
         [
             *(
                 DeclareLaunchArgument(name, default_value=default, description=description)
                 for name, (default, description) in ARGUMENTS.items()
             ),
-            IncludeLaunchDescription(
-                PythonLaunchDescriptionSource([ThisLaunchFileDir(), "/arm.launch.py"]),
-                launch_arguments={**chosen, **switches}.items(),
+            # A group, so that these arguments are not those of the file that includes this one.
+            GroupAction(
+                [
+                    IncludeLaunchDescription(
+                        PythonLaunchDescriptionSource([ThisLaunchFileDir(), "/arm.launch.py"]),
+                        launch_arguments={**chosen, **FIXED}.items(),
+                    )
+                ]
             ),
         ]
     )

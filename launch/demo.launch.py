@@ -1,35 +1,107 @@
-"""The simulated arm, its controller and the contact detector, each a process of its own."""
+"""The demo: simulated arm, controller and detector, and the scenario that moves and pushes the arm.
 
-from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, Shutdown
-from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
+Each is a process of its own. `rbd-control demo` plays the same scenario and scores the detector.
+"""
+
+from __future__ import annotations
+
+from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
+from launch.actions import (
+    DeclareLaunchArgument,
+    GroupAction,
+    IncludeLaunchDescription,
+    OpaqueFunction,
+    Shutdown,
+)
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.substitutions import LaunchConfiguration, ThisLaunchFileDir
 from launch_ros.actions import Node
-from launch_ros.substitutions import FindPackageShare
+from launch_ros.parameter_descriptions import ParameterValue
+
+from rbd_control.startup import arm_launch
+from rbd_control.startup.arm_launch import configuration, node_parameters, require_sections
+
+NODES = ("simulated_arm", "passivity_controller", "contact_detector")
+
+SHARED = ("namespace", "joint_states", "robot_description", "frame_prefix")
+"""Arguments that this file takes of those which launch files share."""
+
+ARGUMENTS = {
+    "params_file": (configuration("demo.yaml"), "parameters of the nodes"),
+    **{name: arm_launch.ARGUMENTS[name] for name in SHARED},
+}
+"""Arguments with their default and description."""
+
+SWITCHES = {
+    "scenario": ("true", "move and push the arm as `rbd-control demo` does; false: the arm holds"),
+    **{name: arm_launch.SWITCHES[name] for name in ("publish_robot_state", "rviz")},
+}
+"""Arguments that are true or false."""
 
 
 def generate_launch_description() -> LaunchDescription:
     """Return what ``ros2 launch`` starts."""
-    default_parameters = PathJoinSubstitution(
-        [FindPackageShare("rbd_control"), "config", "demo.yaml"]
+    arguments = [
+        DeclareLaunchArgument(name, default_value=default, description=description)
+        for name, (default, description) in ARGUMENTS.items()
+    ]
+    switches = [
+        DeclareLaunchArgument(
+            name, default_value=default, choices=["true", "false"], description=description
+        )
+        for name, (default, description) in SWITCHES.items()
+    ]
+    loop = DeclareLaunchArgument(
+        "loop",
+        default_value="",
+        choices=["", "true", "false"],
+        description="begin the scenario again when it is over; empty: params_file's",
     )
-    return LaunchDescription(
-        [
-            DeclareLaunchArgument(
-                "params_file",
-                default_value=default_parameters,
-                description="parameters of the three nodes",
-            ),
-            *(
-                Node(
-                    package="rbd_control",
-                    executable=name,
-                    name=name,
-                    parameters=[LaunchConfiguration("params_file")],
-                    output="screen",
-                    # An arm keeps the last torque it was given, so none of the three runs alone.
-                    on_exit=Shutdown(reason=f"{name} ended"),
-                )
-                for name in ("simulated_arm", "passivity_controller", "contact_detector")
-            ),
+    return LaunchDescription([*arguments, *switches, loop, OpaqueFunction(function=demo)])
+
+
+def demo(context: LaunchContext) -> list[LaunchDescriptionEntity]:
+    """Return the nodes, and robot_state_publisher and RViz where they are switched on."""
+    names = (*ARGUMENTS, *SWITCHES, "loop")
+    given = {name: LaunchConfiguration(name).perform(context) for name in names}
+    require_sections(given["params_file"], given["namespace"], NODES)
+    arm = node_parameters(given["params_file"], given["namespace"], "simulated_arm")
+    passed = {name: given[name] for name in (*SHARED, "publish_robot_state", "rviz")}
+    passed["urdf"] = str(arm.get("urdf", ""))
+    robot_state = IncludeLaunchDescription(
+        PythonLaunchDescriptionSource([ThisLaunchFileDir(), "/robot_state.launch.py"]),
+        launch_arguments=passed.items(),
+    )
+    # An arm keeps the last torque it was given, so none of the three runs alone.
+    ends = {name: Shutdown(reason=f"{name} ended") for name in NODES}
+    nodes = [_node(name, given, on_exit=ends[name]) for name in NODES]
+    scenario = [_node("demo_scenario", given)] if given["scenario"] == "true" else []
+    # A group, so that these arguments are not those of the file that includes this one.
+    return [GroupAction([robot_state]), *nodes, *scenario]
+
+
+def _node(name: str, given: dict[str, str], on_exit: Shutdown | None = None) -> Node:
+    parameters = node_parameters(given["params_file"], given["namespace"], name)
+    if name == "demo_scenario":
+        if given["loop"]:
+            parameters["loop"] = given["loop"] == "true"
+    elif name != "simulated_arm" and given["frame_prefix"]:
+        parameters["frame_prefix"] = given["frame_prefix"]
+    return Node(
+        package="rbd_control",
+        executable=name,
+        name=name,
+        namespace=given["namespace"],
+        parameters=[
+            {
+                # Launch would read a text as YAML.
+                key: ParameterValue(value, value_type=str) if isinstance(value, str) else value
+                for key, value in parameters.items()
+            }
         ]
+        if parameters
+        else [],
+        remappings=[(topic, given[topic]) for topic in ("joint_states", "robot_description")],
+        output="screen",
+        on_exit=on_exit,
     )

@@ -6,105 +6,204 @@ would be over by then.
 
 from __future__ import annotations
 
-from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, EmitEvent, RegisterEventHandler, Shutdown
+from typing import Any
+
+from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
+from launch.actions import (
+    DeclareLaunchArgument,
+    EmitEvent,
+    GroupAction,
+    IncludeLaunchDescription,
+    OpaqueFunction,
+    RegisterEventHandler,
+    Shutdown,
+)
 from launch.event_handlers import OnProcessStart
 from launch.events import matches_action
 from launch.events.process import ProcessExited
-from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.substitutions import LaunchConfiguration, ThisLaunchFileDir
 from launch_ros.actions import LifecycleNode, Node
 from launch_ros.event_handlers import OnStateTransition
 from launch_ros.events.lifecycle import ChangeState
 from launch_ros.parameter_descriptions import ParameterValue
-from launch_ros.substitutions import FindPackageShare
 from lifecycle_msgs.msg import Transition
+
+from rbd_control.startup import arm_launch
+from rbd_control.startup.arm_launch import (
+    configuration,
+    listed_names,
+    node_parameters,
+    require_sections,
+)
+
+SHARED = ("namespace", "joint_states", "robot_description", "frame_prefix")
+"""Arguments that this file takes of those which launch files share."""
+
+ARGUMENTS = {
+    "params_file": (
+        configuration("contact_detector.yaml"),
+        "parameters of the detector, and of the player if it has a section",
+    ),
+    "topic": ("/joint_states", "topic of the joint states within the recording"),
+    "rate": ("1.0", "speed of the playback; 1 is as recorded"),
+    "joints": (
+        "",
+        "joints of the arm, separated by commas, where the description has more than were "
+        "recorded; empty: params_file's",
+    ),
+    **{name: arm_launch.ARGUMENTS[name] for name in SHARED},
+}
+"""Arguments with their default and description."""
+
+REQUIRED = {
+    "recording": "a rosbag2 folder, .db3, .mcap or CSV file",
+    "urdf": "path of the recorded robot's URDF",
+}
+"""Arguments without a default."""
+
+SWITCHES = {name: arm_launch.SWITCHES[name] for name in ("publish_robot_state", "rviz")}
+"""Arguments that are true or false."""
 
 
 def generate_launch_description() -> LaunchDescription:
     """Return what ``ros2 launch`` starts."""
-    default_parameters = PathJoinSubstitution(
-        [FindPackageShare("rbd_control"), "config", "contact_detector.yaml"]
-    )
-    detector = LifecycleNode(
-        package="rbd_control",
-        executable="contact_detector",
-        name="contact_detector",
-        namespace="",
-        parameters=[
-            LaunchConfiguration("params_file"),
-            {
-                "urdf": ParameterValue(LaunchConfiguration("urdf"), value_type=str),
-                "autostart": False,
-            },
-        ],
-        output="screen",
-        on_exit=stop,
-    )
-    player = Node(
-        package="rbd_control",
-        executable="joint_state_player",
-        name="joint_state_player",
-        parameters=[
-            LaunchConfiguration("params_file"),
-            {
-                "recording": ParameterValue(LaunchConfiguration("recording"), value_type=str),
-                "topic": ParameterValue(LaunchConfiguration("topic"), value_type=str),
-                "rate": ParameterValue(LaunchConfiguration("rate"), value_type=float),
-            },
-        ],
-        output="screen",
-        on_exit=stop,
-    )
-
-    def change(transition: int) -> EmitEvent:
-        return EmitEvent(
-            event=ChangeState(
-                lifecycle_node_matcher=matches_action(detector), transition_id=transition
-            )
-        )
-
-    def when(start: str, goal: str, action: EmitEvent | Node | Shutdown) -> RegisterEventHandler:
-        return RegisterEventHandler(
-            OnStateTransition(
-                target_lifecycle_node=detector,
-                start_state=start,
-                goal_state=goal,
-                entities=[action],
-            )
-        )
-
     return LaunchDescription(
         [
-            DeclareLaunchArgument(
-                "recording", description="a rosbag2 folder, .db3, .mcap or CSV file"
+            *(
+                DeclareLaunchArgument(name, description=description)
+                for name, description in REQUIRED.items()
             ),
-            DeclareLaunchArgument("urdf", description="path of the recorded robot's URDF"),
-            DeclareLaunchArgument(
-                "params_file",
-                default_value=default_parameters,
-                description="parameters of the detector, and of the player if it has a section",
+            *(
+                DeclareLaunchArgument(name, default_value=default, description=description)
+                for name, (default, description) in ARGUMENTS.items()
             ),
-            DeclareLaunchArgument(
-                "topic",
-                default_value="/joint_states",
-                description="topic of the joint states within the recording",
-            ),
-            DeclareLaunchArgument(
-                "rate", default_value="1.0", description="speed of the playback; 1 is as recorded"
-            ),
-            RegisterEventHandler(
-                OnProcessStart(
-                    target_action=detector, on_start=[change(Transition.TRANSITION_CONFIGURE)]
+            *(
+                DeclareLaunchArgument(
+                    name, default_value=default, choices=["true", "false"], description=description
                 )
+                for name, (default, description) in SWITCHES.items()
             ),
-            when("configuring", "inactive", change(Transition.TRANSITION_ACTIVATE)),
-            when("configuring", "unconfigured", Shutdown(reason="the detector cannot start")),
-            when("activating", "active", player),
-            detector,
+            DeclareLaunchArgument(
+                "loop",
+                default_value="",
+                choices=["", "true", "false"],
+                description="start again at the end of the recording; empty: params_file's",
+            ),
+            OpaqueFunction(function=playback),
         ]
     )
 
 
+def playback(context: LaunchContext) -> list[LaunchDescriptionEntity]:
+    """Return detector and player, tied together."""
+    names = (*REQUIRED, *ARGUMENTS, *SWITCHES, "loop")
+    given = {name: LaunchConfiguration(name).perform(context) for name in names}
+    require_sections(given["params_file"], given["namespace"], ["contact_detector"])
+    detector, player = _detector(given), _player(given)
+    passed = {name: given[name] for name in (*SHARED, *SWITCHES, "urdf")}
+    return [
+        # A group, so that these arguments are not those of the file that includes this one.
+        GroupAction(
+            [
+                IncludeLaunchDescription(
+                    PythonLaunchDescriptionSource([ThisLaunchFileDir(), "/robot_state.launch.py"]),
+                    launch_arguments=passed.items(),
+                )
+            ]
+        ),
+        RegisterEventHandler(
+            OnProcessStart(
+                target_action=detector,
+                on_start=[_change(detector, Transition.TRANSITION_CONFIGURE)],
+            )
+        ),
+        _when(
+            detector, "configuring", "inactive", _change(detector, Transition.TRANSITION_ACTIVATE)
+        ),
+        _when(
+            detector,
+            "configuring",
+            "unconfigured",
+            Shutdown(reason="the detector cannot start"),
+        ),
+        _when(detector, "activating", "active", player),
+        detector,
+    ]
+
+
+def _detector(given: dict[str, str]) -> LifecycleNode:
+    parameters = _parameters("contact_detector", given)
+    parameters |= {"urdf": given["urdf"], "autostart": False}
+    if given["frame_prefix"]:
+        parameters["frame_prefix"] = given["frame_prefix"]
+    return LifecycleNode(
+        package="rbd_control",
+        executable="contact_detector",
+        name="contact_detector",
+        namespace=given["namespace"],
+        parameters=[_typed(parameters)],
+        remappings=_remappings(given),
+        output="screen",
+        on_exit=stop,
+    )
+
+
+def _player(given: dict[str, str]) -> Node:
+    parameters = _parameters("joint_state_player", given)
+    parameters |= {
+        "recording": given["recording"],
+        "topic": given["topic"],
+        "rate": float(given["rate"]),
+    }
+    if given["loop"]:
+        parameters["loop"] = given["loop"] == "true"
+    return Node(
+        package="rbd_control",
+        executable="joint_state_player",
+        name="joint_state_player",
+        namespace=given["namespace"],
+        parameters=[_typed(parameters)],
+        remappings=_remappings(given),
+        output="screen",
+        on_exit=stop,
+    )
+
+
+def _parameters(node: str, given: dict[str, str]) -> dict[str, Any]:
+    joints = listed_names(given["joints"]) if node == "contact_detector" else []
+    return node_parameters(given["params_file"], given["namespace"], node, joints=joints)
+
+
+def _typed(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters whose texts launch does not read as YAML."""
+    return {
+        name: ParameterValue(value, value_type=str) if isinstance(value, str) else value
+        for name, value in parameters.items()
+    }
+
+
+def _remappings(given: dict[str, str]) -> list[tuple[str, str]]:
+    return [(topic, given[topic]) for topic in ("joint_states", "robot_description")]
+
+
+def _change(node: LifecycleNode, transition: int) -> EmitEvent:
+    return EmitEvent(
+        event=ChangeState(lifecycle_node_matcher=matches_action(node), transition_id=transition)
+    )
+
+
+def _when(
+    node: LifecycleNode, start: str, goal: str, action: EmitEvent | Node | Shutdown
+) -> RegisterEventHandler:
+    """Return the handler that takes an action when a node goes from one state to another."""
+    return RegisterEventHandler(
+        OnStateTransition(
+            target_lifecycle_node=node, start_state=start, goal_state=goal, entities=[action]
+        )
+    )
+
+
 def stop(event: ProcessExited, context: LaunchContext) -> Shutdown | None:
-    """One node without the other is of no use; a second shutdown is an error to launch_ros."""
+    """Shut down once: a node without the other is of no use, and launch_ros allows one shutdown."""
     return None if context.is_shutdown else Shutdown(reason=f"{event.process_name} ended")

@@ -50,6 +50,18 @@ class ReceivingParameters(ModelParameters):
 
 
 @dataclass(frozen=True)
+class FrameParameters(Parameters):
+    """The names of the links on TF."""
+
+    frame_prefix: str = parameter(
+        "",
+        "text before the names of links in header.frame_id, as the parameter of this name of "
+        "robot_state_publisher puts it before the frames on TF",
+        live=False,
+    )
+
+
+@dataclass(frozen=True)
 class CommandingParameters(ReceivingParameters):
     """How a node that sends torque receives joint states, and when it starts."""
 
@@ -71,7 +83,10 @@ class CommandingParameters(ReceivingParameters):
     )
 
 
-NODE_PARAMETERS = tuple(item.name for item in fields(CommandingParameters))
+NODE_PARAMETERS = (
+    *(item.name for item in fields(CommandingParameters)),
+    *FrameParameters.names(),
+)
 """Names that the parameter file of a node may hold beside those of its law."""
 
 

@@ -11,13 +11,15 @@ import pytest
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
 
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import WrenchStamped
 from rclpy.serialization import deserialize_message
+from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from visualization_msgs.msg import Marker
 
 from rbd_control.dynamics import Model, frame_placement
-from rbd_control.estimation import ContactEvent
+from rbd_control.estimation import ContactEvent, Detection
 from rbd_control.nodes.contact_messages import (
     ARROW_SCALE,
     ForceArrow,
@@ -29,6 +31,7 @@ from rbd_control.nodes.contact_messages import (
 )
 from rbd_control.nodes.messages import JointStateWriter, Stamp, TorqueWriter
 from rbd_control.nodes.tool_wrench_output import CovarianceWriter
+from rbd_control.nodes.verdict_output import StampedVerdict
 from rbd_control.simulation import arm7_urdf
 
 ONSET = ContactEvent(
@@ -69,6 +72,112 @@ class Sent(list[Any]):
 
     def publish(self, what: Any) -> None:
         self.append(what)
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (
+            ONSET,
+            {
+                "in_contact": 1.0,
+                "severity": 1.0,
+                "force_magnitude": 5.0,
+                "force_x": 0.0,
+                "force_y": 3.0,
+                "force_z": -4.0,
+                "point_x": 0.5,
+                "point_y": 0.25,
+                "point_z": 1.0,
+            },
+        ),
+        (RELEASE, {"in_contact": 0.0, "severity": 2.0, "force_x": np.nan, "point_z": np.nan}),
+    ],
+)
+def test_an_event_has_values_of_one_number(event: ContactEvent, expected: dict[str, float]) -> None:
+    """Plotting tools draw a value only where the whole text of it is a number."""
+    (status,) = event_message("left/detector", event, Stamp(1, 2), "base").status
+    values = {item.key: item.value for item in status.values}
+    found = {key: float(values[key]) for key in expected}
+    assert found == pytest.approx(expected, nan_ok=True)
+
+
+def test_an_event_names_its_node_and_frame() -> None:
+    """Two arms must be told apart; the components of the force are along the root's axes."""
+    message = event_message("left/detector", ONSET, Stamp(1, 2), "left/base")
+    assert message.status[0].name == "left/detector: contact"
+    assert message.header.frame_id == "left/base"
+
+
+def detection(level: str, residual: list[float], *, valid: bool = True) -> Detection:
+    return Detection(
+        stamp=1.0,
+        valid=valid,
+        reason="" if valid else "no effort",
+        contact=level != "none",
+        level=level,  # type: ignore[arg-type]
+        residual=np.array(residual),
+        link="hand" if level != "none" else "",
+        force=None,
+        event=None,
+    )
+
+
+def test_the_stamped_verdict() -> None:
+    """It is published at each change and again while it is valid, with its sample's stamp."""
+    sent = Sent()
+    verdict = StampedVerdict(sent, "left/detector", ("elbow", "wrist"), "base")
+    thresholds = np.array([2.0, 1.0])
+    verdict.repeat()
+    assert not sent, "no verdict yet"
+    for k, (level, residual) in enumerate(
+        [("none", [0.5, 0.5]), ("none", [0.5, 0.1]), ("contact", [0.0, -4.0])]
+    ):
+        verdict.take(detection(level, residual), thresholds, Stamp(k, 7))
+    assert [message.header.stamp.sec for message in sent] == [0, 2], "once for each change"
+    verdict.repeat()
+    message, (status,) = sent[-1], sent[-1].status
+    assert (message.header.stamp.sec, message.header.frame_id) == (2, "base")
+    assert (status.name, status.hardware_id) == ("left/detector: verdict", "left/detector")
+    assert status.level == DiagnosticStatus.WARN
+    values = {item.key: item.value for item in status.values}
+    assert values == {
+        "contact": "1",
+        "severity": "1",
+        "threshold_share": "4",
+        "joint": "wrist",
+        "link": "hand",
+    }
+    count = len(sent)
+    verdict.take(detection("none", [0.0, 0.0], valid=False), thresholds, Stamp(4, 0))
+    verdict.repeat()
+    assert len(sent) == count, "silence means that there is no verdict"
+    verdict.take(detection("collision", [9.0, 0.0]), thresholds, Stamp(5, 0))
+    assert sent[-1].status[0].level == DiagnosticStatus.ERROR
+    verdict.clear()
+    verdict.repeat()
+    assert len(sent) == count + 1
+
+
+def test_frames_on_tf_may_have_a_prefix() -> None:
+    model, q = Model.from_urdf(arm7_urdf()), np.zeros(7)
+    sent, shown = Sent(), Sent()
+    for k in range(2):
+        ForceWriter(model, sent, "left/").publish_force(q, "link_7", np.ones(3), Stamp(k, 0))
+    ForceArrow(model, shown, "left/").show(q, "link_7", np.ones(3), None, Stamp(1, 0))
+    assert deserialize_message(sent[-1], WrenchStamped).header.frame_id == "left/link_7"
+    assert shown[-1].markers[0].header.frame_id == "left/link_0"
+
+
+def test_joint_states_carry_the_frame_of_the_root() -> None:
+    sent = Sent()
+    writer = JointStateWriter(sent, ("elbow", "wrist"), "left/link_0")
+    for k in range(2):
+        writer.publish(Stamp(k, 7), effort=np.array([1.5, -k]))
+    assert isinstance(sent[-1], bytes)  # made without rclpy's messages
+    heard = deserialize_message(sent[-1], JointState)
+    assert (heard.header.frame_id, heard.header.stamp.sec) == ("left/link_0", 1)
+    assert list(heard.effort) == [1.5, -1.0]
 
 
 def test_wrenches() -> None:

@@ -136,6 +136,7 @@ def test_entry_points_lead_to_a_main(setup_arguments: dict[str, Any]) -> None:
         "contact_aware_controller",
         "contact_detector",
         "contact_guard",
+        "demo_scenario",
         "joint_state_player",
         "passivity_controller",
         "rbd-control",
@@ -180,6 +181,7 @@ def parameter_types() -> dict[str, Any]:
     pytest.importorskip("rclpy", reason="ROS 2 is not installed")
     from rbd_control.nodes.contact_detector import ContactDetectorNode
     from rbd_control.nodes.contact_guard import ContactGuard
+    from rbd_control.nodes.demo_scenario import DemoScenario
     from rbd_control.nodes.joint_state_player import JointStatePlayer
     from rbd_control.nodes.passivity_controller import PassivityControllerNode
     from rbd_control.nodes.simulated_arm import SimulatedArmNode
@@ -187,6 +189,7 @@ def parameter_types() -> dict[str, Any]:
     return {
         "contact_detector": ContactDetectorNode.parameters_type,
         "contact_guard": ContactGuard.parameters_type,
+        "demo_scenario": DemoScenario.parameters_type,
         "joint_state_player": JointStatePlayer.parameters_type,
         "passivity_controller": PassivityControllerNode.parameters_type,
         "simulated_arm": SimulatedArmNode.parameters_type,

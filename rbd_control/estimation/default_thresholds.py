@@ -107,6 +107,15 @@ def uncalibrated(parameters: DetectorParameters, model: Model) -> str:
     )
 
 
+def unset(parameters: DetectorParameters, model: Model) -> list[str]:
+    """Return notes on thresholds and friction that have their defaults, one for each."""
+    note = uncalibrated(parameters, model)
+    said = [note] if note else []
+    if parameters.friction_model == "none":
+        said.append("no joint friction is set: all friction counts as external torque")
+    return said
+
+
 def _levers(model: Model) -> Array:
     """Return the largest torque of a unit force at any link's origin, (nv,) [N·m/N or N/N].
 

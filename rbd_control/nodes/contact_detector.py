@@ -30,9 +30,9 @@ from rbd_control.estimation import (
     Mismatch,
     detector_warnings,
 )
-from rbd_control.estimation.default_thresholds import uncalibrated, with_default_thresholds
+from rbd_control.estimation.default_thresholds import unset, with_default_thresholds
 from rbd_control.joint_states import JointSample
-from rbd_control.node_parameters import ReceivingParameters
+from rbd_control.node_parameters import FrameParameters, ReceivingParameters
 from rbd_control.nodes.contact_messages import (
     THRESHOLD,
     ForceArrow,
@@ -55,6 +55,8 @@ from rbd_control.nodes.repeated_topic import REPEAT_PERIOD, verdict_qos
 from rbd_control.nodes.run import run
 from rbd_control.nodes.start_check import StartCheckStatus
 from rbd_control.nodes.tool_wrench_output import ToolWrenchOutput
+from rbd_control.nodes.verdict_output import TOPIC as STAMPED
+from rbd_control.nodes.verdict_output import StampedVerdict
 from rbd_control.parameters import parameter
 from rbd_control.startup.rehearsal import rehearse_detector
 
@@ -72,7 +74,7 @@ SILENCE = 0.1
 
 
 @dataclass(frozen=True)
-class ContactDetectorParameters(ReceivingParameters, DetectorParameters):
+class ContactDetectorParameters(FrameParameters, ReceivingParameters, DetectorParameters):
     """Parameters of the node: the arm, its input, and the detector's."""
 
     queue_depth: int = parameter(
@@ -114,16 +116,16 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
 
     def __init__(self) -> None:
         super().__init__("contact_detector")
-        self._contact = self.create_publisher(
-            Bool, "~/contact", verdict_qos(get_rmw_implementation_identifier())
-        )
+        expiring = verdict_qos(get_rmw_implementation_identifier())
+        self._contact = self.create_publisher(Bool, "~/contact", expiring)
+        self._verdicts = self.create_publisher(DiagnosticArray, STAMPED, expiring)
         self._torques = self.create_publisher(JointState, "~/external_joint_torques", EVERY_SAMPLE)
         self._events = self.create_publisher(DiagnosticArray, "~/events", QoSProfile(depth=50))
         self._forces = self.create_publisher(WrenchStamped, "~/external_wrench", EVERY_SAMPLE)
         self._markers = self.create_publisher(MarkerArray, "~/markers", QoSProfile(depth=10))
         self.create_service(Trigger, "~/reset", self._on_reset)
         self.create_service(Trigger, "~/tare", self._on_tare)
-        self.create_timer(REPEAT_PERIOD, self._repeat, clock=self.steady)
+        self.create_timer(REPEAT_PERIOD, self._repeat_all, clock=self.steady)
         self.create_timer(LOG_PERIOD, self._log_events, clock=self.steady)
         self._unlogged: deque[str] = deque(maxlen=MOST_UNLOGGED)
         self.create_timer(READERS_PERIOD, self._look_for_readers, clock=self.steady)
@@ -141,18 +143,29 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
     def configure(self) -> None:
         """Make the detector and compile what it needs."""
         model, parameters = self.robot.model, self._detector_parameters()
-        note = uncalibrated(self.robot.in_model_order(self.parameters), model)
-        if note:
+        for note in unset(self.robot.in_model_order(self.parameters), model):
             self.get_logger().info(note)
         self._detector = ContactDetector(model, parameters, self._on_contact)
         rehearse_detector(model, parameters)
         self._effort_kind = EffortKindJudge(model, parameters)
         self._warn()
-        self._writer = JointStateWriter(self._torques, model.joint_names)
-        self._force = ForceWriter(model, self._forces)
-        self._arrow = ForceArrow(model, self._markers)
-        self._tool = ToolWrenchOutput(self, self._detector)
+        prefix, self._frame = self.parameters.frame_prefix, self._root_frame()
+        self._writer = JointStateWriter(self._torques, model.joint_names, self._frame)
+        self._stamped = StampedVerdict(
+            self._verdicts, self._full_name, model.joint_names, self._frame
+        )
+        self._force = ForceWriter(model, self._forces, prefix)
+        self._arrow = ForceArrow(model, self._markers, prefix)
+        self._tool = ToolWrenchOutput(self, self._detector, prefix)
         self._input = self._make_input()
+
+    @property
+    def _full_name(self) -> str:
+        """The name of the node with its namespace, as diagnostics have it."""
+        return str(self.get_fully_qualified_name()).lstrip("/")
+
+    def _root_frame(self) -> str:
+        return self.parameters.frame_prefix + self.robot.model.link_names[0]
 
     def _make_input(self) -> SampleSource:
         """Return where the samples come from."""
@@ -299,12 +312,13 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             self._tell(event, Stamp(end.sec, end.nanosec))
 
     def _tell(self, event: ContactEvent, stamp: Stamp) -> None:
-        self._events.publish(event_message(self.get_name(), event, stamp))
+        self._events.publish(event_message(self._full_name, event, stamp, self._frame))
         # Logging takes as long as ten samples: not while torque may wait for this sample.
         self._unlogged.append(event_line(event))
 
     def _on_silence(self) -> None:
         self._detection = self._verdict = None
+        self._stamped.clear()
         self._arrow.clear()
 
     def _publish(self, detection: Detection, sample: JointSample, stamp: Stamp) -> None:
@@ -312,6 +326,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         if verdict != self._verdict:
             self._verdict = verdict
             self._repeat()
+        self._stamped.take(detection, self._detector.contact_threshold, stamp)
         if sample.v is not None and sample.tau is not None:
             self._writer.publish(stamp, effort=detection.residual)
         if detection.event is not None:
@@ -328,11 +343,17 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         if self.is_active:
             self._writer.look_for_readers()
             self._force.look_for_readers()
+            self._stamped.look_for_readers()
             self._tool.look_for_readers()
 
     def _log_events(self) -> None:
         while self._unlogged:
             self.get_logger().info(self._unlogged.popleft())
+
+    def _repeat_all(self) -> None:
+        if self._verdict is not None:
+            self._repeat()
+            self._stamped.repeat()
 
     def _repeat(self) -> None:
         if self._verdict is not None:

@@ -33,7 +33,10 @@ LONGEST = 200
 """Length above which a name in a message is cut [characters]."""
 
 MOST_VALUES = 200
-"""Number of values of a status that are looked at; an event has fifteen."""
+"""Number of values of a status that are read; an event has fewer than thirty."""
+
+SEVERITY = {"none": 0, "contact": 1, "collision": 2}
+"""Level of a verdict or an event as a number that can be plotted."""
 
 ARROW_SCALE = 0.02
 """Length of the arrow for each newton [m/N]."""
@@ -42,8 +45,15 @@ ARROW_PERIOD = 0.03
 """Least time between two arrows [s]; nobody sees more."""
 
 
-def event_message(node: str, event: ContactEvent, stamp: Stamp) -> DiagnosticArray:
-    """Return a message whose one status tells of the onset or the release of a contact."""
+def event_message(node: str, event: ContactEvent, stamp: Stamp, frame: str = "") -> DiagnosticArray:
+    """Return a message with one status that reports the onset or the release of a contact.
+
+    Args:
+        node: name of the node with its namespace, without a leading slash.
+        event: the onset or the release.
+        stamp: time of the sample.
+        frame: frame of force, direction and point: the root link, whose axes are the world's.
+    """
     released = event.phase == "release"
     severe = DiagnosticStatus.ERROR if event.level == "collision" else DiagnosticStatus.WARN
     force = event.force
@@ -65,6 +75,7 @@ def event_message(node: str, event: ContactEvent, stamp: Stamp) -> DiagnosticArr
         "force": "" if force is None else _numbers(force),
         "point": "" if event.point is None else _numbers(event.point),
         "duration": f"{end - event.onset:.9f}",
+        **_plottable(event, released, size),
     }
     status = DiagnosticStatus(
         level=DiagnosticStatus.OK if released else severe,
@@ -73,10 +84,26 @@ def event_message(node: str, event: ContactEvent, stamp: Stamp) -> DiagnosticArr
         hardware_id=event.link,
         values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
     )
-    message = DiagnosticArray()
+    message = DiagnosticArray(status=[status])
     message.header.stamp = stamp.to_msg()
-    message.status = [status]
+    message.header.frame_id = frame
     return message
+
+
+def _plottable(event: ContactEvent, released: bool, size: float) -> dict[str, object]:
+    """Return values of an event that are one number each; NaN stands for an unknown number."""
+    vectors = {"force": event.force, "point": event.point}
+    components = {
+        f"{name}_{axis}": "nan" if vector is None else f"{float(vector[i]):.6g}"
+        for name, vector in vectors.items()
+        for i, axis in enumerate("xyz")
+    }
+    return {
+        "in_contact": int(not released),
+        "severity": SEVERITY[event.level],
+        "force_magnitude": "nan" if event.force is None else f"{size:.6g}",
+        **components,
+    }
 
 
 def event_line(event: ContactEvent) -> str:
@@ -149,17 +176,23 @@ def _event(values: Mapping[str, str]) -> ContactEvent:
 
 
 class WrenchWriter(Writer[WrenchStamped]):
-    """Publishes wrenches, each in the frame of a link."""
+    """Publishes wrenches, each in the frame of a link.
 
-    def __init__(self, publisher: Publisher[WrenchStamped]) -> None:
+    Args:
+        publisher: of the topic.
+        frame_prefix: text before the names of links in ``header.frame_id``.
+    """
+
+    def __init__(self, publisher: Publisher[WrenchStamped], frame_prefix: str = "") -> None:
         super().__init__(publisher)
+        self._frame_prefix = frame_prefix
         self._templates: dict[str, TailTemplate] = {}
 
     def publish(self, frame: str, wrench: Array, stamp: Stamp) -> None:
         """Publish a wrench.
 
         Args:
-            frame: name of the frame.
+            frame: name of the link.
             wrench: force, then torque about the origin of the frame, components along its axes,
                 (6,) [N, N·m].
             stamp: time of the sample.
@@ -167,13 +200,14 @@ class WrenchWriter(Writer[WrenchStamped]):
         if not self.is_heard:
             return
         template = self._templates.get(frame)
+        name = self._frame_prefix + frame
         if template is None:
-            template = TailTemplate(lambda numbers: _wrench(frame, numbers), 6, has_header=True)
+            template = TailTemplate(lambda numbers: _wrench(name, numbers), 6, has_header=True)
             self._templates[frame] = template
         if template.is_exact:
             self._publisher.publish(template.filled(wrench, stamp.sec, stamp.nanosec))
             return
-        message = _wrench(frame, wrench)
+        message = _wrench(name, wrench)
         message.header.stamp = stamp.to_msg()
         self._publisher.publish(message)
 
@@ -192,10 +226,13 @@ class ForceWriter(WrenchWriter):
     Args:
         model: the arm.
         publisher: of the topic.
+        frame_prefix: text before the names of links in ``header.frame_id``.
     """
 
-    def __init__(self, model: Model, publisher: Publisher[WrenchStamped]) -> None:
-        super().__init__(publisher)
+    def __init__(
+        self, model: Model, publisher: Publisher[WrenchStamped], frame_prefix: str = ""
+    ) -> None:
+        super().__init__(publisher, frame_prefix)
         self._model, self._wrench = model, np.zeros(6)
 
     def publish_force(self, q: Array, link: str, force: Array, stamp: Stamp) -> None:
@@ -214,12 +251,20 @@ class ForceWriter(WrenchWriter):
 
 
 class ForceArrow:
-    """An arrow in RViz along the force, from where it acts on the link that is touched."""
+    """An arrow in RViz along the force, from the point where it acts on the touched link.
 
-    def __init__(self, model: Model, publisher: Publisher[MarkerArray]) -> None:
+    Args:
+        model: the arm.
+        publisher: of the topic.
+        frame_prefix: text before the name of the root link in ``header.frame_id``.
+    """
+
+    def __init__(
+        self, model: Model, publisher: Publisher[MarkerArray], frame_prefix: str = ""
+    ) -> None:
         self._model, self._publisher = model, publisher
         marker = Marker(ns="contact_force", type=Marker.ARROW)
-        marker.header.frame_id = model.link_names[0]
+        marker.header.frame_id = frame_prefix + model.link_names[0]
         marker.scale = Vector3(x=0.015, y=0.03, z=0.0)
         marker.color.r = marker.color.a = 1.0
         self._marker = marker

@@ -64,6 +64,23 @@ class DeclaredParameters(Generic[P]):
         node.add_on_set_parameters_callback(self._on_set)
         node.add_post_set_parameters_callback(self._after_set)
 
+    def summary(self, node: str) -> str:
+        """Return which parameters differ from their defaults, in one sentence for the log.
+
+        Args:
+            node: name of the node with its namespace.
+        """
+        default = self._kind()
+        changed = [
+            name for name in self._fields if getattr(self.current, name) != getattr(default, name)
+        ]
+        if changed:
+            return f"parameters that differ from their defaults: {', '.join(changed)}"
+        return (
+            "no parameter differs from its default; a parameter file reaches this node by a "
+            f"section named {node} or /**"
+        )
+
     def _take_former_names(self, node: Node) -> dict[str, Any]:
         """Return the values that were given at start by a parameter's former name, by its name."""
         given = getattr(node, "_parameter_overrides", {})

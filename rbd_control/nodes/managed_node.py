@@ -103,6 +103,7 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
             check=self._check_parameters,
             changed=self._on_parameters_changed,
         )
+        self.get_logger().info(self._declared.summary(self.get_fully_qualified_name()))
         self._scout: JointScout | None = None
         if self.needs_model:
             self.create_subscription(String, "robot_description", self._on_description, LATCHED)

@@ -88,11 +88,20 @@ class Writer(Generic[Message]):
 
 
 class JointStateWriter(Writer[JointState]):
-    """Publishes joint states of the same joints over and over."""
+    """Publishes joint states of the same joints over and over.
 
-    def __init__(self, publisher: Publisher[JointState], names: Sequence[str]) -> None:
+    Args:
+        publisher: of the topic.
+        names: of the joints.
+        frame: the root link of the arm, as ``header.frame_id``; empty for none.
+    """
+
+    def __init__(
+        self, publisher: Publisher[JointState], names: Sequence[str], frame: str = ""
+    ) -> None:
         super().__init__(publisher)
         self._message = JointState()
+        self._message.header.frame_id = frame
         self._message.name = list(names)
         self._templates: dict[tuple[bool, ...], JointStateTemplate] = {}
 

@@ -13,7 +13,7 @@ from sensor_msgs.msg import JointState
 
 from rbd_control.control import Command, ControllerParameters, PassivityController
 from rbd_control.joint_states import JointSample
-from rbd_control.node_parameters import CommandingParameters
+from rbd_control.node_parameters import CommandingParameters, FrameParameters
 from rbd_control.nodes.claim import Claim
 from rbd_control.nodes.detector_input import DetectorInput
 from rbd_control.nodes.diagnostics import ERROR, WARN, Status
@@ -47,7 +47,7 @@ CLAIM_POLL = 0.01
 
 
 @dataclass(frozen=True)
-class PassivityControllerParameters(CommandingParameters, ControllerParameters):
+class PassivityControllerParameters(FrameParameters, CommandingParameters, ControllerParameters):
     """Parameters of the node: its model, its input, and the controller's."""
 
     estimates: str = parameter(
@@ -119,7 +119,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         self._controller = self._make_controller(self.parameters)
         self._load_estimates()
         rehearse_controller(model)
-        self._writer = JointStateWriter(self._errors, model.joint_names)
+        root = self.parameters.frame_prefix + model.link_names[0]
+        self._writer = JointStateWriter(self._errors, model.joint_names, root)
         self._input = JointStateInput(
             self,
             model.joint_names,
@@ -328,6 +329,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     def _on_wrench(self, link: str, force: Array) -> None:
         """Take the touched link and the force on it, (3,) in the frame of that link [N]."""
         if self.is_active:
+            link = link.removeprefix(self.parameters.frame_prefix)
             self.controller.touched_in_frame(link, force)
 
     def _detector_warning(self) -> str:

@@ -34,9 +34,12 @@ class ToolWrenchOutput:
     Args:
         node: the node.
         detector: estimates the wrench.
+        frame_prefix: text before the name of the frame in ``header.frame_id``.
     """
 
-    def __init__(self, node: ManagedNode[Any], detector: ContactDetector) -> None:
+    def __init__(
+        self, node: ManagedNode[Any], detector: ContactDetector, frame_prefix: str = ""
+    ) -> None:
         self._node, self._detector = node, detector
         self._publishers: list[Publisher[Any]] = []
         if not detector.parameters.tool_frame:
@@ -44,7 +47,8 @@ class ToolWrenchOutput:
         wrenches = node.create_publisher(WrenchStamped, TOPIC, EVERY_SAMPLE)
         covariances = node.create_publisher(Float64MultiArray, f"{TOPIC}_covariance", EVERY_SAMPLE)
         self._publishers = [wrenches, covariances]
-        self._wrench, self._covariance = WrenchWriter(wrenches), CovarianceWriter(covariances)
+        self._wrench = WrenchWriter(wrenches, frame_prefix)
+        self._covariance = CovarianceWriter(covariances)
 
     def destroy(self) -> None:
         """Destroy the publishers."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from rbd_control.dynamics import Model
 from rbd_control.estimation import DetectorParameters, Mismatch, detector_warnings
-from rbd_control.estimation.default_thresholds import uncalibrated
 from rbd_control.joint_states import DROPS, REMARKS
 from rbd_control.playback.clock import ClockJump
 from rbd_control.playback.effort_check import EffortFit
@@ -82,15 +81,6 @@ def warnings(found: Findings, model: Model, parameters: DetectorParameters) -> l
             f"samples come {1.0 / found.rate:.3g} s apart, too slow to detect contact; if the "
             "times are in milliseconds, divide them by 1000"
         )
-    return said
-
-
-def unset(parameters: DetectorParameters, model: Model) -> list[str]:
-    """Return notes on parameters that nobody has set for this robot."""
-    note = uncalibrated(parameters, model)
-    said = [note] if note else []
-    if parameters.friction_model == "none":
-        said.append("no joint friction is set: all friction counts as external torque")
     return said
 
 

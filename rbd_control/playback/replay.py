@@ -21,12 +21,12 @@ from rbd_control.estimation import (
     FitWatch,
     Mismatch,
 )
-from rbd_control.estimation.default_thresholds import with_default_thresholds
+from rbd_control.estimation.default_thresholds import unset, with_default_thresholds
 from rbd_control.files.input_files import about
 from rbd_control.joint_states import DROPS, JointStateIntake, SampleBlock
 from rbd_control.playback.clock import ReplayClock
 from rbd_control.playback.curve import CurvePoint, scaled
-from rbd_control.playback.doubts import Findings, counted, unset, warnings
+from rbd_control.playback.doubts import Findings, counted, warnings
 from rbd_control.playback.effort_check import EffortCheck
 from rbd_control.playback.envelope import Envelope
 from rbd_control.playback.joint_matching import match_joints

@@ -1,4 +1,4 @@
-"""Parameters of the nodes of one arm among several: its own names, its own section of a file."""
+"""What the launch files share: their arguments, the parameters of a node, and clear refusals."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from defusedxml.ElementTree import fromstring
 
 from rbd_control.errors import ParameterError
 from rbd_control.files.input_files import about
 from rbd_control.files.yaml_input import read_yaml
+from rbd_control.robot.robot import description_text
+from rbd_control.robot.robot_parameters import RobotParameters
+from rbd_control.share import share_directory
+from rbd_control.wording import listed
 
 NAMES = (
     "adapted_links",
@@ -24,6 +29,108 @@ NAMES = (
     "tool_frame",
 )
 """Parameters that hold names of joints or links of the description."""
+
+
+ARGUMENTS = {
+    "params_file": ("", "parameters of the nodes; empty: the defaults"),
+    "urdf": ("", "path of the URDF; empty: params_file's, else the topic robot_description"),
+    "namespace": ("", "namespace of the nodes and of their topics"),
+    "joint_states": ("joint_states", "topic with the measured joint states of the arm"),
+    "robot_description": ("robot_description", "topic with the description of the arm"),
+    "frame_prefix": (
+        "",
+        "text before the names of links on TF and in header.frame_id, such as left/",
+    ),
+}
+"""Arguments of several launch files, with default and description."""
+
+SWITCHES = {
+    "use_sim_time": ("false", "take the time from /clock"),
+    "publish_robot_state": (
+        "false",
+        "start robot_state_publisher with the description of urdf; where it runs already, leave "
+        "this out",
+    ),
+    "rviz": ("false", "start RViz with the configuration of this package"),
+}
+"""Arguments of several launch files that are true or false, with default and description."""
+
+
+def configuration(name: str) -> str:
+    """Return the path of a file in ``config/``, as the default of an argument."""
+    return str(share_directory() / "config" / name)
+
+
+def listed_names(text: str) -> list[str]:
+    """Return the names of a text that separates them by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def require_package(name: str, argument: str) -> None:
+    """Refuse an argument whose ROS package is not installed.
+
+    Raises:
+        ParameterError: with the command that installs the package.
+    """
+    marker = Path("share", "ament_index", "resource_index", "packages", name)
+    prefixes = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
+    if not any(Path(prefix, marker).is_file() for prefix in prefixes if prefix):
+        distribution = os.environ.get("ROS_DISTRO", "<distribution>")
+        package = f"ros-{distribution}-{name.replace('_', '-')}"
+        raise ParameterError(
+            f"{argument} needs the package {name}, which is not installed: install {package}, or "
+            f"leave {argument} out"
+        )
+
+
+def require_sections(params_file: str | Path, namespace: str, nodes: Sequence[str]) -> None:
+    """Refuse a parameter file that does not exist, or that has no section for any of the nodes.
+
+    Args:
+        params_file: the file; empty for none.
+        namespace: namespace of the nodes, with or without slashes.
+        nodes: names of the nodes.
+
+    Raises:
+        ParameterError: naming the file, its sections, and those that would count.
+    """
+    if not params_file:
+        return
+    with about(params_file):
+        content = read_yaml(params_file, ParameterError)
+        if not isinstance(content, Mapping):
+            raise ParameterError("holds no sections with parameters")
+        if not any(_sections(content, namespace.strip("/"), node) for node in nodes):
+            raise ParameterError(
+                f"has no section for {listed(nodes)}: its sections are "
+                f"{listed(map(str, content))}; a section of such a node has its name, or is /**"
+            )
+
+
+def published_description(urdf: str) -> str:
+    """Return the description that robot_state_publisher is to publish.
+
+    Args:
+        urdf: path of the URDF, or of a xacro file.
+
+    Raises:
+        ParameterError: when ``urdf`` is empty.
+        ModelError: when the file cannot be read.
+    """
+    if not urdf:
+        raise ParameterError(
+            "publish_robot_state needs the description: give urdf. Where the description comes "
+            "from a topic, a robot_state_publisher mostly runs already"
+        )
+    return description_text(RobotParameters.from_mapping({"urdf": urdf}))
+
+
+def root_link(description: str) -> str:
+    """Return the link of a description that is no joint's child; empty where there is none."""
+    robot = fromstring(description)
+    children = {child.get("link") for child in robot.iterfind("joint/child")}
+    names = [str(link.get("name")) for link in robot.iterfind("link")]
+    return next((name for name in names if name not in children), "")
 
 
 def node_parameters(
@@ -83,23 +190,26 @@ def parameter_file(namespace: str, parameters: Mapping[str, Mapping[str, Any]]) 
 
 
 def _of_file(path: str | Path, namespace: str, node: str) -> dict[str, Any]:
-    sections = ["/**", f"/**/{node}", node, f"/{node}"]
-    if namespace:
-        sections[1:1] = [f"/{namespace}/**"]
-        sections += [f"/*/{node}", f"{namespace}/{node}", f"/{namespace}/{node}"]
     values: dict[str, Any] = {}
     with about(path):
         content = read_yaml(path, ParameterError)
         if not isinstance(content, Mapping):
             raise ParameterError("holds no sections with parameters")
-        for section in sections:
+        for section in _sections(content, namespace, node):
             values |= _section(content, section)
     return values
 
 
+def _sections(content: Mapping[str, Any], namespace: str, node: str) -> list[str]:
+    """Return the sections of a file that count for a node, from the general to the particular."""
+    sections = ["/**", f"/**/{node}", node, f"/{node}"]
+    if namespace:
+        sections[1:1] = [f"/{namespace}/**"]
+        sections += [f"/*/{node}", f"{namespace}/{node}", f"/{namespace}/{node}"]
+    return [section for section in sections if section in content]
+
+
 def _section(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    if name not in content:
-        return {}
     body = content[name]
     inner = body.get("ros__parameters") if isinstance(body, Mapping) else None
     if not isinstance(inner, Mapping):

@@ -37,6 +37,11 @@ def contact_guard() -> int:
     return _run("contact_guard")
 
 
+def demo_scenario() -> int:
+    """Run the node that moves and pushes the arm of the demo; return its exit code."""
+    return _run("demo_scenario")
+
+
 def joint_state_player() -> int:
     """Run the joint-state player; return its exit code."""
     return _run("joint_state_player")

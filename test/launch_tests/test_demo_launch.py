@@ -18,7 +18,7 @@ from .launching import launched
 
 @pytest.mark.launch_test
 def generate_test_description() -> Any:
-    return launched("demo.launch.py")
+    return launched("demo.launch.py", scenario="false")
 
 
 class TestDemo(unittest.TestCase):

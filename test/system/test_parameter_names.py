@@ -35,11 +35,26 @@ class Node:
     def add_post_set_parameters_callback(self, callback: Any) -> None: ...
 
 
-def declared(node: Node) -> ControllerParameters:
-    made = DeclaredParameters(
+def made(node: Node) -> DeclaredParameters[ControllerParameters]:
+    return DeclaredParameters(
         node, ControllerParameters, lambda: False, lambda _: None, lambda _: None
     )
-    return made.current
+
+
+def declared(node: Node) -> ControllerParameters:
+    return made(node).current
+
+
+def test_a_node_says_which_parameters_differ_from_their_defaults() -> None:
+    """A file without a section for the node leaves all defaults, which must not stay unsaid."""
+    said = made(Node()).summary("/left/controller")
+    assert "no parameter differs from its default" in said
+    assert "/left/controller or /**" in said
+    default = ControllerParameters().timeout
+    said = made(Node(timeout=2.0 * default, contact_reaction="float")).summary("/controller")
+    assert said.startswith("parameters that differ from their defaults: ")
+    assert set(said.partition(": ")[2].split(", ")) == {"timeout", "contact_reaction"}
+    assert "no parameter differs" in made(Node(timeout=default)).summary("/controller")
 
 
 def test_a_former_name_sets_the_present_parameter() -> None:

@@ -8,21 +8,20 @@ from functools import partial
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
-from geometry_msgs.msg import Vector3, WrenchStamped
-from rclpy.duration import Duration
+from geometry_msgs.msg import WrenchStamped
 from rclpy.executors import Executor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.nodes.contact_messages import events_in
+from rbd_control.nodes.demo.driver import ScenarioDriver
 from rbd_control.nodes.demo.result import DemoLog, Series
 from rbd_control.nodes.demo.scenario import Scenario
-from rbd_control.nodes.messages import to_array, to_seconds
+from rbd_control.nodes.messages import to_seconds
 from rbd_control.nodes.run import make_executor
 from rbd_control.simulation import arm7_urdf
 
@@ -30,9 +29,6 @@ STARTING_NODES = (
     "starting the nodes; where no compiled code is stored, they compile for a minute or two"
 )
 """Activity shown until the nodes are ready."""
-
-PUSH_SHOWN = 1.0
-"""A push is named for so long [s], or nobody could read it."""
 
 _COUNTS = ("samples", "valid samples")
 
@@ -42,7 +38,6 @@ class DemoObserver:
 
     Attributes:
         log: what was recorded.
-        activity: what is going on, in words.
         ignored: number of messages that none of the three nodes sends.
     """
 
@@ -52,12 +47,8 @@ class DemoObserver:
         joints = self._model.joint_names
         limits = np.broadcast_to(np.array(thresholds), (len(joints),))
         self.log = DemoLog(joints, limits, scenario.contacts)
-        self.activity = STARTING_NODES
         self.ignored = 0
-        self._scenario = scenario
         self._begin: float | None = None
-        self._pushes = list(scenario.pushes)
-        self._shown_until = 0.0
         self._verdicts = 0
         self._counted = (0, 0)
         self._node = Node("demo")
@@ -81,10 +72,12 @@ class DemoObserver:
         node.create_subscription(DiagnosticArray, "contact_detector/events", self._on_event, many)
         node.create_subscription(Bool, "contact_detector/contact", self._on_verdict, 10)
         node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, 10)
-        self._trajectory = node.create_publisher(
-            JointTrajectory, "passivity_controller/joint_trajectory", 10
-        )
-        self._push = node.create_publisher(WrenchStamped, "simulated_arm/external_wrench", 10)
+        self._driver = ScenarioDriver(node, scenario, joints)
+
+    @property
+    def activity(self) -> str:
+        """What goes on, in words."""
+        return self._driver.activity or STARTING_NODES
 
     @property
     def is_ready(self) -> bool:
@@ -93,8 +86,7 @@ class DemoObserver:
             self._verdicts
             and self.log.tracking_error.last
             and self.log.true_torque.last
-            and self._trajectory.get_subscription_count()
-            and self._push.get_subscription_count()
+            and self._driver.is_heard
         )
 
     @property
@@ -105,49 +97,22 @@ class DemoObserver:
     @property
     def elapsed(self) -> float:
         """Time since the motion began [s]."""
-        return 0.0 if self._begin is None else self.time - self._begin
+        return self._driver.elapsed(self.time)
 
     def spin(self, seconds: float) -> None:
-        """Listen for a while, and push when it is time to."""
+        """Listen for a while, and push when a push is due."""
         self._executor.spin_until_future_complete(Future(), timeout_sec=seconds)
-        if self._begin is None:
-            return
-        if self._pushes and self.elapsed >= self._pushes[0].time:
-            push = self._pushes.pop(0)
-            message = WrenchStamped()
-            message.header.frame_id = push.link
-            x, y, z = push.force
-            message.wrench.force = Vector3(x=x, y=y, z=z)
-            self._push.publish(message)
-            self._say(f"pushing {push.link} with {np.linalg.norm(push.force):.0f} N")
-        elif self.elapsed > self._shown_until:
-            stroke = self.elapsed > self._scenario.stroke
-            self._say("a stroke into the ball" if stroke else "a lively motion of every joint")
+        self._driver.step(self.time)
 
     def begin(self) -> None:
         """Order the motion."""
-        message = JointTrajectory(joint_names=list(self.log.joints))
-        for point in self._scenario.points():
-            message.points.append(
-                JointTrajectoryPoint(
-                    positions=to_array(np.asarray(point.positions)),
-                    velocities=to_array(np.asarray(point.velocities)),
-                    accelerations=to_array(np.asarray(point.accelerations)),
-                    time_from_start=Duration(seconds=point.time_from_start).to_msg(),
-                )
-            )
-        self._trajectory.publish(message)
         self.log.begin = self._begin = self.time
+        self._driver.begin(self.time)
 
     def destroy(self) -> None:
         """Take the node down."""
         self._executor.remove_node(self._node)
         self._node.destroy_node()
-
-    def _say(self, what: str) -> None:
-        if what != self.activity:
-            self.activity = what
-            self._shown_until = self.elapsed + PUSH_SHOWN
 
     def _on_torque(self, series: Series, message: JointState) -> None:
         self._add(series, message, message.effort)

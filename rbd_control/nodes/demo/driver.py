@@ -1,0 +1,110 @@
+"""Orders the motion of the demo and its pushes, on the time of the arm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from geometry_msgs.msg import Vector3, WrenchStamped
+from rclpy.duration import Duration
+from rclpy.node import Node
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from rbd_control.nodes.demo.scenario import Push, Scenario
+from rbd_control.nodes.messages import to_array
+
+TRAJECTORY = "passivity_controller/joint_trajectory"
+
+PUSH = "simulated_arm/external_wrench"
+
+PUSH_SHOWN = 1.0
+"""Time for which :attr:`ScenarioDriver.activity` names a push [s]."""
+
+
+class ScenarioDriver:
+    """Publishes the trajectory of a scenario, and each push when it is due.
+
+    Args:
+        node: publishes for the driver.
+        scenario: motion and pushes.
+        joints: names of the joints, in the order of the scenario.
+
+    Attributes:
+        activity: what goes on, in words.
+    """
+
+    def __init__(self, node: Node, scenario: Scenario, joints: Sequence[str]) -> None:
+        self.activity = ""
+        self._scenario, self._joints = scenario, tuple(joints)
+        self._begin: float | None = None
+        self._pushes: list[Push] = []
+        self._shown_until = 0.0
+        self._trajectory = node.create_publisher(JointTrajectory, TRAJECTORY, 10)
+        self._push = node.create_publisher(WrenchStamped, PUSH, 10)
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether trajectory and pushes have subscribers."""
+        readers = (self._trajectory, self._push)
+        return all(publisher.get_subscription_count() for publisher in readers)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the motion was ordered."""
+        return self._begin is not None
+
+    def elapsed(self, time: float) -> float:
+        """Return the time since the motion began [s]; zero before.
+
+        Args:
+            time: time of the arm [s].
+        """
+        return 0.0 if self._begin is None else time - self._begin
+
+    def begin(self, time: float) -> None:
+        """Order the motion.
+
+        Args:
+            time: time of the arm [s].
+        """
+        message = JointTrajectory(joint_names=list(self._joints))
+        for point in self._scenario.points():
+            message.points.append(
+                JointTrajectoryPoint(
+                    positions=to_array(np.asarray(point.positions)),
+                    velocities=to_array(np.asarray(point.velocities)),
+                    accelerations=to_array(np.asarray(point.accelerations)),
+                    time_from_start=Duration(seconds=point.time_from_start).to_msg(),
+                )
+            )
+        self._trajectory.publish(message)
+        self._begin, self._shown_until = time, 0.0
+        self._pushes = list(self._scenario.pushes)
+
+    def step(self, time: float) -> None:
+        """Push if a push is due; to be called often.
+
+        Args:
+            time: time of the arm [s].
+        """
+        if self._begin is None:
+            return
+        elapsed = self.elapsed(time)
+        if self._pushes and elapsed >= self._pushes[0].time:
+            push = self._pushes.pop(0)
+            message = WrenchStamped()
+            message.header.frame_id = push.link
+            x, y, z = push.force
+            message.wrench.force = Vector3(x=x, y=y, z=z)
+            self._push.publish(message)
+            self._say(f"pushing {push.link} with {np.linalg.norm(push.force):.0f} N", elapsed)
+        elif elapsed > self._shown_until:
+            stroke = elapsed > self._scenario.stroke
+            self._say(
+                "a stroke into the ball" if stroke else "a lively motion of every joint", elapsed
+            )
+
+    def _say(self, what: str, elapsed: float) -> None:
+        if what != self.activity:
+            self.activity = what
+            self._shown_until = elapsed + PUSH_SHOWN

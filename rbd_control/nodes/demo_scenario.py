@@ -1,0 +1,157 @@
+"""The node that moves and pushes the arm of the demo, beside the nodes of ``demo.launch.py``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rclpy.qos import QoSProfile
+from rclpy.serialization import deserialize_message
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool
+
+from rbd_control.dynamics import Model
+from rbd_control.node_parameters import NodeParameters
+from rbd_control.nodes.demo.driver import TRAJECTORY, ScenarioDriver
+from rbd_control.nodes.demo.scenario import SHORTEST, Scenario
+from rbd_control.nodes.diagnostics import Status
+from rbd_control.nodes.managed_node import ManagedNode
+from rbd_control.nodes.messages import to_seconds
+from rbd_control.nodes.run import run
+from rbd_control.parameters import parameter
+from rbd_control.robot.arm7 import arm7_urdf
+
+CLOCK = "passivity_controller/tracking_error"
+"""Topic whose stamps are the time of the arm."""
+
+VERDICT = "contact_detector/contact"
+
+PERIOD = 0.02
+"""Period at which the node looks whether a push is due [s]."""
+
+PAUSE = 2.0
+"""Time for which the arm stands still before the scenario, and before each repetition [s]."""
+
+
+@dataclass(frozen=True)
+class DemoScenarioParameters(NodeParameters):
+    """How long the scenario takes, and how often it is played."""
+
+    duration: float = parameter(
+        20.0,
+        "length of the motion",
+        unit="s",
+        lower=SHORTEST,
+        upper=3600.0,
+        live=False,
+        start_only=True,
+    )
+    loop: bool = parameter(False, "begin again when the motion is over")
+
+
+class DemoScenario(ManagedNode[DemoScenarioParameters]):
+    """Plays a :class:`~rbd_control.nodes.demo.scenario.Scenario` on the nodes of the demo.
+
+    The scenario begins when arm, controller and detector are active. It ends for good as soon as
+    another node publishes trajectories for the controller, and after one pass without ``loop``.
+    """
+
+    parameters_type = DemoScenarioParameters
+    needs_model = False
+
+    def __init__(self) -> None:
+        super().__init__("demo_scenario")
+        self._newest: bytes | None = None
+        self._has_verdict = False
+        self._ready_since: float | None = None
+        self._passes = 0
+        self._told = ""
+        self._scenario = Scenario(self.parameters.duration)
+        joints = Model.from_urdf(arm7_urdf()).joint_names
+        self._driver = ScenarioDriver(self, self._scenario, joints)
+        # A thousand messages a second: all but the newest stay bytes.
+        self.create_subscription(JointState, CLOCK, self._on_error, QoSProfile(depth=1), raw=True)
+        self.create_subscription(Bool, VERDICT, self._on_verdict, QoSProfile(depth=1))
+        self.diagnostics.append(self._report)
+
+    def activate(self) -> None:
+        """Wait for the other nodes, and begin."""
+        self._timer = self.create_timer(PERIOD, self._tick, clock=self.steady)
+
+    def deactivate(self) -> None:
+        """Push no more; the controller carries on with the trajectory it has."""
+        self.destroy_timer(self._timer)
+
+    def _on_error(self, raw: bytes) -> None:
+        self._newest = raw
+
+    def _on_verdict(self, _message: Bool) -> None:
+        self._has_verdict = True
+
+    def _tick(self) -> None:
+        time = self._time_of_the_arm()
+        if self.count_publishers(self.resolve_topic_name(TRAJECTORY)) > 1:
+            self._end("another node publishes trajectories: the scenario ends here")
+        elif not self._driver.has_begun:
+            self._begin_when_ready(time)
+        elif time is not None:
+            self._go_on(time)
+
+    def _time_of_the_arm(self) -> float | None:
+        """Return the stamp of the newest sample that the controller answered [s]."""
+        if self._newest is None:
+            return None
+        return to_seconds(deserialize_message(self._newest, JointState).header.stamp)
+
+    def _begin_when_ready(self, time: float | None) -> None:
+        """Begin when all nodes are active and the arm has stood still for a while."""
+        missing = self._missing(time)
+        if missing:
+            text = f"waiting for {missing}"
+            self.get_logger().info(text, throttle_duration_sec=30.0, skip_first=True)
+        elif self._ready_since is None:
+            self._ready_since = time
+        elif time is not None and time > self._ready_since + PAUSE:
+            self._driver.begin(time)
+
+    def _missing(self, time: float | None) -> str:
+        if time is None:
+            return f"the controller to publish {self.resolve_topic_name(CLOCK)}"
+        if not self._has_verdict:
+            return f"the detector to publish {self.resolve_topic_name(VERDICT)}"
+        return "" if self._driver.is_heard else "controller and arm to subscribe"
+
+    def _go_on(self, time: float) -> None:
+        self._driver.step(time)
+        self._tell(self._driver.activity)
+        if self._driver.elapsed(time) <= self._scenario.duration + PAUSE:
+            return
+        self._passes += 1
+        if self.parameters.loop:
+            self._driver.begin(time)
+        else:
+            self._end("the scenario is over and the arm holds; loop:=true repeats it")
+
+    def _tell(self, activity: str) -> None:
+        if activity != self._told:
+            self._told = activity
+            self.get_logger().info(activity)
+
+    def _end(self, why: str) -> None:
+        self.get_logger().info(why)
+        self.exit_code = 0
+        self.trigger_deactivate()
+
+    def _report(self, status: Status) -> None:
+        status.add("activity", self._told)
+        status.add("passes", self._passes)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node; return its exit code."""
+    return run(DemoScenario, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
