@@ -19,6 +19,7 @@ from rbd_control.cli.arguments import (
     check,
     demo,
     export,
+    fleet_report,
     monitor,
     payload,
     replay,
@@ -31,7 +32,18 @@ from rbd_control.files.output_files import remove_unfinished
 from rbd_control.startup.prompt_end import PromptEnd, end_now
 from rbd_control.startup.standard_streams import ensure_standard_streams, release_standard_streams
 
-_COMMANDS = (demo, payload, check, replay, calibrate, monitor, view, export, warmup)
+_COMMANDS = (
+    demo,
+    payload,
+    check,
+    replay,
+    calibrate,
+    fleet_report,
+    monitor,
+    view,
+    export,
+    warmup,
+)
 """The arguments of all sub-commands, in the order of the help."""
 
 _EXIT_CODES = (

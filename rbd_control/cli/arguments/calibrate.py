@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from rbd_control.cli.arguments.fleet import add_fleet, refuse_fleet_options
 from rbd_control.cli.arguments.kinds import numbers, positive
 from rbd_control.cli.arguments.shared import (
     RECORDING,
@@ -13,6 +14,7 @@ from rbd_control.cli.arguments.shared import (
     add_recording,
     add_robot,
 )
+from rbd_control.errors import InputError
 
 
 def add_command(commands: Commands) -> None:
@@ -27,7 +29,10 @@ def add_command(commands: Commands) -> None:
     add_recording(calibrate, "recordings", nargs="+", help=f"{RECORDING}; at least 20 s in total")
     add_robot(calibrate)
     calibrate.add_argument(
-        "--out", type=Path, required=True, metavar="YAML", help="parameter file to write"
+        "--out",
+        type=Path,
+        metavar="YAML",
+        help="parameter file to write; needed unless --fleet is given",
     )
     _add_model(calibrate)
     _add_drive_gains(calibrate)
@@ -44,6 +49,7 @@ def add_command(commands: Commands) -> None:
         help="observer gain [1/s] (default: chosen for each joint)",
     )
     add_outputs(calibrate, "calibration.png")
+    add_fleet(calibrate)
     calibrate.set_defaults(run=_run)
 
 
@@ -117,6 +123,13 @@ def _add_drive_gains(calibrate: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.fleet:
+        from rbd_control.cli.fleet import run_calibrate_fleet
+
+        return run_calibrate_fleet(arguments)
+    refuse_fleet_options(arguments)
+    if not arguments.out:
+        raise InputError("no output: give --out YAML, or --fleet DIR for a table of many arms")
     from rbd_control.cli.calibrate import run_calibrate
 
     return run_calibrate(arguments)

@@ -56,6 +56,17 @@ def port(text: str) -> int:
     return int(text)
 
 
+def count(text: str) -> int:
+    """Return a whole number above 0.
+
+    Raises:
+        argparse.ArgumentTypeError: for any other text.
+    """
+    if not text.isdecimal() or not 0 < int(text) <= 4096:
+        raise argparse.ArgumentTypeError(f"{text!r}; give a whole number from 1 to 4096")
+    return int(text)
+
+
 def position(text: str) -> tuple[str, float]:
     """Return joint and position of ``JOINT=POSITION``.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from rbd_control.cli.arguments.fleet import add_fleet, refuse_fleet_options
 from rbd_control.cli.arguments.shared import (
     Commands,
     add_config,
@@ -22,7 +23,8 @@ def add_command(commands: Commands) -> None:
         description="Run the joint states of recordings through the detector that the node runs, "
         "and print the contacts it finds. Where the true contacts are known, the detector is "
         "scored against them.",
-        epilog="exit code 1 if the detector has no verdict at any time in one of the recordings",
+        epilog="exit code 1 if the detector has no verdict at any time in one of the recordings, "
+        "or a recording of a fleet cannot be used",
     )
     add_recording(replay, "recordings", nargs="+")
     add_robot(replay)
@@ -44,10 +46,21 @@ def add_command(commands: Commands) -> None:
         help="also score with higher and lower thresholds: delay against false alarms",
     )
     add_outputs(replay, "report.json and the pictures")
+    group = add_fleet(replay)
+    group.add_argument(
+        "--free",
+        action="store_true",
+        help="declare all recordings free of contact, so that each event is a false alarm",
+    )
     replay.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.fleet:
+        from rbd_control.cli.fleet import run_replay_fleet
+
+        return run_replay_fleet(arguments)
+    refuse_fleet_options(arguments)
     from rbd_control.cli.replay import run_replay
 
     return run_replay(arguments)
