@@ -23,7 +23,7 @@ from bench.fleet.measure import Run, run, run_on_dask
 from bench.fleet.recordings import make_fleet
 
 _HEAD = (
-    "| workers | recordings | bad | killed | hours | time [s] | hours per minute | samples per s |\n"
+    "| workers | recordings | bad | killed | hours | time [s] | hours per minute | samples/s |\n"
     "|---|---:|---:|---:|---:|---:|---:|---:|\n"
 )
 

@@ -108,7 +108,7 @@ def _spread(
 
     waiting = deque(chosen)
     running: dict[str, int] = {}
-    completed = as_completed([])
+    completed = as_completed([], loop=client.loop)
 
     def hand_out() -> None:
         while waiting and len(running) < max(1, sum(client.nthreads().values())):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,8 @@ from rbd_control.playback.configuration import described_arm
 from rbd_control.robot.robot import description_text
 
 
-def job_key(job: ReplayJob | CalibrateJob) -> str:
-    """Return a digest of everything that the result of a job depends on.
+def job_keys(jobs: Iterable[ReplayJob | CalibrateJob]) -> list[str]:
+    """Return for each job a digest of everything that its result depends on.
 
     These are the version of the package, the arguments, the content of the robot description and
     of the parameter file, and size and time of change of each file of the recording.
@@ -28,25 +27,31 @@ def job_key(job: ReplayJob | CalibrateJob) -> str:
     Raises:
         RbdControlError: naming the description or the parameter file, if it cannot be read.
     """
+    digests: dict[tuple[str, Path | None], str] = {}
+    keys = []
+    for job in jobs:
+        files = (job.source.urdf, job.source.config)
+        if files not in digests:
+            digests[files] = _arm_digest(*files)
+        keys.append(_key(job, digests[files]))
+    return keys
+
+
+def _key(job: ReplayJob | CalibrateJob, arm: str) -> str:
     source = job.source
     content = {
         "version": __version__,
         "kind": type(job).__name__,
         "job": asdict(replace(job, source=replace(source, urdf="", config=None))),
-        "arm": arm_digest(source.urdf, source.config),
+        "arm": arm,
         "files": list(_files(source.recording)),
     }
     text = json.dumps(content, sort_keys=True, default=_plain)
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-@lru_cache(maxsize=1024)
-def arm_digest(urdf: str, config: Path | None) -> str:
-    """Return a digest of a robot description and a parameter file.
-
-    Raises:
-        RbdControlError: naming the file that cannot be read.
-    """
+def _arm_digest(urdf: str, config: Path | None) -> str:
+    """Return a digest of a robot description and a parameter file."""
     arm, _, values = described_arm(urdf, config)
     parts = (description_text(arm), repr(arm), repr(sorted(values.items())))
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()

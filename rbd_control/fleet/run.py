@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from typing import Protocol
 
 from rbd_control.fleet.jobs import CalibrateJob, Job, ReplayJob
-from rbd_control.fleet.keys import job_key
+from rbd_control.fleet.keys import job_keys
 from rbd_control.fleet.outcome import BAD, Outcome, Record
 from rbd_control.fleet.store import Store
 
@@ -84,7 +84,7 @@ def run_fleet(
             workers cannot work.
         OSError: naming a result that cannot be written.
     """
-    keys = [job_key(entry.job) for entry in entries]
+    keys = job_keys([entry.job for entry in entries])
     records: dict[int, Record] = {}
     for index, (entry, key) in enumerate(zip(entries, keys, strict=True)):
         before = store.load(entry.recording)
