@@ -185,14 +185,15 @@ def _messages(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield time [ns] and bytes of each joint state; only numbers differ between messages."""
     store = get_typestore(Stores.LATEST)
-    stamp = store.types["builtin_interfaces/msg/Time"](sec=0x5A5A5A5A, nanosec=0x3C3C3C3C)
+    times = (0x5A5A5A5A, 0x3C3C3C3C)
+    stamp = store.types["builtin_interfaces/msg/Time"](*times)
     header = store.types["std_msgs/msg/Header"](stamp=stamp, frame_id="")
     marks = [np.full(len(names), mark) for mark in (1.25e101, 1.25e102, 1.25e103)]
     message = store.types[JOINT_STATE](header, list(names), *marks)
     template = bytes(store.serialize_cdr(message, JOINT_STATE))
     rows = np.tile(np.frombuffer(template, np.uint8), (len(nanoseconds), 1))
     seconds = np.stack(np.divmod(nanoseconds, 10**9), 1).astype("<u4")
-    pairs = [(np.array([stamp.sec, stamp.nanosec], "<u4"), seconds)]
+    pairs = [(np.array(times, "<u4"), seconds)]
     pairs += list(zip(marks, columns, strict=True))
     for mark, values in pairs:
         raw = np.ascontiguousarray(values).view(np.uint8).reshape(len(rows), -1)
