@@ -23,7 +23,7 @@ from bench.fleet.measure import Run, run, run_on_dask
 from bench.fleet.recordings import make_fleet
 
 _HEAD = (
-    "| workers | recordings | bad | killed | hours | time [s] | hours per minute | samples/s |\n"
+    "| workers | recordings | bad | killed | hours | time [s] | hours/min | CPU time [s] |\n"
     "|---|---:|---:|---:|---:|---:|---:|---:|\n"
 )
 
@@ -70,7 +70,7 @@ def _line(each: Run) -> str:
     bad = sum(result is None for result in each.results.values())
     return (
         f"| {each.name} | {len(each.results)} | {bad} | {each.killed} | {each.hours:.2f} | "
-        f"{each.seconds:.1f} | {each.hours_per_minute:.1f} | {each.samples / each.seconds:.0f} |"
+        f"{each.seconds:.1f} | {each.hours_per_minute:.2f} | {each.cpu:.1f} |"
     )
 
 

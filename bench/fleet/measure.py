@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.fleet.recordings import Fleet
@@ -25,6 +26,7 @@ class Run:
     Attributes:
         name: what did the work.
         seconds: time from start to end of the command [s].
+        cpu: processor time of the command and of all workers, their start included [s].
         hours: joint states in the recordings that have a result [h].
         samples: their number of samples.
         results: result of each recording by path; None of a bad one.
@@ -33,6 +35,7 @@ class Run:
 
     name: str
     seconds: float
+    cpu: float
     hours: float
     samples: int
     results: dict[str, Any]
@@ -75,7 +78,7 @@ def run(
     command = [sys.executable, "-m", "rbd_control.cli.main", "replay", str(fleet.bags)]
     command += ["--fleet", str(results), "--sheet", str(fleet.sheet), *options]
     killed = 0
-    begin = time.monotonic()
+    begin, used = time.monotonic(), _cpu()
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
@@ -93,6 +96,7 @@ def run(
     return Run(
         name,
         seconds,
+        _cpu() - used,
         sum(result["duration"] for result in done) / 3600.0,
         sum(result["samples"] for result in done),
         {record["recording"]: record["result"] for record in records},
@@ -104,6 +108,7 @@ def run_on_dask(fleet: Fleet, workers: int) -> Run:
     """Replay a fleet on a local Dask cluster of worker processes, one of which is killed."""
     from distributed import Client, LocalCluster
 
+    used = _cpu()
     with (
         LocalCluster(
             n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
@@ -117,4 +122,12 @@ def run_on_dask(fleet: Fleet, workers: int) -> Run:
             return 1
 
         name = f"Dask, {workers} workers"
-        return run(fleet, name, ("--scheduler", cluster.scheduler_address), kill)
+        done = run(fleet, name, ("--scheduler", cluster.scheduler_address), kill)
+    # The workers are counted once they have ended.
+    return replace(done, cpu=_cpu() - used)
+
+
+def _cpu() -> float:
+    """Return the processor time of all processes that were started here and have ended [s]."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

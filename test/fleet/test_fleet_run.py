@@ -6,6 +6,10 @@ import csv
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +26,7 @@ from rbd_control.fleet.outcome import Outcome
 from rbd_control.fleet.sheet import SheetRow, read_sheet, row_of
 from rbd_control.fleet.store import Store
 from rbd_control.fleet.table import write_table
+from rbd_control.robot.robot import Robot
 
 
 class Here:
@@ -121,6 +126,35 @@ def test_an_interrupted_run_goes_on_with_what_is_missing(bags: Path, here: Here)
     (bags / "right" / "bad.mcap").unlink()
     assert fleet(bags) == 0
     assert here.done[5:] == []
+
+
+def test_a_signal_ends_the_command_and_its_workers(bags: Path) -> None:
+    for k in range(200):
+        shutil.copy(bags / "left" / "one.csv", bags / "left" / f"copy_{k}.csv")
+    results = bags.parent / "results"
+    command = [sys.executable, "-m", "rbd_control.cli.main", "replay", str(bags)]
+    command += ["--urdf", str(bags.parent / "two.urdf"), "--fleet", str(results), "--workers", "2"]
+    with subprocess.Popen(command) as process:
+        while not list((results / "replay").glob("*.json")):
+            assert process.poll() is None
+            time.sleep(0.05)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    assert len(children) >= 2
+    while any(_lives(int(child)) for child in children):
+        time.sleep(0.05)  # until the test's own time limit
+    assert not list(results.rglob("*.new"))
+    for path in (results / "replay").iterdir():
+        assert json.loads(path.read_text())["status"]
+
+
+def _lives(pid: int) -> bool:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return text.rpartition(")")[2].split()[0] != "Z"
 
 
 def test_what_changed_is_done_again(bags: Path, here: Here) -> None:
@@ -242,6 +276,14 @@ def test_calibration_of_each_recording_is_a_row(bags: Path, here: Here) -> None:
         assert float(row["friction_coulomb/shoulder"]) == pytest.approx(0.5, rel=0.2)
         assert float(row["threshold/elbow"]) > 0.0
     assert len(rows) == 2
+    # With --out, nothing is done again, and all recordings make one parameter file.
+    here.done.clear()
+    out = root / "arm.yaml"
+    assert main([*arguments, "--fleet", str(root / "results"), "--out", str(out)]) == 0
+    assert here.done == []
+    found = Robot.load(out).parameters.friction_coulomb
+    assert found[0] == pytest.approx(0.5, rel=0.2)
+    assert "free_0.csv, free_1.csv" in out.read_text()
 
 
 @pytest.mark.parametrize(
