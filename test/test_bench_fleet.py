@@ -6,12 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bench.fleet.damage import DAMAGES
 from bench.fleet.measure import run, run_on_dask
 from bench.fleet.recordings import PUSH, RATE, make_fleet
 
 
 def test_a_killed_worker_and_damaged_recordings_lose_nothing_else(tmp_path: Path) -> None:
+    pytest.importorskip("distributed", reason="dask.distributed is not installed")
     fleet = make_fleet(tmp_path, count=24, seconds=3.0, copies=5)
     assert len(fleet.damaged) == len(DAMAGES) == 5
     local = run(fleet, "2 workers", ("--workers", "2"))

@@ -308,9 +308,24 @@ def test_options_that_make_no_sense_are_refused(
     assert problem in capsys.readouterr().err
 
 
-def test_a_table_has_the_columns_of_all_rows(tmp_path: Path) -> None:
-    from pyarrow import parquet
+@pytest.mark.parametrize(
+    ("package", "options"),
+    [("pyarrow", ["--format", "parquet"]), ("distributed", ["--scheduler", "tcp://h:1"])],
+)
+def test_the_extra_is_named_where_it_is_missing(
+    bags: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    package: str,
+    options: list[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    assert fleet(bags, *options) == 2
+    assert "pip install '.[fleet]'" in capsys.readouterr().err
 
+
+def test_a_table_has_the_columns_of_all_rows(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
     rows: list[dict[str, Any]] = [{"a": "x", "b": 1.5}, {"a": "y\udc80", "c": 2}]
     path = write_table(rows, tmp_path, "t", "parquet")
     assert parquet.read_table(path).to_pylist() == [

@@ -108,6 +108,7 @@ def test_few_lines_without_drift_are_called_one() -> None:
 def test_the_report_prints_and_writes_its_tables(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
     rng = np.random.default_rng(2)
     for k in range(12):
         for each in (
@@ -121,8 +122,6 @@ def test_the_report_prints_and_writes_its_tables(
     assert main(["fleet-report", str(tmp_path), "--format", "parquet"]) == 0
     out = capsys.readouterr().out
     assert "1 of 4 quantities change" in out
-    from pyarrow import parquet
-
     drifts = parquet.read_table(tmp_path / "drifts.parquet").to_pylist()
     (row,) = [row for row in drifts if row["significant"]]
     assert (row["arm"], row["joint"], row["quantity"]) == ("a", "elbow", "friction_coulomb")

@@ -59,10 +59,9 @@ def test_workers_that_cannot_start_are_an_error(tmp_path: Path) -> None:
 
 
 def test_dask_workers_that_die_lose_nothing_else(tmp_path: Path) -> None:
-    from distributed import LocalCluster
-
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
     jobs = jobs_for(tmp_path)
-    with LocalCluster(
+    with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
     ) as cluster:
         answers = list(DaskWorkers(cluster.scheduler_address).run(jobs))
@@ -73,6 +72,7 @@ def test_dask_workers_that_die_lose_nothing_else(tmp_path: Path) -> None:
 def test_a_scheduler_that_does_not_answer_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    pytest.importorskip("distributed", reason="dask.distributed is not installed")
     monkeypatch.setattr("rbd_control.fleet.dask_workers.PATIENCE", 1)
     # Nothing listens on the port for "tcpmux" of this machine.
     with pytest.raises(RbdControlError, match="no Dask scheduler answers at tcp://127.0.0.1:1"):
