@@ -23,7 +23,7 @@ unexport AMENT_PREFIX_PATH COLCON_PREFIX_PATH RMW_IMPLEMENTATION
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help warmup demo view tables bench contacts bench-loop compare test test-long mutations fuzz soak docs lint format clean
+.PHONY: help warmup demo view tables bench contacts bench-loop bench-fleet compare test test-long mutations fuzz soak docs lint format clean
 
 help: ## show this text
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -48,6 +48,9 @@ contacts: $(VENV)/bench ## the detector on simulated contacts of five arms; resu
 
 bench-loop: $(VENV)/bench warmup ## latency, losses and load of the nodes at 1 and 4 kHz; results in report/
 	$(BIN)/python -m bench.loop --report report
+
+bench-fleet: $(VENV)/bench warmup ## 500 recordings with 1 and 2 workers and with Dask; results in report/
+	$(BIN)/python -m bench.fleet --report report
 
 compare: $(VENV)/bench ## Slotine-Li beside PD and computed torque in MuJoCo; results in report/
 	$(BIN)/python -m bench.compare --report report

@@ -41,7 +41,11 @@ ros = [
 # `rbd-control view`: the page in the browser.
 view = ["viser>=1.1,<2", "yourdfpy>=0.0.57"]
 
+# `rbd-control replay --fleet` on a Dask cluster, and its tables as Parquet.
+fleet = ["distributed>=2024.1", "pyarrow>=14"]
+
 test = [
+    *fleet,
     *view,
     "example-robot-data",
     "hypothesis",
@@ -61,7 +65,7 @@ test = [
 ]
 
 # What the benchmark compares with; the headers are for its C++ part.
-bench = ["cmeel-eigen", "example-robot-data", "mujoco", "pin"]
+bench = [*fleet, "cmeel-eigen", "example-robot-data", "mujoco", "pin"]
 
 # The documentation site.
 docs = ["furo", "myst-parser>=4", "sphinx>=8"]
@@ -119,6 +123,7 @@ setup(
     extras_require={
         "bench": bench,
         "docs": docs,
+        "fleet": fleet,
         "ros": ros,
         "symbolic": ["sympy"],
         "test": test,

@@ -334,7 +334,9 @@ def test_names_of_recorded_joints(files: Path, capsys: pytest.CaptureFixture[str
         assert "has no joint wrist; its joints are shoulder, elbow" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["demo", "replay", "calibrate", "monitor", "export", "warmup"])
+@pytest.mark.parametrize(
+    "command", ["demo", "replay", "calibrate", "fleet-report", "monitor", "export", "warmup"]
+)
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main([command, "--help"])

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import rbd_control
-from rbd_control.cli.replay import configured
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics, mass_matrix
 from rbd_control.errors import InputError, ParameterError, RbdControlError
+from rbd_control.playback.configuration import configured
 from rbd_control.robot.effort import EffortParameters
 from rbd_control.robot.inertial_corrections import (
     InertialCorrections,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rbd_control.cli.main import main
-from rbd_control.cli.replay import configured
 from rbd_control.joint_states import JointStateIntake
+from rbd_control.playback.configuration import configured
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.replay import replay
 

@@ -11,12 +11,12 @@ import pytest
 from robots import REAL_PANDA, RECORDINGS, panda_arm_urdf
 
 from rbd_control.cli.main import main
-from rbd_control.cli.replay import configured
 from rbd_control.dynamics import Model
 from rbd_control.estimation import DetectorParameters
 from rbd_control.joint_states import JointStateIntake
 from rbd_control.node_parameters import law_parameters
 from rbd_control.parameters import read_parameter_file
+from rbd_control.playback.configuration import configured
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.result import ReplayResult

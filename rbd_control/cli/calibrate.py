@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,21 +21,20 @@ from rbd_control.cli.drive_gains import (
     payload_paths,
     refused_gains_shown,
 )
-from rbd_control.cli.replay import console_for_output, named, say_held
+from rbd_control.cli.replay import console_for_output
 from rbd_control.dynamics import Model
-from rbd_control.errors import ParameterError, RecordingError
+from rbd_control.errors import RecordingError
 from rbd_control.estimation import Calibration, Motion, calibrate
 from rbd_control.estimation.calibration import START
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import prepare_output, write_whole
+from rbd_control.playback.arm_calibration import physical, uncorrected
+from rbd_control.playback.configuration import named, say_held
 from rbd_control.playback.motions import read_motions, with_effort
 from rbd_control.playback.picture import draw_calibration
 from rbd_control.playback.recording import read_recording
 from rbd_control.robot.inertial_corrections import CORRECTIONS, ROTOR
-from rbd_control.robot.payload import PayloadParameters
 from rbd_control.robot.robot import Robot
-from rbd_control.robot.robot_parameters import DescriptionParameters, RobotParameters
-from rbd_control.wording import shortened
 
 
 def run_calibrate(arguments: argparse.Namespace) -> int:
@@ -61,7 +58,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     ]
     robot = Robot.load(named(arguments.urdf), locked=dict(arguments.lock), measured=measured)
     say_held(robot)
-    robot = _uncorrected(robot)
+    robot = uncorrected(robot)
     model = robot.model
 
     def read(path: Path) -> list[Motion]:
@@ -78,7 +75,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         check_effort_kind=not arguments.trust_effort_kind,
     )
     start.for_joints("effort_gain", model.nv)  # refuses another number of gains
-    with about(_named(arguments.recordings)), _physical(model), refused_gains_shown(console):
+    with about(_named(arguments.recordings)), physical(model), refused_gains_shown(console):
         calibration = calibrate(
             motions,
             model,
@@ -102,22 +99,6 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         draw_calibration(calibration, arguments.report / "calibration.png")
         console.print(f"picture in {arguments.report / 'calibration.png'}", markup=False)
     return 0
-
-
-@contextmanager
-def _physical(model: Model) -> Iterator[None]:
-    """Turn a result that is beyond the bounds of its parameter into an error about the efforts."""
-    try:
-        yield
-    except ParameterError as error:
-        which = re.sub(
-            r"\[(\d+)\]",
-            lambda found: f" of {shortened(model.joint_names[int(found[1]) % model.nv], 30)}",
-            error.message,
-        )
-        raise RecordingError(
-            f"what is identified is not physical: {which}; check sign and unit of its efforts"
-        ) from error
 
 
 def _refuse_repetition(paths: list[Path]) -> None:
@@ -262,11 +243,3 @@ def _table(title: str, *headings: str) -> Table:
     for heading in headings:
         table.add_column(escape(heading), justify="right")
     return table
-
-
-def _uncorrected(robot: Robot) -> Robot:
-    """Return the arm without the corrections and the friction that are to be identified."""
-    known = (*DescriptionParameters.names(), *PayloadParameters.names())
-    return robot.with_parameters(
-        RobotParameters(**{name: getattr(robot.parameters, name) for name in known})
-    )

@@ -7,8 +7,9 @@ import argparse
 from rbd_control.check.page import print_check, write_check, write_check_json
 from rbd_control.check.run import check_recording
 from rbd_control.cli.guard import NO_RESULT
-from rbd_control.cli.replay import YAML, configured, console_for_output
+from rbd_control.cli.replay import console_for_output
 from rbd_control.files.output_files import prepare_output
+from rbd_control.playback.configuration import YAML, configured
 from rbd_control.playback.recording import read_recording
 
 

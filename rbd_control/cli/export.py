@@ -9,11 +9,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from rbd_control.cli.replay import console_for_output, named
+from rbd_control.cli.replay import console_for_output
 from rbd_control.errors import InputError
 from rbd_control.export import CFiles, export_c
 from rbd_control.export.identifiers import default_prefix
 from rbd_control.files.output_files import prepare_output
+from rbd_control.playback.configuration import named
 from rbd_control.robot.robot import Robot
 
 

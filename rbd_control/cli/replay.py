@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress
 
 from rbd_control.cli.guard import NO_RESULT, complain
 from rbd_control.dynamics import Model
-from rbd_control.errors import ModelWarning, ParameterError, RecordingError
-from rbd_control.estimation import ContactDetector, DetectorParameters
-from rbd_control.files.input_files import about
+from rbd_control.errors import RecordingError
+from rbd_control.estimation import DetectorParameters
 from rbd_control.files.output_files import prepare_output
-from rbd_control.node_parameters import law_parameters
-from rbd_control.parameters import read_parameter_file
+from rbd_control.playback.configuration import configured
 from rbd_control.playback.curve import FACTORS
 from rbd_control.playback.labels import read_labels
 from rbd_control.playback.recording import Recording, read_recording
@@ -33,12 +29,6 @@ from rbd_control.playback.report import (
 )
 from rbd_control.playback.result import Overview, ReplayResult
 from rbd_control.playback.truth import Label
-from rbd_control.robot.joint_choice import held_in_words
-from rbd_control.robot.robot import Robot, beside, described_by, robot_parameters
-
-_NODE = "contact_detector"
-YAML = (".yaml", ".yml")
-"""Endings of parameter files."""
 
 _WIDTH = 120
 
@@ -90,78 +80,6 @@ def console_for_output() -> Console:
     """Return a console on stdout, wide enough for tables if it is not a terminal."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=_WIDTH)
-
-
-def configured(
-    urdf: str,
-    config: Path | None,
-    locked: Mapping[str, float],
-    measured: Sequence[str] = (),
-) -> tuple[Model, DetectorParameters]:
-    """Return the model and the detector's parameters as the node makes them of the same files.
-
-    Args:
-        urdf: path of the description, or of a parameter file that names it.
-        config: parameter file; None for defaults.
-        locked: positions of joints that do not move [rad or m].
-        measured: joints of the recordings, see :meth:`Robot.of`.
-
-    Raises:
-        RbdControlError: naming the file at fault.
-    """
-    robot, parameters = configured_robot(urdf, config, locked, measured)
-    return robot.model, parameters
-
-
-def configured_robot(
-    urdf: str,
-    config: Path | None,
-    locked: Mapping[str, float],
-    measured: Sequence[str] = (),
-) -> tuple[Robot, DetectorParameters]:
-    """Return the arm and the detector's parameters; arguments as :func:`configured`.
-
-    Raises:
-        RbdControlError: naming the file at fault.
-    """
-    if config is None and urdf.endswith(YAML):
-        config, urdf = Path(urdf), ""
-    if config is None:
-        robot = Robot.load(named(urdf), locked=locked, measured=measured)
-        say_held(robot)
-        return robot, DetectorParameters()
-    values = read_parameter_file(config, _NODE)
-    with about(config):
-        arm = robot_parameters(values)
-        arm = described_by(urdf, arm) if urdf else beside(arm, config)
-        if not arm.urdf and not arm.robot_description:
-            raise ParameterError("names no arm: give --urdf, or urdf in its section /**")
-        parameters = law_parameters(DetectorParameters, values)
-        robot = Robot.of(arm, locked=locked, measured=measured)
-        say_held(robot)
-        parameters = robot.in_model_order(parameters)
-        ContactDetector(robot.model, parameters)  # refuses parameters that do not fit the model
-    return robot, parameters
-
-
-def say_held(robot: Robot) -> None:
-    """Warn of the joints that the description has and the recordings do not."""
-    if robot.held:
-        text = f"held joints: {held_in_words(robot.held, {})}"
-        warnings.warn(text, ModelWarning, stacklevel=2)
-
-
-def named(urdf: str) -> str:
-    """Return the description that was named.
-
-    Raises:
-        ParameterError: when none was.
-    """
-    if not urdf:
-        raise ParameterError(
-            "no arm: give --urdf FILE, or --config with a parameter file that names it"
-        )
-    return urdf
 
 
 def _replay_each(

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from rbd_control.cli.replay import configured_robot, console_for_output
+from rbd_control.cli.replay import console_for_output
 from rbd_control.errors import InputError, RbdControlError
+from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.recording import read_recording
 from rbd_control.robot.robot import ARM7, Robot
 from rbd_control.startup.stop_requests import stop_requests

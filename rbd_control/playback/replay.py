@@ -282,6 +282,7 @@ class _Run:
             recording=str(self._recording.path),
             joints=self._model.joint_names,
             samples=samples,
+            start=self._clock.start,
             duration=duration,
             rate=rate,
             gaps=intake.gaps,

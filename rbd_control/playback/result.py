@@ -47,6 +47,7 @@ class ReplayResult:
         recording: path of the recording.
         joints: joints of the model.
         samples: number of usable samples.
+        start: stamp of the first sample on the clock of the recording [s].
         duration: time from the first to the last sample [s].
         rate: inverse of the median time between samples [1/s].
         gaps: number of steps that are much longer than usual.
@@ -70,6 +71,7 @@ class ReplayResult:
     recording: str
     joints: tuple[str, ...]
     samples: int
+    start: float
     duration: float
     rate: float
     gaps: int

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from robots import RECORDINGS, panda_arm_urdf
 from test_recording import write_bag
 
-from rbd_control.cli.replay import configured_robot
 from rbd_control.estimation import BlockDetection, ContactEvent
 from rbd_control.joint_states import JointMessage, SampleBlock
+from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.recording import read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.view import track as track_module

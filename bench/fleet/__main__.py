@@ -1,0 +1,78 @@
+"""``python -m bench.fleet``: hundreds of recordings with one worker, two workers and Dask.
+
+Makes short recordings (simulated arms over half a year, and copies of those in test/data), damages
+five of them, and replays all of them with ``rbd-control replay --fleet``: with one worker process,
+with two, and on a local Dask cluster of two, of which one is killed on the way. Each run starts
+anew and counts from start to end of the command. The exit code is 1 if a run lost a recording that
+is not damaged, or if the results of two runs differ. The table goes to ``fleet.md`` in the folder
+that ``--report`` names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rich.console import Console
+
+from bench.fleet.measure import Run, run, run_on_dask
+from bench.fleet.recordings import make_fleet
+
+_HEAD = (
+    "| workers | recordings | bad | killed | hours | time [s] | hours/min | CPU time [s] |\n"
+    "|---|---:|---:|---:|---:|---:|---:|---:|\n"
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Make, replay, print and write; 1 if something was lost."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.fleet",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--recordings", type=int, default=500, help="number of them in all")
+    parser.add_argument("--seconds", type=float, default=24.0, help="length of a simulated one")
+    parser.add_argument("--folder", type=Path, help="where they are made (default: temporary)")
+    parser.add_argument("--report", type=Path, default=Path("report"), metavar="FOLDER")
+    given = parser.parse_args(arguments)
+    console = Console(width=140, highlight=False)
+    with TemporaryDirectory() as temporary:
+        begin = time.monotonic()
+        folder = (given.folder or Path(temporary)).resolve()
+        fleet = make_fleet(folder, given.recordings, given.seconds, given.recordings // 5)
+        took = time.monotonic() - begin
+        console.print(
+            f"{fleet.count} recordings made in {took:.0f} s, {len(fleet.damaged)} damaged"
+        )
+        runs = []
+        for name, options in (("1 worker", ("--workers", "1")), ("2 workers", ("--workers", "2"))):
+            runs.append(run(fleet, name, options))
+            console.print(_line(runs[-1]))
+        runs.append(run_on_dask(fleet, 2))
+        console.print(_line(runs[-1]))
+        problems = [text for each in runs for text in each.problems(fleet, runs[0])]
+        if not runs[-1].killed:
+            problems.append("no Dask worker was killed, the runs were too short")
+    given.report.mkdir(parents=True, exist_ok=True)
+    text = _HEAD + "".join(_line(each) + "\n" for each in runs)
+    (given.report / "fleet.md").write_text(text, encoding="utf-8")
+    for problem in problems:
+        console.print(f"problem: {problem}", markup=False)
+    return 1 if problems else 0
+
+
+def _line(each: Run) -> str:
+    bad = sum(result is None for result in each.results.values())
+    return (
+        f"| {each.name} | {len(each.results)} | {bad} | {each.killed} | {each.hours:.2f} | "
+        f"{each.seconds:.1f} | {each.hours_per_minute:.2f} | {each.cpu:.1f} |"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,133 @@
+"""Runs of ``rbd-control replay --fleet`` over one fleet, timed, and what each of them lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bench.fleet.recordings import Fleet
+
+KILLED_AFTER = 0.2
+"""Part of the recordings after which a worker is killed."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run over a fleet.
+
+    Attributes:
+        name: what did the work.
+        seconds: time from start to end of the command [s].
+        cpu: processor time of the command and of all workers, their start included [s].
+        hours: joint states in the recordings that have a result [h].
+        samples: their number of samples.
+        results: result of each recording by path; None of a bad one.
+        killed: number of workers that were killed.
+    """
+
+    name: str
+    seconds: float
+    cpu: float
+    hours: float
+    samples: int
+    results: dict[str, Any]
+    killed: int
+
+    @property
+    def hours_per_minute(self) -> float:
+        """Hours of joint states per minute."""
+        return 60.0 * self.hours / self.seconds
+
+    def problems(self, fleet: Fleet, first: Run) -> list[str]:
+        """Return what is lost, and what differs from the first run."""
+        damaged = {str(path) for path in fleet.damaged}
+        bad = {path for path, result in self.results.items() if result is None}
+        wrong = [f"{self.name}: {path} has no result" for path in sorted(bad - damaged)]
+        wrong += [f"{self.name}: {path} is damaged and has one" for path in sorted(damaged - bad)]
+        if len(self.results) != fleet.count:
+            wrong.append(f"{self.name}: {len(self.results)} of {fleet.count} recordings")
+        if self.results != first.results:
+            wrong.append(f"{self.name}: results differ from those of {first.name}")
+        return wrong
+
+
+def run(
+    fleet: Fleet, name: str, options: Sequence[str], kill: Callable[[], int] | None = None
+) -> Run:
+    """Replay a fleet into a folder of its own.
+
+    Args:
+        fleet: the recordings.
+        name: name of the run.
+        options: how many workers, or which.
+        kill: kills a worker and returns how many it killed; called once, when
+            :data:`KILLED_AFTER` of the recordings are done.
+
+    Raises:
+        RuntimeError: with what the command printed, if it failed.
+    """
+    results = fleet.folder / f"results_{name.replace(' ', '_')}"
+    command = [sys.executable, "-m", "rbd_control.cli.main", "replay", str(fleet.bags)]
+    command += ["--fleet", str(results), "--sheet", str(fleet.sheet), *options]
+    killed = 0
+    begin, used = time.monotonic(), _cpu()
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        while kill is not None and process.poll() is None:
+            if len(list((results / "replay").glob("*.json"))) >= KILLED_AFTER * fleet.count:
+                killed = kill()
+                break
+            time.sleep(0.02)
+        said, _ = process.communicate()
+    seconds = time.monotonic() - begin
+    if process.returncode not in (0, 1):
+        raise RuntimeError(f"{name}: exit code {process.returncode}\n{said}")
+    records = [json.loads(path.read_bytes()) for path in (results / "replay").glob("*.json")]
+    done = [record["result"] for record in records if record["result"]]
+    return Run(
+        name,
+        seconds,
+        _cpu() - used,
+        sum(result["duration"] for result in done) / 3600.0,
+        sum(result["samples"] for result in done),
+        {record["recording"]: record["result"] for record in records},
+        killed,
+    )
+
+
+def run_on_dask(fleet: Fleet, workers: int) -> Run:
+    """Replay a fleet on a local Dask cluster of worker processes, one of which is killed."""
+    from distributed import Client, LocalCluster
+
+    used = _cpu()
+    with (
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        pids = list(client.run(os.getpid).values())
+
+        def kill() -> int:
+            os.kill(pids[0], signal.SIGKILL)
+            return 1
+
+        name = f"Dask, {workers} workers"
+        done = run(fleet, name, ("--scheduler", cluster.scheduler_address), kill)
+    # The workers are counted once they have ended.
+    return replace(done, cpu=_cpu() - used)
+
+
+def _cpu() -> float:
+    """Return the processor time of all processes that were started here and have ended [s]."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

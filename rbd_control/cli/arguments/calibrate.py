@@ -1,0 +1,137 @@
+"""Arguments of ``rbd-control calibrate``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rbd_control.cli.arguments.fleet import add_fleet, refuse_fleet_options
+from rbd_control.cli.arguments.kinds import numbers, positive
+from rbd_control.cli.arguments.shared import (
+    RECORDING,
+    Commands,
+    add_outputs,
+    add_recording,
+    add_robot,
+    add_trust,
+)
+from rbd_control.errors import InputError
+
+
+def add_command(commands: Commands) -> None:
+    """Add the command and its arguments."""
+    calibrate = commands.add_parser(
+        "calibrate",
+        help="identify friction, model corrections, gains and thresholds from contact-free motion",
+        description="Identify joint friction and corrections of the masses, and choose observer "
+        "gains and thresholds of the contact detector, from recordings without contact. The "
+        "result is a parameter file of the node, with the false-alarm rate it implies.",
+    )
+    add_recording(calibrate, "recordings", nargs="+", help=f"{RECORDING}; at least 20 s in total")
+    add_robot(calibrate)
+    calibrate.add_argument(
+        "--out",
+        type=Path,
+        metavar="YAML",
+        help="parameter file to write; needed unless --fleet is given",
+    )
+    _add_model(calibrate)
+    _add_drive_gains(calibrate)
+    calibrate.add_argument(
+        "--observer",
+        choices=("momentum", "second_order"),
+        default="second_order",
+        help="kind of observer (default: second_order)",
+    )
+    calibrate.add_argument(
+        "--gain",
+        type=positive,
+        metavar="K",
+        help="observer gain [1/s] (default: chosen for each joint)",
+    )
+    add_outputs(calibrate, "calibration.png")
+    add_trust(calibrate)
+    add_fleet(calibrate)
+    calibrate.set_defaults(run=_run)
+
+
+def _add_model(calibrate: argparse.ArgumentParser) -> None:
+    """Add the arguments for the rate of false alarms and the kind of effort."""
+    calibrate.add_argument(
+        "--false-alarms",
+        type=positive,
+        default=1.0,
+        metavar="N",
+        help="acceptable false alarms per hour, over all joints (default: 1)",
+    )
+    calibrate.add_argument(
+        "--effort",
+        choices=("torque", "current", "torque_without_gravity"),
+        default="torque",
+        help="what the recorded effort is: joint torque, motor current (the torque per unit of "
+        "each drive is identified), or torque from which the driver has subtracted gravity "
+        "(default: torque)",
+    )
+    calibrate.add_argument(
+        "--effort-gain",
+        type=numbers,
+        metavar="G,...",
+        help="torque per unit of effort, one number for all joints or one per joint; the sign "
+        "counts",
+    )
+
+
+def _add_drive_gains(calibrate: argparse.ArgumentParser) -> None:
+    """Add the arguments that tell what is known of the drives beforehand."""
+    group = calibrate.add_argument_group(
+        "gains of the drives",
+        "With --effort current, the torque per unit of effort of each drive is identified. A joint "
+        "that gravity and inertia hardly load needs more than free motion.",
+    )
+    group.add_argument(
+        "--payload-recording",
+        dest="payload_recordings",
+        action="append",
+        default=[],
+        metavar="RECORDING=MASS[±ERROR][@X,Y,Z]",
+        help="recording without contact, in which the last link carries a known payload: mass "
+        "[kg], its standard error, and its centre of mass in the frame of that link [m] (default: "
+        "not known); +- stands for ±; may be repeated",
+    )
+    group.add_argument(
+        "--drive-gain",
+        dest="known_gains",
+        action="append",
+        default=[],
+        metavar="JOINT=GAIN[±ERROR]",
+        help="known torque per unit of effort of one joint, from its datasheet (torque constant "
+        "times gear ratio) or its vendor, and its standard error; may be repeated",
+    )
+    group.add_argument(
+        "--drive-gain-error",
+        type=positive,
+        default=4.0,
+        metavar="PERCENT",
+        help="refuse gains whose relative standard error exceeds this (default: 4)",
+    )
+    group.add_argument(
+        "--mass-error",
+        type=positive,
+        default=5.0,
+        metavar="PERCENT",
+        help="standard deviation of the masses of the URDF, which limits what free motion tells; "
+        "that of the centres of mass is 2 mm for each percent (default: 5)",
+    )
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.fleet:
+        from rbd_control.cli.fleet import run_calibrate_fleet
+
+        return run_calibrate_fleet(arguments)
+    refuse_fleet_options(arguments)
+    if not arguments.out:
+        raise InputError("no output: give --out YAML, or --fleet DIR for a table of many arms")
+    from rbd_control.cli.calibrate import run_calibrate
+
+    return run_calibrate(arguments)

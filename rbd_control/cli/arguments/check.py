@@ -1,0 +1,41 @@
+"""Arguments of ``rbd-control check``."""
+
+from __future__ import annotations
+
+import argparse
+
+from rbd_control.cli.arguments.shared import (
+    Commands,
+    add_config,
+    add_outputs,
+    add_recording,
+    add_robot,
+)
+
+
+def add_command(commands: Commands) -> None:
+    """Add the command and its arguments."""
+    check = commands.add_parser(
+        "check",
+        help="say what a recording is and which pushes would be found",
+        description="Print one page about a recording: whether joints, rate and stamps are right, "
+        "what the effort of each joint is, whether payload, mounting and order of the joints are "
+        "as described, and the weakest push that would be found on each link. Record a free "
+        "motion in which every joint moves to and fro.",
+        epilog="exit code 1 if a line is red (WRONG), 0 if all are green (GOOD) or yellow (LOOK)",
+    )
+    add_recording(check, "recording")
+    add_robot(check)
+    add_config(
+        check,
+        ": the kind of effort that is declared, and its thresholds; without it, efforts are taken "
+        "for torques and thresholds are estimated from the recording",
+    )
+    add_outputs(check, "check.json and check.html")
+    check.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from rbd_control.cli.check import run_check
+
+    return run_check(arguments)

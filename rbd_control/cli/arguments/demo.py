@@ -1,0 +1,31 @@
+"""Arguments of ``rbd-control demo``."""
+
+from __future__ import annotations
+
+import argparse
+
+from rbd_control.cli.arguments.shared import Commands, add_duration, add_outputs
+from rbd_control.startup.ros_needed import ros_needed
+
+
+def add_command(commands: Commands) -> None:
+    """Add the command and its arguments."""
+    demo = commands.add_parser(
+        "demo",
+        help="run a simulated arm, its controller and the detector over ROS 2",
+        description="Run a simulated arm, its controller and the contact detector as ROS 2 nodes: "
+        "a trajectory, pushes and a collision. Each contact is scored against the truth.",
+    )
+    add_duration(demo, "length of the motion [s] (default: 20)")
+    add_outputs(demo, "the picture")
+    demo.add_argument(
+        "--view", action="store_true", help="show it in the browser (see rbd-control view)"
+    )
+    demo.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    with ros_needed("the demo"):
+        from rbd_control.nodes.demo.run import run_demo
+    code: int = run_demo(arguments.duration, arguments.report, arguments.json, arguments.view)
+    return code

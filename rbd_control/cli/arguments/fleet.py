@@ -1,0 +1,69 @@
+"""Arguments of ``replay`` and ``calibrate`` for hundreds of recordings."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rbd_control.cli.arguments.kinds import count
+from rbd_control.errors import InputError
+
+_FORMATS = ("csv", "parquet")
+
+
+def add_fleet(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add the arguments for a fleet, and return their group."""
+    group = command.add_argument_group(
+        "a fleet of recordings",
+        "With --fleet, RECORDING may also be a folder of recordings or a glob pattern. Recordings "
+        "are worked on in parallel, one that cannot be used is named and passed over, and a second "
+        "run does what is missing or has changed.",
+    )
+    group.add_argument(
+        "--fleet",
+        type=Path,
+        metavar="DIR",
+        help="folder for the results: one JSON file per recording and a table of all",
+    )
+    add_format(group)
+    group.add_argument(
+        "--workers",
+        type=count,
+        metavar="N",
+        help="number of worker processes (default: one for each core)",
+    )
+    group.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="address of a Dask scheduler whose workers are used instead, such as tcp://host:8786",
+    )
+    group.add_argument(
+        "--sheet",
+        type=Path,
+        metavar="CSV",
+        help="what differs between the recordings; columns recording (path or pattern), and any of "
+        "arm, day, urdf, config, free (without it, the name of the arm is that of the folder in "
+        "which the recording lies)",
+    )
+    return group
+
+
+def add_format(group: argparse._ActionsContainer) -> None:
+    """Add the argument for the format of tables."""
+    group.add_argument(
+        "--format",
+        choices=_FORMATS,
+        default=None,
+        help="format of the table (default: csv; parquet needs the extra 'fleet')",
+    )
+
+
+def refuse_fleet_options(arguments: argparse.Namespace) -> None:
+    """Refuse options of a fleet where none is asked for.
+
+    Raises:
+        InputError: naming the option.
+    """
+    for name in ("workers", "scheduler", "sheet", "format", "free"):
+        if getattr(arguments, name, None):
+            raise InputError(f"--{name} is for a fleet of recordings; give --fleet DIR as well")

@@ -1,0 +1,93 @@
+"""Kinds of values on the command line: text to number, with an error that says what to give."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+
+def finite(text: str) -> float:
+    """Return a finite number.
+
+    Raises:
+        argparse.ArgumentTypeError: for any other text.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a finite number")
+    return value
+
+
+def positive(text: str) -> float:
+    """Return a number above 0.
+
+    Raises:
+        argparse.ArgumentTypeError: for any other text.
+    """
+    value = finite(text)
+    if value <= 0.0:
+        raise argparse.ArgumentTypeError(f"{text}; give a number above 0")
+    return value
+
+
+def seconds(text: str) -> float:
+    """Return a duration above 0 [s].
+
+    Raises:
+        argparse.ArgumentTypeError: for any other text.
+    """
+    value = finite(text)
+    if value <= 0.0:
+        raise argparse.ArgumentTypeError(f"{text} s; give a duration above 0")
+    return value
+
+
+def port(text: str) -> int:
+    """Return the number of a TCP port.
+
+    Raises:
+        argparse.ArgumentTypeError: for any other text.
+    """
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r}; give a number from 0 to 65535")
+    return int(text)
+
+
+def count(text: str) -> int:
+    """Return a whole number above 0.
+
+    Raises:
+        argparse.ArgumentTypeError: for any other text.
+    """
+    if not text.isdecimal() or not 0 < int(text) <= 4096:
+        raise argparse.ArgumentTypeError(f"{text!r}; give a whole number from 1 to 4096")
+    return int(text)
+
+
+def position(text: str) -> tuple[str, float]:
+    """Return joint and position of ``JOINT=POSITION``.
+
+    Raises:
+        argparse.ArgumentTypeError: for any other text.
+    """
+    joint, equals, where = text.rpartition("=")
+    if not equals or not joint:
+        raise argparse.ArgumentTypeError(f"{text!r}; give JOINT=POSITION")
+    return joint, finite(where)
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """Return finite numbers that commas separate.
+
+    Raises:
+        argparse.ArgumentTypeError: for any other text.
+    """
+    return tuple(finite(part) for part in text.split(","))
+
+
+def names(text: str) -> list[str]:
+    """Return names that commas separate."""
+    return text.split(",")

@@ -1,0 +1,56 @@
+"""Arguments of ``rbd-control payload``."""
+
+from __future__ import annotations
+
+import argparse
+
+from rbd_control.cli.arguments.kinds import finite, numbers
+from rbd_control.cli.arguments.shared import Commands
+from rbd_control.startup.ros_needed import ros_needed
+
+
+def add_command(commands: Commands) -> None:
+    """Add the command and its arguments."""
+    payload = commands.add_parser(
+        "payload",
+        help="tell the running nodes what the arm carries",
+        description="Tell detector and controller what the arm carries from now on, beside what "
+        "its description has. Without options: nothing. An arm that compensates gravity by itself "
+        "(gravity_compensated) must be told by its own interface, too.",
+        epilog="exit code 1 if no node listens, or one refuses",
+    )
+    payload.add_argument("--mass", type=finite, default=0.0, metavar="KG", help="mass [kg]")
+    payload.add_argument(
+        "--com",
+        type=numbers,
+        default=(0.0, 0.0, 0.0),
+        metavar="X,Y,Z",
+        help="centre of mass in the frame of the link [m]",
+    )
+    payload.add_argument(
+        "--inertia",
+        type=numbers,
+        default=(0.0,) * 6,
+        metavar="XX,YY,ZZ,XY,XZ,YZ",
+        help="rotational inertia about the centre of mass [kg·m²] (default: a point mass)",
+    )
+    payload.add_argument(
+        "--link", default="", metavar="NAME", help="link that carries it (default: the last one)"
+    )
+    payload.add_argument("--namespace", default="", metavar="NS", help="namespace of the nodes")
+    payload.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from rbd_control.robot.payload import PayloadParameters
+
+    payload = PayloadParameters(
+        payload_mass=arguments.mass,
+        payload_link=arguments.link,
+        payload_com=arguments.com,
+        payload_inertia=arguments.inertia,
+    )
+    with ros_needed("the command"):
+        from rbd_control.nodes.payload_command import run_payload
+    code: int = run_payload(payload, arguments.namespace)
+    return code

@@ -1,0 +1,220 @@
+"""``rbd-control replay --fleet`` and ``calibrate --fleet``: hundreds of recordings at once."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from rbd_control.cli.drive_gains import gain_evidence
+from rbd_control.cli.guard import NO_RESULT, complain
+from rbd_control.cli.replay import console_for_output
+from rbd_control.errors import InputError
+from rbd_control.files.output_files import prepare_output
+from rbd_control.fleet.dask_workers import DaskWorkers
+from rbd_control.fleet.discovery import find_recordings
+from rbd_control.fleet.jobs import CalibrateJob, ReplayJob, Source
+from rbd_control.fleet.local_workers import LocalWorkers, usable_cores
+from rbd_control.fleet.outcome import Record
+from rbd_control.fleet.run import Entry, FleetRun, Workers, run_fleet
+from rbd_control.fleet.sheet import SheetRow, read_sheet, row_of
+from rbd_control.fleet.store import Store
+from rbd_control.fleet.table import CSV, record_row, refuse_format, write_table
+from rbd_control.playback.labels import read_labels
+from rbd_control.playback.truth import Label
+
+_MOST_NAMED = 20
+"""Number of recordings without a result that are named on the console."""
+
+
+def run_replay_fleet(arguments: argparse.Namespace) -> int:
+    """Replay a fleet; return 0, or 1 if a recording cannot be used or has no verdict.
+
+    Raises:
+        RbdControlError: for bad input; the message names the file.
+        OSError: when a result cannot be written.
+    """
+    _refuse(arguments, ("report", "json"))
+    paths = find_recordings(
+        arguments.recordings, [path for path in (arguments.labels, arguments.sheet) if path]
+    )
+    labels = read_labels(arguments.labels, paths) if arguments.labels else None
+
+    def entry(index: int, source: Source, row: SheetRow) -> Entry:
+        free = arguments.free if row.free is None else row.free
+        truth: tuple[Label, ...] | None = () if free else None
+        if labels is not None and not free:
+            truth = tuple(labels[index])
+        return _entry(ReplayJob(source, truth, arguments.curve), row, free)
+
+    return _run(arguments, "replay", _entries(arguments, paths, entry))[1]
+
+
+def run_calibrate_fleet(arguments: argparse.Namespace) -> int:
+    """Calibrate each recording of a fleet, and with ``--out`` once more all of them together.
+
+    Returns:
+        0, or 1 if a recording cannot be used.
+
+    Raises:
+        RbdControlError: for bad input; the message names the file.
+        OSError: when a result cannot be written.
+    """
+    if arguments.out:
+        prepare_output(arguments.out)
+    else:
+        _refuse(arguments, ("report", "json"))
+    _refuse(arguments, ("payload_recordings",))
+    paths = find_recordings(arguments.recordings, [arguments.sheet] if arguments.sheet else [])
+    evidence = gain_evidence(arguments, lambda _path: [])
+
+    def entry(_index: int, source: Source, row: SheetRow) -> Entry:
+        job = CalibrateJob(
+            source=source,
+            false_alarms=arguments.false_alarms,
+            effort=arguments.effort,
+            effort_gain=tuple(arguments.effort_gain or (1.0,)),
+            observer=arguments.observer,
+            gain=arguments.gain,
+            known_gains=tuple(evidence.known.items()),
+            drive_gain_error=evidence.accepted_error,
+            mass_error=evidence.mass_error,
+        )
+        return _entry(job, row, True)
+
+    entries = _entries(arguments, paths, entry)
+    if arguments.out and any(each.job.source.urdf != arguments.urdf for each in entries):
+        raise InputError("--out is for one arm, and the sheet names several descriptions")
+    run, code = _run(arguments, "calibrate", entries)
+    usable = [Path(record.recording) for record in run.records if record.result]
+    if arguments.out and usable:
+        from rbd_control.cli.calibrate import run_calibrate
+
+        run_calibrate(argparse.Namespace(**{**vars(arguments), "recordings": usable}))
+    return code
+
+
+def _refuse(arguments: argparse.Namespace, options: Sequence[str]) -> None:
+    """Refuse options that a fleet does not have.
+
+    Raises:
+        InputError: naming the option.
+    """
+    for name in options:
+        if getattr(arguments, name, None):
+            option = name.replace("_", "-").removesuffix("s")
+            raise InputError(f"--{option} is for single recordings; leave it out beside --fleet")
+
+
+def _entries(
+    arguments: argparse.Namespace,
+    paths: Sequence[Path],
+    entry: Callable[[int, Source, SheetRow], Entry],
+) -> list[Entry]:
+    """Return what is to be done with each recording, as arguments and sheet tell."""
+    sheet = read_sheet(arguments.sheet) if arguments.sheet else []
+    entries = []
+    for index, path in enumerate(paths):
+        row = row_of(path, sheet)
+        config = row.config or getattr(arguments, "config", None)
+        source = Source(
+            recording=path,
+            urdf=_absolute(row.urdf or arguments.urdf),
+            config=config and config.absolute(),
+            topic=arguments.topic,
+            locked=tuple(arguments.lock),
+            joints=tuple(arguments.joints) if arguments.joints else None,
+            trusted=arguments.trust_effort_kind,
+        )
+        entries.append(entry(index, source, row))
+    return entries
+
+
+def _absolute(urdf: str) -> str:
+    """Return the path of a description for workers in other folders; names as they are."""
+    return str(Path(urdf).absolute()) if urdf and Path(urdf).exists() else urdf
+
+
+def _entry(job: ReplayJob | CalibrateJob, row: SheetRow, free: bool) -> Entry:
+    return Entry(job, row.arm or job.recording.parent.name, row.day, free)
+
+
+def _run(
+    arguments: argparse.Namespace, command: str, entries: Sequence[Entry]
+) -> tuple[FleetRun, int]:
+    """Do the work, write the table, and print what came out; return it and the exit code."""
+    kind = arguments.format or CSV
+    refuse_format(kind)
+    store = Store(arguments.fleet, command)
+    store.prepare()
+    console = console_for_output()
+    begin = time.monotonic()
+    with _progress(command, len(entries)) as told:
+        run = run_fleet(entries, store, _workers(arguments), told)
+    table = write_table([record_row(r) for r in store.records()], arguments.fleet, command, kind)
+    _print(run, time.monotonic() - begin, console)
+    console.print(f"table in {table}", markup=False)
+    for record in run.unusable[:_MOST_NAMED]:
+        complain(record.outcome.reason, record.recording)
+    if len(run.unusable) > _MOST_NAMED:
+        complain(f"{len(run.unusable) - _MOST_NAMED} more have no result; see {table}", "")
+    return run, NO_RESULT if run.unusable else 0
+
+
+def _workers(arguments: argparse.Namespace) -> Workers:
+    if arguments.scheduler:
+        if arguments.workers:
+            raise InputError("--workers is for this machine; leave it out beside --scheduler")
+        return DaskWorkers(arguments.scheduler)
+    return LocalWorkers(arguments.workers or usable_cores())
+
+
+def _print(run: FleetRun, seconds: float, console: Console) -> None:
+    """Print how many recordings have which outcome, and the speed."""
+    counts = Counter(record.outcome.status for record in run.records)
+    hours = sum(record.result.get("duration", 0.0) for record in run.records) / 3600.0
+    text = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
+    console.print(
+        f"{len(run.records)} recordings, {hours:.2f} h of joint states: {text}; {run.kept} were "
+        f"done before; {seconds:.1f} s",
+        markup=False,
+    )
+
+
+@contextmanager
+def _progress(command: str, total: int) -> Iterator[Callable[[Record, bool], None]]:
+    """Show one progress bar on stderr, if it is a terminal."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
+    unusable = 0
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(command, total=total)
+
+        def told(record: Record, _is_new: bool) -> None:
+            nonlocal unusable
+            unusable += bool(record.outcome.reason)
+            said = f"{command}, {unusable} without result" if unusable else command
+            bar.update(task, advance=1, description=said)
+
+        yield told

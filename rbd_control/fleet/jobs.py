@@ -1,0 +1,279 @@
+"""What is done with one recording of a fleet, in whichever process that is.
+
+A job is a frozen object that can be pickled; it holds paths and arguments, and reads everything
+else where it runs.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from rbd_control import __version__
+from rbd_control.errors import ModelWarning, RbdControlError
+from rbd_control.estimation import GainEvidence, KnownGain, calibrate
+from rbd_control.estimation.calibration import START, CalibratedParameters, Calibration
+from rbd_control.files.input_files import about, reason
+from rbd_control.fleet.outcome import DONE, NO_VERDICT, Outcome
+from rbd_control.playback.arm_calibration import physical, uncorrected
+from rbd_control.playback.configuration import configured, named, say_held
+from rbd_control.playback.curve import FACTORS
+from rbd_control.playback.motions import read_motions, with_effort
+from rbd_control.playback.recording import read_recording
+from rbd_control.playback.replay import replay
+from rbd_control.playback.truth import Label
+from rbd_control.robot.inertial_corrections import CORRECTIONS
+from rbd_control.robot.robot import Robot
+from rbd_control.startup.warmup import steps
+
+_PREPARED = ("joint states", "contact detector", "recordings", "replay")
+"""Steps of ``rbd-control warmup`` that load the compiled code of :func:`replay`."""
+
+
+class Job(Protocol):
+    """The work on one recording."""
+
+    @property
+    def recording(self) -> Path:
+        """Absolute path of the recording."""
+
+    def run(self) -> Outcome:
+        """Do the work.
+
+        Raises:
+            RbdControlError: when the recording cannot be used.
+        """
+
+
+@dataclass(frozen=True)
+class Source:
+    """A recording and the arm that made it.
+
+    Attributes:
+        recording: absolute path of the recording.
+        urdf: path of the description, or of a parameter file that names it.
+        config: parameter file of the detector; None for defaults.
+        topic: topic of the joint states.
+        locked: positions of joints that do not move [rad or m].
+        joints: recorded names of the model's joints; None if they are matched by name.
+        trusted: whether the declared effort kind holds although the efforts refute it.
+    """
+
+    recording: Path
+    urdf: str
+    config: Path | None = None
+    topic: str = "/joint_states"
+    locked: tuple[tuple[str, float], ...] = ()
+    joints: tuple[str, ...] | None = None
+    trusted: bool = False
+
+
+@dataclass(frozen=True)
+class ReplayJob:
+    """Runs a recording through the detector.
+
+    Attributes:
+        source: the recording and its arm.
+        labels: its true contacts; None for those that it tells of.
+        curve: whether other thresholds are scored as well.
+    """
+
+    source: Source
+    labels: tuple[Label, ...] | None = None
+    curve: bool = False
+
+    @property
+    def recording(self) -> Path:
+        """Absolute path of the recording."""
+        return self.source.recording
+
+    def run(self) -> Outcome:
+        """Return what ``rbd-control replay --json`` writes of the recording.
+
+        Raises:
+            RbdControlError: when the recording cannot be used.
+        """
+        source = self.source
+        recording = read_recording(source.recording, source.topic)
+        model, parameters = configured(
+            source.urdf, source.config, dict(source.locked), recording.joint_names
+        )
+        if source.trusted:
+            parameters = replace(parameters, check_effort_kind=False)
+        result = replay(
+            recording,
+            model,
+            parameters,
+            joints=source.joints,
+            labels=self.labels,
+            factors=FACTORS if self.curve else (),
+        )
+        silent = ", ".join(f"{why} {time:.2f} s" for why, time in result.invalid.items())
+        return Outcome(
+            DONE if result.valid_fraction else NO_VERDICT,
+            "" if result.valid_fraction else f"the detector has no verdict at any time ({silent})",
+            start=_known(result.start),
+            result=result.to_json(),
+        )
+
+
+@dataclass(frozen=True)
+class CalibrateJob:
+    """Identifies friction and thresholds from one recording without contact.
+
+    Attributes:
+        source: the recording and its arm.
+        false_alarms: acceptable false alarms, over all joints [1/h].
+        effort: what the recorded effort is, see ``effort_kind``.
+        effort_gain: torque per unit of effort; one number or one per joint.
+        observer: kind of observer.
+        gain: observer gain [1/s]; None if it is chosen.
+        known_gains: known torque per unit of effort by joint, with its standard error.
+        drive_gain_error: greatest relative standard error of a gain.
+        mass_error: relative standard deviation of the masses of the URDF.
+    """
+
+    source: Source
+    false_alarms: float = 1.0
+    effort: str = "torque"
+    effort_gain: tuple[float, ...] = (1.0,)
+    observer: str = "second_order"
+    gain: float | None = None
+    known_gains: tuple[tuple[str, KnownGain], ...] = ()
+    drive_gain_error: float = 0.04
+    mass_error: float = 0.05
+
+    @property
+    def recording(self) -> Path:
+        """Absolute path of the recording."""
+        return self.source.recording
+
+    def run(self) -> Outcome:
+        """Return friction, thresholds and residuals of each joint.
+
+        Raises:
+            RbdControlError: when the recording cannot be used.
+        """
+        source = self.source
+        recording = read_recording(source.recording, source.topic)
+        robot = Robot.load(
+            named(source.urdf), locked=dict(source.locked), measured=recording.joint_names
+        )
+        say_held(robot)
+        model = uncorrected(robot).model
+        found = read_motions(recording, model, source.joints)
+        motions = with_effort(recording, found)
+        start = self._start(model.nv)
+        with about(source.recording), physical(model):
+            calibration = calibrate(
+                motions,
+                model,
+                start,
+                false_alarms_per_hour=self.false_alarms,
+                keep_gain=self.gain is not None,
+                evidence=GainEvidence(
+                    known=dict(self.known_gains),
+                    accepted_error=self.drive_gain_error,
+                    mass_error=self.mass_error,
+                ),
+            )
+        return Outcome(DONE, start=_known(found.start), result=calibration_content(calibration))
+
+    def _start(self, n: int) -> CalibratedParameters:
+        """Return what the calibration of n joints begins with."""
+        start = replace(
+            START,
+            observer=self.observer,
+            effort_kind=self.effort,
+            effort_gain=self.effort_gain,
+            observer_gain=(self.gain or 50.0,),
+            check_effort_kind=not self.source.trusted,
+        )
+        start.for_joints("effort_gain", n)  # refuses another number of gains
+        return start
+
+
+FRICTION = ("friction_coulomb", "friction_viscous", "friction_offset", "friction_stribeck")
+"""Parameters of friction that are kept of each joint."""
+
+_PER_JOINT = (
+    *FRICTION,
+    *CORRECTIONS,
+    "effort_gain",
+    "observer_gain",
+    "threshold_speed",
+    "collision_threshold",
+)
+
+
+def calibration_content(calibration: Calibration) -> dict[str, Any]:
+    """Return a calibration as plain values: ``duration`` [s], ``warnings``, ``joints`` by name."""
+    parameters, n = calibration.parameters, len(calibration.joints)
+    columns = {name: parameters.for_joints(name, n) for name in _PER_JOINT}
+    return {
+        "duration": calibration.duration,
+        "false_alarms_per_hour": calibration.false_alarms_per_hour,
+        "effort_kind": parameters.effort_kind,
+        "warnings": list(calibration.notes),
+        "joints": {
+            joint.joint: {
+                "threshold": joint.threshold,
+                **{name: float(values[i]) for name, values in columns.items()},
+                "rms_before": joint.rms_before,
+                "rms_after": joint.rms_after,
+                "prediction_error": joint.prediction_error,
+                "largest": joint.largest,
+            }
+            for i, joint in enumerate(calibration.joints)
+        },
+    }
+
+
+def prepare() -> str:
+    """Load the compiled code into this process, or compile it; return the version."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, step in steps():
+            if name in _PREPARED:
+                step()
+    return __version__
+
+
+def worker_version() -> str:
+    """Return the version of the package where this runs."""
+    return __version__
+
+
+def run_job(job: Job) -> Outcome:
+    """Do a job; whatever goes wrong with the recording becomes its outcome."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", ModelWarning)
+        try:
+            outcome = job.run()
+        except RbdControlError as error:
+            outcome = Outcome.bad(_said(error, job.recording))
+        except MemoryError:
+            outcome = Outcome.bad("takes more memory than there is")
+        except Exception as error:
+            outcome = Outcome.bad(
+                f"internal error: {type(error).__name__} ({reason(error)}); run the command on "
+                "this recording alone with --debug"
+            )
+    return replace(outcome, warnings=tuple(str(warning.message) for warning in caught))
+
+
+def _said(error: RbdControlError, recording: Path) -> str:
+    """Return the message, with the file at fault if that is not the recording itself."""
+    if not error.path or error.path == str(recording):
+        return error.message
+    inside = Path(error.path)
+    where = inside.name if recording in inside.parents else error.path
+    return f"{where}: {error.message}"
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,72 @@
+"""Digests that tell whether a recording has been done already, with the same arguments."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rbd_control import __version__
+from rbd_control.fleet.jobs import CalibrateJob, ReplayJob
+from rbd_control.playback.configuration import described_arm
+from rbd_control.robot.robot import description_text
+
+
+def job_keys(jobs: Iterable[ReplayJob | CalibrateJob]) -> list[str]:
+    """Return for each job a digest of everything that its result depends on.
+
+    These are the version of the package, the arguments, the content of the robot description and
+    of the parameter file, and size and time of change of each file of the recording.
+
+    Raises:
+        RbdControlError: naming the description or the parameter file, if it cannot be read.
+    """
+    digests: dict[tuple[str, Path | None], str] = {}
+    keys = []
+    for job in jobs:
+        files = (job.source.urdf, job.source.config)
+        if files not in digests:
+            digests[files] = _arm_digest(*files)
+        keys.append(_key(job, digests[files]))
+    return keys
+
+
+def _key(job: ReplayJob | CalibrateJob, arm: str) -> str:
+    source = job.source
+    content = {
+        "version": __version__,
+        "kind": type(job).__name__,
+        "job": asdict(replace(job, source=replace(source, urdf="", config=None))),
+        "arm": arm,
+        "files": list(_files(source.recording)),
+    }
+    text = json.dumps(content, sort_keys=True, default=_plain)
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _arm_digest(urdf: str, config: Path | None) -> str:
+    """Return a digest of a robot description and a parameter file."""
+    arm, _, values = described_arm(urdf, config)
+    parts = (description_text(arm), repr(arm), repr(sorted(values.items())))
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _files(recording: Path) -> Iterator[tuple[str, int, int]]:
+    """Yield name, size and time of change [ns] of each file of a recording."""
+    files = sorted(recording.rglob("*")) if recording.is_dir() else [recording]
+    for file in files:
+        try:
+            status = os.stat(file)
+        except OSError:
+            continue
+        yield str(file.relative_to(recording)), status.st_size, status.st_mtime_ns
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else str(value)

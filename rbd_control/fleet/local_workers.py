@@ -1,0 +1,228 @@
+"""Worker processes of this machine; one that dies takes nothing with it but its own recording."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from rbd_control.errors import RbdControlError
+from rbd_control.fleet.jobs import Job, prepare, run_job
+from rbd_control.fleet.outcome import Outcome
+
+ATTEMPTS = 3
+"""Number of worker processes that a recording may end before it is named bad."""
+
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Variables that keep the linear algebra of each worker on one core."""
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class LocalWorkers:
+    """Runs jobs in processes of this machine, each with one job at a time.
+
+    Args:
+        count: number of processes.
+        preparation: what each process does before its first job.
+    """
+
+    def __init__(self, count: int, preparation: Callable[[], Any] = prepare) -> None:
+        self._count = count
+        self._preparation = preparation
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
+        """Yield the index and the outcome of each job, as they come.
+
+        A job whose worker ended is tried again, :data:`ATTEMPTS` times in all.
+
+        Raises:
+            RbdControlError: when workers end before they do anything.
+        """
+        crew = _Crew(min(self._count, len(jobs)), self._preparation)
+        try:
+            yield from crew.run([partial(run_job, job) for job in jobs])
+        finally:
+            crew.close()
+
+
+class _Worker:
+    """One process, its connection, and what it does.
+
+    Attributes:
+        task: index of its job; None if it does nothing or prepares itself.
+        is_told: whether it was told to prepare itself.
+        is_prepared: whether compiled code is loaded.
+    """
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=_work, args=(theirs,), daemon=True)
+        with _one_thread():
+            self.process.start()
+        theirs.close()
+        self.task: int | None = None
+        self.is_told = False
+        self.is_prepared = False
+
+    def prepare(self, preparation: Callable[[], Any]) -> None:
+        """Tell it to prepare itself, unless it was told already."""
+        if not self.is_told:
+            self.is_told = True
+            self.send(preparation)
+
+    def send(self, call: Callable[[], Any]) -> None:
+        # A process that has ended is found by its sentinel.
+        with suppress(OSError):
+            self.connection.send(call)
+
+    def received(self) -> Any:
+        """Return what the worker sent.
+
+        Raises:
+            EOFError, OSError: when it has ended and sent nothing.
+        """
+        if not self.connection.poll():
+            raise EOFError
+        return self.connection.recv()
+
+    def end(self) -> None:
+        self.connection.close()
+        self.process.kill()
+        self.process.join()
+
+
+class _Crew:
+    """Worker processes and the jobs that wait for them.
+
+    The first worker loads the compiled code before the others do. Where there is none yet, it
+    compiles, and the others find its code on disk.
+    """
+
+    def __init__(self, count: int, preparation: Callable[[], Any]) -> None:
+        self._preparation = preparation
+        self._failures = 0
+        self._workers = [_Worker() for _ in range(count)]
+        self._waiting: deque[int] = deque()
+        self._lost: Counter[int] = Counter()
+        self._calls: Sequence[Callable[[], Outcome]] = ()
+        for worker in self._workers[:1]:
+            worker.prepare(preparation)
+
+    def run(self, calls: Sequence[Callable[[], Outcome]]) -> Iterator[tuple[int, Outcome]]:
+        """Yield the index and the outcome of each call."""
+        self._calls = calls
+        self._waiting.extend(range(len(calls)))
+        missing = len(calls)
+        while missing:
+            sources = [worker.connection for worker in self._workers]
+            wait([*sources, *(worker.process.sentinel for worker in self._workers)])
+            for place, worker in enumerate(self._workers):
+                if not worker.connection.poll() and worker.process.is_alive():
+                    continue
+                for answer in self._answers(place, worker):
+                    missing -= 1
+                    yield answer
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in self._workers:
+            worker.end()
+
+    def _answers(self, place: int, worker: _Worker) -> Iterator[tuple[int, Outcome]]:
+        """Yield the outcome that a worker sent or, having died, caused; give it the next job."""
+        try:
+            outcome = worker.received()
+        except (EOFError, OSError):
+            yield from self._replace(place, worker)
+            return
+        if worker.is_prepared and worker.task is not None:
+            yield worker.task, outcome
+        elif not worker.is_prepared:
+            self._prepared(worker)
+        self._next(worker)
+
+    def _prepared(self, worker: _Worker) -> None:
+        """Let the others prepare themselves once the first worker has."""
+        worker.is_prepared = True
+        self._failures = 0
+        for each in self._workers:
+            each.prepare(self._preparation)
+
+    def _next(self, worker: _Worker) -> None:
+        """Give a worker the next job, if there is one."""
+        worker.task = self._waiting.popleft() if self._waiting else None
+        if worker.task is not None:
+            worker.send(self._calls[worker.task])
+
+    def _replace(self, place: int, worker: _Worker) -> Iterator[tuple[int, Outcome]]:
+        """Put a new worker in the place of one that ended, and its job back into the queue."""
+        worker.end()
+        how = _ending(worker.process.exitcode)
+        if worker.task is None:
+            self._failures += 1
+            if self._failures >= ATTEMPTS:
+                raise RbdControlError(f"worker processes cannot start: they were {how}")
+        else:
+            self._lost[worker.task] += 1
+            if self._lost[worker.task] < ATTEMPTS:
+                self._waiting.append(worker.task)
+            else:
+                yield (
+                    worker.task,
+                    Outcome.bad(f"ended its worker process {ATTEMPTS} times, which was {how}"),
+                )
+        self._workers[place] = _Worker()
+        self._workers[place].prepare(self._preparation)
+
+
+def _ending(code: int | None) -> str:
+    """Return how a process ended, in words."""
+    if code is not None and code < 0:
+        return f"killed by signal {-code}"
+    return f"ended with exit code {code}"
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Keep processes that are started inside on one core each, unless the user says otherwise."""
+    new = [name for name in _ONE_THREAD if name not in os.environ]
+    os.environ.update(dict.fromkeys(new, "1"))
+    try:
+        yield
+    finally:
+        for name in new:
+            del os.environ[name]
+
+
+def _work(connection: Connection) -> None:
+    """Answer calls until the connection is closed: what a worker process does."""
+    # Ctrl-C goes to all processes of the terminal; the workers end with their parent.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with suppress(EOFError, OSError):
+        while True:
+            connection.send(connection.recv()())
+    os._exit(0)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        sys.stdout.flush()
+        os._exit(1)

@@ -1,0 +1,86 @@
+"""What became of one recording of a fleet, and the record of it that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+DONE = "done"
+NO_VERDICT = "no verdict"
+BAD = "bad"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a worker found.
+
+    Attributes:
+        status: :data:`DONE`; :data:`NO_VERDICT`, if the detector had none at any time; or
+            :data:`BAD`, if the recording could not be used.
+        reason: why it is not done; empty if it is.
+        start: stamp of the first sample [s]; None if it is not known.
+        result: the result as plain values; None if the recording is bad.
+        warnings: warnings about the description of the robot.
+    """
+
+    status: str
+    reason: str = ""
+    start: float | None = None
+    result: Mapping[str, Any] | None = None
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def bad(cls, reason: str) -> Outcome:
+        """Return the outcome of a recording that could not be used."""
+        return cls(BAD, reason)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One recording of a fleet and what became of it.
+
+    Attributes:
+        recording: absolute path.
+        command: ``replay`` or ``calibrate``.
+        arm: name of the arm.
+        day: day of the recording as ``YYYY-MM-DD``; None if it is not known.
+        free: whether it was declared free of contact.
+        key: digest of everything that the result depends on.
+        outcome: what became of it.
+    """
+
+    recording: str
+    command: str
+    arm: str
+    day: str | None
+    free: bool
+    key: str
+    outcome: Outcome
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """The result as plain values; empty if the recording is bad."""
+        return self.outcome.result or {}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values that ``json`` can write."""
+        own = {name: value for name, value in vars(self).items() if name != "outcome"}
+        return {**own, **asdict(self.outcome)}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Record:
+        """Return the record that :meth:`to_json` made plain.
+
+        Raises:
+            KeyError: when a value is missing.
+        """
+        outcome = Outcome(
+            status=content["status"],
+            reason=content["reason"],
+            start=content["start"],
+            result=content["result"],
+            warnings=tuple(content["warnings"]),
+        )
+        own = ("recording", "command", "arm", "day", "free", "key")
+        return cls(**{name: content[name] for name in own}, outcome=outcome)

@@ -1,0 +1,81 @@
+"""The folder that holds the results of a fleet: one JSON file per recording, and one table.
+
+::
+
+    FOLDER/replay/NAME-DIGEST.json     one recording; the digest is of its absolute path
+    FOLDER/replay.csv (or .parquet)    one row per recording
+    FOLDER/calibrate/…, calibrate.csv  the same for calibrate
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from rbd_control.errors import RecordingError
+from rbd_control.files.input_files import reading
+from rbd_control.files.output_files import prepare_output, write_whole
+from rbd_control.fleet.outcome import Record
+
+_NAME_LENGTH = 60
+
+
+class Store:
+    """Results of one command over a fleet.
+
+    Args:
+        folder: the folder of the fleet.
+        command: ``replay`` or ``calibrate``.
+    """
+
+    def __init__(self, folder: Path, command: str) -> None:
+        self.command = command
+        self.folder = folder
+        self._records = folder / command
+
+    def prepare(self) -> None:
+        """Make the folders, and refuse a place that cannot be written.
+
+        Raises:
+            OSError: naming the path.
+        """
+        prepare_output(self._records / "x.json")
+
+    def path(self, recording: str) -> Path:
+        """Return the file of a recording's record."""
+        digest = hashlib.sha256(recording.encode("utf-8", "surrogateescape")).hexdigest()[:10]
+        stem = Path(recording).stem.encode("utf-8", "replace").decode()[:_NAME_LENGTH]
+        return self._records / f"{stem}-{digest}.json"
+
+    def load(self, recording: str) -> Record | None:
+        """Return the record of a recording; None if there is none that can be read."""
+        try:
+            return _read(self.path(recording))
+        except RecordingError:
+            return None
+
+    def write(self, record: Record) -> None:
+        """Write the record of a recording, completely or not at all.
+
+        Raises:
+            OSError: naming the file that cannot be written.
+        """
+        text = json.dumps(record.to_json(), indent=1, allow_nan=False, ensure_ascii=False)
+        write_whole(
+            self.path(record.recording), (text + "\n").encode("utf-8", errors="backslashreplace")
+        )
+
+    def records(self) -> list[Record]:
+        """Return all records, in order of their recordings.
+
+        Raises:
+            RecordingError: naming a file that is no record.
+        """
+        found = [_read(path) for path in self._records.glob("*.json")]
+        return sorted(found, key=lambda record: record.recording)
+
+
+def _read(path: Path) -> Record:
+    with reading(path, RecordingError, "is not the result of a fleet", "remove it"):
+        return Record.from_json(json.loads(path.read_text(encoding="utf-8")))

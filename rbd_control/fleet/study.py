@@ -1,0 +1,182 @@
+"""The study over a finished fleet: rates, delays, thresholds and friction per arm and per day."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from statistics import median
+from typing import Any
+
+from rbd_control.fleet.drift import DAY, fit_drift
+from rbd_control.fleet.jobs import FRICTION
+from rbd_control.fleet.outcome import Record
+from rbd_control.fleet.table import Row
+from rbd_control.playback.summary import Summary, summarise
+from rbd_control.playback.truth import Score, TrueContact
+
+DRIFTING = (*FRICTION[:3], "threshold")
+"""Quantities of calibration whose drift is fitted."""
+
+_CALIBRATED = ("friction_coulomb", "friction_viscous", "friction_offset")
+
+
+@dataclass(frozen=True)
+class Study:
+    """What the results of a fleet say together, as rows of tables.
+
+    Attributes:
+        arms: one row per arm.
+        days: one row per arm and day.
+        joints: one row per arm and joint: thresholds and friction.
+        drifts: one row per arm, joint and quantity.
+        bad: recordings without a result.
+    """
+
+    arms: list[Row]
+    days: list[Row]
+    joints: list[Row]
+    drifts: list[Row]
+    bad: list[Record]
+
+
+def study(records: Sequence[Record]) -> Study:
+    """Return the study over the records of ``replay`` and ``calibrate``.
+
+    Recordings count for false alarms if they were declared free of contact or tell of their true
+    contacts; docs/replay.md defines what is a false alarm and a delay.
+    """
+    usable = [record for record in records if record.result]
+    by_arm = _grouped(usable, lambda record: (record.arm,))
+    by_day = _grouped(usable, lambda record: (record.arm, record.day or "unknown"))
+    return Study(
+        arms=[{"arm": arm, **_figures(group)} for (arm,), group in by_arm.items()],
+        days=[
+            {"arm": arm, "day": day, **_figures(group), **_wide(group)}
+            for (arm, day), group in by_day.items()
+        ],
+        joints=[
+            {"arm": arm, "joint": joint, **values}
+            for (arm,), group in by_arm.items()
+            for joint, values in _levels(group).items()
+        ],
+        drifts=[{"arm": arm, **row} for (arm,), group in by_arm.items() for row in _drifts(group)],
+        bad=[record for record in records if not record.result],
+    )
+
+
+def _grouped(
+    records: Iterable[Record], key: Callable[[Record], tuple[str, ...]]
+) -> dict[tuple[str, ...], list[Record]]:
+    groups: dict[tuple[str, ...], list[Record]] = {}
+    for record in records:
+        groups.setdefault(key(record), []).append(record)
+    return dict(sorted(groups.items()))
+
+
+def _figures(records: Sequence[Record]) -> Row:
+    """Return recordings, hours, rates and delays of a group of records."""
+    replayed = [record.result for record in records if record.command == "replay"]
+    row: Row = {
+        "replayed": len(replayed),
+        "calibrated": len(records) - len(replayed),
+        "hours": sum(result["duration"] for result in replayed) / 3600.0,
+        "events": sum(len(result["events"]) for result in replayed),
+    }
+    scored = [result["truth"] for result in replayed if result["truth"]]
+    summary = summarise(
+        [_score(truth) for truth in scored], sum(t["summary"]["free_time"] for t in scored)
+    )
+    return row | (_rates(summary) if scored else {})
+
+
+def _rates(summary: Summary) -> Row:
+    values = summary.to_json()
+    return {
+        "hours_without_contact": summary.free_time / 3600.0,
+        **{
+            name: values[name]
+            for name in (
+                "false_alarms",
+                "false_alarms_per_hour",
+                "false_alarms_per_hour_low",
+                "false_alarms_per_hour_high",
+                "contacts",
+                "misses",
+                "delay_median",
+                "delay_p95",
+            )
+        },
+    }
+
+
+def _score(truth: Mapping[str, Any]) -> Score:
+    """Return the score that a result holds as plain values."""
+    return Score(
+        contacts=tuple(TrueContact(**contact) for contact in truth["contacts"]),
+        misses=truth["misses"],
+        false_events=truth["false_events"],
+        repeated_events=truth["repeated_events"],
+    )
+
+
+def _levels(records: Sequence[Record]) -> dict[str, Row]:
+    """Return for each joint the median thresholds in use and as calibrated, and its friction."""
+    values: dict[tuple[str, str], list[float]] = {}
+    for record in records:
+        if record.command == "replay":
+            for joint, threshold in record.result["threshold"].items():
+                values.setdefault((joint, "threshold"), []).append(threshold)
+        else:
+            for joint, found in record.result["joints"].items():
+                values.setdefault((joint, "calibrated_threshold"), []).append(found["threshold"])
+                for quantity in _CALIBRATED:
+                    values.setdefault((joint, quantity), []).append(found[quantity])
+    levels: dict[str, Row] = {}
+    for (joint, quantity), found in values.items():
+        levels.setdefault(joint, {})[quantity] = median(found)
+    return levels
+
+
+def _wide(records: Sequence[Record]) -> Row:
+    """Return the same in one row, columns ``quantity/joint``."""
+    return {
+        f"{quantity}/{joint}": value
+        for joint, values in _levels(records).items()
+        for quantity, value in values.items()
+    }
+
+
+def _drifts(records: Sequence[Record]) -> Iterable[Row]:
+    """Yield the drift of each joint's calibrated quantities, where there are enough days."""
+    dated = [
+        record for record in records if record.command == "calibrate" and record.day is not None
+    ]
+    joints = list(dict.fromkeys(joint for record in dated for joint in record.result["joints"]))
+    for joint in joints:
+        measured = [record for record in dated if joint in record.result["joints"]]
+        times = [time for record in measured if (time := _time(record)) is not None]
+        for quantity in DRIFTING:
+            drift = fit_drift(
+                times, [record.result["joints"][joint][quantity] for record in measured]
+            )
+            if drift is not None and (drift.mean or drift.slope):
+                yield {
+                    "joint": joint,
+                    "quantity": quantity,
+                    "recordings": drift.count,
+                    "days": drift.days,
+                    "mean": drift.mean,
+                    "slope_per_month": drift.slope,
+                    "standard_error": drift.standard_error,
+                    "significant": drift.is_significant,
+                }
+
+
+def _time(record: Record) -> float | None:
+    """Return when a recording was made [s]; noon if only the day is known."""
+    if record.day is None:
+        return None
+    noon = datetime.fromisoformat(record.day).replace(hour=12, tzinfo=timezone.utc).timestamp()
+    start = record.outcome.start
+    return start if start is not None and abs(start - noon) <= DAY / 2.0 else noon

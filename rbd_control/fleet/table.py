@@ -1,0 +1,137 @@
+"""Tables of plain values: rows of a fleet, written as CSV or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rbd_control.errors import RbdControlError
+from rbd_control.files.output_files import write_whole
+from rbd_control.fleet.outcome import Record
+
+Row = dict[str, Any]
+
+CSV = "csv"
+PARQUET = "parquet"
+FORMATS = (CSV, PARQUET)
+
+
+def refuse_format(name: str) -> None:
+    """Refuse a format that cannot be written here.
+
+    Raises:
+        RbdControlError: when pyarrow is needed and not installed.
+    """
+    if name == PARQUET:
+        _pyarrow()
+
+
+def write_table(rows: Sequence[Row], folder: Path, name: str, kind: str) -> Path:
+    """Write rows as one table, completely or not at all, and return its path.
+
+    The columns are those of all rows, in order of appearance; a value that a row lacks is empty.
+
+    Args:
+        rows: the rows.
+        folder: folder of the table.
+        name: its name without suffix.
+        kind: one of :data:`FORMATS`.
+
+    Raises:
+        RbdControlError: when pyarrow is needed and not installed.
+        OSError: naming the file that cannot be written.
+    """
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    path = folder / f"{name}.{kind}"
+    write_whole(path, _parquet(rows, columns) if kind == PARQUET else _csv(rows, columns))
+    return path
+
+
+def record_row(record: Record) -> Row:
+    """Return one row about a recording; columns of a joint are ``quantity/joint``."""
+    outcome = record.outcome
+    row: Row = {
+        "recording": record.recording,
+        "arm": record.arm,
+        "day": record.day,
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "free": record.free,
+        "start": outcome.start,
+    }
+    if record.result:
+        row |= (_calibrate_row if record.command == "calibrate" else _replay_row)(record.result)
+    return row
+
+
+_REPLAY = ("duration", "samples", "rate", "gaps", "largest_gap", "valid_fraction")
+_SCORE = (
+    "contacts",
+    "misses",
+    "repeated_events",
+    "delay_median",
+    "delay_p95",
+    "false_alarms",
+    "free_time",
+)
+_OF_JOINTS = ("threshold", "residual_max", "residual_rms", "residual_over_threshold")
+
+
+def _replay_row(result: Mapping[str, Any]) -> Row:
+    row = {name: result[name] for name in _REPLAY}
+    row |= {"warnings": len(result["warnings"]), "events": len(result["events"])}
+    score = result["truth"]["summary"] if result["truth"] else {}
+    row |= {name: score.get(name) for name in _SCORE}
+    return row | {
+        f"{quantity}/{joint}": value
+        for quantity in _OF_JOINTS
+        for joint, value in result[quantity].items()
+    }
+
+
+def _calibrate_row(result: Mapping[str, Any]) -> Row:
+    row = {name: result[name] for name in ("duration", "false_alarms_per_hour")}
+    row["warnings"] = len(result["warnings"])
+    return row | {
+        f"{quantity}/{joint}": value
+        for joint, quantities in result["joints"].items()
+        for quantity, value in quantities.items()
+    }
+
+
+def _csv(rows: Sequence[Row], columns: Sequence[str]) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode("utf-8", errors="backslashreplace")
+
+
+def _parquet(rows: Sequence[Row], columns: Sequence[str]) -> bytes:
+    arrow, parquet = _pyarrow()
+    table = arrow.table({name: [_printable(row.get(name)) for row in rows] for name in columns})
+    content = io.BytesIO()
+    parquet.write_table(table, content)
+    return content.getvalue()
+
+
+def _printable(value: Any) -> Any:
+    """Return a value that Parquet takes: file names may hold bytes that are no UTF-8."""
+    if isinstance(value, str):
+        return value.encode("utf-8", errors="backslashreplace").decode()
+    return value
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as arrow
+        from pyarrow import parquet
+    except ModuleNotFoundError as error:
+        raise RbdControlError(
+            "Parquet needs pyarrow, which is not installed: pip install '.[fleet]' in a clone of "
+            "rbd_control, or give --format csv"
+        ) from error
+    return arrow, parquet

@@ -1,0 +1,123 @@
+"""The arm and the detector's parameters, from the files that a command is given."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rbd_control.dynamics import Model
+from rbd_control.errors import ModelWarning, ParameterError
+from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.files.input_files import about
+from rbd_control.node_parameters import law_parameters
+from rbd_control.parameters import read_parameter_file
+from rbd_control.robot.joint_choice import held_in_words
+from rbd_control.robot.robot import Robot, beside, described_by, robot_parameters
+from rbd_control.robot.robot_parameters import RobotParameters
+
+_NODE = "contact_detector"
+YAML = (".yaml", ".yml")
+"""Endings of parameter files."""
+
+
+class DescribedArm(NamedTuple):
+    """An arm as files describe it.
+
+    Attributes:
+        arm: its parameters, which name or hold its URDF.
+        config: the parameter file; None without one.
+        values: all that the parameter file says to the detector; empty without one.
+    """
+
+    arm: RobotParameters
+    config: Path | None
+    values: Mapping[str, Any]
+
+
+def described_arm(urdf: str, config: Path | None) -> DescribedArm:
+    """Return what the files of a command say of the arm.
+
+    Args:
+        urdf: path of the description, or of a parameter file that names it.
+        config: parameter file; None for defaults.
+
+    Raises:
+        RbdControlError: naming the file at fault.
+    """
+    if config is None and urdf.endswith(YAML):
+        config, urdf = Path(urdf), ""
+    if config is None:
+        return DescribedArm(described_by(named(urdf)), None, {})
+    values = read_parameter_file(config, _NODE)
+    with about(config):
+        arm = robot_parameters(values)
+        arm = described_by(urdf, arm) if urdf else beside(arm, config)
+        if not arm.urdf and not arm.robot_description:
+            raise ParameterError("names no arm: give --urdf, or urdf in its section /**")
+    return DescribedArm(arm, config, values)
+
+
+def configured(
+    urdf: str,
+    config: Path | None,
+    locked: Mapping[str, float],
+    measured: Sequence[str] = (),
+) -> tuple[Model, DetectorParameters]:
+    """Return the model and the detector's parameters as the node makes them of the same files.
+
+    Args:
+        urdf: path of the description, or of a parameter file that names it.
+        config: parameter file; None for defaults.
+        locked: positions of joints that do not move [rad or m].
+        measured: joints of the recordings, see :meth:`Robot.of`.
+
+    Raises:
+        RbdControlError: naming the file at fault.
+    """
+    robot, parameters = configured_robot(urdf, config, locked, measured)
+    return robot.model, parameters
+
+
+def configured_robot(
+    urdf: str,
+    config: Path | None,
+    locked: Mapping[str, float],
+    measured: Sequence[str] = (),
+) -> tuple[Robot, DetectorParameters]:
+    """Return the arm and the detector's parameters; arguments as :func:`configured`.
+
+    Raises:
+        RbdControlError: naming the file at fault.
+    """
+    arm, config, values = described_arm(urdf, config)
+    with about(config) if config else nullcontext():
+        parameters = law_parameters(DetectorParameters, values)
+        robot = Robot.of(arm, locked=locked, measured=measured)
+        say_held(robot)
+        if config:
+            parameters = robot.in_model_order(parameters)
+            ContactDetector(robot.model, parameters)  # refuses parameters that do not fit the model
+    return robot, parameters
+
+
+def say_held(robot: Robot) -> None:
+    """Warn of the joints that the description has and the recordings do not."""
+    if robot.held:
+        text = f"held joints: {held_in_words(robot.held, {})}"
+        warnings.warn(text, ModelWarning, stacklevel=2)
+
+
+def named(urdf: str) -> str:
+    """Return the description that was named.
+
+    Raises:
+        ParameterError: when none was.
+    """
+    if not urdf:
+        raise ParameterError(
+            "no arm: give --urdf FILE, or --config with a parameter file that names it"
+        )
+    return urdf

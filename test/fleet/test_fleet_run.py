@@ -1,0 +1,335 @@
+"""A fleet of recordings: which they are, what is done again, and what is kept of each."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from damage import sound
+
+from rbd_control.cli.main import main
+from rbd_control.errors import InputError, RecordingError
+from rbd_control.fleet.discovery import find_recordings
+from rbd_control.fleet.jobs import CalibrateJob, Job, ReplayJob, Source, run_job
+from rbd_control.fleet.keys import job_keys
+from rbd_control.fleet.outcome import Outcome
+from rbd_control.fleet.sheet import SheetRow, read_sheet, row_of
+from rbd_control.fleet.store import Store
+from rbd_control.fleet.table import write_table
+from rbd_control.robot.robot import Robot
+
+
+class Here:
+    """Workers of this process; they are interrupted after some jobs.
+
+    Attributes:
+        done: the recordings that were worked on.
+    """
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.most = 1000
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
+        for index, job in enumerate(jobs):
+            if len(self.done) >= self.most:
+                raise KeyboardInterrupt
+            self.done.append(job.recording.name)
+            yield index, run_job(job)
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> Here:
+    workers = Here()
+    monkeypatch.setattr("rbd_control.cli.fleet.LocalWorkers", lambda _count: workers)
+    return workers
+
+
+@pytest.fixture
+def bags(tmp_path: Path) -> Path:
+    """Three recordings of two arms, one of them damaged."""
+    bags = tmp_path / "bags"
+    for name, seed in (("left/one", 1), ("left/two", 2), ("right/three", 3)):
+        path = bags / f"{name}.csv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(sound.csv_text(sound.swing(1.2, seed=seed)))
+    (bags / "right" / "bad.mcap").write_bytes(b"no bag")
+    (tmp_path / "two.urdf").write_text(sound.URDF)
+    (tmp_path / "detector.yaml").write_text(sound.CONFIG)
+    return bags
+
+
+def fleet(bags: Path, *more: str) -> int:
+    root = bags.parent
+    files = ["--urdf", str(root / "two.urdf"), "--config", str(root / "detector.yaml")]
+    return main(["replay", str(bags), *files, "--fleet", str(root / "results"), *more])
+
+
+def table(bags: Path, name: str = "replay") -> dict[str, dict[str, str]]:
+    with (bags.parent / "results" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return {Path(row["recording"]).name: row for row in csv.DictReader(file)}
+
+
+def test_a_bad_recording_is_named_and_passed_over(
+    bags: Path, here: Here, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fleet(bags, "--free") == 1
+    out, err = capsys.readouterr()
+    assert "4 recordings" in out
+    assert "1 bad, 3 done" in out
+    assert err.count("\n") == 1
+    assert err.startswith(f"rbd-control: {bags / 'right' / 'bad.mcap'}: ")
+    rows = table(bags)
+    assert list(rows) == ["one.csv", "two.csv", "bad.mcap", "three.csv"]
+    assert rows["bad.mcap"]["status"] == "bad"
+    assert rows["bad.mcap"]["reason"] in err
+    assert [row["arm"] for row in rows.values()] == ["left", "left", "right", "right"]
+    # The times of these files count from zero.
+    assert rows["one.csv"]["start"] == "0.0"
+    assert rows["one.csv"]["day"] == ""
+    # The elbow is pushed, and --free declares that a false alarm.
+    assert rows["one.csv"]["false_alarms"] == rows["one.csv"]["events"] == "1"
+    assert float(rows["one.csv"]["threshold/elbow"]) == 2.0
+
+
+def test_a_result_is_that_of_the_recording_alone(bags: Path, here: Here) -> None:
+    fleet(bags)
+    one, root = bags / "left" / "one.csv", bags.parent
+    alone = root / "alone.json"
+    files = ["--urdf", str(root / "two.urdf"), "--config", str(root / "detector.yaml")]
+    assert main(["replay", str(one), *files, "--json", str(alone)]) == 0
+    record = Store(root / "results", "replay").load(str(one))
+    assert record is not None
+    assert record.result == json.loads(alone.read_text())
+
+
+def test_an_interrupted_run_goes_on_with_what_is_missing(bags: Path, here: Here) -> None:
+    here.most = 2
+    assert fleet(bags) == 130
+    assert here.done == ["one.csv", "two.csv"]
+    here.most = 1000
+    assert fleet(bags) == 1
+    assert here.done == ["one.csv", "two.csv", "bad.mcap", "three.csv"]
+    # Only the bad one is tried again.
+    assert fleet(bags) == 1
+    assert here.done[4:] == ["bad.mcap"]
+    (bags / "right" / "bad.mcap").unlink()
+    assert fleet(bags) == 0
+    assert here.done[5:] == []
+
+
+def test_a_signal_ends_the_command_and_its_workers(bags: Path) -> None:
+    for k in range(200):
+        shutil.copy(bags / "left" / "one.csv", bags / "left" / f"copy_{k}.csv")
+    results = bags.parent / "results"
+    command = [sys.executable, "-m", "rbd_control.cli.main", "replay", str(bags)]
+    command += ["--urdf", str(bags.parent / "two.urdf"), "--fleet", str(results), "--workers", "2"]
+    with subprocess.Popen(command) as process:
+        while not list((results / "replay").glob("*.json")):
+            assert process.poll() is None
+            time.sleep(0.05)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    assert len(children) >= 2
+    while any(_lives(int(child)) for child in children):
+        time.sleep(0.05)  # until the test's own time limit
+    assert not list(results.rglob("*.new"))
+    for path in (results / "replay").iterdir():
+        assert json.loads(path.read_text())["status"]
+
+
+def _lives(pid: int) -> bool:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return text.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_what_changed_is_done_again(bags: Path, here: Here) -> None:
+    (bags / "right" / "bad.mcap").unlink()
+    assert fleet(bags) == 0
+    here.done.clear()
+    two = bags / "left" / "two.csv"
+    os.utime(two, (1.0, 1.0))
+    assert fleet(bags) == 0
+    assert here.done == ["two.csv"]
+    every = ["one.csv", "three.csv", "two.csv"]
+    detector, description = bags.parent / "detector.yaml", bags.parent / "two.urdf"
+    detector.write_text(sound.CONFIG.replace("3.0", "4.0"))
+    here.done.clear()
+    assert fleet(bags) == 0
+    assert sorted(here.done) == every
+    description.write_text(sound.URDF.replace('"4"', '"4.1"'))
+    here.done.clear()
+    assert fleet(bags) == 0
+    assert sorted(here.done) == every
+    here.done.clear()
+    assert fleet(bags, "--free") == 0
+    assert sorted(here.done) == every
+
+
+def test_the_sheet_tells_what_differs(bags: Path, here: Here) -> None:
+    root = bags.parent
+    (root / "other.yaml").write_text(sound.CONFIG.replace("[2.0, 3.0]", "[5.0]"))
+    sheet = root / "sheet.csv"
+    sheet.write_text(
+        "recording, arm, day, config, free\n"
+        "right/three.csv, third, 2026-02-01, other.yaml, no\n"
+        "left/*, first, , , yes\n"
+    )
+    assert fleet(bags, "--sheet", str(sheet)) == 1
+    rows = table(bags)
+    assert rows["three.csv"]["arm"] == "third"
+    assert rows["three.csv"]["day"] == "2026-02-01"
+    assert rows["three.csv"]["threshold/elbow"] == "5.0"
+    assert rows["three.csv"]["false_alarms"] == ""
+    assert rows["one.csv"]["arm"] == "first"
+    assert rows["one.csv"]["false_alarms"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("arm\nleft\n", "columns are arm"),
+        ("recording,size\na,1\n", "columns are recording, size"),
+        ("recording,free\na,perhaps\n", "line 2: free is 'perhaps'"),
+        ("recording,day\na,yesterday\n", "line 2: day is 'yesterday'"),
+        ("recording,arm\na\n", "line 2: it has another number of columns"),
+    ],
+)
+def test_a_sheet_that_makes_no_sense_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+    sheet = tmp_path / "sheet.csv"
+    sheet.write_text(text)
+    with pytest.raises(RecordingError, match=problem):
+        read_sheet(sheet)
+
+
+def test_the_first_row_that_matches_counts() -> None:
+    rows = [SheetRow("b/*", arm="B"), SheetRow("*", arm="rest")]
+    assert row_of(Path("/a/b/c/bag"), rows).arm == "B"
+    assert row_of(Path("/a/x/bag"), rows).arm == "rest"
+    assert row_of(Path("/a/x/bag"), rows[:1]).arm == ""
+
+
+def test_recordings_are_found_in_folders_and_by_patterns(bags: Path) -> None:
+    bag = bags / "deep" / "er" / "bag"
+    bag.mkdir(parents=True)
+    (bag / "metadata.yaml").touch()
+    (bag / "bag_0.mcap").touch()
+    (bags / ".hidden").mkdir()
+    (bags / ".hidden" / "x.csv").touch()
+    (bags / "notes.txt").touch()
+    left = [bags / "left" / "one.csv", bags / "left" / "two.csv"]
+    assert find_recordings([bags]) == [
+        bag,
+        *left,
+        bags / "right" / "bad.mcap",
+        bags / "right" / "three.csv",
+    ]
+    # Each once, however it is named.
+    given = [Path(f"{bags}/**/*.csv"), left[0], bags / "deep"]
+    assert find_recordings(given) == [*left, bags / "right" / "three.csv", bag]
+    assert find_recordings([bags / "left"], [left[0]]) == left[1:]
+    with pytest.raises(InputError, match="no recording in"):
+        find_recordings([bags / "*.db3"])
+
+
+def test_a_key_depends_on_arguments_only(bags: Path) -> None:
+    source = Source(bags / "left" / "one.csv", str(bags.parent / "two.urdf"))
+    jobs = (
+        ReplayJob(source),
+        ReplayJob(source, curve=True),
+        ReplayJob(source, labels=()),
+        CalibrateJob(source),
+        CalibrateJob(source, false_alarms=2.0),
+        CalibrateJob(Source(source.recording, source.urdf, locked=(("elbow", 0.0),))),
+    )
+    keys = job_keys(jobs)
+    assert len(set(keys)) == len(jobs)
+    assert job_keys(jobs) == keys
+
+
+def test_calibration_of_each_recording_is_a_row(bags: Path, here: Here) -> None:
+    shutil.rmtree(bags)
+    for k in range(2):
+        path = bags / "left" / f"free_{k}.csv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(sound.csv_text(sound.swing(22.0, 60.0, seed=k)))
+    root = bags.parent
+    arguments = ["calibrate", str(bags), "--urdf", str(root / "two.urdf")]
+    assert main([*arguments, "--fleet", str(root / "results")]) == 0
+    rows = table(bags, "calibrate")
+    for row in rows.values():
+        # The friction that the motion was made with, to a fifth of it.
+        assert float(row["friction_coulomb/shoulder"]) == pytest.approx(0.5, rel=0.2)
+        assert float(row["threshold/elbow"]) > 0.0
+    assert len(rows) == 2
+    # With --out, nothing is done again, and all recordings make one parameter file.
+    here.done.clear()
+    out = root / "arm.yaml"
+    assert main([*arguments, "--fleet", str(root / "results"), "--out", str(out)]) == 0
+    assert here.done == []
+    found = Robot.load(out).parameters.friction_coulomb
+    assert found[0] == pytest.approx(0.5, rel=0.2)
+    assert "free_0.csv, free_1.csv" in out.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--workers", "2"], "--workers is for a fleet"),
+        (["--free"], "--free is for a fleet"),
+        (["--fleet", "r", "--json", "x.json"], "--json is for single recordings"),
+        (["--fleet", "r", "--workers", "2", "--scheduler", "tcp://h:1"], "--workers is for this"),
+        (["--fleet", "r", "--urdf", "missing.urdf"], "missing.urdf"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(
+    bags: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    problem: str,
+) -> None:
+    monkeypatch.chdir(bags.parent)
+    assert main(["replay", str(bags), "--urdf", str(bags.parent / "two.urdf"), *options]) == 2
+    assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("package", "options"),
+    [("pyarrow", ["--format", "parquet"]), ("distributed", ["--scheduler", "tcp://h:1"])],
+)
+def test_the_extra_is_named_where_it_is_missing(
+    bags: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    package: str,
+    options: list[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    assert fleet(bags, *options) == 2
+    assert "pip install '.[fleet]'" in capsys.readouterr().err
+
+
+def test_a_table_has_the_columns_of_all_rows(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    rows: list[dict[str, Any]] = [{"a": "x", "b": 1.5}, {"a": "y\udc80", "c": 2}]
+    path = write_table(rows, tmp_path, "t", "parquet")
+    assert parquet.read_table(path).to_pylist() == [
+        {"a": "x", "b": 1.5, "c": None},
+        {"a": "y\\udc80", "b": None, "c": 2},
+    ]
+    assert write_table(rows[:1], tmp_path, "t", "csv").read_text() == "a,b\nx,1.5\n"

@@ -1,0 +1,79 @@
+"""Workers of a fleet: each job is answered once, whatever processes die on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fleet_jobs import Deadly, Faulty, Quick, Refused
+
+from rbd_control.errors import RbdControlError
+from rbd_control.fleet.dask_workers import DaskWorkers
+from rbd_control.fleet.jobs import worker_version
+from rbd_control.fleet.local_workers import ATTEMPTS, LocalWorkers
+from rbd_control.fleet.outcome import BAD, DONE, Outcome
+
+
+def jobs_for(folder: Path) -> list[Any]:
+    """Sound jobs, among them one that kills one worker and one that kills every worker."""
+    jobs: list[Any] = [Quick(folder / f"sound_{k}") for k in range(6)]
+    jobs.insert(1, Deadly(folder / "once", 1))
+    jobs.insert(3, Deadly(folder / "always", 99))
+    jobs.insert(4, Refused(folder / "refused"))
+    jobs.insert(5, Faulty(folder / "faulty"))
+    return jobs
+
+
+def check(jobs: Sequence[Any], answers: Sequence[tuple[int, Outcome]]) -> dict[str, Outcome]:
+    """Every job is answered once, and only what must be bad is."""
+    assert sorted(index for index, _ in answers) == list(range(len(jobs)))
+    outcomes = {jobs[index].recording.name: outcome for index, outcome in answers}
+    for name, outcome in outcomes.items():
+        if name not in ("always", "refused", "faulty"):
+            assert outcome.status == DONE, (name, outcome)
+            assert outcome.result is not None
+            assert outcome.result["name"] == name
+    assert outcomes["refused"] == Outcome.bad("inside.mcap: holds nothing")
+    assert outcomes["faulty"].status == BAD
+    assert "ZeroDivisionError" in outcomes["faulty"].reason
+    assert outcomes["always"].status == BAD
+    return outcomes
+
+
+def test_local_workers_that_die_lose_nothing_else(tmp_path: Path) -> None:
+    jobs = jobs_for(tmp_path)
+    outcomes = check(jobs, list(LocalWorkers(2, worker_version).run(jobs)))
+    assert "killed by signal 9" in outcomes["always"].reason
+    assert len(list(tmp_path.glob("always.killed*"))) == ATTEMPTS
+
+
+def _dies() -> None:
+    raise SystemExit(7)
+
+
+def test_workers_that_cannot_start_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RbdControlError, match="cannot start: they were ended with exit code 7"):
+        list(LocalWorkers(1, _dies).run([Quick(tmp_path)]))
+
+
+def test_dask_workers_that_die_lose_nothing_else(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    jobs = jobs_for(tmp_path)
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        answers = list(DaskWorkers(cluster.scheduler_address).run(jobs))
+    outcomes = check(jobs, answers)
+    assert outcomes["always"].reason == "ended every worker that it was given to"
+
+
+def test_a_scheduler_that_does_not_answer_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    monkeypatch.setattr("rbd_control.fleet.dask_workers.PATIENCE", 1)
+    # Nothing listens on the port for "tcpmux" of this machine.
+    with pytest.raises(RbdControlError, match="no Dask scheduler answers at tcp://127.0.0.1:1"):
+        list(DaskWorkers("tcp://127.0.0.1:1").run([Quick(tmp_path)]))
