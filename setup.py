@@ -35,7 +35,11 @@ ros = [
 # `rbd-control view`: the page in the browser.
 view = ["viser>=1.1,<2", "yourdfpy>=0.0.57"]
 
+# HTML reports with interactive plots.
+report = ["bokeh>=3.4,<4"]
+
 test = [
+    *report,
     *view,
     "example-robot-data",
     "hypothesis",
@@ -85,7 +89,11 @@ setup(
     ],
     python_requires=">=3.10",
     packages=find_packages(include=[package_name, f"{package_name}.*"]),
-    package_data={package_name: ["py.typed"], f"{package_name}.robot": ["arm7.urdf"]},
+    package_data={
+        package_name: ["py.typed"],
+        f"{package_name}.reports": ["assets/report.css", "assets/report.js"],
+        f"{package_name}.robot": ["arm7.urdf"],
+    },
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{package_name}"]),
         (f"share/{package_name}", ["package.xml"]),
@@ -108,6 +116,7 @@ setup(
     extras_require={
         "bench": bench,
         "docs": docs,
+        "report": report,
         "ros": ros,
         "symbolic": ["sympy"],
         "test": test,

@@ -96,8 +96,11 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     demo.add_argument(
         "--duration", type=_seconds, metavar="S", help="length of the motion [s] (default: 20)"
     )
-    demo.add_argument("--report", type=Path, metavar="DIR", help="folder for the picture")
+    demo.add_argument(
+        "--report", type=Path, metavar="DIR", help="folder for demo.json, demo.html and picture"
+    )
     demo.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
+    _add_html(demo)
     demo.add_argument(
         "--view", action="store_true", help="show it in the browser (see rbd-control view)"
     )
@@ -133,6 +136,7 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--report", type=Path, metavar="DIR", help="folder for check.json and check.html"
     )
     check.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
+    _add_html(check)
     check.set_defaults(run=_run_check)
 
 
@@ -173,9 +177,13 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="also score with higher and lower thresholds: delay against false alarms",
     )
     replay.add_argument(
-        "--report", type=Path, metavar="DIR", help="folder for report.json and the pictures"
+        "--report",
+        type=Path,
+        metavar="DIR",
+        help="folder for report.json, report.html and pictures",
     )
     replay.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
+    _add_html(replay)
     replay.set_defaults(run=_run_replay)
 
 
@@ -233,8 +241,11 @@ def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         metavar="K",
         help="observer gain [1/s] (default: chosen for each joint)",
     )
-    calibrate.add_argument("--report", type=Path, metavar="DIR", help="folder for calibration.png")
+    calibrate.add_argument(
+        "--report", type=Path, metavar="DIR", help="folder for calibration.html and calibration.png"
+    )
     calibrate.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
+    _add_html(calibrate)
     calibrate.set_defaults(run=_run_calibrate)
 
 
@@ -449,6 +460,16 @@ def _add_lock(command: argparse.ArgumentParser, meaning: str) -> None:
     )
 
 
+def _add_html(command: argparse.ArgumentParser) -> None:
+    """Add the argument that writes the report as one HTML file."""
+    command.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="write a report with interactive plots as one HTML file; needs the extra 'report'",
+    )
+
+
 def _add_robot(command: argparse.ArgumentParser) -> None:
     """Add the arguments that tell which robot moved, and where in the recording."""
     command.add_argument(
@@ -542,7 +563,9 @@ def _run_payload(arguments: argparse.Namespace) -> int:
 def _run_demo(arguments: argparse.Namespace) -> int:
     with ros_needed("the demo"):
         from rbd_control.nodes.demo.run import run_demo
-    code: int = run_demo(arguments.duration, arguments.report, arguments.json, arguments.view)
+    code: int = run_demo(
+        arguments.duration, arguments.report, arguments.json, arguments.view, arguments.html
+    )
     return code
 
 

@@ -32,6 +32,8 @@ from rbd_control.playback.report import (
 )
 from rbd_control.playback.result import Overview, ReplayResult
 from rbd_control.playback.truth import Label
+from rbd_control.reports.output import HtmlOutput
+from rbd_control.reports.replay_report import ReplayReport
 from rbd_control.robot.joint_choice import held_in_words
 from rbd_control.robot.robot import Robot, beside, described_by, robot_parameters
 
@@ -56,6 +58,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
         prepare_output(arguments.json)
     if arguments.report:
         prepare_output(arguments.report / "report.json")
+    html = HtmlOutput.of(arguments.html, arguments.report, "report.html")
     recordings = [read_recording(path, arguments.topic) for path in arguments.recordings]
     labels = arguments.labels and read_labels(arguments.labels, arguments.recordings)
     if arguments.curve and not labels and all(r.true_contacts is None for r in recordings):
@@ -66,14 +69,16 @@ def run_replay(arguments: argparse.Namespace) -> int:
     locked = dict(arguments.lock)
     model, parameters = configured(arguments.urdf, arguments.config, locked, measured)
     console = console_for_output()
+    report = ReplayReport(html, model, parameters, len(recordings))
     overview = Overview(
-        tuple(_replay_each(recordings, labels, model, parameters, arguments, console))
+        tuple(_replay_each(recordings, labels, model, parameters, arguments, console, report))
     )
     several = len(recordings) > 1
     if several:
         print_overview(overview, console)
     print_curve(overview, console)
     outcome = overview if several else overview.results[0]
+    report.write(outcome.to_json(), arguments, console)
     if arguments.json:
         write_json(outcome, arguments.json)
         console.print(f"JSON in {arguments.json}", markup=False)
@@ -168,6 +173,7 @@ def _replay_each(
     parameters: DetectorParameters,
     arguments: argparse.Namespace,
     console: Console,
+    report: ReplayReport,
 ) -> Iterator[ReplayResult]:
     """Replay one recording after the other and print what was found in each."""
     for k, recording in enumerate(recordings):
@@ -180,6 +186,7 @@ def _replay_each(
                 labels=labels[k] if labels else None,
                 factors=FACTORS if arguments.curve else (),
                 progress=progress,
+                watch=report.watch(k),
             )
         print_result(result, console)
         if len(recordings) > 1:
