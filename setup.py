@@ -44,8 +44,12 @@ view = ["viser>=1.1,<2", "yourdfpy>=0.0.57"]
 # `rbd-control replay --fleet` on a Dask cluster, and its tables as Parquet.
 fleet = ["distributed>=2024.1", "pyarrow>=14"]
 
+# HTML reports with interactive plots.
+report = ["bokeh>=3.4,<4"]
+
 test = [
     *fleet,
+    *report,
     *view,
     "example-robot-data",
     "hypothesis",
@@ -96,7 +100,11 @@ setup(
     ],
     python_requires=">=3.10",
     packages=find_packages(include=[package_name, f"{package_name}.*"]),
-    package_data={package_name: ["py.typed"], f"{package_name}.robot": ["arm7.urdf"]},
+    package_data={
+        package_name: ["py.typed"],
+        f"{package_name}.reports": ["assets/report.css", "assets/report.js"],
+        f"{package_name}.robot": ["arm7.urdf"],
+    },
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{package_name}"]),
         (f"share/{package_name}", ["package.xml"]),
@@ -124,6 +132,7 @@ setup(
         "bench": bench,
         "docs": docs,
         "fleet": fleet,
+        "report": report,
         "ros": ros,
         "symbolic": ["sympy"],
         "test": test,

@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from rbd_control.estimation import ContactEvent
+from rbd_control.nodes.demo.html_report import demo_html, write_demo_html
 from rbd_control.nodes.demo.report import draw_demo, print_demo
 from rbd_control.nodes.demo.result import DemoLog, judge
 
@@ -122,3 +123,18 @@ def test_the_report_names_what_was_found_and_what_failed(tmp_path: Path) -> None
         assert word in text.getvalue()
     draw_demo(result, tmp_path / "demo.png")
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_html_report_has_staged_and_found_contacts(tmp_path: Path) -> None:
+    log = recorded()
+    log.events.pop(1)
+    result = judge(log)
+    path = tmp_path / "report" / "demo.html"
+    write_demo_html(result, demo_html(None, path.parent), Console(file=StringIO()))
+    text = path.read_text()
+    assert "1 of 2 staged contacts found, 1 contact reported" in text
+    assert "tracking error 10.0 mrad RMS" in text
+    assert 'class="verdict bad"' in text
+    assert "<li><b>Warning: </b>collision: missed</li>" in text
+    true, estimated, missed = "<td>20.0</td>", "<td>19.0</td>", "<td>missed</td>"
+    assert (text.count(true), text.count(estimated), text.count(missed)) == (2, 1, 1)

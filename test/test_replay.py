@@ -136,7 +136,17 @@ def test_a_push_is_one_event_scored_against_the_truth() -> None:
     assert contact.event == 0
     assert contact.delay == pytest.approx(event.detected - 1.5)
     assert (result.score.misses, result.score.false_events) == (0, 0)
-    assert result.residuals[1].over_fraction == 0.0, "true contact is no mismatch"
+    elbow = result.residuals[1]
+    assert elbow.over_fraction == 0.0, "true contact is no mismatch"
+    assert elbow.largest == pytest.approx(8.0, abs=0.3)
+    # Half a second of 8 N·m would make an RMS of 2.8 N·m.
+    assert elbow.rms < 0.3
+    assert abs(elbow.mean) < 0.1
+
+
+def test_events_are_numbered_as_in_the_node() -> None:
+    result = replay(recorded(swing([(1.0, 1.3, 8.0), (2.0, 2.4, 8.0)])), MODEL, PARAMETERS)
+    assert [event["id"] for event in result.to_json()["events"]] == [1, 2]
 
 
 def test_a_contact_that_lasts_to_the_end_has_its_final_level_and_no_release() -> None:
@@ -157,6 +167,7 @@ def test_json_is_what_the_contract_says() -> None:
     assert set(content["events"][0]) == {
         "duration",
         "onset_uncertainty", "candidates", "confidence", "point",
+        "id",
         "onset", "detected", "release", "level", "joint", "link", "peak_torque", "force"
     }  # fmt: skip
     assert list(content["residual_max"]) == list(JOINTS)
@@ -694,10 +705,10 @@ def test_demo_gets_its_arguments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setitem(sys.modules, "rbd_control.nodes.demo.run", demo)
     arguments = ["demo", "--duration", "5", "--report", str(tmp_path), "--json", "demo.json"]
     assert main(arguments) == 7
-    assert called == [5.0, tmp_path, Path("demo.json"), False]
+    assert called == [5.0, tmp_path, Path("demo.json"), False, None]
     called.clear()
-    assert main(["demo", "--view"]) == 7
-    assert called == [None, None, None, True]
+    assert main(["demo", "--view", "--html", "demo.html"]) == 7
+    assert called == [None, None, None, True, Path("demo.html")]
 
 
 def test_demo_without_ros_says_what_to_install() -> None:

@@ -1,8 +1,7 @@
-"""Pages with arms that a test holds in its hand, and a headless Chromium to look at them."""
+"""Pages with arms that a test holds in its hand."""
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model
@@ -24,8 +22,6 @@ from rbd_control.view.state import ArmState
 from rbd_control.view.track import Track
 
 Array = NDArray[np.float64]
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 FORCE = np.array([0.0, 0.0, -12.0])
 
@@ -100,19 +96,3 @@ def running(page: Any) -> Iterator[None]:
         stop.set()
         thread.join()
         page.close()
-
-
-@contextmanager
-def chromium() -> Iterator[Any]:
-    """A headless Chromium that draws without a graphics card; skips where there is none."""
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if program is None:
-        pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
-    arguments = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-sandbox"]
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=arguments)
-        try:
-            yield browser
-        finally:
-            browser.close()

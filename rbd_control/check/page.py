@@ -1,9 +1,8 @@
-"""The result of a check as a page for the terminal, as HTML and as JSON."""
+"""The result of a check as a page for the terminal and as JSON."""
 
 from __future__ import annotations
 
 import json
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -14,19 +13,16 @@ from rich.table import Table
 from rbd_control.check.findings import Level
 from rbd_control.check.run import CheckResult
 from rbd_control.files.output_files import write_whole
+from rbd_control.reports.check_page import OUTCOMES, check_page
+from rbd_control.reports.output import HtmlOutput, analysed_now
+from rbd_control.reports.page import WORDS
 from rbd_control.wording import printable
 
-_WORDS: dict[Level, tuple[str, str]] = {
-    "good": ("GOOD", "bold green"),
-    "doubtful": ("LOOK", "bold yellow"),
-    "bad": ("WRONG", "bold red"),
+_STYLES: dict[Level, str] = {
+    "good": "bold green",
+    "doubtful": "bold yellow",
+    "bad": "bold red",
 }
-_OUTCOME: dict[Level, str] = {
-    "good": "nothing is wrong",
-    "doubtful": "usable; read the yellow lines",
-    "bad": "do not rely on this recording before the red lines are settled",
-}
-_WIDTH = 120
 _LEGEND = (
     "best, worst: in the direction in which least and most force is needed; x, y, z: along the "
     "axes of the root; -: never found. Medians over the poses; a push must last longer than the "
@@ -44,8 +40,7 @@ def print_check(result: CheckResult, console: Console) -> None:
     if result.pushes:
         console.print(_pushes(result))
         console.print(_LEGEND, style="dim")
-    word, style = _WORDS[result.level]
-    console.print(f"[{style}]{word}[/]: {_OUTCOME[result.level]}")
+    console.print(f"{_marked(result.level)}: {OUTCOMES[result.level]}")
 
 
 def write_check(result: CheckResult, folder: Path) -> None:
@@ -54,12 +49,9 @@ def write_check(result: CheckResult, folder: Path) -> None:
     Raises:
         OSError: naming the file that cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     write_check_json(result, folder / "check.json")
-    console = Console(record=True, width=_WIDTH, file=StringIO(), highlight=False)
-    print_check(result, console)
-    html = console.export_html()
-    write_whole(folder / "check.html", html.encode("utf-8", errors="backslashreplace"))
+    page = check_page(result.to_json(), result.evidence, analysed_now([Path(result.recording)]))
+    HtmlOutput(None, folder / "check.html").write(page, Console(quiet=True))
 
 
 def write_check_json(result: CheckResult, path: Path) -> None:
@@ -73,14 +65,18 @@ def write_check_json(result: CheckResult, path: Path) -> None:
     write_whole(path, (text + "\n").encode("utf-8", errors="backslashreplace"))
 
 
+def _marked(level: Level) -> str:
+    """Return the word for a level in its colour."""
+    return f"[{_STYLES[level]}]{WORDS[level]}[/]"
+
+
 def _lines(result: CheckResult) -> Table:
     table = Table(show_header=False)
     table.add_column("", no_wrap=True)
     table.add_column("", no_wrap=True)
     table.add_column("")
     for line in result.lines:
-        word, style = _WORDS[line.level]
-        table.add_row(f"[{style}]{word}[/]", escape(line.topic), escape(printable(line.text)))
+        table.add_row(_marked(line.level), escape(line.topic), escape(printable(line.text)))
     return table
 
 
@@ -96,10 +92,9 @@ def _joints(result: CheckResult) -> Table:
     for heading in headings:
         table.add_column(escape(heading), justify="right")
     for one in result.efforts:
-        word, style = _WORDS[one.level]
         known = one.confidence != "none"
         table.add_row(
-            f"[{style}]{word}[/]",
+            _marked(one.level),
             escape(printable(one.joint)),
             one.kind.replace("_", " "),
             f"{one.scale:.3g} ± {one.deviation:.1g}" if known else "-",

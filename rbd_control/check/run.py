@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,9 @@ class CheckResult:
     """The weakest push that is found on each link; empty without effort."""
     thresholds: str
     """Where the thresholds for ``pushes`` come from, in words."""
+    evidence: tuple[Array, Array] | None = field(default=None, repr=False)
+    """Torque that the described arm needs and recorded effort, (n, nv) each, both without the part
+    that friction explains; None where nothing could be told."""
 
     @property
     def level(self) -> Level:
@@ -124,7 +127,9 @@ def check_recording(
     q, v = (np.concatenate([getattr(m, what) for m in motions]) for what in ("q", "v"))
     pushes = weakest_pushes(known_model, known, q, v)
     lines.append(push_line(pushes))
-    return CheckResult(name, duration, tuple(lines), study.efforts, pushes, line.text)
+    return CheckResult(
+        name, duration, tuple(lines), study.efforts, pushes, line.text, study.recorded
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +141,8 @@ class _Study:
     efforts: tuple[JointEffort, ...]
     touched: float
     """Share of the samples that look like contact and are left out."""
+    recorded: tuple[Array, Array]
+    """Torque of the described arm and effort as recorded, (n, nv) each, of the other samples."""
 
 
 def _study(motions: Sequence[Motion], model: Model, declared: DetectorParameters) -> _Study:
@@ -169,7 +176,8 @@ def _study(motions: Sequence[Motion], model: Model, declared: DetectorParameters
             break
         kept = more
     efforts = joint_efforts(model, declared, motions, found, evidence, level)
-    return _Study(found, evidence, efforts, float(1.0 - kept.mean()))
+    recorded = gathered.need[kept], gathered.effort[kept]
+    return _Study(found, evidence, efforts, float(1.0 - kept.mean()), recorded)
 
 
 def _outlying(evidence: Evidence, level: Array, alive: NDArray[np.bool_]) -> NDArray[np.bool_]:

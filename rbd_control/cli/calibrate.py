@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rbd_control.cli.arm_file import alarms, arm_file
-from rbd_control.cli.calibration_json import calibration_json
+from rbd_control.cli.calibration_json import calibration_json, calibration_values
 from rbd_control.cli.drive_gains import (
     gain_evidence,
     gain_table,
@@ -33,6 +33,8 @@ from rbd_control.playback.configuration import named, say_held
 from rbd_control.playback.motions import read_motions, with_effort
 from rbd_control.playback.picture import draw_calibration
 from rbd_control.playback.recording import read_recording
+from rbd_control.reports.calibration_page import calibration_page
+from rbd_control.reports.output import HtmlOutput, analysed_now
 from rbd_control.robot.inertial_corrections import CORRECTIONS, ROTOR
 from rbd_control.robot.robot import Robot
 
@@ -49,6 +51,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         prepare_output(arguments.json)
     if arguments.report:
         prepare_output(arguments.report / "calibration.png")
+    html = HtmlOutput.of(arguments.html, arguments.report, "calibration.html")
     console = console_for_output()
     _refuse_repetition([*arguments.recordings, *payload_paths(arguments)])
     measured = [
@@ -92,6 +95,12 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         arm_file(calibration, arguments.recordings, robot, dict(arguments.lock)).encode(),
     )
     console.print(f"parameters in {arguments.out}", markup=False)
+    if html.is_wanted:
+        analysed = analysed_now(arguments.recordings, arguments.urdf)
+        found = calibration_values(calibration)
+        html.write(
+            calibration_page(found, calibration, motions, analysed, _payload(arguments)), console
+        )
     if arguments.json:
         write_whole(arguments.json, calibration_json(calibration).encode())
         console.print(f"JSON in {arguments.json}", markup=False)
@@ -243,3 +252,8 @@ def _table(title: str, *headings: str) -> Table:
     for heading in headings:
         table.add_column(escape(heading), justify="right")
     return table
+
+
+def _payload(arguments: argparse.Namespace) -> list[tuple[str, str]]:
+    """Return the recordings with known payloads as facts of the report."""
+    return [("payload recording", recording) for recording in arguments.payload_recordings]

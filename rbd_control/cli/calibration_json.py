@@ -6,20 +6,38 @@ import json
 import math
 from typing import Any
 
+import numpy as np
+
 from rbd_control.estimation import Calibration, DriveGain
+from rbd_control.robot.inertial_corrections import CORRECTIONS, ROTOR
+
+_FRICTION = ("coulomb", "viscous", "offset", "stribeck", "velocity_scale")
 
 
 def calibration_json(calibration: Calibration) -> str:
-    """Return the calibration as JSON text.
+    """Return :func:`calibration_values` as JSON text."""
+    content = calibration_values(calibration)
+    return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def calibration_values(calibration: Calibration) -> dict[str, Any]:
+    """Return the calibration as plain values.
 
     Keys: ``duration`` of the motion [s], ``false_alarms_per_hour``, ``effort_kind``; ``joints`` by
-    name with ``rms_before``, ``rms_after``, ``prediction_error``, ``largest``, ``threshold`` (N·m
-    or N) and ``effort_gain``; ``drive_gains`` by name with ``gain``, ``standard_error`` (N·m or N
-    per unit of effort) and ``given``, empty if no gain was identified; and ``warnings``.
+    name with ``rms_before``, ``rms_after``, ``prediction_error``, ``largest``, ``threshold``,
+    ``collision_threshold`` [N·m or N], ``threshold_speed``, ``observer_gain`` [1/s],
+    ``effort_gain``, ``friction``, ``mass_correction`` [kg], ``centre_correction`` (distance, [m])
+    and ``rotor_inertia`` [kg·m² or kg]; ``drive_gains`` by name with ``gain``, ``standard_error``
+    (N·m or N per unit of effort) and ``given``, empty if no gain was identified; and ``warnings``.
     """
     parameters, n = calibration.parameters, len(calibration.joints)
-    gain = parameters.for_joints("effort_gain", n)
-    content: dict[str, Any] = {
+    gain, observer, slope, collision = (
+        parameters.for_joints(name, n)
+        for name in ("effort_gain", "observer_gain", "threshold_speed", "collision_threshold")
+    )
+    friction = {name: parameters.for_joints(f"friction_{name}", n) for name in _FRICTION}
+    corrections = np.column_stack([parameters.for_joints(name, n) for name in CORRECTIONS])
+    return {
         "duration": calibration.duration,
         "false_alarms_per_hour": calibration.false_alarms_per_hour,
         "effort_kind": parameters.effort_kind,
@@ -30,14 +48,20 @@ def calibration_json(calibration: Calibration) -> str:
                 "prediction_error": joint.prediction_error,
                 "largest": joint.largest,
                 "threshold": joint.threshold,
+                "threshold_speed": float(slope[i]),
+                "collision_threshold": float(collision[i]),
+                "observer_gain": float(observer[i]),
                 "effort_gain": float(gain[i]),
+                "friction": {name: float(values[i]) for name, values in friction.items()},
+                "mass_correction": float(corrections[i, 0]),
+                "centre_correction": float(np.linalg.norm(corrections[i, 1:ROTOR])),
+                "rotor_inertia": float(corrections[i, ROTOR]),
             }
             for i, joint in enumerate(calibration.joints)
         },
         "drive_gains": {one.joint: _drive_gain(one) for one in calibration.gains},
         "warnings": list(calibration.notes),
     }
-    return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def _drive_gain(one: DriveGain) -> dict[str, Any]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from rbd_control.check.page import print_check, write_check, write_check_json
+from rbd_control.check.page import print_check, write_check_json
 from rbd_control.check.run import check_recording
 from rbd_control.cli.guard import NO_RESULT
 from rbd_control.cli.replay import console_for_output
 from rbd_control.files.output_files import prepare_output
 from rbd_control.playback.configuration import YAML, configured
 from rbd_control.playback.recording import read_recording
+from rbd_control.reports.check_page import check_page
+from rbd_control.reports.output import HtmlOutput, analysed_now
 
 
 def run_check(arguments: argparse.Namespace) -> int:
@@ -27,6 +29,7 @@ def run_check(arguments: argparse.Namespace) -> int:
         prepare_output(arguments.json)
     if arguments.report:
         prepare_output(arguments.report / "check.json")
+    html = HtmlOutput.of(arguments.html, arguments.report, "check.html")
     recording = read_recording(arguments.recording, arguments.topic)
     model, parameters = configured(
         arguments.urdf, arguments.config, dict(arguments.lock), recording.joint_names
@@ -37,10 +40,14 @@ def run_check(arguments: argparse.Namespace) -> int:
     )
     console = console_for_output()
     print_check(result, console)
+    if html.is_wanted:
+        analysed = analysed_now([arguments.recording], arguments.urdf, arguments.config)
+        page = check_page(result.to_json(), result.evidence, analysed)
+        html.write(page, console)
     if arguments.json:
         write_check_json(result, arguments.json)
         console.print(f"JSON in {arguments.json}", markup=False)
     if arguments.report:
-        write_check(result, arguments.report)
+        write_check_json(result, arguments.report / "check.json")
         console.print(f"report in {arguments.report}", markup=False)
     return NO_RESULT if result.level == "bad" else 0

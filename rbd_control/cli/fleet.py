@@ -47,7 +47,7 @@ def run_replay_fleet(arguments: argparse.Namespace) -> int:
         RbdControlError: for bad input; the message names the file.
         OSError: when a result cannot be written.
     """
-    _refuse(arguments, ("report", "json"))
+    _refuse(arguments, ("report", "json", "html"))
     paths = find_recordings(
         arguments.recordings, [path for path in (arguments.labels, arguments.sheet) if path]
     )
@@ -76,7 +76,7 @@ def run_calibrate_fleet(arguments: argparse.Namespace) -> int:
     if arguments.out:
         prepare_output(arguments.out)
     else:
-        _refuse(arguments, ("report", "json"))
+        _refuse(arguments, ("report", "json", "html"))
     _refuse(arguments, ("payload_recordings",))
     paths = find_recordings(arguments.recordings, [arguments.sheet] if arguments.sheet else [])
     evidence = gain_evidence(arguments, lambda _path: [])

@@ -29,6 +29,8 @@ from rbd_control.playback.report import (
 )
 from rbd_control.playback.result import Overview, ReplayResult
 from rbd_control.playback.truth import Label
+from rbd_control.reports.output import HtmlOutput
+from rbd_control.reports.replay_report import ReplayReport
 
 _WIDTH = 120
 
@@ -47,6 +49,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
         prepare_output(arguments.json)
     if arguments.report:
         prepare_output(arguments.report / "report.json")
+    html = HtmlOutput.of(arguments.html, arguments.report, "report.html")
     recordings = [read_recording(path, arguments.topic) for path in arguments.recordings]
     labels = arguments.labels and read_labels(arguments.labels, arguments.recordings)
     if arguments.curve and not labels and all(r.true_contacts is None for r in recordings):
@@ -59,14 +62,16 @@ def run_replay(arguments: argparse.Namespace) -> int:
     if arguments.trust_effort_kind:
         parameters = replace(parameters, check_effort_kind=False)
     console = console_for_output()
+    report = ReplayReport(html, model, parameters, len(recordings))
     overview = Overview(
-        tuple(_replay_each(recordings, labels, model, parameters, arguments, console))
+        tuple(_replay_each(recordings, labels, model, parameters, arguments, console, report))
     )
     several = len(recordings) > 1
     if several:
         print_overview(overview, console)
     print_curve(overview, console)
     outcome = overview if several else overview.results[0]
+    report.write(outcome.to_json(), arguments, console)
     if arguments.json:
         write_json(outcome, arguments.json)
         console.print(f"JSON in {arguments.json}", markup=False)
@@ -89,6 +94,7 @@ def _replay_each(
     parameters: DetectorParameters,
     arguments: argparse.Namespace,
     console: Console,
+    report: ReplayReport,
 ) -> Iterator[ReplayResult]:
     """Replay one recording after the other and print what was found in each."""
     for k, recording in enumerate(recordings):
@@ -101,6 +107,7 @@ def _replay_each(
                 labels=labels[k] if labels else None,
                 factors=FACTORS if arguments.curve else (),
                 progress=progress,
+                watch=report.watch(k),
             )
         print_result(result, console)
         if len(recordings) > 1:

@@ -234,19 +234,24 @@ class _Run:
     def _measure(
         self, block: SampleBlock, times: Array, found: BlockDetection, free: Flags
     ) -> None:
-        """Add up the residual of the valid samples."""
+        """Add up the residual of the valid samples.
+
+        True contacts count only for the largest residual.
+        """
         valid = found.valid
         residual = found.residual if valid.all() else found.residual[valid]
         self._series.add(times, np.where(valid[:, None], found.residual, np.nan))
         absolute = np.abs(residual)
         if absolute.size:
             self._largest = np.maximum(self._largest, absolute.max(0))
-            self._sum += residual.sum(0)
-            self._squares += np.einsum("ki,ki->i", residual, residual)
             speed = 0.0 if block.v is None else np.abs(block.v[valid])
             over = absolute > self._threshold + self._per_speed * speed
-            self._over += (over & free[valid, None]).sum(0)
-            self._free += int(free[valid].sum())
+            untouched = free[valid]
+            residual = residual[untouched]
+            self._sum += residual.sum(0)
+            self._squares += np.einsum("ki,ki->i", residual, residual)
+            self._over += over[untouched].sum(0)
+            self._free += int(untouched.sum())
         self._valid += len(absolute)
 
     def result(
@@ -335,8 +340,8 @@ class _Run:
         columns = (
             self._threshold,
             self._largest + 0.0 * n,
-            np.sqrt(self._squares / n),
-            self._sum / n,
+            np.sqrt(self._squares / free),
+            self._sum / free,
             self._over / free,
         )
         return tuple(

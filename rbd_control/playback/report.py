@@ -124,7 +124,9 @@ def _links(event: ContactEvent) -> str:
 
 def _residuals(result: ReplayResult) -> Table:
     table = Table(
-        title="residual of the samples with a verdict (prismatic joints: N)", title_justify="left"
+        title="residual of the samples with a verdict (prismatic joints: N); true contacts count "
+        "only for the largest value",
+        title_justify="left",
     )
     table.add_column("joint")
     headings = (
@@ -132,7 +134,7 @@ def _residuals(result: ReplayResult) -> Table:
         "mean [N·m]",
         "largest [N·m]",
         "threshold at rest [N·m]",
-        "time above threshold, true contacts excluded",
+        "time above threshold",
         "effort / gravity torque",
     )
     for heading in headings:

@@ -24,9 +24,9 @@ class JointResidual:
     Attributes:
         joint: the joint.
         threshold: contact threshold at rest.
-        largest: largest magnitude.
-        rms: root mean square.
-        mean: mean.
+        largest: largest magnitude, true contacts included.
+        rms: root mean square, true contacts excluded.
+        mean: mean, true contacts excluded.
         over_fraction: share of the samples above the threshold of their speed, true contacts
             excluded.
     """
@@ -100,7 +100,7 @@ class ReplayResult:
             "valid_fraction": self.valid_fraction,
             "warnings": list(self.warnings),
             "notes": list(self.notes),
-            "events": [event.to_json() for event in self.events],
+            "events": [{"id": event.id, **event.to_json()} for event in self.events],
             "residual_max": {r.joint: _known(r.largest) for r in self.residuals},
             "residual_rms": {r.joint: _known(r.rms) for r in self.residuals},
             "residual_over_threshold": {r.joint: _known(r.over_fraction) for r in self.residuals},

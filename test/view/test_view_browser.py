@@ -14,7 +14,8 @@ from matplotlib.image import imread
 
 pytest.importorskip("viser", reason="the extra `view` is not installed")
 
-from view_pages import EVENTS, FORCE, Still, arm7_scene, chromium, recording, running
+from browsers import chromium
+from view_pages import EVENTS, FORCE, Still, arm7_scene, recording, running
 
 from rbd_control.view.drawing import ARROW_SCALE
 from rbd_control.view.page import SPACING, Page, Place

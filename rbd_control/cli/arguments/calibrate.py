@@ -49,7 +49,7 @@ def add_command(commands: Commands) -> None:
         metavar="K",
         help="observer gain [1/s] (default: chosen for each joint)",
     )
-    add_outputs(calibrate, "calibration.png")
+    add_outputs(calibrate, "calibration.html and calibration.png")
     add_trust(calibrate)
     add_fleet(calibrate)
     calibrate.set_defaults(run=_run)

@@ -17,7 +17,7 @@ def add_command(commands: Commands) -> None:
         "a trajectory, pushes and a collision. Each contact is scored against the truth.",
     )
     add_duration(demo, "length of the motion [s] (default: 20)")
-    add_outputs(demo, "the picture")
+    add_outputs(demo, "demo.json, demo.html and picture")
     demo.add_argument(
         "--view", action="store_true", help="show it in the browser (see rbd-control view)"
     )
@@ -27,5 +27,7 @@ def add_command(commands: Commands) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     with ros_needed("the demo"):
         from rbd_control.nodes.demo.run import run_demo
-    code: int = run_demo(arguments.duration, arguments.report, arguments.json, arguments.view)
+    code: int = run_demo(
+        arguments.duration, arguments.report, arguments.json, arguments.view, arguments.html
+    )
     return code

@@ -46,7 +46,7 @@ def add_command(commands: Commands) -> None:
         action="store_true",
         help="also score with higher and lower thresholds: delay against false alarms",
     )
-    add_outputs(replay, "report.json and the pictures")
+    add_outputs(replay, "report.json, report.html and pictures")
     add_trust(replay)
     group = add_fleet(replay)
     group.add_argument(

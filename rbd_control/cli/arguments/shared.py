@@ -94,7 +94,7 @@ def add_trust(command: argparse.ArgumentParser) -> None:
 
 
 def add_outputs(command: argparse.ArgumentParser, report: str) -> None:
-    """Add the arguments for the folder of the report and for the results as JSON.
+    """Add the arguments for the folder of the report, and for the results as JSON and HTML.
 
     Args:
         command: the parser of the sub-command.
@@ -102,6 +102,12 @@ def add_outputs(command: argparse.ArgumentParser, report: str) -> None:
     """
     command.add_argument("--report", type=Path, metavar="DIR", help=f"folder for {report}")
     command.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
+    command.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="write a report with interactive plots as one HTML file; needs the extra 'report'",
+    )
 
 
 def add_duration(

@@ -22,6 +22,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rbd_control.errors import RbdControlError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.node_parameters import law_parameters
+from rbd_control.nodes.demo.html_report import demo_html, write_demo_html
 from rbd_control.nodes.demo.observer import STARTING_NODES, DemoObserver
 from rbd_control.nodes.demo.report import draw_demo, print_demo
 from rbd_control.nodes.demo.result import DemoLog, DemoResult, judge
@@ -54,14 +55,16 @@ def run_demo(
     report: str | Path | None = None,
     json_path: str | Path | None = None,
     view: bool = False,
+    html_path: str | Path | None = None,
 ) -> int:
     """Run the demo; 0 when every staged contact was found at once, and only those.
 
     Args:
         duration: of the motion [s]; at least :data:`SHORTEST`.
-        report: folder for ``demo.png`` and ``demo.json``, made if need be.
+        report: folder for ``demo.png``, ``demo.html`` and ``demo.json``, made if need be.
         json_path: file for the outcome as JSON.
         view: show the demo in the browser; the page stays until SIGINT or SIGTERM comes.
+        html_path: file for the report as HTML.
 
     Raises:
         RbdControlError: when a node or the simulation does not come up, or dies.
@@ -71,6 +74,7 @@ def run_demo(
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=140)
+    html = demo_html(html_path, report)
     scenario = Scenario(max(duration or DURATION, SHORTEST))
     if duration is not None and duration < SHORTEST:
         console.print(f"the contacts take {SHORTEST:g} s; {duration:g} s are too short for them")
@@ -82,6 +86,7 @@ def run_demo(
             return 1
         print_demo(result, console)
         _write(result, report, json_path, console)
+        write_demo_html(result, html, console)
         wait_for_end()
     return 1 if result.failures else 0
 

@@ -1,0 +1,42 @@
+"""The report of a run of the demo as one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from rbd_control.nodes.demo.result import RMS_LIMIT, DemoResult
+from rbd_control.reports.demo_page import demo_page
+from rbd_control.reports.output import HtmlOutput, analysed_now
+
+
+def demo_html(file: str | Path | None, folder: str | Path | None) -> HtmlOutput:
+    """Prepare the files that were asked for.
+
+    Raises:
+        RbdControlError: for a file without the extra ``report``.
+        OSError: naming the file that cannot be written.
+    """
+    return HtmlOutput.of(
+        None if file is None else Path(file), None if folder is None else Path(folder), "demo.html"
+    )
+
+
+def write_demo_html(result: DemoResult, html: HtmlOutput, console: Console) -> None:
+    """Write the report of a run.
+
+    Raises:
+        OSError: naming the file that cannot be written.
+    """
+    if not html.is_wanted:
+        return
+    log = result.log
+    page = demo_page(
+        result.to_json(),
+        (log.residual.times - result.first, log.residual.values / log.thresholds),
+        (log.tracking_error.times - result.first, log.tracking_error.values),
+        RMS_LIMIT,
+        analysed_now([], "arm7", Path("config/demo.yaml")),
+    )
+    html.write(page, console)

@@ -1,0 +1,60 @@
+"""What was analysed: recordings, robot description, parameters, version and date."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+
+from rbd_control import __version__
+from rbd_control.parameters import Parameters
+
+_LISTED = 10
+"""Recordings that are listed by name."""
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """What a report is about.
+
+    Attributes:
+        recordings: paths of the recordings; empty for a run of the demo.
+        robot: path or name of the robot description; empty if the parameter file names it, or if
+            it is not known.
+        config: path of the parameter file; empty for defaults.
+        made: date and time of the report.
+    """
+
+    recordings: tuple[str, ...]
+    robot: str
+    config: str
+    made: datetime
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """Return it as names and values."""
+        facts = [("recording", recording) for recording in self.recordings[:_LISTED]]
+        left = len(self.recordings) - _LISTED
+        if left > 0:
+            facts.append(("", f"and {left} more recordings"))
+        if self.robot or self.config:
+            facts.append(("robot description", self.robot or "named by the parameter file"))
+            facts.append(("parameters", self.config or "defaults"))
+        facts.append(
+            ("made", f"{self.made:%Y-%m-%d %H:%M %Z}".strip() + f" by rbd-control {__version__}")
+        )
+        return tuple(facts)
+
+
+def changed(parameters: Parameters) -> tuple[tuple[str, str], ...]:
+    """Return the parameters that differ from their defaults, as names and values with units."""
+    found = []
+    for item in fields(parameters):
+        value = getattr(parameters, item.name)
+        if value != item.default:
+            several = isinstance(value, tuple)
+            shown = ", ".join(map(_shown, value)) if several else _shown(value)
+            found.append((item.name, f"{shown} {item.metadata.get('unit', '')}".strip()))
+    return tuple(found)
+
+
+def _shown(value: object) -> str:
+    return f"{value:.5g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,250 @@
+"""The report of ``rbd-control calibrate``: residuals, friction, thresholds and gains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.estimation import Calibration, Motion
+from rbd_control.reports.analysed import Analysed
+from rbd_control.reports.curves import Curves
+from rbd_control.reports.page import Page, Part, Row, Section, Table, count, number
+from rbd_control.reports.plots import Curve, Panel, PanelGrid, Span, TimePlots
+from rbd_control.reports.replay_page import ratio_panels
+
+Array = NDArray[np.float64]
+Json = Mapping[str, Any]
+
+MOST_POINTS = 1500
+"""Number of measured points of friction per joint."""
+
+_GRID = 201
+"""Points of the fitted friction."""
+
+
+def calibration_page(
+    found: Json,
+    calibration: Calibration,
+    motions: Sequence[Motion],
+    analysed: Analysed,
+    more: Sequence[tuple[str, str]] = (),
+) -> Page:
+    """Return the report of a calibration.
+
+    Args:
+        found: the JSON of the calibration, of which all numbers are taken.
+        calibration: the calibration, of which the curves are taken.
+        motions: the motions it was made from, for their velocities.
+        analysed: what was analysed.
+        more: further facts.
+    """
+    friction: list[Part] = [_friction(found)]
+    points = friction_points(calibration, motions)
+    if points is not None:
+        friction.append(_friction_plots(found, calibration, *points))
+    gains = [Section("Gains of the drives", (_gains(found),))] if found["drive_gains"] else []
+    return Page(
+        title="Calibration of the contact detector",
+        level="doubtful" if found["warnings"] else "good",
+        verdict=_verdict(found),
+        warnings=tuple(found["warnings"]),
+        notes=(),
+        facts=(*analysed.facts(), ("effort", found["effort_kind"].replace("_", " ")), *more),
+        sections=(
+            Section("Residual before and after", (_residuals(found), _residual_plots(calibration))),
+            Section("Friction", tuple(friction)),
+            Section("Observer and thresholds", (_thresholds(found),)),
+            *gains,
+        ),
+    )
+
+
+def friction_points(
+    calibration: Calibration, motions: Sequence[Motion]
+) -> tuple[Array, Array] | None:
+    """Return velocities and measured friction torques, (m, nv) each, or None if there are none.
+
+    What the fitted friction and model leave is the residual: ``measured = fitted(v) - residual``.
+    """
+    n = len(calibration.joints)
+    friction = calibration.parameters.friction(n)
+    velocities, torques = [], []
+    for name, t, _, residual, _ in calibration.residuals:
+        v = _velocities(name, t, motions)
+        if v is not None:
+            velocities.append(v[:, -n:])
+            torques.append(friction.torque(v[:, -n:]) - residual[:, -n:])
+    if not velocities:
+        return None
+    v, torque = np.concatenate(velocities), np.concatenate(torques)
+    step = -(-len(v) // MOST_POINTS)
+    return v[::step], torque[::step]
+
+
+def _velocities(name: str, t: Array, motions: Sequence[Motion]) -> Array | None:
+    """Return the velocities of a motion at some of its times (k,)."""
+    for motion in motions:
+        rows = np.minimum(np.searchsorted(motion.t, t), motion.t.size - 1)
+        if motion.name == name and np.array_equal(motion.t[rows], t):
+            return motion.v[rows]
+    return None
+
+
+def _verdict(found: Json) -> str:
+    joints = found["joints"].values()
+    before, after = (
+        sum(one[which] ** 2 for one in joints) for which in ("rms_before", "rms_after")
+    )
+    share = np.sqrt(after / before) if before > 0.0 else 1.0
+    alarms = found["false_alarms_per_hour"]
+    said = (
+        f"{count(len(joints), 'joint')} calibrated from {found['duration']:.0f} s of motion: the "
+        f"residual falls to {share:.0%}, and the thresholds imply {alarms:g} false "
+        f"alarm{'' if alarms == 1 else 's'} per hour in motions like these"
+    )
+    return said + ("; read the warnings before you use it." if found["warnings"] else ".")
+
+
+def _residuals(found: Json) -> Table:
+    rows = tuple(
+        Row(
+            (
+                joint,
+                *(
+                    number(one[name], 3)
+                    for name in ("rms_before", "rms_after", "prediction_error", "largest")
+                ),
+                number(one["mass_correction"], 2),
+                number(one["centre_correction"], 0, scale=1e3),
+                number(one["rotor_inertia"], 3),
+            )
+        )
+        for joint, one in found["joints"].items()
+    )
+    return Table(
+        "RMS residual, and what is added to the description (prismatic joints: N)",
+        (
+            "joint",
+            "as described [N·m]",
+            "fitted [N·m]",
+            "elsewhere [N·m]",
+            "largest, fitted [N·m]",
+            "mass [kg]",
+            "centre of mass [mm]",
+            "motor inertia [kg·m²]",
+        ),
+        rows,
+        "As described: without friction; elsewhere: error without noise in parts of the motion "
+        "that were not fitted.",
+    )
+
+
+def _residual_plots(calibration: Calibration) -> TimePlots:
+    joints = [joint.joint for joint in calibration.joints]
+    n = len(joints)
+    curves = Curves(2 * n, budget=0)
+    start, spans = 0.0, []
+    for k, (_, t, before, after, threshold) in enumerate(calibration.residuals):
+        if not t.size:
+            continue
+        ratios = [x[:, -n:] / threshold[:, -n:] for x in (before, after)]
+        curves.add(start + t - t[0], np.concatenate(ratios, axis=1))
+        end = start + float(t[-1] - t[0])
+        if k % 2:
+            spans.append(Span(start, end, "recording"))
+        start = end
+    times, values = curves.series()
+    lines = []
+    for i in range(n):
+        lines.append(Curve("as described, without friction", times, values[:, i], "before"))
+        lines.append(Curve("fitted", times, values[:, n + i], "residual"))
+    note = (
+        "Residual divided by the new threshold of its joint, one stretch of motion after the "
+        "other: lowest and highest value of short intervals."
+    )
+    return TimePlots(ratio_panels(joints, lines), start, tuple(spans), note)
+
+
+def _friction(found: Json) -> Table:
+    names = ("coulomb", "viscous", "offset", "stribeck", "velocity_scale")
+    rows = tuple(
+        Row((joint, *(number(one["friction"][name], 3) for name in names)))
+        for joint, one in found["joints"].items()
+    )
+    return Table(
+        "friction (prismatic joints: N and m)",
+        (
+            "joint",
+            "Coulomb [N·m]",
+            "viscous [N·m·s/rad]",
+            "offset [N·m]",
+            "Stribeck [N·m]",
+            "velocity scale [rad/s]",
+        ),
+        rows,
+    )
+
+
+def _friction_plots(found: Json, calibration: Calibration, v: Array, torque: Array) -> PanelGrid:
+    n = v.shape[1]
+    reach = np.abs(v).max(axis=0)
+    grid = np.linspace(-1.0, 1.0, _GRID)[:, None] * reach
+    fitted = calibration.parameters.friction(n).torque(grid)
+    panels = tuple(
+        Panel(
+            joint,
+            (
+                Curve("measured", v[:, i], torque[:, i], "before", "points"),
+                Curve("fitted", grid[:, i], fitted[:, i], "found"),
+            ),
+            "velocity [rad/s or m/s]",
+            "friction [N·m or N]",
+        )
+        for i, joint in enumerate(found["joints"])
+    )
+    note = (
+        "Measured: torque that the corrected model leaves, filtered by the observer. It deviates "
+        "from the fit while the velocity reverses."
+    )
+    return PanelGrid(panels, note)
+
+
+def _thresholds(found: Json) -> Table:
+    names = ("observer_gain", "threshold", "threshold_speed", "collision_threshold")
+    rows = tuple(
+        Row((joint, *(f"{one[name]:.4g}" for name in names)))
+        for joint, one in found["joints"].items()
+    )
+    return Table(
+        "observer and thresholds (prismatic joints: N and m)",
+        (
+            "joint",
+            "gain [1/s]",
+            "contact at rest [N·m]",
+            "and per speed [N·m·s/rad]",
+            "collision [N·m]",
+        ),
+        rows,
+    )
+
+
+def _gains(found: Json) -> Table:
+    rows = tuple(
+        Row(
+            (
+                joint,
+                f"{one['gain']:.4g}",
+                "-" if one["standard_error"] is None else f"{one['standard_error']:.2g}",
+                "-"
+                if one["standard_error"] is None
+                else f"{100.0 * one['standard_error'] / abs(one['gain']):.2g} %",
+                "given" if one["given"] else "identified",
+            )
+        )
+        for joint, one in found["drive_gains"].items()
+    )
+    headings = ("joint", "gain", "standard error", "relative", "known by")
+    return Table("torque per unit of effort [N·m or N per unit]", headings, rows)

@@ -1,0 +1,154 @@
+"""Long series as short curves: an envelope everywhere, and every sample around events.
+
+An :class:`~rbd_control.playback.envelope.Envelope` keeps the lowest and highest value of each time
+bin, so no peak is lost. Around events all samples are kept, up to a budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics import Model
+from rbd_control.estimation import BlockDetection, DetectorParameters
+from rbd_control.estimation.default_thresholds import with_default_thresholds
+from rbd_control.joint_states import SampleBlock
+from rbd_control.playback.envelope import Envelope
+
+Array = NDArray[np.float64]
+
+BEFORE, AFTER = 0.3, 1.2
+"""Time before and after the estimated onset for which every sample is kept [s]."""
+
+AROUND_RELEASE = 0.2
+"""Time before and after a release for which every sample is kept [s]."""
+
+BUDGET = 140_000
+"""Largest number of values that are kept at full resolution; 13 contacts of 7 joints at 1 kHz."""
+
+BINS = 2000
+"""Bins of the envelope; between half of them and all are used."""
+
+_REMEMBERED = 3.0
+"""Samples are remembered for this long, because an onset is reported after it happened [s]."""
+
+_STEP = 1e-3
+"""Resolution of the values: finer digits are noise, which makes the file large."""
+
+
+class Curves:
+    """Series that share their times, reduced while they come in.
+
+    Args:
+        channels: number of series.
+        budget: number of values that may be kept at full resolution.
+    """
+
+    def __init__(self, channels: int, budget: int = BUDGET) -> None:
+        self._envelope = Envelope(channels, BINS)
+        self._rows = budget // max(channels, 1)
+        self._windows: list[tuple[float, float]] = []
+        self._recent: list[tuple[Array, Array]] = []
+        self._kept: list[tuple[Array, Array]] = [(np.zeros(0), np.zeros((0, channels)))]
+        self._left_out: set[tuple[float, float]] = set()
+
+    def add(self, times: Array, values: Array, windows: Sequence[tuple[float, float]] = ()) -> None:
+        """Add samples in order of time.
+
+        Args:
+            times: times (k,) [s], not negative.
+            values: values (k, channels); NaN where there is none.
+            windows: intervals [s] in which every sample is to be kept.
+        """
+        if not times.size:
+            return
+        self._envelope.add(times, values)
+        self._windows.extend(windows)
+        self._recent.append((times, values))
+        while float(self._recent[0][0][-1]) < float(times[-1]) - _REMEMBERED:
+            self._settle(*self._recent.pop(0))
+
+    def series(self) -> tuple[Array, Array]:
+        """Return times (m,) [s] and values (m, channels), to be drawn as lines."""
+        for block in self._recent:
+            self._settle(*block)
+        self._recent = []
+        times, lower, upper = self._envelope.series()
+        quarter = 0.25 * (float(np.diff(times).min()) if times.size > 1 else 0.0)
+        detail_times, detail = (np.concatenate(part) for part in zip(*self._kept, strict=True))
+        outside = ~_inside(times, self._covered(detail_times))
+        every = np.concatenate([times[outside] - quarter, times[outside] + quarter, detail_times])
+        values = np.concatenate([lower[outside], upper[outside], detail])
+        order = np.argsort(every, kind="stable")
+        return every[order], np.round(values[order] / _STEP) * _STEP
+
+    def shows_all_of(self, time: float) -> bool:
+        """Return whether every sample at a time [s] is kept; call it after :meth:`series`."""
+        moment = np.array([time])
+        return bool(
+            _inside(moment, self._windows)[0] and not _inside(moment, list(self._left_out))[0]
+        )
+
+    def _covered(self, detail_times: Array) -> list[tuple[float, float]]:
+        """Return the windows of which every sample is kept."""
+        if not detail_times.size:
+            return []
+        return [w for w in self._windows if w not in self._left_out]
+
+    def _settle(self, times: Array, values: Array) -> None:
+        """Keep the samples inside windows for good, as long as the budget lasts."""
+        chosen = _inside(times, self._windows)
+        size = int(chosen.sum())
+        if size > self._rows:
+            begin, end = float(times[0]), float(times[-1])
+            self._left_out.update(w for w in self._windows if w[0] <= end and begin <= w[1])
+            return
+        self._rows -= size
+        if size:
+            self._kept.append((times[chosen], values[chosen]))
+
+
+class ResidualCurves(Curves):
+    """Residuals in units of their thresholds, made of the blocks of a replay.
+
+    The threshold is ``contact_threshold + threshold_speed |v|``, by which a replay counts the time
+    above the threshold.
+
+    Args:
+        model: the robot.
+        parameters: parameters of the detector, as ``replay`` takes them.
+    """
+
+    def __init__(self, model: Model, parameters: DetectorParameters, budget: int = BUDGET) -> None:
+        super().__init__(model.nv, budget)
+        parameters = with_default_thresholds(parameters, model)
+        self._threshold = parameters.for_joints("contact_threshold", model.nv)
+        self._per_speed = parameters.for_joints("threshold_speed", model.nv)
+
+    def watch(self, times: Array, block: SampleBlock, found: BlockDetection) -> None:
+        """Add a block, as the argument ``watch`` of ``replay`` is called."""
+        speed = 0.0 if block.v is None else np.abs(block.v)
+        ratios = found.residual / (self._threshold + self._per_speed * speed)
+        windows = []
+        for k, event in found.events:
+            now = float(times[k])
+            if event.release is None:
+                onset = now - (event.detected - event.onset)
+                windows.append((onset - BEFORE, onset + AFTER))
+            else:
+                windows.append((now - AROUND_RELEASE, now + AROUND_RELEASE))
+        self.add(times, np.where(found.valid[:, None], ratios, np.nan), windows)
+
+
+def _inside(times: Array, windows: Sequence[tuple[float, float]]) -> NDArray[np.bool_]:
+    """Return which times are in one of the windows, (k,) bool."""
+    inside = np.zeros(times.shape, dtype=bool)
+    if not times.size:
+        return inside
+    first, last = float(times[0]), float(times[-1])
+    for begin, end in windows:
+        if begin <= last and first <= end:
+            inside |= (times >= begin) & (times <= end)
+    return inside

@@ -1,0 +1,82 @@
+"""Where the HTML report of a command goes: ``--html FILE``, and the folder of ``--report``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from rbd_control.errors import RbdControlError
+from rbd_control.files.output_files import prepare_output, write_whole
+from rbd_control.reports.analysed import Analysed
+from rbd_control.reports.html import html_of
+from rbd_control.reports.library import PlotLibrary
+from rbd_control.reports.page import Page
+
+
+@dataclass(frozen=True)
+class HtmlOutput:
+    """The HTML files that one command writes.
+
+    Attributes:
+        file: the file of ``--html``; None if it was not asked for.
+        beside: the file in the folder of ``--report``; None without such a folder.
+    """
+
+    file: Path | None
+    beside: Path | None
+
+    @classmethod
+    def of(cls, file: Path | None, folder: Path | None, name: str) -> HtmlOutput:
+        """Prepare what a command was asked for, before its work begins.
+
+        Args:
+            file: value of ``--html``, or None.
+            folder: value of ``--report``, or None.
+            name: name of the file in that folder.
+
+        Raises:
+            RbdControlError: for ``--html`` without the extra ``report``.
+            OSError: naming a file that cannot be written.
+        """
+        if file is not None:
+            PlotLibrary.load()
+            prepare_output(file)
+        return cls(file, None if folder is None else folder / name)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether any file is to be written."""
+        return self.file is not None or self.beside is not None
+
+    def write(self, page: Page, console: Console) -> None:
+        """Write the report; without the extra, the one in the folder has no plots.
+
+        Raises:
+            OSError: naming a file that cannot be written.
+        """
+        if not self.is_wanted:
+            return
+        try:
+            library: PlotLibrary | None = PlotLibrary.load()
+        except RbdControlError as error:
+            library = None
+            console.print(f"note: {self.beside} is without plots: {error.message}", markup=False)
+        content = html_of(page, library).encode("utf-8", errors="backslashreplace")
+        for path in (self.file, self.beside):
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(path, content)
+        if self.file is not None:
+            console.print(f"HTML in {self.file}", markup=False)
+
+
+def analysed_now(
+    recordings: Sequence[Path], robot: str = "", config: Path | None = None
+) -> Analysed:
+    """Return what a command analyses, dated now."""
+    made = datetime.now().astimezone()
+    return Analysed(tuple(map(str, recordings)), robot, str(config) if config else "", made)

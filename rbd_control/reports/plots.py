@@ -1,0 +1,105 @@
+"""Plots of a report: what they show, independent of the library that draws them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+Colour = Literal["residual", "before", "true", "found", "limit"]
+Style = Literal["line", "points", "dashed"]
+SpanKind = Literal["contact", "collision", "true", "recording"]
+
+COLOURS: dict[str, str] = {
+    "residual": "#3d85d6",
+    "before": "#9aa0a8",
+    "true": "#2fa36b",
+    "found": "#e07b2a",
+    "limit": "#80868f",
+    "contact": "#e07b2a",
+    "collision": "#d8345f",
+    "recording": "#9aa0a8",
+}
+"""Colours of curves and spans, which can be read on white and on black."""
+
+PALETTE = ("#3d85d6", "#d8345f", "#9367c9", "#a9713f", "#2fa36b", "#e07b2a", "#1fa6b5", "#c25fa8")
+"""Colours of curves that stand for joints."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One curve; NaN in ``y`` interrupts it.
+
+    Attributes:
+        label: its entry in the legend; curves of several panels with one label share the entry.
+        x, y: its points, (k,) each. Curves that share the array ``x`` store it once.
+        colour: a key of :data:`COLOURS`, or a colour as CSS has it.
+        style: how it is drawn.
+    """
+
+    label: str
+    x: Array
+    y: Array
+    colour: str = "residual"
+    style: Style = "line"
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One pair of axes.
+
+    Attributes:
+        title: the joint or quantity.
+        curves: what is drawn.
+        x_label, y_label: labels of the axes with their units.
+        band: the range below the threshold, which is shaded; None for none.
+    """
+
+    title: str
+    curves: tuple[Curve, ...]
+    x_label: str = ""
+    y_label: str = ""
+    band: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Span:
+    """An interval of time [s] that is shaded in all panels."""
+
+    begin: float
+    end: float
+    kind: SpanKind
+
+
+@dataclass(frozen=True, eq=False)
+class TimePlots:
+    """Panels below each other that share one axis of time, which a table of events can move.
+
+    Attributes:
+        panels: the panels, the first on top.
+        end: end of the axis [s]; it begins at 0.
+        spans: shaded intervals.
+        note: text below the panels.
+    """
+
+    panels: tuple[Panel, ...]
+    end: float
+    spans: tuple[Span, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class PanelGrid:
+    """Panels side by side, each with axes of its own.
+
+    Attributes:
+        panels: the panels.
+        note: text below the panels.
+    """
+
+    panels: tuple[Panel, ...]
+    note: str = ""

@@ -1,0 +1,59 @@
+"""What ``rbd-control replay`` gathers for its report while it runs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+
+from rbd_control.dynamics import Model
+from rbd_control.estimation import DetectorParameters
+from rbd_control.playback.replay import Watch
+from rbd_control.reports.analysed import changed
+from rbd_control.reports.curves import BUDGET, ResidualCurves
+from rbd_control.reports.output import HtmlOutput, analysed_now
+from rbd_control.reports.replay_page import MOST_PLOTTED, replay_page
+
+
+class ReplayReport:
+    """The residuals of the first recordings, reduced to curves while they are replayed.
+
+    Args:
+        html: where the report goes; nothing is gathered if it is not wanted.
+        model: the robot.
+        parameters: parameters of the detector.
+        recordings: number of recordings.
+    """
+
+    def __init__(
+        self, html: HtmlOutput, model: Model, parameters: DetectorParameters, recordings: int
+    ) -> None:
+        self._html, self._parameters = html, parameters
+        plotted = min(recordings, MOST_PLOTTED) if html.is_wanted else 0
+        self._curves = [
+            ResidualCurves(model, parameters, BUDGET // plotted) for _ in range(plotted)
+        ]
+
+    def watch(self, k: int) -> Watch | None:
+        """Return the argument ``watch`` of the replay of the recording with index k."""
+        return self._curves[k].watch if k < len(self._curves) else None
+
+    def write(
+        self, found: Mapping[str, Any], arguments: argparse.Namespace, console: Console
+    ) -> None:
+        """Write the report if it is wanted.
+
+        Args:
+            found: the JSON of the replay.
+            arguments: those of the command: recordings, urdf and config.
+            console: where the files are named.
+
+        Raises:
+            OSError: naming a file that cannot be written.
+        """
+        if self._html.is_wanted:
+            analysed = analysed_now(arguments.recordings, arguments.urdf, arguments.config)
+            page = replay_page(found, self._curves, analysed, changed(self._parameters))
+            self._html.write(page, console)
