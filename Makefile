@@ -13,7 +13,7 @@ EXAMPLES ?= 10000
 JOBS ?= 2
 ALONE := $(addprefix test/system/test_,$(addsuffix .py,callbacks contact_aware_controller contact_guard \
 	controller controller_faults controller_node controller_orders demo faults_control \
-	faults_joint_states faults_processes faults_trajectories faults_wire lockstep payload queue \
+	faults_joint_states faults_processes faults_trajectories faults_wire lockstep payload queue robot_reflex \
 	signals together trajectory_flood two_arms)) test/test_fuzz_and_soak.py test/launch_tests
 
 # A sourced ROS 2, or another environment with ROS wheels that runs this make, would put its own
