@@ -23,13 +23,13 @@ from rbd_control.control import PassivityController, TrajectoryPoint
 from rbd_control.control.goal import JointTolerance
 from rbd_control.control.motion import Place
 from rbd_control.control.trajectory_goal import GoalResult, Goals, TrajectoryGoal
-from rbd_control.control.waypoints import MOST_POINTS
 from rbd_control.errors import TrajectoryError
 from rbd_control.node_parameters import NodeParameters
+from rbd_control.nodes.goal_size import UnreadGoal, with_bounded_goals
 from rbd_control.nodes.guard import describe
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.trajectory_input import TrajectoryInput
-from rbd_control.nodes.trajectory_wire import MOST_NAMES, TrajectoryMessage
+from rbd_control.nodes.trajectory_wire import TrajectoryMessage
 
 try:
     from control_msgs.action import FollowJointTrajectory
@@ -81,9 +81,15 @@ class FollowJointTrajectoryServer:
                 "trajectories are taken from the topic ~/joint_trajectory"
             )
             return
+        action = with_bounded_goals(FollowJointTrajectory)
+        if action is FollowJointTrajectory:
+            node.get_logger().warning(
+                f"goals of {ACTION} are read whatever their size, during which no torque is sent: "
+                "the messages of this control_msgs have another structure than expected"
+            )
         self._server = _Server(
             node,
-            FollowJointTrajectory,
+            action,
             ACTION,
             execute_callback=_unused,
             goal_callback=self._judge,
@@ -118,15 +124,8 @@ class FollowJointTrajectoryServer:
 
     def _objection(self, request: Any) -> str:
         """Return why a goal is rejected; empty when it is accepted."""
-        trajectory = request.trajectory
-        for what, items, most in (
-            ("points", trajectory.points, MOST_POINTS),
-            ("joint names", trajectory.joint_names, MOST_NAMES),
-            ("path tolerances", request.path_tolerance, MOST_NAMES),
-            ("goal tolerances", request.goal_tolerance, MOST_NAMES),
-        ):
-            if len(items) > most:
-                return f"{len(items)} {what}; at most {most} are taken"
+        if isinstance(request, UnreadGoal):
+            return request.reason
         if not self._node.is_active:
             return "the controller is not active"
         if len(self._goals) >= MOST_GOALS:

@@ -77,6 +77,7 @@ class Sender:
         self._client = ActionClient(probe.node, FollowJointTrajectory, ACTION)
         self.states = probe.listen(JointState, "joint_states")
         probe.wait(self._client.server_is_ready, "no action server")
+        probe.wait(lambda: self.states, "no joint states")
 
     def close(self) -> None:
         self._client.destroy()
@@ -149,11 +150,13 @@ def sender(request: pytest.FixtureRequest, bring_up: BringUp, probe: Probe) -> I
 
 
 def test_a_goal_is_followed_to_its_end(sender: Sender) -> None:
-    begin = sender.position
-    sent = sender.send(sender.goal(0.1, 0.2, seconds=1.0))
+    goal = sender.goal(0.1, 0.2, seconds=1.0)
+    end = np.array(goal.trajectory.points[-1].positions)
+    sent = sender.send(goal)
     status, code, text = sent.result()
     assert (status, code, text) == (SUCCEEDED, 0, "goal reached")
-    assert np.abs(sender.position - begin - 0.2).max() < 0.06
+    # On a busy machine the probe hears old joint states.
+    sender.probe.wait(lambda: np.abs(sender.position - end).max() < 0.05, "is not there")
     assert len(sent.feedback) >= 5  # 20 in a second, fewer on a busy machine
     last = sent.feedback[-1]
     assert set(last.joint_names) == set(MODEL.joint_names)
@@ -268,12 +271,17 @@ def test_a_fault_ends_a_goal_and_no_goal_leads_out(sender: Sender) -> None:
 
 
 def test_a_goal_with_too_many_points_is_rejected(sender: Sender) -> None:
-    """[70, 95] By their number; the arm is still held."""
+    """[70, 95] By their number, before they are read; a goal that is followed goes on."""
+    moving = sender.moving()
     goal = sender.goal(0.01)
-    goal.trajectory.points *= 3000
-    assert "3000 points; at most 2000" in sender.rejected(goal)
-    report = sender.probe.report(NODE)
-    assert report.values["mode"] == "hold"
+    goal.trajectory.points *= 20_000
+    assert "20000 points; at most 2000" in sender.rejected(goal)
+    goal = sender.goal(0.01)
+    goal.path_tolerance = [sender.tolerance(name="joint_1", position=0.1)] * 1000
+    assert "1000 path tolerances; at most 256" in sender.rejected(goal)
+    count = len(moving.feedback)
+    sender.probe.wait(lambda: len(moving.feedback) > count, "the running goal does not go on")
+    sender.send(sender.goal(0.0, seconds=0.3)).result()
 
 
 def test_deactivation_ends_a_goal(sender: Sender) -> None:
