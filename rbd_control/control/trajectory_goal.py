@@ -11,11 +11,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from enum import IntEnum
+from math import inf
 from typing import Literal, NamedTuple, Protocol
 
 from rbd_control.control.goal import Tolerances
 from rbd_control.control.motion import Place
-from rbd_control.control.waypoints import PastTrajectoryError, TrajectoryJointsError
+from rbd_control.control.waypoints import (
+    MOST_POINTS,
+    PastTrajectoryError,
+    TrajectoryJointsError,
+)
 from rbd_control.errors import TrajectoryError
 
 FEEDBACK_PERIOD = 0.05
@@ -26,6 +31,12 @@ NAMING_TIME = 0.03
 
 The detector publishes its flag first and the force estimate, which has the name, right after it.
 """
+
+MOST_AT_ONCE = 2 * MOST_POINTS
+"""Number of points that goals may have in a row; reading 4,000 takes 35 ms."""
+
+POINTS_PER_SECOND = float(MOST_POINTS)
+"""Number of points that goals may have for long [1/s]; reading them takes 2 % of the time."""
 
 Status = Literal["succeeded", "aborted", "canceled"]
 
@@ -121,6 +132,31 @@ class TrajectoryGoal:
     def _finish(self, result: GoalResult) -> None:
         if self.result is None:
             self.result = result
+
+
+class PointBudget:
+    """Limits how many points of goals are read in a time, as that delays the control loop.
+
+    It is a bucket of ``MOST_AT_ONCE`` points, which fills with ``POINTS_PER_SECOND``.
+    """
+
+    def __init__(self) -> None:
+        self._left = float(MOST_AT_ONCE)
+        self._then = -inf
+
+    def take(self, points: int, now: float) -> bool:
+        """Return whether so many points may be read, and count them if so.
+
+        Args:
+            points: number of points of a goal.
+            now: time on a steady clock [s].
+        """
+        filled = self._left + POINTS_PER_SECOND * (now - self._then)
+        self._left, self._then = min(filled, float(MOST_AT_ONCE)), now
+        if points > self._left:
+            return False
+        self._left -= points
+        return True
 
 
 class GoalMotion(NamedTuple):

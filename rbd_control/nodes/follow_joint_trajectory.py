@@ -22,7 +22,7 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 from rbd_control.control import PassivityController, TrajectoryPoint
 from rbd_control.control.goal import JointTolerance
 from rbd_control.control.motion import Place
-from rbd_control.control.trajectory_goal import GoalResult, Goals, TrajectoryGoal
+from rbd_control.control.trajectory_goal import GoalResult, Goals, PointBudget, TrajectoryGoal
 from rbd_control.errors import TrajectoryError
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.goal_size import UnreadGoal, with_bounded_goals
@@ -72,7 +72,7 @@ class FollowJointTrajectoryServer:
     ) -> None:
         self._node, self._trajectories = node, trajectories
         self._controller, self._state = controller, state
-        self._goals = Goals()
+        self._goals, self._budget = Goals(), PointBudget()
         self._by_id: dict[bytes, TrajectoryGoal] = {}
         self._server: _Server | None = None
         if FollowJointTrajectory is None:
@@ -81,8 +81,9 @@ class FollowJointTrajectoryServer:
                 "trajectories are taken from the topic ~/joint_trajectory"
             )
             return
-        action = with_bounded_goals(FollowJointTrajectory)
-        if action is FollowJointTrajectory:
+        action = with_bounded_goals(FollowJointTrajectory, self._objection)
+        self._is_bounded = action is not FollowJointTrajectory
+        if not self._is_bounded:
             node.get_logger().warning(
                 f"goals of {ACTION} are read whatever their size, during which no torque is sent: "
                 "the messages of this control_msgs have another structure than expected"
@@ -114,18 +115,17 @@ class FollowJointTrajectoryServer:
 
     def _judge(self, request: Any) -> GoalResponse:
         """Accept or reject a goal, by its size and by the state of the arm."""
-        name = f"goal of {ACTION}"
-        objection = self._node.guard.run(name, self._objection, request)
-        if objection == "":
-            return GoalResponse.ACCEPT
-        if objection:
-            self._node.get_logger().error(f"{name} rejected: {objection}")
-        return GoalResponse.REJECT
-
-    def _objection(self, request: Any) -> str:
-        """Return why a goal is rejected; empty when it is accepted."""
+        objection = ""
         if isinstance(request, UnreadGoal):
-            return request.reason
+            objection = request.reason
+        elif not self._is_bounded:
+            objection = self._objection(len(request.trajectory.points))
+        if objection:
+            self._node.get_logger().error(f"goal of {ACTION} rejected: {objection}")
+        return GoalResponse.REJECT if objection else GoalResponse.ACCEPT
+
+    def _objection(self, points: int) -> str:
+        """Return why a goal of so many points is rejected; empty when it is accepted."""
         if not self._node.is_active:
             return "the controller is not active"
         if len(self._goals) >= MOST_GOALS:
@@ -134,6 +134,8 @@ class FollowJointTrajectoryServer:
             self._controller().require_free()
         except TrajectoryError as error:
             return str(error)
+        if not self._budget.take(points, time.monotonic()):
+            return f"{points} points right after those of other goals; send fewer, or wait 2 s"
         return ""
 
     def _begin(self, handle: Any) -> None:

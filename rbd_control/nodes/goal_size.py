@@ -12,6 +12,7 @@ message of known lengths that they stand where they are expected, or changes not
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rclpy.serialization import deserialize_message, serialize_message
@@ -45,6 +46,9 @@ _LENGTHS = (
 )
 """Lengths of the sequences of a request, in the order of its fields, on machines of 64 bits."""
 
+_POINTS = 1
+"""Index of the length of the trajectory."""
+
 _CONVERSION = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)
 _new_capsule = ctypes.PYFUNCTYPE(
     ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
@@ -58,7 +62,7 @@ _pointer_of_capsule = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctype
 
 
 class UnreadGoal(NamedTuple):
-    """Stands for a goal that was not read."""
+    """Stands for a goal that was not read, as it is rejected."""
 
     reason: str
 
@@ -70,13 +74,14 @@ class _UnreadRequest(NamedTuple):
     goal: UnreadGoal
 
 
-def with_bounded_goals(action: Any) -> Any:
-    """Return an action type whose goals are not read when they are too large.
+def with_bounded_goals(action: Any, objection: Callable[[int], str]) -> Any:
+    """Return an action type whose goals are not read when they are too large, or not wanted.
 
     Instead of such a goal the goal callback gets an :class:`UnreadGoal`.
 
     Args:
         action: ``control_msgs.action.FollowJointTrajectory``.
+        objection: tells why a goal with so many points is rejected; empty when it is accepted.
 
     Returns:
         The type to make the action server with; ``action`` itself where the structure of its
@@ -91,7 +96,7 @@ def with_bounded_goals(action: Any) -> Any:
         return action
 
     class SendGoalService(action.Impl.SendGoalService):
-        Request = _with_conversion(request, _bounded(request))
+        Request = _with_conversion(request, _bounded(request, objection))
 
     class Impl(action.Impl):
         pass
@@ -108,19 +113,20 @@ def _lengths(address: int) -> tuple[int, ...]:
     return tuple(ctypes.c_size_t.from_address(address + each.offset).value for each in _LENGTHS)
 
 
-def _bounded(request: Any) -> Any:
-    """Return the conversion of a request that leaves oversized goals unread."""
+def _bounded(request: Any, objection: Callable[[int], str]) -> Callable[[int], Any]:
+    """Return the conversion of a request that leaves goals unread."""
     capsule = type(request)._CONVERT_TO_PY
     convert = _CONVERSION(_pointer_of_capsule(capsule, _name_of_capsule(capsule)))
     id_type = type(request().goal_id)
 
     def to_python(address: int) -> Any:
-        reason = ""
-        for each, length in zip(_LENGTHS, _lengths(address), strict=True):
+        lengths, reason = _lengths(address), ""
+        for each, length in zip(_LENGTHS, lengths, strict=True):
             if length > each.most:
                 reason = f"{length} {each.what}; at most {each.most} are taken"
         # An exception must not leave a callback of C: rclpy would find a null pointer.
         try:
+            reason = reason or objection(lengths[_POINTS])
             if not reason:
                 return convert(address)
         except Exception as error:  # for a name that is not UTF-8
@@ -131,7 +137,7 @@ def _bounded(request: Any) -> Any:
     return to_python
 
 
-def _with_conversion(request: Any, to_python: Any) -> Any:
+def _with_conversion(request: Any, to_python: Callable[[int], Any]) -> Any:
     """Return a stand-in for the class of a request, with another conversion to Python."""
     callback = _CONVERSION(to_python)
     capsule = _new_capsule(ctypes.cast(callback, ctypes.c_void_p), None, None)

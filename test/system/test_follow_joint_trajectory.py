@@ -6,6 +6,7 @@ which comes with ROS 2 and not with the wheels.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -40,6 +41,8 @@ PARAMETERS = {
     "contact_reaction": "float",
     "goal_tolerance": [0.05],
 }
+ARM = {"urdf": "arm7", "rate": 250.0}
+"""A quarter of the usual rate leaves the processor to the tests."""
 ACTION = f"{NODE}/follow_joint_trajectory"
 SUCCEEDED, ABORTED, CANCELED = (
     GoalStatus.STATUS_SUCCEEDED,
@@ -77,7 +80,8 @@ class Sender:
         self._client = ActionClient(probe.node, FollowJointTrajectory, ACTION)
         self.states = probe.listen(JointState, "joint_states")
         probe.wait(self._client.server_is_ready, "no action server")
-        probe.wait(lambda: self.states, "no joint states")
+        heard = len(self.states)  # of the arm before, if there was one
+        probe.wait(lambda: len(self.states) > heard + 1, "no joint states")
 
     def close(self) -> None:
         self._client.destroy()
@@ -140,7 +144,7 @@ class Sender:
 @pytest.fixture(scope="module", params=EXECUTORS)
 def sender(request: pytest.FixtureRequest, bring_up: BringUp, probe: Probe) -> Iterator[Sender]:
     """A client beside the arm and its controller, on either executor."""
-    bring_up.start("simulated_arm", {"urdf": "arm7"})
+    bring_up.start("simulated_arm", ARM)
     process = bring_up.start(NODE, PARAMETERS, preamble=EXECUTORS[request.param])
     probe.wait_for_report(NODE, lambda r: r.values.get("mode") == "hold", "does not hold")
     sender = Sender(probe, process)
@@ -300,8 +304,17 @@ def test_deactivation_ends_a_goal(sender: Sender) -> None:
     assert sender.send(sender.goal(0.01, seconds=0.3)).result()[0] == SUCCEEDED
 
 
+def test_a_signal_ends_the_node_with_a_goal(sender: Sender) -> None:
+    """[43] Last, as the node is gone afterwards."""
+    sender.moving()
+    sender.process.signal(signal.SIGTERM)
+    assert sender.process.wait() == 0
+    assert "Traceback" not in sender.process.output
+    assert "the controller was deactivated; goal aborted" in sender.process.output
+
+
 def test_detector_and_controller_in_one_process_serve_it(bring_up: BringUp, probe: Probe) -> None:
-    bring_up.start("simulated_arm", {"urdf": "arm7"})
+    bring_up.start("simulated_arm", ARM)
     process = bring_up.start("contact_aware_controller", PARAMETERS)
     probe.wait_for_report(NODE, lambda r: r.values.get("mode") == "hold", "does not hold")
     sender = Sender(probe, process)
