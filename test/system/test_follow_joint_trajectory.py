@@ -313,6 +313,25 @@ def test_a_signal_ends_the_node_with_a_goal(sender: Sender) -> None:
     assert "the controller was deactivated; goal aborted" in sender.process.output
 
 
+@pytest.mark.parametrize("offset", [56, 3])
+def test_goals_of_another_structure_are_read_as_rclpy_does(
+    monkeypatch: pytest.MonkeyPatch, offset: int
+) -> None:
+    """Where the lengths do not stand where they are expected; the type stays rclpy's own."""
+    from control_msgs.action import FollowJointTrajectory
+
+    from rbd_control.nodes import goal_size
+
+    def accept(_points: int) -> str:
+        return ""
+
+    assert goal_size.with_bounded_goals(FollowJointTrajectory, accept) is not FollowJointTrajectory
+    wrong = goal_size._LENGTHS[1]._replace(offset=offset)
+    lengths = (goal_size._LENGTHS[0], wrong, *goal_size._LENGTHS[2:])
+    monkeypatch.setattr(goal_size, "_LENGTHS", lengths)
+    assert goal_size.with_bounded_goals(FollowJointTrajectory, accept) is FollowJointTrajectory
+
+
 def test_detector_and_controller_in_one_process_serve_it(bring_up: BringUp, probe: Probe) -> None:
     bring_up.start("simulated_arm", ARM)
     process = bring_up.start("contact_aware_controller", PARAMETERS)
