@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import fields
+from math import inf
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.kernels import first_beyond
+from rbd_control.control.motion_parameters import TrajectoryParameters
+from rbd_control.control.waypoints import TrajectoryJointsError
+from rbd_control.errors import TrajectoryError
 
 Array = NDArray[np.float64]
+
+LONGEST_GOAL_TIME: float = next(
+    item.metadata["upper"] for item in fields(TrajectoryParameters) if item.name == "goal_time"
+)
+"""Longest time that an arm may take to its goal after the last point of a trajectory [s]."""
+
+ERASED = -1.0
+"""Tolerance of a goal that takes the limit of the parameters away, as in control_msgs."""
+
+
+class JointTolerance(NamedTuple):
+    """Tolerances that a goal gives one joint, as ``control_msgs/JointTolerance`` has them.
+
+    A value of 0 leaves the tolerance of the parameters in force, -1 takes it away.
+    """
+
+    name: str
+    """Name of the joint."""
+    position: float = 0.0
+    """Largest distance [rad or m]."""
+    velocity: float = 0.0
+    """Largest difference of velocity [rad/s or m/s]."""
 
 
 class Tolerances:
@@ -18,20 +49,57 @@ class Tolerances:
         joint_names: names of the joints.
         parameters: of which tolerances and limits of the tracking error are used.
 
+    Attributes:
+        goal_time: time after the last point within which the goal must be reached [s].
+
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.
     """
 
     def __init__(self, joint_names: tuple[str, ...], parameters: ControllerParameters) -> None:
+        n = len(joint_names)
         self._names = joint_names
-        self._path = _or_infinite(parameters.for_joints("path_tolerance", len(joint_names)))
-        self._fault = _or_infinite(parameters.for_joints("tracking_limit", len(joint_names)))
-        self._goal = parameters.for_joints("goal_tolerance", len(joint_names))
-        self._stopped = parameters.stopped_velocity_tolerance
+        self._path = _or_infinite(parameters.for_joints("path_tolerance", n))
+        self._path_velocity: Array | None = None
+        self._fault = _or_infinite(parameters.for_joints("tracking_limit", n))
+        self._goal = parameters.for_joints("goal_tolerance", n)
+        self._stopped = np.full(n, parameters.stopped_velocity_tolerance)
+        self.goal_time = parameters.goal_time
 
-    def strayed(self, q: Array, q_d: Array) -> str:
-        """Return which joint is too far from its path, or an empty text."""
-        return self._beyond(q, q_d, self._path, "its path; its tolerance")
+    def of_goal(
+        self, path: Sequence[JointTolerance], goal: Sequence[JointTolerance], goal_time: float
+    ) -> Tolerances:
+        """Return these tolerances with those that a goal brings with it.
+
+        Args:
+            path: tolerances while the trajectory lasts.
+            goal: tolerances at its end; their velocity replaces ``stopped_velocity_tolerance``.
+            goal_time: as the attribute [s]; 0 for that of the parameters. -1 and longer times give
+                ``LONGEST_GOAL_TIME``: without any limit the arm would press against an obstacle
+                for ever.
+
+        Raises:
+            TrajectoryJointsError: for a joint that the arm does not have.
+            TrajectoryError: for a tolerance that is not finite, or negative and not -1.
+        """
+        own = copy(self)
+        endless = np.full(len(self._names), inf)
+        own._path = self._own("path_tolerance", "position", path, self._path, endless)
+        own._path_velocity = self._own("path_tolerance", "velocity", path, None, endless)
+        own._goal = self._own("goal_tolerance", "position", goal, self._goal, self._goal)
+        own._stopped = self._own("goal_tolerance", "velocity", goal, self._stopped, self._stopped)
+        if goal_time:
+            _check("goal_time_tolerance", goal_time)
+            is_erased = goal_time == ERASED
+            own.goal_time = LONGEST_GOAL_TIME if is_erased else min(goal_time, LONGEST_GOAL_TIME)
+        return own
+
+    def strayed(self, q: Array, v: Array, q_d: Array, v_d: Array) -> str:
+        """Return which joint is too far from its path, or too fast for it, or an empty text."""
+        far = self._beyond(q, q_d, self._path, "its path; its tolerance")
+        if far or self._path_velocity is None:
+            return far
+        return self._beyond(v, v_d, self._path_velocity, "the velocity of its path; its tolerance")
 
     def lost(self, q: Array, q_d: Array) -> str:
         """Return which joint is so far from its desired position that it is a fault, or nothing."""
@@ -40,13 +108,46 @@ class Tolerances:
     def reached(self, q: Array, v: Array, goal: Array) -> bool:
         """Return whether every joint is near its goal and as good as still."""
         near = (np.abs(q - goal) <= self._goal).all()
-        return bool(near and np.abs(v).max() <= self._stopped)
+        return bool(near and (np.abs(v) <= self._stopped).all())
+
+    def missed(self, q: Array, v: Array, goal: Array) -> str:
+        """Return which joint is too far from its goal, or still moves, or an empty text."""
+        far = self._beyond(q, goal, self._goal, "its goal; its tolerance")
+        return far or self._beyond(v, np.zeros_like(v), self._stopped, "rest; its tolerance")
+
+    def _own(
+        self,
+        what: str,
+        field: str,
+        given: Sequence[JointTolerance],
+        before: Array | None,
+        default: Array,
+    ) -> Array:
+        """Return the limits of the parameters, (n,), with those that a goal gives."""
+        limits = (default if before is None else before).copy()
+        for tolerance in given:
+            if tolerance.name not in self._names:
+                raise TrajectoryJointsError(
+                    f"{what} names joint {tolerance.name!r}; joints are {', '.join(self._names)}"
+                )
+            value = float(getattr(tolerance, field))
+            _check(f"{what}, joint {tolerance.name!r}: {field}", value)
+            if value:
+                limits[self._names.index(tolerance.name)] = inf if value == ERASED else value
+        return limits
 
     def _beyond(self, q: Array, q_d: Array, most: Array | None, what: str) -> str:
         j = -1 if most is None else first_beyond(q, q_d, most)
         if most is None or j < 0:
             return ""
         return f"{self._names[j]} is {abs(q[j] - q_d[j]):.4g} from {what} is {most[j]:g}"
+
+
+def _check(what: str, value: float) -> None:
+    if not (0.0 <= value < inf or value == ERASED):
+        raise TrajectoryError(
+            f"{what} is {value:g}; give a finite tolerance, 0 for the default or -1 for none"
+        )
 
 
 def _or_infinite(limits: Array) -> Array | None:

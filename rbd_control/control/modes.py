@@ -28,10 +28,18 @@ from rbd_control.control.retreat import retreat
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.trajectory import START_TOLERANCE, DesiredState, Trajectory
+from rbd_control.control.trajectory_goal import ResultCode, TrajectoryGoal
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, RbdControlError, TrajectoryError
 
 Array = NDArray[np.float64]
+
+STOPPING_REACTIONS = {
+    "hold": "the arm holds",
+    "float": "the arm yields",
+    "retract": "the arm retracts",
+}
+"""Reactions to contact that end a trajectory, with what the arm does then."""
 
 
 class Modes:
@@ -48,6 +56,7 @@ class Modes:
         reason: why the mode is not the one asked for; empty when it is.
         latched: whether the mode lasts until :meth:`resume`.
         goal: outcome of the last trajectory.
+        sent: who waits for the outcome of the present trajectory; None when nobody does.
         started: whether the controller was started.
     """
 
@@ -60,6 +69,7 @@ class Modes:
         self.reason = "not started"
         self.latched = False
         self.goal: Goal = "none"
+        self.sent: TrajectoryGoal | None = None
         self.started = False
         self._paused: Place | None = None
         self._retracting = False
@@ -80,7 +90,7 @@ class Modes:
 
     def end(self) -> None:
         """Go back to what was before the start."""
-        self._leave_motion()
+        self._leave_motion("the controller was started anew")
         self.started, self.latched = False, False
         self.mode, self.reason = "safe", "not started"
 
@@ -101,14 +111,23 @@ class Modes:
         if self.mode == "safe" or self.latched:
             raise TrajectoryError(f"the arm stays in {self.mode} ({self.reason}): resume first")
 
-    def follow(self, trajectory: Trajectory, at: float | None) -> None:
+    def follow(
+        self, trajectory: Trajectory, at: float | None, sent: TrajectoryGoal | None = None
+    ) -> None:
         """Follow a trajectory from the time ``at`` on the present one on; None: from now on.
+
+        Args:
+            trajectory, at: see :meth:`Motion.follow`.
+            sent: told what becomes of the trajectory; its tolerances replace the parameters'.
 
         Raises:
             TrajectoryError: when the arm must stay in its mode.
         """
         self.require_free()
         self._motion.follow(trajectory, at)
+        if self.sent is not None:
+            self.sent.replace()
+        self.sent = sent
         self._stopping = False
         self.mode, self.goal, self.reason = "follow", "moving", self._slowness()
 
@@ -119,10 +138,10 @@ class Modes:
             InputError: when there is nothing to cancel.
         """
         if self.mode == "follow":
-            self._give_up()
+            self._give_up("cancelled by request")
             self._hold_here()
         elif self.mode == "hold" and (self._paused is not None or self._is_retreating()):
-            self._give_up()
+            self._give_up("cancelled by request")
             if self._is_retreating():
                 self._stop()
         else:
@@ -130,6 +149,9 @@ class Modes:
 
     def hold(self, reason: str, again: bool = False) -> None:
         """Stop and stay until :meth:`resume`, which goes on with the trajectory.
+
+        A trajectory that was sent as a goal is given up instead: its sender is told so, and the arm
+        must not move on afterwards without the sender's knowledge.
 
         Args:
             reason: why.
@@ -140,7 +162,10 @@ class Modes:
         """
         self._leave_safe_first()
         paused = self._paused
-        if self.mode == "follow":
+        if self.sent is not None:
+            self._give_up(reason)
+            paused = None
+        elif self.mode == "follow":
             paused = self._motion.waiting or self._motion.place
             if self._motion.waiting:
                 paused = Place(paused.trajectory, 0.0)
@@ -160,7 +185,7 @@ class Modes:
             InputError: in mode safe.
         """
         self._leave_safe_first()
-        self._leave_motion()
+        self._leave_motion(reason)
         self.mode, self.latched, self.reason = "float", True, reason
 
     def retract(self, reason: str) -> None:
@@ -191,6 +216,8 @@ class Modes:
         if not self.tracks:
             return
         reaction = self._parameters.contact_reaction
+        if self.sent is not None and reaction in STOPPING_REACTIONS:
+            self.sent.touch(STOPPING_REACTIONS[reaction])
         if reaction == "hold":
             self.hold("contact", again=True)
         elif reaction == "float":
@@ -228,7 +255,7 @@ class Modes:
                 raise TrajectoryError(f"the arm is {away:.3g} away from where it stopped")
             rest = trajectory.resumed(time, self._motion.state(), self._soft.now())
         except TrajectoryError as error:
-            self._give_up()
+            self._give_up("it cannot go on")
             self._hold_here()
             return f"holding here; the trajectory cannot go on: {error}"
         self._retracting, self._paused, self.latched = False, None, False
@@ -239,12 +266,12 @@ class Modes:
         """Be safe until :meth:`resume`; the first reason stays."""
         if self.mode == "safe":
             return
-        self._leave_motion()
+        self._leave_motion(f"safe torque: {reason}")
         self.mode, self.latched, self.reason = "safe", False, reason
 
     def start_again(self) -> None:
         """Hold here, if anywhere, as time and the arm may have jumped."""
-        self._give_up()
+        self._give_up("the clock of the joint states jumped")
         self._verdict.forget_force()
         if self.tracks:
             latched, reason = self.latched, self.reason
@@ -274,17 +301,31 @@ class Modes:
 
     def _judge(self) -> None:
         """End a trajectory that is over, or that is not kept to."""
-        motion, samples = self._motion, self._samples
+        motion, samples, sent = self._motion, self._samples, self.sent
+        tolerances = self._tolerances
+        if sent is not None and sent.tolerances is not None:
+            tolerances = sent.tolerances
+        q, v, final = samples.q, samples.v, motion.trajectory.final
         if motion.moving:
-            strayed = self._tolerances.strayed(samples.q, motion.desired().q_d)
+            desired = motion.desired()
+            strayed = tolerances.strayed(q, v, desired.q_d, desired.v_d)
             if strayed:
                 self._hold_here()
-                self.goal, self.reason = "aborted", strayed
-        elif self._tolerances.reached(samples.q, samples.v, motion.trajectory.final):
-            self.mode, self.goal = "hold", "reached"
-        elif motion.overtime > self._parameters.goal_time:
+                self._end("aborted", ResultCode.PATH_TOLERANCE_VIOLATED, strayed)
+                self.reason = strayed
+        elif tolerances.reached(q, v, final):
+            self.mode = "hold"
+            self._end("reached", ResultCode.SUCCESSFUL, "goal reached")
+        elif motion.overtime > tolerances.goal_time:
+            missed = f"{tolerances.missed(q, v, final)} after {motion.overtime:.3g} s"
             self._hold_here()  # or the arm would go on pressing against what keeps it off
-            self.goal = "missed"
+            self._end("missed", ResultCode.GOAL_TOLERANCE_VIOLATED, missed)
+
+    def _end(self, goal: Goal, code: ResultCode, text: str) -> None:
+        """End a trajectory that was followed, and tell its sender."""
+        sent, self.sent, self.goal = self.sent, None, goal
+        if sent is not None:
+            sent.end(code, text)
 
     def _retreat(self) -> None:
         p, stamp = self._parameters, self._samples.stamp
@@ -325,19 +366,21 @@ class Modes:
         self.mode, self.reason, self.latched = "hold", self._slowness(), False
         self._paused = None
 
-    def _leave_motion(self) -> None:
+    def _leave_motion(self, why: str) -> None:
         """Give up everything that a desired motion leads to."""
-        self._give_up()
+        self._give_up(why)
         self._motion.drop_waiting()
         self._retracting = self._stopping = False
 
     def _slowness(self) -> str:
         return "" if self._motion.wanted_pace == 1.0 else "slowed"
 
-    def _give_up(self) -> None:
+    def _give_up(self, why: str) -> None:
+        sent, self.sent, self._paused = self.sent, None, None
         if self.goal in ("moving", "paused"):
             self.goal = "cancelled"
-        self._paused = None
+        if sent is not None:
+            sent.interrupt(why)
 
     def _leave_safe_first(self) -> None:
         if self.mode == "safe":

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.command import Command, Mode
 from rbd_control.control.controller_parameters import ControllerParameters
-from rbd_control.control.detector_verdict import DetectorVerdict
+from rbd_control.control.detector_verdict import FORCE_AGE, DetectorVerdict
 from rbd_control.control.energy import EnergyBalance
 from rbd_control.control.goal import Tolerances
 from rbd_control.control.modes import Modes
@@ -32,6 +32,7 @@ from rbd_control.control.torque_limits import TorqueLimits
 from rbd_control.control.torque_output import TorqueOutput, require_finite
 from rbd_control.control.tracking_law import TrackingLaw
 from rbd_control.control.trajectory import DesiredState, Trajectory
+from rbd_control.control.trajectory_goal import GoalMotion, TrajectoryGoal
 from rbd_control.control.waypoints import Points
 from rbd_control.dynamics import Model, frame_placement, gravity_torque
 from rbd_control.errors import InputError
@@ -154,6 +155,19 @@ class PassivityController:
         return self._modes.mode
 
     @property
+    def tolerances(self) -> Tolerances:
+        """Tolerances of a trajectory that brings none of its own."""
+        return self._tolerances
+
+    @property
+    def goal_motion(self) -> GoalMotion:
+        """What the senders of goals are told about the motion."""
+        found = self._verdict.force(self._samples.stamp, FORCE_AGE)
+        is_stopping = self._modes.mode == "hold" and self._motion.moving
+        place, touched = self._motion.place, "" if found is None else found.link
+        return GoalMotion(self._modes.sent, place, is_stopping, touched)
+
+    @property
     def law(self) -> TrackingLaw:
         """The law with what it has learned and the level of its tank."""
         return self._law
@@ -208,6 +222,7 @@ class PassivityController:
         now: float = 0.0,
         stamp: float = 0.0,
         lead: float | None = None,
+        streams: bool = True,
     ) -> PlannedTrajectory:
         """Plan a trajectory without following it; nothing changes.
 
@@ -219,24 +234,44 @@ class PassivityController:
             names, points: see :meth:`Waypoints.of`.
             now, stamp: the present and the trajectory's own start [s], of one clock; a ``stamp``
                 of zero is now, as in joint_trajectory_controller.
-            lead: time for planning [s]; by default 20 ms and 20 µs for each point.
+            lead: time for planning [s]; by default ``LEAD`` and ``LEAD_PER_POINT`` for each point.
+            streams: whether a single point may belong to a stream, which passes it with speed.
 
         Raises:
             TrajectoryError: saying which point and why, or in which mode the arm must stay.
         """
-        return self._planning.prepare(names, points, stamp - now if stamp else None, lead)
+        starts_in = stamp - now if stamp else None
+        return self._planning.prepare(names, points, starts_in, lead, streams)
 
-    def accept(self, planned: PlannedTrajectory) -> None:
+    def accept(self, planned: PlannedTrajectory, goal: TrajectoryGoal | None = None) -> None:
         """Follow a planned trajectory, without a jump; this takes microseconds.
 
         Parameters and motion must still be those it was planned from. A plan of up to 50 points
         that does not fit any more is made anew at once.
 
+        Args:
+            planned: the trajectory.
+            goal: told what becomes of the trajectory, which is then never continued after a stop.
+
         Raises:
             TrajectoryError: when the arm must stay in its mode, or the plan made anew is refused.
             StalePlanError: for a larger plan that does not fit any more; plan it again.
         """
-        self._planning.accept(planned)
+        self._planning.accept(planned, goal)
+
+    def require_free(self) -> None:
+        """Refuse a trajectory while the arm must stay in its mode.
+
+        Raises:
+            TrajectoryError: naming the mode.
+        """
+        self._modes.require_free()
+
+    def cancel_goal(self, goal: TrajectoryGoal) -> None:
+        """Cancel a goal; the arm stops within ``stop_time`` if it follows its trajectory."""
+        goal.cancel()
+        if self._modes.sent is goal:
+            self._modes.cancel()
 
     def set_trajectory(
         self, names: Sequence[str], points: Points, now: float = 0.0, stamp: float = 0.0

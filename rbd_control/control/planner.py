@@ -33,12 +33,14 @@ class TrajectoryRequest:
         names, points: see :meth:`Waypoints.of`.
         starts_in: when the points' time begins [s from ``asked``]; None for at once.
         asked: when the request came, on the controller's steady clock [s].
+        streams: whether a single point may belong to a stream, and be passed without a stop.
     """
 
     names: Sequence[str]
     points: Points
     starts_in: float | None
     asked: float
+    streams: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,8 +112,9 @@ def plan(
             turned=state.turned,
         )
 
-    last = arrived = state.stream
-    if len(waypoints.times) == 1 and waypoints.times[0] + delay <= p.stream_horizon:
+    last = arrived = state.stream if request.streams else None
+    is_single = request.streams and len(waypoints.times) == 1
+    if is_single and waypoints.times[0] + delay <= p.stream_horizon:
         point = build(1.0)
         arrived = StreamPoint(point.final, state.stamp)
         if last is not None and 0.0 <= state.stamp - last.stamp <= 2.0 * p.stream_horizon:

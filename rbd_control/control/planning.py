@@ -12,6 +12,7 @@ from rbd_control.control.planner import PlannedTrajectory, PlanningState, Trajec
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.stream import StreamPoint
+from rbd_control.control.trajectory_goal import TrajectoryGoal
 from rbd_control.control.waypoints import Points, check_size
 from rbd_control.dynamics import Model
 from rbd_control.errors import StalePlanError
@@ -55,7 +56,12 @@ class Planning:
         self._stream = None
 
     def prepare(
-        self, names: Sequence[str], points: Points, starts_in: float | None, lead: float | None
+        self,
+        names: Sequence[str],
+        points: Points,
+        starts_in: float | None,
+        lead: float | None,
+        streams: bool = True,
     ) -> PlannedTrajectory:
         """Plan a trajectory from the state that the motion will have ``lead`` from now.
 
@@ -63,6 +69,7 @@ class Planning:
             names, points: see :meth:`Waypoints.of`.
             starts_in: when the points' time begins [s from now]; None for at once.
             lead: [s]; None for ``LEAD`` and ``LEAD_PER_POINT`` for each point.
+            streams: whether a single point may belong to a stream.
 
         Raises:
             TrajectoryError: saying which point and why, or in which mode the arm must stay.
@@ -85,11 +92,15 @@ class Planning:
             turned=samples.turned,
             stream=self._stream,
         )
-        request = TrajectoryRequest(names, points, starts_in, samples.now)
+        request = TrajectoryRequest(names, points, starts_in, samples.now, streams)
         return plan(self._model, self._continuous, request, state)
 
-    def accept(self, planned: PlannedTrajectory) -> None:
+    def accept(self, planned: PlannedTrajectory, goal: TrajectoryGoal | None = None) -> None:
         """Follow a plan that still fits from its splice on; make a small one anew that does not.
+
+        Args:
+            planned: the plan.
+            goal: told what becomes of the trajectory; None when nobody waits for that.
 
         Raises:
             TrajectoryError: when the arm must stay in its mode, or the plan made anew is refused.
@@ -106,8 +117,8 @@ class Planning:
             starts_in = request.starts_in
             if starts_in is not None:
                 starts_in -= self._samples.now - request.asked
-            planned = self.prepare(request.names, request.points, starts_in, 0.0)
-        self._modes.follow(planned.trajectory, planned.state.splice)
+            planned = self.prepare(request.names, request.points, starts_in, 0.0, request.streams)
+        self._modes.follow(planned.trajectory, planned.state.splice, goal)
         self._stream = planned.stream
 
     def _fits(self, planned: PlannedTrajectory) -> bool:

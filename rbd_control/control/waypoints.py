@@ -24,6 +24,14 @@ _NONE: Array = np.empty((0, 0))
 _FIELDS = ("positions", "velocities", "accelerations")
 
 
+class TrajectoryJointsError(TrajectoryError):
+    """A trajectory names no joints, unknown ones, one of them twice, or not all that it must."""
+
+
+class PastTrajectoryError(TrajectoryError):
+    """A trajectory ended before it came."""
+
+
 class TrajectoryPoint(NamedTuple):
     """A waypoint: what trajectory_msgs/JointTrajectoryPoint carries, as plain values."""
 
@@ -67,7 +75,9 @@ def check_size(joint_names: Sequence[str], names: Sequence[str], points: Points)
         TrajectoryError: saying what there is too much of, or that there is nothing.
     """
     if not len(names):
-        raise TrajectoryError(f"the trajectory names no joints; joints are {_listed(joint_names)}")
+        raise TrajectoryJointsError(
+            f"the trajectory names no joints; joints are {_listed(joint_names)}"
+        )
     if len(points) == 0:
         raise TrajectoryError("the trajectory has no points")
     if len(points) > MOST_POINTS:
@@ -150,7 +160,7 @@ class Waypoints:
             )
         last = len(self.times) - 1
         if self.times[last] + delay < 0.0:
-            raise TrajectoryError(
+            raise PastTrajectoryError(
                 f"point {last}: the trajectory ended {-(self.times[last] + delay):.4g} s ago"
             )
         times: Array = slower * self.times + delay
@@ -177,13 +187,13 @@ def _places(joint_names: Sequence[str], names: Sequence[str], partial: bool) -> 
     for name in names[: len(joint_names) + 1]:
         place = index.get(name)
         if place is None:
-            raise TrajectoryError(f"no joint {name!r}; joints are {known}")
+            raise TrajectoryJointsError(f"no joint {name!r}; joints are {known}")
         if place in places:
-            raise TrajectoryError(f"joint {name!r} is named twice")
+            raise TrajectoryJointsError(f"joint {name!r} is named twice")
         places.append(place)
     if not partial and len(places) < len(joint_names):
         missing = next(name for name in joint_names if name not in names)
-        raise TrajectoryError(f"joint {missing!r} is missing; joints are {known}")
+        raise TrajectoryJointsError(f"joint {missing!r} is missing; joints are {known}")
     return places
 
 

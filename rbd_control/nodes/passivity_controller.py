@@ -19,6 +19,7 @@ from rbd_control.nodes.detector_input import DetectorInput
 from rbd_control.nodes.diagnostics import ERROR, WARN, Status
 from rbd_control.nodes.energy_output import EnergyOutput
 from rbd_control.nodes.estimates_file import read_estimates
+from rbd_control.nodes.follow_joint_trajectory import FollowJointTrajectoryServer, GoalState
 from rbd_control.nodes.joint_state_input import JointStateInput, Tap
 from rbd_control.nodes.managed_node import ManagedNode, NotReadyError
 from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, Stamp
@@ -80,6 +81,9 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         self._last: Command | None = None
         self._saturated = 0
         self._trajectories = TrajectoryInput(self)
+        self._goals = FollowJointTrajectoryServer(
+            self, self._trajectories, lambda: self.controller, self._goal_state
+        )
         self._detector = DetectorInput(
             self,
             self.on_contact,
@@ -183,6 +187,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         finally:
             self._watchdog.stop()
             self._trajectories.stop()
+            self._goals.stop("the controller was deactivated")
 
     def on_failure(self, name: str, reason: str) -> None:  # noqa: ARG002 - the hook has both
         """Go to the safe torque: after a defect of the software nothing else is certain."""
@@ -268,9 +273,17 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         latest = self._input.latest if self.is_active else None
         return None if latest is None else latest.q
 
+    def _goal_state(self) -> GoalState | None:
+        """Return where the arm is and should be; None while that is not known."""
+        latest, command = self._input.latest, self._last
+        if not self.is_active or latest is None or latest.v is None or command is None:
+            return None
+        return GoalState(latest.q, latest.v, command.q_d, command.v_d)
+
     def _watch(self) -> None:
-        """Send the safe torque while joint states are silent."""
+        """Send the safe torque while joint states are silent, and answer goals."""
         self._watchdog.beat()
+        self._goals.tick()
         if not self.is_active or self._was_late():
             return
         try:

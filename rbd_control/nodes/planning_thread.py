@@ -27,29 +27,39 @@ class PlanningThread(Generic[Order, Plan]):
 
     Args:
         plan: plans a trajectory; raises a :class:`TrajectoryError`. Called by the thread.
-        refuse: called by the thread with the reason why a trajectory is refused.
+        refuse: called by the thread with a trajectory that is refused, and the reason.
+        supersede: called, by any thread, with a trajectory that is never followed because a newer
+            one is.
     """
 
-    def __init__(self, plan: Callable[[Order], Plan], refuse: Callable[[str], None]) -> None:
-        self._plan, self._refuse = plan, refuse
+    def __init__(
+        self,
+        plan: Callable[[Order], Plan],
+        refuse: Callable[[Order, TrajectoryError], None],
+        supersede: Callable[[Order], None] = lambda _order: None,
+    ) -> None:
+        self._plan, self._refuse, self._supersede = plan, refuse, supersede
         self._changed = Condition()
-        self._waiting: deque[tuple[int, Order]] = deque(maxlen=MOST_WAITING)
+        self._waiting: deque[tuple[int, Order]] = deque()
         self._submitted = self._era = 0
-        self._planned: Plan | None = None
-        self._is_planning = self._is_ending = False
+        self._planned: tuple[Order, Plan] | None = None
+        self._current: Order | None = None
+        self._is_ending = False
         self._thread = Thread(target=self._run, name="planning", daemon=True)
         self._thread.start()
 
     @property
     def is_busy(self) -> bool:
         """Whether a trajectory waits or is being planned."""
-        return self._is_planning or bool(self._waiting)
+        return self._current is not None or bool(self._waiting)
 
     def submit(self, order: Order) -> None:
         """Plan this one next."""
         with self._changed:
             self._submitted += 1
             self._waiting.append((self._submitted, order))
+            if len(self._waiting) > MOST_WAITING:
+                self._supersede(self._waiting.popleft()[1])
             self._changed.notify()
 
     def take(self) -> Plan | None:
@@ -58,12 +68,16 @@ class PlanningThread(Generic[Order, Plan]):
             return None
         with self._changed:
             planned, self._planned = self._planned, None
-            return planned
+            return None if planned is None else planned[1]
 
-    def discard(self) -> bool:
-        """Drop all that is not taken yet; return whether there was anything."""
+    def discard(self) -> list[Order]:
+        """Drop all that is not taken yet, and return it."""
         with self._changed:
-            found = self.is_busy or self._planned is not None
+            found = [order for _, order in self._waiting]
+            if self._planned is not None:
+                found.append(self._planned[0])
+            if self._current is not None:
+                found.append(self._current)
             self._waiting.clear()
             self._planned = None
             self._era += 1
@@ -80,22 +94,24 @@ class PlanningThread(Generic[Order, Plan]):
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._is_planning = False
+                self._current = None
                 self._changed.wait_for(lambda: self._waiting or self._is_ending)
                 if self._is_ending:
                     return
                 (number, order), era = self._waiting.pop(), self._era
-                self._is_planning = True
+                self._current = order
             try:
                 planned = self._plan(order)
             except TrajectoryError as error:
-                self._refuse(str(error))
+                self._refuse(order, error)
                 continue
             except Exception as error:  # of numbers that no check has thought of
-                self._refuse(f"planning failed: {describe(error)}")
+                self._refuse(order, TrajectoryError(f"planning failed: {describe(error)}"))
                 continue
             with self._changed:
                 if era == self._era:
-                    self._planned = planned
+                    if self._planned is not None:
+                        self._supersede(self._planned[0])
+                    self._planned = (order, planned)
                     while self._waiting and self._waiting[0][0] < number:
-                        self._waiting.popleft()
+                        self._supersede(self._waiting.popleft()[1])

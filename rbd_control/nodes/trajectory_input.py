@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from rclpy.qos import QoSProfile
@@ -9,12 +10,13 @@ from trajectory_msgs.msg import JointTrajectory
 
 from rbd_control.control import PassivityController, PlannedTrajectory
 from rbd_control.control.planning import LEAD, LEAD_PER_POINT
+from rbd_control.control.trajectory_goal import TrajectoryGoal
 from rbd_control.errors import StalePlanError, TrajectoryError
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.diagnostics import Status
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.planning_thread import PlanningThread
-from rbd_control.nodes.trajectory_wire import check_size, read_trajectory
+from rbd_control.nodes.trajectory_wire import TrajectoryMessage, check_size, read_trajectory
 
 MOST_ATTEMPTS = 4
 """Number of times that a trajectory is planned before it is refused as too late."""
@@ -24,10 +26,14 @@ LEAD_FACTOR = 3.0
 
 
 class _Order(NamedTuple):
-    """A serialized trajectory, and how often it was planned before."""
+    """A trajectory to plan."""
 
-    raw: bytes
-    attempt: int
+    read: Callable[[], TrajectoryMessage]
+    """Returns the trajectory; called by the planning thread."""
+    goal: TrajectoryGoal | None
+    """Told what becomes of it; None when nobody waits for that."""
+    attempt: int = 0
+    """Number of times that it was planned before."""
 
 
 class _Plan(NamedTuple):
@@ -60,7 +66,7 @@ class TrajectoryInput:
     def start(self, controller: PassivityController) -> None:
         """Plan trajectories for this controller from now on."""
         self._controller = controller
-        self._thread = PlanningThread(self._plan, self._refuse)
+        self._thread = PlanningThread(self._plan, self._refuse, _supersede)
 
     def stop(self) -> None:
         """Refuse trajectories from now on, and discard those that are being planned."""
@@ -73,17 +79,37 @@ class TrajectoryInput:
         plan = None if self._thread is None else self._thread.take()
         if plan is None or self._controller is None:
             return
+        goal = plan.order.goal
+        if goal is not None and goal.result is not None:  # it was cancelled meanwhile
+            return
         try:
-            self._controller.accept(plan.planned)
+            self._controller.accept(plan.planned, goal)
         except StalePlanError as error:
-            self._plan_again(plan.order, str(error))
+            self._plan_again(plan.order, error)
         except TrajectoryError as error:
-            self._refuse(str(error))
+            self._refuse(plan.order, error)
 
     def discard(self, why: str) -> None:
         """Forget trajectories that were sent before a stop and would start after it."""
-        if self._thread is not None and self._thread.discard():
+        discarded = [] if self._thread is None else self._thread.discard()
+        for order in discarded:
+            if order.goal is not None:
+                order.goal.interrupt(why)
+        if discarded:
             self._node.get_logger().info(f"the trajectory being planned is discarded: {why}")
+
+    def submit(self, read: Callable[[], TrajectoryMessage], goal: TrajectoryGoal) -> None:
+        """Plan a trajectory of another origin than the topic, and follow it.
+
+        Args:
+            read: returns the trajectory; called by the planning thread, and may raise a
+                :class:`TrajectoryError`.
+            goal: told what becomes of it.
+        """
+        if self._thread is None:
+            goal.interrupt("the controller is not active")
+        else:
+            self._thread.submit(_Order(read, goal))
 
     def report(self, status: Status) -> None:
         """Add the count of refused trajectories to the diagnostics."""
@@ -95,31 +121,40 @@ class TrajectoryInput:
                 raise TrajectoryError("the controller is not active")
             check_size(raw, self._controller.model.nv)
         except TrajectoryError as error:
-            self._refuse(str(error))
+            self._refuse(None, error)
         else:
-            self._thread.submit(_Order(raw, 0))
+            self._thread.submit(_Order(lambda: read_trajectory(raw), None))
 
     def _plan(self, order: _Order) -> _Plan:
         """Read and plan a trajectory; called by the thread."""
         controller = self._controller
         assert controller is not None
-        message = read_trajectory(order.raw)
+        message = order.read()
         lead = (LEAD + LEAD_PER_POINT * len(message.points)) * LEAD_FACTOR**order.attempt
         now = self._node.get_clock().now().nanoseconds * 1e-9
         planned = controller.plan_trajectory(
-            message.names, message.points, now, message.stamp, lead
+            message.names, message.points, now, message.stamp, lead, streams=order.goal is None
         )
         return _Plan(order, planned)
 
-    def _plan_again(self, order: _Order, reason: str) -> None:
+    def _plan_again(self, order: _Order, error: TrajectoryError) -> None:
         assert self._thread is not None
         if self._thread.is_busy:  # with a newer one, which supersedes it
-            return
-        if order.attempt + 1 < MOST_ATTEMPTS:
-            self._thread.submit(_Order(order.raw, order.attempt + 1))
+            _supersede(order)
+        elif order.attempt + 1 < MOST_ATTEMPTS:
+            self._thread.submit(order._replace(attempt=order.attempt + 1))
         else:
-            self._refuse(f"{reason}; {MOST_ATTEMPTS} attempts were too late")
+            late = TrajectoryError(f"{error}; {MOST_ATTEMPTS} attempts were too late")
+            self._refuse(order, late)
 
-    def _refuse(self, reason: str) -> None:
+    def _refuse(self, order: _Order | None, error: TrajectoryError) -> None:
         self._refused += 1
-        self._node.get_logger().error(f"trajectory refused: {reason}")
+        self._node.get_logger().error(f"trajectory refused: {error}")
+        if order is not None and order.goal is not None:
+            order.goal.refuse(error)
+
+
+def _supersede(order: _Order) -> None:
+    """Tell the sender of a trajectory that a newer one is followed instead."""
+    if order.goal is not None:
+        order.goal.replace()

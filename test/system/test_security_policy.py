@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -92,7 +93,15 @@ def used(probe: Probe, name: str) -> Granted:
     }
 
 
+OF_THE_ACTION = {
+    f"/passivity_controller/follow_joint_trajectory/_action/{name}"
+    for name in ("feedback", "status", "cancel_goal", "get_result", "send_goal")
+}
+"""Used by the controller where ``control_msgs`` is installed."""
+
 SOMETIMES = {ONLY_SIMULATED_TIME, UNTIL_ACTIVE}
+if find_spec("control_msgs") is None:
+    SOMETIMES |= OF_THE_ACTION
 
 
 def agree(probe: Probe, enclave: str, name: str, profile: str = "") -> None:

@@ -1,0 +1,286 @@
+"""The action ``~/follow_joint_trajectory``, as MoveIt and others send trajectories.
+
+The package ``control_msgs``, which has the type of the action, need not be installed: without it
+the topic ``~/joint_trajectory`` is the only way in.
+
+Nothing here waits. A goal is judged and handed to the planning thread when it comes; the node's
+watch calls :meth:`FollowJointTrajectoryServer.tick`, which sends feedback and results.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.duration import Duration
+from trajectory_msgs.msg import JointTrajectoryPoint
+
+from rbd_control.control import PassivityController, TrajectoryPoint
+from rbd_control.control.goal import JointTolerance
+from rbd_control.control.motion import Place
+from rbd_control.control.trajectory_goal import GoalResult, Goals, PointBudget, TrajectoryGoal
+from rbd_control.errors import TrajectoryError
+from rbd_control.node_parameters import NodeParameters
+from rbd_control.nodes.goal_size import UnreadGoal, with_bounded_goals
+from rbd_control.nodes.guard import describe
+from rbd_control.nodes.managed_node import ManagedNode
+from rbd_control.nodes.trajectory_input import TrajectoryInput
+from rbd_control.nodes.trajectory_wire import TrajectoryMessage
+
+try:
+    from control_msgs.action import FollowJointTrajectory
+except ImportError:
+    FollowJointTrajectory = None
+
+Array = NDArray[np.float64]
+
+ACTION = "~/follow_joint_trajectory"
+
+MOST_GOALS = 10
+"""Maximum number of goals that have not been answered; more are rejected."""
+
+
+class GoalState(NamedTuple):
+    """Where the arm is and should be, (nv,) each [rad or m, rad/s or m/s]."""
+
+    q: Array
+    v: Array
+    q_d: Array
+    v_d: Array
+
+
+class FollowJointTrajectoryServer:
+    """Serves ``control_msgs/action/FollowJointTrajectory`` where ``control_msgs`` is installed.
+
+    Args:
+        node: the node.
+        trajectories: plans the trajectories, and hands them to the controller.
+        controller: tells the controller of the configured node.
+        state: tells where the arm is and should be; None while that is not known.
+    """
+
+    def __init__(
+        self,
+        node: ManagedNode[NodeParameters],
+        trajectories: TrajectoryInput,
+        controller: Callable[[], PassivityController],
+        state: Callable[[], GoalState | None],
+    ) -> None:
+        self._node, self._trajectories = node, trajectories
+        self._controller, self._state = controller, state
+        self._goals, self._budget = Goals(), PointBudget()
+        self._by_id: dict[bytes, TrajectoryGoal] = {}
+        self._server: _Server | None = None
+        if FollowJointTrajectory is None:
+            node.get_logger().info(
+                f"no action {node.resolve_topic_name(ACTION)}: control_msgs is not installed; "
+                "trajectories are taken from the topic ~/joint_trajectory"
+            )
+            return
+        action = with_bounded_goals(FollowJointTrajectory, self._objection)
+        self._is_bounded = action is not FollowJointTrajectory
+        if not self._is_bounded:
+            node.get_logger().warning(
+                f"goals of {ACTION} are read whatever their size, during which no torque is sent: "
+                "the messages of this control_msgs have another structure than expected"
+            )
+        self._server = _Server(
+            node,
+            action,
+            ACTION,
+            execute_callback=_unused,
+            goal_callback=self._judge,
+            handle_accepted_callback=self._begin,
+            cancel_callback=self._cancel,
+        )
+
+    def tick(self) -> None:
+        """Send feedback and results that are due; nothing is done while there are no goals."""
+        if self._goals:
+            self._goals.tick(self._controller().goal_motion, time.monotonic())
+
+    def stop(self, why: str) -> None:
+        """Abort all goals."""
+        self._goals.interrupt(why)
+
+    def closed(self, handle: Any) -> None:
+        """Forget a goal that has been answered."""
+        self._by_id.pop(bytes(handle.goal_id.uuid), None)
+
+    # Callbacks of the action server ----------------------------------------------------------
+
+    def _judge(self, request: Any) -> GoalResponse:
+        """Accept or reject a goal, by its size and by the state of the arm."""
+        objection = ""
+        if isinstance(request, UnreadGoal):
+            objection = request.reason
+        elif not self._is_bounded:
+            objection = self._objection(len(request.trajectory.points))
+        if objection:
+            self._node.get_logger().error(f"goal of {ACTION} rejected: {objection}")
+        return GoalResponse.REJECT if objection else GoalResponse.ACCEPT
+
+    def _objection(self, points: int) -> str:
+        """Return why a goal of so many points is rejected; empty when it is accepted."""
+        if not self._node.is_active:
+            return "the controller is not active"
+        if len(self._goals) >= MOST_GOALS:
+            return f"{MOST_GOALS} goals have not been answered yet"
+        try:
+            self._controller().require_free()
+        except TrajectoryError as error:
+            return str(error)
+        if not self._budget.take(points, time.monotonic()):
+            return f"{points} points right after those of other goals; send fewer, or wait 2 s"
+        return ""
+
+    def _begin(self, handle: Any) -> None:
+        """Plan the trajectory of a goal that was accepted."""
+        self._node.guard.run(f"goal of {ACTION}", self._submit, handle)
+
+    def _submit(self, handle: Any) -> None:
+        request = handle.request
+        goal = TrajectoryGoal(len(request.trajectory.points))
+        self._by_id[bytes(handle.goal_id.uuid)] = goal
+        self._goals.add(goal, _Sender(self, handle), time.monotonic())
+        handle.execute()
+        tolerances = self._controller().tolerances
+
+        def read() -> TrajectoryMessage:
+            goal.tolerances = tolerances.of_goal(
+                _tolerances(request.path_tolerance),
+                _tolerances(request.goal_tolerance),
+                _seconds(request.goal_time_tolerance),
+            )
+            return _trajectory(request)
+
+        self._trajectories.submit(read, goal)
+
+    def _cancel(self, handle: Any) -> CancelResponse:
+        """Cancel a goal, unless it has just ended."""
+        name = f"cancellation of a goal of {ACTION}"
+        accepted = self._node.guard.run(name, self._cancel_goal, handle)
+        return CancelResponse.ACCEPT if accepted else CancelResponse.REJECT
+
+    def _cancel_goal(self, handle: Any) -> bool:
+        goal = self._by_id.get(bytes(handle.goal_id.uuid))
+        if goal is None or goal.result is not None:
+            return False
+        self._controller().cancel_goal(goal)
+        return True
+
+    # What the senders of goals are told ------------------------------------------------------
+
+    def send_feedback(self, handle: Any, goal: TrajectoryGoal, place: Place) -> None:
+        """Publish where the arm is and should be."""
+        state = self._state()
+        if state is None:
+            return
+        feedback = FollowJointTrajectory.Feedback()
+        feedback.header.stamp = self._node.get_clock().now().to_msg()
+        feedback.joint_names = list(self._controller().model.joint_names)
+        since = Duration(seconds=place.time).to_msg()
+        for point, q, v in (
+            (feedback.desired, state.q_d, state.v_d),
+            (feedback.actual, state.q, state.v),
+            (feedback.error, state.q_d - state.q, state.v_d - state.v),
+        ):
+            _fill(point, q, v)
+            point.time_from_start = since
+        if hasattr(feedback, "index"):  # not in the control_msgs of Jazzy
+            feedback.index = goal.index(place)
+        handle.publish_feedback(feedback)
+
+    def send_result(self, handle: Any, result: GoalResult) -> None:
+        """Tell the sender of a goal what became of it."""
+        assert self._server is not None
+        message = FollowJointTrajectory.Result()
+        message.error_code, message.error_string = int(result.code), result.text
+        ends = {"succeeded": handle.succeed, "aborted": handle.abort, "canceled": handle.canceled}
+        ends[result.status]()
+        self._server.answer(handle, message)
+        text = f"goal {result.status}: {result.text}"
+        if result.status == "aborted":
+            self._node.get_logger().error(text)
+        else:
+            self._node.get_logger().info(text)
+
+    def guarded(self, what: Callable[[], None]) -> None:
+        """Call something of rclpy whose failure concerns the sender of a goal alone."""
+        try:
+            what()
+        except Exception as error:
+            self._node.get_logger().error(f"{ACTION} failed: {describe(error)}")
+
+
+class _Sender:
+    """What the sender of one goal is told."""
+
+    def __init__(self, server: FollowJointTrajectoryServer, handle: Any) -> None:
+        self._server, self._handle = server, handle
+
+    def feedback(self, goal: TrajectoryGoal, place: Place) -> None:
+        self._server.guarded(lambda: self._server.send_feedback(self._handle, goal, place))
+
+    def finish(self, result: GoalResult) -> None:
+        self._server.closed(self._handle)
+        self._server.guarded(lambda: self._server.send_result(self._handle, result))
+
+
+class _Server(ActionServer):
+    """An action server whose goals are answered by :meth:`answer`, not by a callback that waits.
+
+    rclpy would run a callback for each goal, which lasts as long as the goal does.
+    """
+
+    def notify_execute(self, goal_handle: Any, execute_callback: Any) -> None:
+        """Start nothing: the goal is executed by the controller."""
+
+    def answer(self, goal_handle: Any, result: Any) -> None:
+        """Send the result of a goal that has been given its last state."""
+        super().notify_execute(goal_handle, lambda _handle: result)
+
+
+def _unused(_handle: Any) -> None:
+    """Stand for the callback that executes a goal, which rclpy wants to have."""
+
+
+def _tolerances(messages: Sequence[Any]) -> list[JointTolerance]:
+    return [JointTolerance(each.name, each.position, each.velocity) for each in messages]
+
+
+def _trajectory(request: Any) -> TrajectoryMessage:
+    """Return the trajectory of a goal as plain values.
+
+    Raises:
+        TrajectoryError: for what only arms with other joints have.
+    """
+    if request.multi_dof_trajectory.points or request.multi_dof_trajectory.joint_names:
+        raise TrajectoryError("the goal has a multi_dof_trajectory; the arm has no such joints")
+    if request.component_path_tolerance or request.component_goal_tolerance:
+        raise TrajectoryError("the goal has component tolerances; the arm has no such joints")
+    trajectory = request.trajectory
+    points = [
+        TrajectoryPoint(
+            point.positions,
+            point.velocities,
+            point.accelerations,
+            _seconds(point.time_from_start),
+        )
+        for point in trajectory.points
+    ]
+    stamp = _seconds(trajectory.header.stamp)
+    return TrajectoryMessage(stamp, tuple(trajectory.joint_names), points)
+
+
+def _seconds(message: Any) -> float:
+    """Return a time or a duration [s]."""
+    return float(message.sec + 1e-9 * message.nanosec)
+
+
+def _fill(point: JointTrajectoryPoint, q: Array, v: Array) -> None:
+    point.positions, point.velocities = q.tolist(), v.tolist()

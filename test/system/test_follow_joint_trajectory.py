@@ -1,0 +1,341 @@
+"""Goals of FollowJointTrajectory to a running controller that moves the simulated arm.
+
+The numbers in brackets are those of the fault list. The tests need the package ``control_msgs``,
+which comes with ROS 2 and not with the wheels.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+from action_msgs.msg import GoalStatus
+from geometry_msgs.msg import WrenchStamped
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from rclpy.action import ActionClient
+from rclpy.duration import Duration
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool, Float64MultiArray
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from .bringup import SINGLE_THREADED, BringUp, Process
+from .controller_scenarios import COMMANDS, MODEL, NODE
+from .probe import Probe
+
+pytestmark = pytest.mark.skipif(
+    find_spec("control_msgs") is None, reason="control_msgs is not installed"
+)
+
+EXECUTORS = {"events": "", "single_threaded": SINGLE_THREADED}
+PARAMETERS = {
+    "urdf": "arm7",
+    "timeout": 1.0,
+    "discovery_time": 0.0,
+    "contact_reaction": "float",
+    "goal_tolerance": [0.05],
+}
+ARM = {"urdf": "arm7", "rate": 250.0}
+"""A quarter of the usual rate leaves the processor to the tests."""
+ACTION = f"{NODE}/follow_joint_trajectory"
+SUCCEEDED, ABORTED, CANCELED = (
+    GoalStatus.STATUS_SUCCEEDED,
+    GoalStatus.STATUS_ABORTED,
+    GoalStatus.STATUS_CANCELED,
+)
+INVALID_GOAL, INVALID_JOINTS, OLD_STAMP, PATH, GOAL = -1, -2, -3, -4, -5
+
+
+@dataclass
+class Sent:
+    """A goal that was sent, and what its sender was told."""
+
+    probe: Probe
+    handle: Any
+    feedback: list[Any] = field(default_factory=list)
+
+    def result(self) -> tuple[int, int, str]:
+        """Status, error code and error string, once there are any."""
+        answer = self.handle.get_result_async()
+        self.probe.wait(answer.done, "no result")
+        found = answer.result()
+        return found.status, found.result.error_code, found.result.error_string
+
+
+class Sender:
+    """A client of the action, on an arm that reports where it is."""
+
+    def __init__(self, probe: Probe, process: Process) -> None:
+        from control_msgs.action import FollowJointTrajectory
+        from control_msgs.msg import JointTolerance
+
+        self.probe, self.process = probe, process
+        self.kind, self.tolerance = FollowJointTrajectory, JointTolerance
+        self._client = ActionClient(probe.node, FollowJointTrajectory, ACTION)
+        self.states = probe.listen(JointState, "joint_states")
+        probe.wait(self._client.server_is_ready, "no action server")
+        heard = len(self.states)  # of the arm before, if there was one
+        probe.wait(lambda: len(self.states) > heard + 1, "no joint states")
+
+    def close(self) -> None:
+        self._client.destroy()
+
+    @property
+    def position(self) -> np.ndarray:
+        """Where the arm is [rad]."""
+        return np.array(self.states[-1].position)
+
+    def goal(self, *offsets: float, seconds: float = 1.0) -> Any:
+        """A goal through points that are so far from where the arm is, in all joints [rad]."""
+        goal = self.kind.Goal()
+        goal.trajectory = self.trajectory(offsets, seconds)
+        return goal
+
+    def trajectory(self, offsets: Sequence[float], seconds: float) -> JointTrajectory:
+        message = JointTrajectory(joint_names=list(self.states[-1].name))
+        here = self.position
+        for k, offset in enumerate(offsets):
+            point = JointTrajectoryPoint(positions=(here + offset).tolist())
+            point.time_from_start = Duration(seconds=seconds * (k + 1) / len(offsets)).to_msg()
+            message.points.append(point)
+        return message
+
+    def offer(self, goal: Any) -> Sent:
+        """Send a goal; whether it was accepted is in its handle."""
+        sent = Sent(self.probe, None)
+        answer = self._client.send_goal_async(
+            goal, feedback_callback=lambda message: sent.feedback.append(message.feedback)
+        )
+        self.probe.wait(answer.done, "no answer to a goal")
+        sent.handle = answer.result()
+        return sent
+
+    def send(self, goal: Any) -> Sent:
+        sent = self.offer(goal)
+        assert sent.handle.accepted, self.process.output
+        return sent
+
+    def moving(self) -> Sent:
+        """A goal that is followed, for as long as a test may take."""
+        self.probe.wait_for_report(NODE, lambda r: r.values.get("mode") == "hold", "does not hold")
+        sent = self.send(self.goal(0.1, seconds=300.0))
+        self.probe.wait(lambda: sent.feedback, "no feedback")
+        return sent
+
+    def rejected(self, goal: Any) -> str:
+        """What the node logs of a goal that it must reject."""
+        before = len(self.process.output)
+        assert not self.offer(goal).handle.accepted
+        self.probe.wait(lambda: "rejected:" in self.process.output[before:], "gives no reason")
+        return self.process.output[before:]
+
+    def resume(self) -> str:
+        answer = self.probe.call(Trigger, f"{NODE}/resume")
+        assert answer.success, answer.message
+        return str(answer.message)
+
+
+@pytest.fixture(scope="module", params=EXECUTORS)
+def sender(request: pytest.FixtureRequest, bring_up: BringUp, probe: Probe) -> Iterator[Sender]:
+    """A client beside the arm and its controller, on either executor."""
+    bring_up.start("simulated_arm", ARM)
+    process = bring_up.start(NODE, PARAMETERS, preamble=EXECUTORS[request.param])
+    probe.wait_for_report(NODE, lambda r: r.values.get("mode") == "hold", "does not hold")
+    sender = Sender(probe, process)
+    yield sender
+    sender.close()
+    bring_up.stop()
+
+
+def test_a_goal_is_followed_to_its_end(sender: Sender) -> None:
+    goal = sender.goal(0.1, 0.2, seconds=1.0)
+    end = np.array(goal.trajectory.points[-1].positions)
+    sent = sender.send(goal)
+    status, code, text = sent.result()
+    assert (status, code, text) == (SUCCEEDED, 0, "goal reached")
+    # On a busy machine the probe hears old joint states.
+    sender.probe.wait(lambda: np.abs(sender.position - end).max() < 0.05, "is not there")
+    assert len(sent.feedback) >= 5  # 20 in a second, fewer on a busy machine
+    last = sent.feedback[-1]
+    assert set(last.joint_names) == set(MODEL.joint_names)
+    desired, actual, error = (
+        np.array(point.positions) for point in (last.desired, last.actual, last.error)
+    )
+    np.testing.assert_allclose(desired - actual, error, atol=1e-12)
+    assert np.abs(error).max() < 0.05
+    times = [f.desired.time_from_start.sec for f in sent.feedback]
+    assert times == sorted(times)
+    assert {f.index for f in sent.feedback} <= {0, 1}
+
+
+def test_a_bad_goal_is_aborted_with_its_code(sender: Sender) -> None:
+    """[39] And leaves the one that is followed."""
+    moving = sender.moving()
+    unknown, old, far, partial = (sender.goal(0.01) for _ in range(4))
+    unknown.trajectory.joint_names[2] = "elbow"
+    old.trajectory.header.stamp.sec = 1000
+    far.trajectory.points[0].positions[3] = 9.0
+    partial.trajectory.joint_names.pop()
+    partial.trajectory.points[0].positions.pop()
+    tolerance = sender.goal(0.01)
+    tolerance.path_tolerance = [sender.tolerance(name="elbow", position=0.1)]
+    negative = sender.goal(0.01)
+    negative.goal_tolerance = [sender.tolerance(name=MODEL.joint_names[0], position=-3.0)]
+    for goal, code, said in (
+        (unknown, INVALID_JOINTS, "no joint 'elbow'"),
+        (partial, INVALID_JOINTS, "is missing"),
+        (tolerance, INVALID_JOINTS, "path_tolerance names joint 'elbow'"),
+        (negative, INVALID_GOAL, "goal_tolerance"),
+        (old, OLD_STAMP, "s ago"),
+        (far, INVALID_GOAL, "outside its limits"),
+    ):
+        result = sender.send(goal).result()
+        assert result[:2] == (ABORTED, code)
+        assert said in result[2]
+    count = len(moving.feedback)
+    sender.probe.wait(lambda: len(moving.feedback) > count, "the running goal does not go on")
+    sender.send(sender.goal(0.0, seconds=0.3)).result()
+
+
+def test_tolerances_of_the_goal_are_judged(sender: Sender) -> None:
+    name = MODEL.joint_names[1]
+    goal = sender.goal(0.2, seconds=1.0)
+    goal.path_tolerance = [sender.tolerance(name=name, position=1e-6)]
+    status, code, text = sender.send(goal).result()
+    assert (status, code) == (ABORTED, PATH)
+    assert text.startswith(f"{name} is ")
+    goal = sender.goal(0.05, seconds=0.3)
+    goal.goal_tolerance = [sender.tolerance(name=name, position=1e-9)]
+    goal.goal_time_tolerance = Duration(seconds=0.2).to_msg()
+    status, code, text = sender.send(goal).result()
+    assert (status, code) == (ABORTED, GOAL)
+    assert text.startswith(f"{name} is ")
+
+
+def test_a_cancelled_goal_ends_with_the_arm_at_rest(sender: Sender) -> None:
+    """[52, 94] It is answered when the arm has stopped, and the next goal is taken at once."""
+    moving = sender.moving()
+    moving.handle.cancel_goal_async()
+    assert moving.result()[0] == CANCELED
+    report = sender.probe.report(NODE)
+    assert (report.values["mode"], report.values["goal"]) == ("hold", "cancelled")
+    assert sender.send(sender.goal(0.02, seconds=0.3)).result()[0] == SUCCEEDED
+
+
+def test_a_newer_trajectory_replaces_a_goal(sender: Sender) -> None:
+    """[40] One of another goal, and one of the topic."""
+    first = sender.moving()
+    second = sender.send(sender.goal(0.05, seconds=200.0))
+    assert first.result() == (ABORTED, INVALID_GOAL, "replaced by a newer trajectory")
+    sender.probe.wait(lambda: second.feedback, "the second goal is not followed")
+    sender.probe.send(f"{NODE}/joint_trajectory", sender.trajectory([0.01], 0.3))
+    assert second.result() == (ABORTED, INVALID_GOAL, "replaced by a newer trajectory")
+
+
+def test_an_order_ends_a_goal_for_good(sender: Sender) -> None:
+    """[94] Resume does not go on with it, and no goal leads out of the hold."""
+    moving = sender.moving()
+    assert sender.probe.call(Trigger, f"{NODE}/hold").success
+    assert moving.result() == (ABORTED, INVALID_GOAL, "held by request; goal aborted")
+    assert "held by request" in sender.rejected(sender.goal(0.01))
+    assert sender.resume() == "holding here"
+
+
+def test_a_contact_ends_a_goal_and_names_the_link(sender: Sender) -> None:
+    """[94] As MoveIt sees it."""
+    moving = sender.moving()
+    wrench = WrenchStamped()
+    wrench.header.frame_id = "link_5"
+    wrench.wrench.force.y = 20.0
+    sender.probe.send("contact_detector/contact", Bool(data=True))
+    sender.probe.send("contact_detector/external_wrench", wrench)
+    result = moving.result()
+    assert result == (ABORTED, INVALID_GOAL, "contact at link_5; the arm yields; goal aborted")
+    assert "contact" in sender.rejected(sender.goal(0.01))
+    sender.probe.send("contact_detector/contact", Bool(data=False))
+    sender.resume()
+
+
+def test_a_fault_ends_a_goal_and_no_goal_leads_out(sender: Sender) -> None:
+    """[46, 94] Another publisher of torque; only resume leads out of safe."""
+    moving = sender.moving()
+    other = sender.probe.node.create_publisher(Float64MultiArray, COMMANDS, 1)
+    status, code, text = moving.result()
+    assert (status, code) == (ABORTED, INVALID_GOAL)
+    assert text.startswith("safe torque: ")
+    assert "safe" in sender.rejected(sender.goal(0.01))
+    sender.probe.node.destroy_publisher(other)
+    sender.probe.wait(lambda: sender.probe.call(Trigger, f"{NODE}/resume").success, "cannot resume")
+
+
+def test_a_goal_with_too_many_points_is_rejected(sender: Sender) -> None:
+    """[70, 95] By their number, before they are read; a goal that is followed goes on."""
+    moving = sender.moving()
+    goal = sender.goal(0.01)
+    goal.trajectory.points *= 20_000
+    assert "20000 points; at most 2000" in sender.rejected(goal)
+    goal = sender.goal(0.01)
+    goal.path_tolerance = [sender.tolerance(name="joint_1", position=0.1)] * 1000
+    assert "1000 path tolerances; at most 256" in sender.rejected(goal)
+    count = len(moving.feedback)
+    sender.probe.wait(lambda: len(moving.feedback) > count, "the running goal does not go on")
+    sender.send(sender.goal(0.0, seconds=0.3)).result()
+
+
+def test_deactivation_ends_a_goal(sender: Sender) -> None:
+    """[94] And an inactive controller takes none."""
+    moving = sender.moving()
+
+    def change(transition: int) -> None:
+        request = ChangeState.Request(transition=Transition(id=transition))
+        assert sender.probe.call(ChangeState, f"{NODE}/change_state", request).success
+
+    change(Transition.TRANSITION_DEACTIVATE)
+    result = moving.result()
+    assert result == (ABORTED, INVALID_GOAL, "the controller was deactivated; goal aborted")
+    assert "not active" in sender.rejected(sender.goal(0.01))
+    change(Transition.TRANSITION_ACTIVATE)
+    assert sender.send(sender.goal(0.01, seconds=0.3)).result()[0] == SUCCEEDED
+
+
+def test_a_signal_ends_the_node_with_a_goal(sender: Sender) -> None:
+    """[43] Last, as the node is gone afterwards."""
+    sender.moving()
+    sender.process.signal(signal.SIGTERM)
+    assert sender.process.wait() == 0
+    assert "Traceback" not in sender.process.output
+    assert "the controller was deactivated; goal aborted" in sender.process.output
+
+
+@pytest.mark.parametrize("offset", [56, 3])
+def test_goals_of_another_structure_are_read_as_rclpy_does(
+    monkeypatch: pytest.MonkeyPatch, offset: int
+) -> None:
+    """Where the lengths do not stand where they are expected; the type stays rclpy's own."""
+    from control_msgs.action import FollowJointTrajectory
+
+    from rbd_control.nodes import goal_size
+
+    def accept(_points: int) -> str:
+        return ""
+
+    assert goal_size.with_bounded_goals(FollowJointTrajectory, accept) is not FollowJointTrajectory
+    wrong = goal_size._LENGTHS[1]._replace(offset=offset)
+    lengths = (goal_size._LENGTHS[0], wrong, *goal_size._LENGTHS[2:])
+    monkeypatch.setattr(goal_size, "_LENGTHS", lengths)
+    assert goal_size.with_bounded_goals(FollowJointTrajectory, accept) is FollowJointTrajectory
+
+
+def test_detector_and_controller_in_one_process_serve_it(bring_up: BringUp, probe: Probe) -> None:
+    bring_up.start("simulated_arm", ARM)
+    process = bring_up.start("contact_aware_controller", PARAMETERS)
+    probe.wait_for_report(NODE, lambda r: r.values.get("mode") == "hold", "does not hold")
+    sender = Sender(probe, process)
+    assert sender.send(sender.goal(0.05, seconds=0.5)).result()[0] == SUCCEEDED
+    sender.close()
