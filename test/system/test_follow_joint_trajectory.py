@@ -219,7 +219,7 @@ def test_tolerances_of_the_goal_are_judged(sender: Sender) -> None:
 
 
 def test_a_cancelled_goal_ends_with_the_arm_at_rest(sender: Sender) -> None:
-    """[52, 94] It is answered when the arm has stopped, and the next goal is taken at once."""
+    """[52, 101] It is answered when the arm has stopped, and the next goal is taken at once."""
     moving = sender.moving()
     moving.handle.cancel_goal_async()
     assert moving.result()[0] == CANCELED
@@ -239,7 +239,7 @@ def test_a_newer_trajectory_replaces_a_goal(sender: Sender) -> None:
 
 
 def test_an_order_ends_a_goal_for_good(sender: Sender) -> None:
-    """[94] Resume does not go on with it, and no goal leads out of the hold."""
+    """[101] Resume does not go on with it, and no goal leads out of the hold."""
     moving = sender.moving()
     assert sender.probe.call(Trigger, f"{NODE}/hold").success
     assert moving.result() == (ABORTED, INVALID_GOAL, "held by request; goal aborted")
@@ -248,7 +248,7 @@ def test_an_order_ends_a_goal_for_good(sender: Sender) -> None:
 
 
 def test_a_contact_ends_a_goal_and_names_the_link(sender: Sender) -> None:
-    """[94] As MoveIt sees it."""
+    """[101] As MoveIt sees it."""
     moving = sender.moving()
     wrench = WrenchStamped()
     wrench.header.frame_id = "link_5"
@@ -263,7 +263,7 @@ def test_a_contact_ends_a_goal_and_names_the_link(sender: Sender) -> None:
 
 
 def test_a_fault_ends_a_goal_and_no_goal_leads_out(sender: Sender) -> None:
-    """[46, 94] Another publisher of torque; only resume leads out of safe."""
+    """[46, 101] Another publisher of torque; only resume leads out of safe."""
     moving = sender.moving()
     other = sender.probe.node.create_publisher(Float64MultiArray, COMMANDS, 1)
     status, code, text = moving.result()
@@ -275,7 +275,7 @@ def test_a_fault_ends_a_goal_and_no_goal_leads_out(sender: Sender) -> None:
 
 
 def test_a_goal_with_too_many_points_is_rejected(sender: Sender) -> None:
-    """[70, 95] By their number, before they are read; a goal that is followed goes on."""
+    """[70, 102] By their number, before they are read; a goal that is followed goes on."""
     moving = sender.moving()
     goal = sender.goal(0.01)
     goal.trajectory.points *= 20_000
@@ -289,7 +289,7 @@ def test_a_goal_with_too_many_points_is_rejected(sender: Sender) -> None:
 
 
 def test_deactivation_ends_a_goal(sender: Sender) -> None:
-    """[94] And an inactive controller takes none."""
+    """[101] And an inactive controller takes none."""
     moving = sender.moving()
 
     def change(transition: int) -> None:
