@@ -41,6 +41,7 @@ from rbd_control.dynamics.batches import (
     evaluate,
     evaluate_checked,
     finite,
+    new_vector,
     part,
     places,
     rows_fit,
@@ -308,9 +309,9 @@ def _forward_dynamics_in_lanes(packed, q, v, tau, a):
 
 _SINGULAR = "the mass matrix is singular at this configuration: massless bodies"
 _FORWARD_DYNAMICS = Kernels(
-    _forward_dynamics, _forward_dynamics_in_lanes, ("v", "tau"), failure=_SINGULAR
+    _forward_dynamics, _forward_dynamics_in_lanes, new_vector, ("v", "tau"), failure=_SINGULAR
 )
-_PUSHED = Kernels(_forward_dynamics_pushed, failure=_SINGULAR)
+_PUSHED = Kernels(_forward_dynamics_pushed, new_results=new_vector, failure=_SINGULAR)
 
 
 def forward_dynamics(
@@ -342,8 +343,7 @@ def forward_dynamics(
 
     Source: articulated-body algorithm, Featherstone (2008) chapter 7.
     """
-    shapes, results = ((model.nv,),), None if out is None else (out,)
+    results = None if out is None else (out,)
     if not wrenches:
-        return evaluate(_FORWARD_DYNAMICS, model, shapes, results, q, v, tau)[0]
-    vectors = {"v": v, "tau": tau}
-    return evaluate_checked(_PUSHED, model, shapes, results, q, vectors, wrenches)[0]
+        return evaluate(_FORWARD_DYNAMICS, model, results, q, v, tau)[0]
+    return evaluate_checked(_PUSHED, model, results, q, {"v": v, "tau": tau}, wrenches)[0]

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numba.core.errors import NumbaError
 
 from rbd_control.dynamics.arguments import check_out, external_wrenches, state
 from rbd_control.dynamics.compiled import inlined
@@ -42,6 +43,9 @@ Nodes compute fewer states at once, also when they plan a trajectory, so no node
 
 _ARRAY, _empty = np.ndarray, np.empty
 
+NOT_TAKEN = (TypeError, ValueError, NumbaError)
+"""What numba raises for arguments that a kernel does not take."""
+
 
 class Kernels:
     """The kernels of one function.
@@ -49,6 +53,7 @@ class Kernels:
     Args:
         states: kernel that computes one state after another.
         lanes: kernel that computes several states at a time, if there is one.
+        new_results: makes arrays for the results of one state of a model, in a tuple.
         names: names of the vectors that it takes after q.
         failure: text of the error where there is no result for finite arguments.
         compiled_from: number of states from which the kernel in lanes is compiled.
@@ -57,18 +62,20 @@ class Kernels:
         is_ready: whether single states may go to the first kernel unchecked.
     """
 
-    __slots__ = ("_compiled_from", "failure", "is_ready", "lanes", "names", "states")
+    __slots__ = ("_compiled_from", "failure", "is_ready", "lanes", "names", "new_results", "states")
 
     def __init__(
         self,
         states: Any,
         lanes: Any = None,
+        new_results: Callable[[Model], tuple[np.ndarray, ...]] = lambda _model: (),
         names: Sequence[str] = (),
         *,
         failure: str = "",
         compiled_from: int = STATES_FOR_COMPILING,
     ) -> None:
         self.states, self.lanes, self.names, self.failure = states, lanes, names, failure
+        self.new_results = new_results
         self._compiled_from = compiled_from
         self.is_ready = False
 
@@ -89,24 +96,21 @@ class Kernels:
             self.is_ready = True
 
 
-def evaluate(
-    kernels: Kernels,
-    model: Model,
-    shapes: Sequence[tuple[int, ...]],
-    out: Sequence[np.ndarray] | None,
-    q: Any,
-    *vectors: Any,
-) -> Sequence[np.ndarray]:
-    """Return the results of a function at the states of q and ``vectors``.
+def new_vector(model: Model) -> tuple[np.ndarray]:
+    """Return an array for a number per degree of freedom, in a tuple."""
+    return (_empty(model.nv),)
+
+
+def evaluate(kernels: Kernels, model: Model, out: Any, q: Any, *vectors: Any) -> Any:
+    """Return the results of a function at the states of q and ``vectors``, in a tuple.
 
     A single state in arrays of the right kind goes to the kernel at once, which checks sizes and
-    numbers. If that fails, the arguments are converted or the reason is found here.
+    numbers. If that fails, the arguments are converted or the reason is found.
 
     Args:
         kernels: the kernels of the function.
         model: the robot.
-        shapes: shapes of the results for one state.
-        out: arrays that take the results; None makes new ones.
+        out: arrays that take the results, in a tuple; None makes new ones.
         q: joint positions, (..., nq).
         vectors: further arguments, (..., nv).
 
@@ -114,33 +118,32 @@ def evaluate(
         InputError: for arguments of the wrong shape or not finite, or where there is no result.
     """
     if kernels.is_ready and type(q) is _ARRAY:
-        results = list(map(_empty, shapes)) if out is None else out
         try:
-            if len(q) == model.nq and kernels.states(model.packed, q, *vectors, *results):
-                return results
-        except TypeError:
+            if len(q) == model.nq:
+                results = kernels.new_results(model) if out is None else out
+                if kernels.states(model.packed, q, *vectors, *results):
+                    return results
+        except NOT_TAKEN:
             pass  # not float64, not contiguous, not writable, or not one state
     named = dict(zip(kernels.names, vectors, strict=True))
-    return evaluate_checked(kernels, model, shapes, out, q, named)
+    return evaluate_checked(kernels, model, out, q, named)
 
 
 def evaluate_checked(
     kernels: Kernels,
     model: Model,
-    shapes: Sequence[tuple[int, ...]],
-    out: Sequence[np.ndarray] | None,
+    out: Any,
     q: Any,
     vectors: Mapping[str, Any],
     wrenches: Mapping[str, Any] | None = None,
-) -> Sequence[np.ndarray]:
+) -> Any:
     """Return the same for any arguments, after checking each.
 
     Args:
         kernels: the kernels of the function. With wrenches they take bodies, points and values of
             these between the model and q.
         model: the robot.
-        shapes: shapes of the results for one state.
-        out: arrays that take the results; None makes new ones.
+        out: arrays that take the results, in a tuple; None makes new ones.
         q: joint positions, (..., nq).
         vectors: further arguments by name, (..., nv).
         wrenches: what pushes links.
@@ -150,8 +153,11 @@ def evaluate_checked(
     """
     inputs, leading = state(model, q, **vectors)
     count = math.prod(leading)
+    single = kernels.new_results(model)
+    shapes = [x.shape for x in single]
     if out is None:
-        out = [np.empty((*leading, *shape)) for shape in shapes]
+        # Named tuples are made without their __new__, which takes one argument per entry.
+        out = tuple.__new__(type(single), [np.empty((*leading, *shape)) for shape in shapes])
     else:
         check_out(out, [(*leading, *shape) for shape in shapes])
     results = [x.reshape(count * n, *rest) for x, (n, *rest) in zip(out, shapes, strict=True)]

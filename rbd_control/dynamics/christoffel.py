@@ -143,7 +143,11 @@ def _christoffel_symbols_in_lanes(packed, q, Gamma):
     return True
 
 
-_CHRISTOFFEL_SYMBOLS = Kernels(_christoffel_symbols, _christoffel_symbols_in_lanes)
+def _new_symbols(model: Model) -> tuple[np.ndarray]:
+    return (np.empty((model.nv, model.nv, model.nv)),)
+
+
+_CHRISTOFFEL_SYMBOLS = Kernels(_christoffel_symbols, _christoffel_symbols_in_lanes, _new_symbols)
 
 
 def christoffel_symbols(
@@ -168,5 +172,4 @@ def christoffel_symbols(
 
     Source: EW21 Algorithm 2.
     """
-    results = None if out is None else (out,)
-    return evaluate(_CHRISTOFFEL_SYMBOLS, model, ((model.nv,) * 3,), results, q)[0]
+    return evaluate(_CHRISTOFFEL_SYMBOLS, model, None if out is None else (out,), q)[0]

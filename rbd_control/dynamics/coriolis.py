@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rbd_control.dynamics.batches import (
+    NOT_TAKEN,
     Kernels,
     columns_fit,
     count_states,
@@ -58,6 +59,10 @@ from rbd_control.dynamics.sweep import (
     place_inertias,
     position_offset,
 )
+
+_ARRAY, _empty = np.ndarray, np.empty
+_as_tuple = tuple.__new__
+"""Makes a named tuple in half the time of its constructor."""
 
 
 class DynamicsTerms(NamedTuple):
@@ -221,8 +226,17 @@ def _dynamics_terms_in_lanes(packed, q, v, M, C, CTv, g):
     return True
 
 
-_MASS_MATRIX = Kernels(_mass_matrices, _mass_matrices_in_lanes)
-_DYNAMICS_TERMS = Kernels(_dynamics_terms, _dynamics_terms_in_lanes, ("v",))
+def _new_matrix(model: Model) -> tuple[np.ndarray]:
+    return (np.empty((model.nv, model.nv)),)
+
+
+def _new_terms(model: Model) -> DynamicsTerms:
+    n = model.nv
+    return DynamicsTerms(np.empty((n, n)), np.empty((n, n)), np.empty(n), np.empty(n))
+
+
+_MASS_MATRIX = Kernels(_mass_matrices, _mass_matrices_in_lanes, _new_matrix)
+_DYNAMICS_TERMS = Kernels(_dynamics_terms, _dynamics_terms_in_lanes, _new_terms, ("v",))
 
 
 def mass_matrix(model: Model, q: np.ndarray, *, out: np.ndarray | None = None) -> np.ndarray:
@@ -241,8 +255,7 @@ def mass_matrix(model: Model, q: np.ndarray, *, out: np.ndarray | None = None) -
 
     Source: EW21 Algorithm 1 (the composite-rigid-body part), O(Nd).
     """
-    results = None if out is None else (out,)
-    return evaluate(_MASS_MATRIX, model, ((model.nv, model.nv),), results, q)[0]
+    return evaluate(_MASS_MATRIX, model, None if out is None else (out,), q)[0]
 
 
 def coriolis_matrix(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -306,7 +319,15 @@ def dynamics_terms(
 
     Source: EW21 Algorithm 1; Cᵀ v and g as in :mod:`~rbd_control.dynamics.momentum`.
     """
-    n = model.nv
-    square, vector = (n, n), (n,)
-    shapes = (square, square, vector, vector)
-    return DynamicsTerms._make(evaluate(_DYNAMICS_TERMS, model, shapes, out, q, v))
+    if out is None and _DYNAMICS_TERMS.is_ready and type(q) is _ARRAY:
+        # What ``evaluate`` does, written out: it saves a seventh of the time of a call.
+        try:
+            if len(q) == model.nq:
+                n = model.nv
+                square = n, n
+                terms = M, C, CTv, g = _empty(square), _empty(square), _empty(n), _empty(n)
+                if _dynamics_terms(model.packed, q, v, M, C, CTv, g):
+                    return _as_tuple(DynamicsTerms, terms)
+        except NOT_TAKEN:
+            pass
+    return evaluate(_DYNAMICS_TERMS, model, out, q, v)

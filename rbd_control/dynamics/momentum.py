@@ -26,6 +26,7 @@ from rbd_control.dynamics.batches import (
     count_states,
     evaluate,
     finite,
+    new_vector,
     part,
     places,
     rows_fit,
@@ -190,8 +191,13 @@ def _gravity_torques_in_lanes(packed, q, g):
     return True
 
 
-_MOMENTUM_TERMS = Kernels(_momentum_terms, _momentum_terms_in_lanes, ("v",))
-_GRAVITY_TORQUE = Kernels(_gravity_torques, _gravity_torques_in_lanes)
+def _new_terms(model: Model) -> MomentumTerms:
+    n = model.nv
+    return MomentumTerms(np.empty(n), np.empty(n), np.empty(n))
+
+
+_MOMENTUM_TERMS = Kernels(_momentum_terms, _momentum_terms_in_lanes, _new_terms, ("v",))
+_GRAVITY_TORQUE = Kernels(_gravity_torques, _gravity_torques_in_lanes, new_vector)
 
 
 def momentum_terms(
@@ -211,8 +217,7 @@ def momentum_terms(
     Raises:
         InputError: for arguments of the wrong shape or not finite.
     """
-    shapes = ((model.nv,),) * 3
-    return MomentumTerms._make(evaluate(_MOMENTUM_TERMS, model, shapes, out, q, v))
+    return evaluate(_MOMENTUM_TERMS, model, out, q, v)
 
 
 def momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -263,5 +268,4 @@ def gravity_torque(model: Model, q: np.ndarray, *, out: np.ndarray | None = None
     Raises:
         InputError: for a ``q`` of the wrong shape or not finite.
     """
-    results = None if out is None else (out,)
-    return evaluate(_GRAVITY_TORQUE, model, ((model.nv,),), results, q)[0]
+    return evaluate(_GRAVITY_TORQUE, model, None if out is None else (out,), q)[0]

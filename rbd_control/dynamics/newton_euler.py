@@ -26,6 +26,7 @@ from rbd_control.dynamics.batches import (
     evaluate,
     evaluate_checked,
     finite,
+    new_vector,
     part,
     places,
     rows_fit,
@@ -249,9 +250,11 @@ def _slotine_li_torques_in_lanes(packed, q, v, v_r, a_r, tau):
     return True
 
 
-_INVERSE_DYNAMICS = Kernels(_inverse_dynamics, _inverse_dynamics_in_lanes, ("v", "a"))
-_PUSHED = Kernels(_inverse_dynamics_pushed)
-_SLOTINE_LI_TORQUE = Kernels(_slotine_li_torques, _slotine_li_torques_in_lanes, ("v", "v_r", "a_r"))
+_INVERSE_DYNAMICS = Kernels(_inverse_dynamics, _inverse_dynamics_in_lanes, new_vector, ("v", "a"))
+_PUSHED = Kernels(_inverse_dynamics_pushed, new_results=new_vector)
+_SLOTINE_LI_TORQUE = Kernels(
+    _slotine_li_torques, _slotine_li_torques_in_lanes, new_vector, ("v", "v_r", "a_r")
+)
 
 
 def inverse_dynamics(
@@ -282,11 +285,10 @@ def inverse_dynamics(
 
     Source: recursive Newton-Euler, Featherstone (2008) chapter 5.
     """
-    shapes, results = ((model.nv,),), None if out is None else (out,)
+    results = None if out is None else (out,)
     if not wrenches:
-        return evaluate(_INVERSE_DYNAMICS, model, shapes, results, q, v, a)[0]
-    vectors = {"v": v, "a": a}
-    return evaluate_checked(_PUSHED, model, shapes, results, q, vectors, wrenches)[0]
+        return evaluate(_INVERSE_DYNAMICS, model, results, q, v, a)[0]
+    return evaluate_checked(_PUSHED, model, results, q, {"v": v, "a": a}, wrenches)[0]
 
 
 def slotine_li_torque(
@@ -317,4 +319,4 @@ def slotine_li_torque(
     Source: Niemeyer & Slotine (1991); EW21 Remark 2.
     """
     results = None if out is None else (out,)
-    return evaluate(_SLOTINE_LI_TORQUE, model, ((model.nv,),), results, q, v, v_r, a_r)[0]
+    return evaluate(_SLOTINE_LI_TORQUE, model, results, q, v, v_r, a_r)[0]

@@ -185,7 +185,11 @@ def _regressors_in_lanes(packed, q, v, v_r, a_r, Y):
     return True
 
 
-_REGRESSOR = Kernels(_regressors, _regressors_in_lanes, ("v", "v_r", "a_r"))
+def _new_matrix(model: Model) -> tuple[np.ndarray]:
+    return (np.empty((model.nv, 10 * _bodies(model).size)),)
+
+
+_REGRESSOR = Kernels(_regressors, _regressors_in_lanes, _new_matrix, ("v", "v_r", "a_r"))
 
 
 def regressor(
@@ -219,9 +223,8 @@ def regressor(
     Source: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 1987; the factor B
     of EW21 eq. (10). O(Nd).
     """
-    shapes = ((model.nv, 10 * _bodies(model).size),)
     results = None if out is None else (out,)
-    return evaluate(_REGRESSOR, model, shapes, results, q, v, v_r, a_r)[0]
+    return evaluate(_REGRESSOR, model, results, q, v, v_r, a_r)[0]
 
 
 def inertial_parameters(model: Model) -> np.ndarray:
