@@ -15,7 +15,7 @@ pytest.importorskip("pinocchio")
 pytest.importorskip("mujoco")
 
 from bench.speed import ew21, ours, sheets
-from bench.speed.__main__ import write
+from bench.speed.__main__ import WIDTH, write
 from bench.speed.contest import Contest, Timing
 from bench.speed.measure import measure, spread
 from bench.speed.mechanisms import member
@@ -57,7 +57,7 @@ def test_everything_is_written(contest: Contest, tmp_path: Path) -> None:
     ]
     assert all((seconds > 0.0).all() for t in timings for seconds in t.seconds.values())
     output = StringIO()
-    write(timings, "remarks", tmp_path, Console(file=output, width=170))
+    write(timings, "remarks", tmp_path, Console(file=output, width=WIDTH))
     assert "frozen/Pinocchio" in output.getvalue()
     assert "…" not in output.getvalue()
     numbers = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))
@@ -119,7 +119,7 @@ def test_terms_are_pairs_and_triples_of_related_bodies(family: str) -> None:
 
 def test_targets_are_judged_by_the_median() -> None:
     panda = replace(member("chain", 7), name="Panda", family="", joints=0)
-    seconds = {Column.FROZEN: 1.0, Column.PINOCCHIO: 2.9, Column.PLAIN: 1.0, Column.BATCH: 1e-6}
+    seconds = {Column.FROZEN: 1.0, Column.PINOCCHIO: 2.9, Column.PLAIN: 1.5, Column.BATCH: 1e-7}
     timing = Timing(panda, Quantity.TERMS, {c: np.full(3, s) for c, s in seconds.items()})
     found = outcomes([timing])
     assert [outcome.met for outcome in found] == [False, False, True]

@@ -28,7 +28,7 @@ from bench.speed.quantities import Column, Quantity
 from bench.speed.targets import Outcome, outcomes
 from bench.speed.with_pinocchio_cpp import Build
 
-WIDTH = 170
+WIDTH = 190
 
 
 def main(arguments: Sequence[str]) -> None:

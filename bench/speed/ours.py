@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from time import perf_counter
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from bench.speed.measure import Run, from_python
-from bench.speed.mechanisms import STATE_COUNT, Mechanism
+from bench.speed.mechanisms import STATE_COUNT, Mechanism, member
 from bench.speed.quantities import Contestant, Quantity, Results
 from rbd_control.dynamics import (
     FrozenDynamics,
@@ -25,6 +26,7 @@ from rbd_control.dynamics import (
     mass_matrix_gdahj,
     slotine_li_torque,
 )
+from rbd_control.dynamics.batches import STATES_FOR_COMPILING
 
 PLAIN: dict[Quantity, Callable[..., Any]] = {
     Quantity.MASS: mass_matrix,
@@ -68,6 +70,7 @@ def batch(mechanism: Mechanism, quantity: Quantity) -> Contestant:
     """The public function, many states a call, on one core."""
     function, model = PLAIN[quantity], _model(mechanism, quantity)
     inputs = mechanism.states.inputs(quantity)
+    _compile_lanes(function, len(inputs))
     one = function(model, *(array[0] for array in inputs))
     size = sum(array.nbytes for array in (one if isinstance(one, tuple) else (one,)))
     count = max(1, min(STATE_COUNT, BATCH_BYTES // size))
@@ -86,6 +89,13 @@ def batch(mechanism: Mechanism, quantity: Quantity) -> Contestant:
         return _shown(quantity, first)
 
     return Contestant(run, result)
+
+
+@cache
+def _compile_lanes(function: Callable[..., Any], inputs: int) -> None:
+    """Call ``function`` with the batch that makes it compile its kernel in vector lanes."""
+    model = member("chain", 2).model
+    function(model, *np.ones((inputs, STATES_FOR_COMPILING, model.nv)))
 
 
 def frozen(

@@ -19,6 +19,7 @@ RATIOS = (
     ("ours/Pinocchio\nPython", Column.PLAIN, Column.PINOCCHIO),
     ("frozen/Pinocchio\nPython", Column.FROZEN, Column.PINOCCHIO),
     ("frozen/Pinocchio\nloop, C++", Column.LOOP, Column.PINOCCHIO_CPP),
+    ("batch/Pinocchio\none core, C++", Column.BATCH, Column.PINOCCHIO_CPP),
 )
 
 EXPLANATION = (

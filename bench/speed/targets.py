@@ -24,11 +24,14 @@ class Target:
 
 PYTHON = (Column.FROZEN, Column.PINOCCHIO)
 COMPILED = (Column.LOOP, Column.PINOCCHIO_CPP)
+ONE_CORE = (Column.BATCH, Column.PINOCCHIO_CPP)
 
 TARGETS = (
-    Target("Panda", Quantity.TERMS, *PYTHON, 1.0 / 3.0),
-    Target("Panda", Quantity.TERMS, Column.PLAIN, Column.PINOCCHIO, 1.0 / 3.0),
-    Target("Panda", Quantity.TERMS, *COMPILED, 1.0 / 3.0),
+    Target("Panda", Quantity.TERMS, *PYTHON, 1.0 / 4.0),
+    Target("Panda", Quantity.TERMS, Column.PLAIN, Column.PINOCCHIO, 1.0 / 2.0),
+    Target("Panda", Quantity.TERMS, *COMPILED, 1.0 / 5.0),
+    Target("Panda", Quantity.TERMS, *ONE_CORE, 1.0 / 8.0),
+    Target("Panda", Quantity.FORWARD, *ONE_CORE, 1.0 / 4.0),
     Target("Talos", Quantity.TERMS, *PYTHON, 1.0 / 2.0),
     Target("Talos", Quantity.TERMS, *COMPILED, 1.0 / 2.0),
     Target("chain 20", Quantity.CHRISTOFFEL, *PYTHON, 1.0 / 10.0),
@@ -46,7 +49,7 @@ TARGETS = (
     ),
 )
 
-STATES_PER_SECOND = 4e5
+STATES_PER_SECOND = 5e6
 """Of ``dynamics_terms`` on 7 joints in a batch on one core."""
 
 

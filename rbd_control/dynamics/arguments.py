@@ -8,7 +8,7 @@ axes of several arguments broadcast as numpy's do, so one ``q`` may go with many
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,22 @@ def state(model: Model, q: Any, **vectors: Any) -> tuple[list[np.ndarray], tuple
         for batch, leading in zip(batches, shapes, strict=True)
     ]
     return spread, common
+
+
+def check_out(out: Sequence[np.ndarray], shapes: Sequence[tuple[int, ...]]) -> None:
+    """Raise :class:`~rbd_control.errors.InputError` unless ``out`` takes results of ``shapes``."""
+    if len(out) != len(shapes):
+        raise InputError(f"out has {len(out)} arrays but there are {len(shapes)} results")
+    for array, shape in zip(out, shapes, strict=True):
+        if not isinstance(array, np.ndarray):
+            raise InputError(f"out is a {type(array).__name__}; give an array of shape {shape}")
+        if array.shape != shape:
+            raise InputError(f"out has shape {array.shape} but the result has shape {shape}")
+        if array.dtype != np.float64 or not array.flags.carray:
+            raise InputError(
+                f"out is an array of {array.dtype}, flags {array.flags.num}; give a writable, "
+                f"C-contiguous array of float64"
+            )
 
 
 def link_attachment(model: Model, link: str) -> tuple[int, np.ndarray]:

@@ -35,11 +35,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from rbd_control.dynamics.batches import count_states, evaluate, finite, part, places
+from rbd_control.dynamics.batches import (
+    Kernels,
+    count_states,
+    evaluate,
+    evaluate_checked,
+    finite,
+    new_vector,
+    part,
+    places,
+    rows_fit,
+)
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.fused import fma
-from rbd_control.dynamics.memory import numbers, scratch
+from rbd_control.dynamics.lane_states import load_states, store_states
+from rbd_control.dynamics.lanes import WIDTH
+from rbd_control.dynamics.memory import keep, lane_scratch, numbers, scratch
 from rbd_control.dynamics.mimic_dynamics import solve_with_mimics
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
@@ -61,6 +73,7 @@ from rbd_control.dynamics.spatial import (
 from rbd_control.dynamics.sweep import (
     move_bodies,
     move_inertias,
+    new_lane_sweep,
     new_sweep,
     place_bodies,
     place_inertias,
@@ -91,6 +104,12 @@ class Articulated(NamedTuple):
 def new_articulated(n):
     """A workspace for n bodies, for kernels."""
     return _articulated_in(scratch(41 * n + n * n), n)
+
+
+@njit(inline="always")
+def new_lane_articulated(n):
+    """The same for several states at a time."""
+    return _articulated_in(lane_scratch(41 * n + n * n), n)
 
 
 @inlined
@@ -242,6 +261,8 @@ def articulated_body_sweep(model, q, v, tau, s, x, a):
 @compiled
 def _forward_dynamics(packed, q, v, tau, a):
     model = unpacked(packed)
+    if not (rows_fit(model, q, v) and rows_fit(model, q, tau) and rows_fit(model, q, a)):
+        return False
     if not (places(model, q) and finite(v) and finite(tau)):
         return False
     n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
@@ -266,14 +287,43 @@ def _forward_dynamics_pushed(packed, bodies, points, wrenches, q, v, tau, a):
     return finite(a)
 
 
+@compiled
+def _forward_dynamics_in_lanes(packed, q, v, tau, a):
+    model = unpacked(packed)
+    if not (places(model, q) and finite(v) and finite(tau)):
+        return False
+    n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
+    count = count_states(model, q)
+    s, x, room = new_lane_sweep(n), new_lane_articulated(n), lane_scratch(nq + 3 * nv)
+    q_k, v_k = numbers(room, 0, (nq,)), numbers(room, nq, (nv,))
+    tau_k, a_k = numbers(room, nq + nv, (nv,)), numbers(room, nq + 2 * nv, (nv,))
+    for k in range(0, count, WIDTH):
+        load_states(q, k, count, q_k)
+        load_states(v, k, count, v_k)
+        load_states(tau, k, count, tau_k)
+        articulated_body_sweep(model, q_k, v_k, tau_k, s, x, a_k)
+        store_states(a_k, k, count, a)
+    keep(room)
+    return finite(a)
+
+
+_SINGULAR = "the mass matrix is singular at this configuration: massless bodies"
+_FORWARD_DYNAMICS = Kernels(
+    _forward_dynamics, _forward_dynamics_in_lanes, new_vector, ("v", "tau"), failure=_SINGULAR
+)
+_PUSHED = Kernels(_forward_dynamics_pushed, new_results=new_vector, failure=_SINGULAR)
+
+
 def forward_dynamics(
     model: Model,
     q: np.ndarray,
     v: np.ndarray,
     tau: np.ndarray,
     wrenches: Mapping[str, Any] | None = None,
+    *,
+    out: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The acceleration a torque causes: a = M⁻¹ (tau - C v - g + sum of J_kᵀ wrench_k).
+    """Return the acceleration that a torque causes: a = M⁻¹ (tau - C v - g + sum of J_kᵀ wrench_k).
 
     Args:
         model: the robot.
@@ -282,6 +332,7 @@ def forward_dynamics(
         tau: joint torques, (..., nv) [N·m or N].
         wrenches: what the environment applies, ``{link: [moment ; force]}`` [N·m, N],
             world-aligned at the link's origin.
+        out: C-contiguous float64 array for the result, (..., nv); must not overlap an argument.
 
     Returns:
         (..., nv) [rad/s² or m/s²].
@@ -292,7 +343,7 @@ def forward_dynamics(
 
     Source: articulated-body algorithm, Featherstone (2008) chapter 7.
     """
-    kernel = _forward_dynamics_pushed if wrenches else _forward_dynamics
-    singular = "the mass matrix is singular at this configuration: massless bodies"
-    shapes = [(model.nv,)]
-    return evaluate(kernel, model, shapes, q, wrenches=wrenches, failure=singular, v=v, tau=tau)[0]
+    results = None if out is None else (out,)
+    if not wrenches:
+        return evaluate(_FORWARD_DYNAMICS, model, results, q, v, tau)[0]
+    return evaluate_checked(_PUSHED, model, results, q, {"v": v, "tau": tau}, wrenches)[0]

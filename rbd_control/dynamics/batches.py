@@ -1,22 +1,27 @@
-"""From public functions to kernels: one state by the shortest way, many on all cores if it pays.
+"""From public functions to kernels: one state directly, many in vector lanes and on all cores.
 
 Kernels are called as ``kernel(model.packed, *inputs, *results)`` and run the states of a batch
 together along the first axis: of ``count`` states q is (count nq,), v is (count nv,), M is
 (count nv, nv). So one state's arrays are what a kernel takes as they are, and a batch's after
-``reshape``. A kernel returns whether it could make something of its inputs.
+``reshape``. A kernel returns whether its inputs are finite and have a result.
+
+A function has two kernels with the same arguments and, to the last bit, the same results: one
+computes state after state, the other ``WIDTH`` states at a time in :mod:`lanes
+<rbd_control.dynamics.lanes>`. The second is compiled when the first large batch comes.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numba.core.errors import NumbaError
 
-from rbd_control.dynamics.arguments import external_wrenches, state
+from rbd_control.dynamics.arguments import check_out, external_wrenches, state
 from rbd_control.dynamics.compiled import inlined
 from rbd_control.dynamics.sweep import position_offset
 from rbd_control.errors import InputError
@@ -27,58 +32,147 @@ if TYPE_CHECKING:
 STATES_PER_THREAD = 2048
 """Below this a thread costs more than it saves."""
 
-_FLOAT = np.dtype(np.float64)
+STATES_FOR_LANES = 64
+"""Number of states from which a batch is computed in lanes, once that kernel is compiled."""
+
+STATES_FOR_COMPILING = 2048
+"""Number of states from which the kernel in lanes is compiled, which takes seconds.
+
+Nodes compute fewer states at once, also when they plan a trajectory, so no node compiles it.
+"""
+
+_ARRAY, _empty = np.ndarray, np.empty
+
+NOT_TAKEN = (TypeError, ValueError, NumbaError)
+"""What numba raises for arguments that a kernel does not take."""
 
 
-def evaluate(
-    kernel: Any,
-    model: Model,
-    shapes: Sequence[tuple[int, ...]],
-    q: Any,
-    *,
-    wrenches: Mapping[str, Any] | None = None,
-    failure: str = "",
-    **vectors: Any,
-) -> list[np.ndarray]:
-    """The results of ``kernel``, of ``shapes`` behind the leading axes of q and ``vectors``.
+class Kernels:
+    """The kernels of one function.
 
-    With ``wrenches`` the kernel gets their bodies, points and values between the model and q.
+    Args:
+        states: kernel that computes one state after another.
+        lanes: kernel that computes several states at a time, if there is one.
+        new_results: makes arrays for the results of one state of a model, in a tuple.
+        names: names of the vectors that it takes after q.
+        failure: text of the error where there is no result for finite arguments.
+        compiled_from: number of states from which the kernel in lanes is compiled.
+
+    Attributes:
+        is_ready: whether single states may go to the first kernel unchecked.
+    """
+
+    __slots__ = ("_compiled_from", "failure", "is_ready", "lanes", "names", "new_results", "states")
+
+    def __init__(
+        self,
+        states: Any,
+        lanes: Any = None,
+        new_results: Callable[[Model], tuple[np.ndarray, ...]] = lambda _model: (),
+        names: Sequence[str] = (),
+        *,
+        failure: str = "",
+        compiled_from: int = STATES_FOR_COMPILING,
+    ) -> None:
+        self.states, self.lanes, self.names, self.failure = states, lanes, names, failure
+        self.new_results = new_results
+        self._compiled_from = compiled_from
+        self.is_ready = False
+
+    def of(self, count: int) -> Any:
+        """Return the kernel for so many states."""
+        if self.lanes is None or count < self._compiled_from:
+            return self.states
+        self._compiled_from = STATES_FOR_LANES
+        return self.lanes
+
+    def settle(self) -> None:
+        """Let single states go to the kernel unchecked: it is compiled, and only for float64.
+
+        From now on numba raises TypeError for arrays that the kernel cannot take.
+        """
+        if getattr(self.states, "signatures", None):
+            self.states.disable_compile()
+            self.is_ready = True
+
+
+def new_vector(model: Model) -> tuple[np.ndarray]:
+    """Return an array for a number per degree of freedom, in a tuple."""
+    return (_empty(model.nv),)
+
+
+def evaluate(kernels: Kernels, model: Model, out: Any, q: Any, *vectors: Any) -> Any:
+    """Return the results of a function at the states of q and ``vectors``, in a tuple.
+
+    A single state in arrays of the right kind goes to the kernel at once, which checks sizes and
+    numbers. If that fails, the arguments are converted or the reason is found.
+
+    Args:
+        kernels: the kernels of the function.
+        model: the robot.
+        out: arrays that take the results, in a tuple; None makes new ones.
+        q: joint positions, (..., nq).
+        vectors: further arguments, (..., nv).
 
     Raises:
-        InputError: for arguments of the wrong shape or not finite; with the text ``failure`` if
-            the kernel can make nothing of finite ones.
+        InputError: for arguments of the wrong shape or not finite, or where there is no result.
     """
-    if not wrenches and _is_state(model, q, vectors):
-        results = [np.empty(shape) for shape in shapes]
-        if kernel(model.packed, q, *vectors.values(), *results):
-            return results
+    if kernels.is_ready and type(q) is _ARRAY:
+        try:
+            if len(q) == model.nq:
+                results = kernels.new_results(model) if out is None else out
+                if kernels.states(model.packed, q, *vectors, *results):
+                    return results
+        except NOT_TAKEN:
+            pass  # not float64, not contiguous, not writable, or not one state
+    named = dict(zip(kernels.names, vectors, strict=True))
+    return evaluate_checked(kernels, model, out, q, named)
+
+
+def evaluate_checked(
+    kernels: Kernels,
+    model: Model,
+    out: Any,
+    q: Any,
+    vectors: Mapping[str, Any],
+    wrenches: Mapping[str, Any] | None = None,
+) -> Any:
+    """Return the same for any arguments, after checking each.
+
+    Args:
+        kernels: the kernels of the function. With wrenches they take bodies, points and values of
+            these between the model and q.
+        model: the robot.
+        out: arrays that take the results, in a tuple; None makes new ones.
+        q: joint positions, (..., nq).
+        vectors: further arguments by name, (..., nv).
+        wrenches: what pushes links.
+
+    Raises:
+        InputError: for arguments of the wrong shape or not finite, or where there is no result.
+    """
     inputs, leading = state(model, q, **vectors)
     count = math.prod(leading)
-    results = [np.empty((count * shape[0], *shape[1:])) for shape in shapes]
+    single = kernels.new_results(model)
+    shapes = [x.shape for x in single]
+    if out is None:
+        # Named tuples are made without their __new__, which takes one argument per entry.
+        out = tuple.__new__(type(single), [np.empty((*leading, *shape)) for shape in shapes])
+    else:
+        check_out(out, [(*leading, *shape) for shape in shapes])
+    results = [x.reshape(count * n, *rest) for x, (n, *rest) in zip(out, shapes, strict=True)]
     rows: list[np.ndarray] = [x.reshape(-1) for x in inputs]
     shared: tuple[np.ndarray, ...] = (model.packed,)
     if wrenches:
         bodies, points, values = external_wrenches(model, wrenches, leading)
         shared = (model.packed, bodies, points)
         rows.insert(0, values.reshape(-1, 6))
+    kernel = kernels.of(count)
     if not over_states(kernel, shared, count, [*rows, *results]):
-        raise InputError(failure)
-    return [x.reshape(*leading, *shape) for x, shape in zip(results, shapes, strict=True)]
-
-
-def _is_state(model: Model, q: Any, vectors: Mapping[str, Any]) -> bool:
-    """Whether this is one state, in arrays that kernels take as they are."""
-    shape: tuple[int, ...] = (model.nq,)
-    for x in (q, *vectors.values()):
-        if (
-            type(x) is not np.ndarray
-            or x.shape != shape
-            or x.dtype is not _FLOAT
-            or not x.flags.carray
-        ):
-            return False
-        shape = (model.nv,)
-    return True
+        raise InputError(kernels.failure)
+    if kernel is kernels.states and not wrenches:
+        kernels.settle()
+    return out
 
 
 def over_states(
@@ -117,6 +211,18 @@ def count_states(model, q):
 def part(array, b, length):
     """Rows of state ``b``, if each has so many."""
     return array[b * length : (b + 1) * length]
+
+
+@inlined
+def rows_fit(model, q, x):
+    """Whether ``x`` has a row for each degree of freedom of each state in ``q``."""
+    return x.shape[0] * (model.nv + position_offset(model)) == q.shape[0] * model.nv
+
+
+@inlined
+def columns_fit(model, q, x):
+    """The same of a matrix for each state, with as many columns."""
+    return rows_fit(model, q, x) and x.shape[1] == model.nv
 
 
 @inlined

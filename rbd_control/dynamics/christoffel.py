@@ -12,9 +12,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from rbd_control.dynamics.batches import count_states, evaluate, part, places
+from rbd_control.dynamics.batches import (
+    Kernels,
+    columns_fit,
+    count_states,
+    evaluate,
+    part,
+    places,
+)
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
+from rbd_control.dynamics.lane_states import load_states, store_states
+from rbd_control.dynamics.lanes import WIDTH
+from rbd_control.dynamics.memory import keep, lane_scratch, numbers
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
     add,
@@ -31,7 +41,13 @@ from rbd_control.dynamics.spatial import (
     load_inertia,
     sub,
 )
-from rbd_control.dynamics.sweep import new_sweep, place_bodies, place_inertias, position_offset
+from rbd_control.dynamics.sweep import (
+    new_lane_sweep,
+    new_sweep,
+    place_bodies,
+    place_inertias,
+    position_offset,
+)
 
 
 @inlined
@@ -102,7 +118,7 @@ def base_pairs(model, s, Gamma):
 @compiled
 def _christoffel_symbols(packed, q, Gamma):
     model = unpacked(packed)
-    if not places(model, q):
+    if not (columns_fit(model, q, Gamma) and Gamma.shape[2] == model.nv and places(model, q)):
         return False
     nv, nq = model.nv, model.nv + position_offset(model)
     s = new_sweep(model.parent.shape[0])
@@ -111,14 +127,40 @@ def _christoffel_symbols(packed, q, Gamma):
     return True
 
 
-def christoffel_symbols(model: Model, q: np.ndarray) -> np.ndarray:
-    """The Christoffel symbols of the first kind, Gamma[i, j, k], so ``C_ij = Gamma_ijk v_k``.
+@compiled
+def _christoffel_symbols_in_lanes(packed, q, Gamma):
+    model = unpacked(packed)
+    if not places(model, q):
+        return False
+    nv, nq, count = model.nv, model.nv + position_offset(model), count_states(model, q)
+    s, room = new_lane_sweep(model.parent.shape[0]), lane_scratch(nq + nv**3)
+    q_k, Gamma_k = numbers(room, 0, (nq,)), numbers(room, nq, (nv**3,))
+    for k in range(0, count, WIDTH):
+        load_states(q, k, count, q_k)
+        christoffel_sweep(model, q_k, s, numbers(Gamma_k, 0, (nv, nv, nv)))
+        store_states(Gamma_k, k, count, Gamma)
+    keep(room)
+    return True
+
+
+def _new_symbols(model: Model) -> tuple[np.ndarray]:
+    return (np.empty((model.nv, model.nv, model.nv)),)
+
+
+_CHRISTOFFEL_SYMBOLS = Kernels(_christoffel_symbols, _christoffel_symbols_in_lanes, _new_symbols)
+
+
+def christoffel_symbols(
+    model: Model, q: np.ndarray, *, out: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the Christoffel symbols of the first kind, Gamma[i, j, k]: ``C_ij = Gamma_ijk v_k``.
 
     Gamma_ijk = ½ (dM_ij / dq_k + dM_ik / dq_j - dM_jk / dq_i), EW21 eq. (4).
 
     Args:
         model: the robot.
         q: joint positions, (..., nq) [rad or m].
+        out: C-contiguous float64 array for the result, (..., nv, nv, nv); overlaps no argument.
 
     Returns:
         (..., nv, nv, nv), symmetric in the last two axes. The speeds of a floating base are no
@@ -130,4 +172,4 @@ def christoffel_symbols(model: Model, q: np.ndarray) -> np.ndarray:
 
     Source: EW21 Algorithm 2.
     """
-    return evaluate(_christoffel_symbols, model, [(model.nv,) * 3], q)[0]
+    return evaluate(_CHRISTOFFEL_SYMBOLS, model, None if out is None else (out,), q)[0]

@@ -28,8 +28,12 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile ``function`` as a part of every kernel that calls it.
+    """Compile ``function`` as a part of every kernel that calls it; Python cannot call it.
 
-    Forcing the inlining takes a third off the 7-joint sweep of ``coriolis.py``.
+    Forcing the inlining takes a third off the 7-joint sweep of ``coriolis.py``. Without numba's
+    wrappers for calls from Python and C, kernels compile faster, and arguments may be of types
+    that Python does not have.
     """
-    return njit(forceinline=True, error_model="numpy")(function)
+    return njit(
+        forceinline=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
+    )(function)

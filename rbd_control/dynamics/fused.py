@@ -1,8 +1,10 @@
-"""Product and sum in one instruction, where the processor has it."""
+"""Floating-point instructions that numba has no word for, on floats and on lanes."""
 
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+
+from rbd_control.dynamics.lanes import DOUBLE, call_on_lanes, lanes, on_lanes
 
 
 @intrinsic
@@ -12,15 +14,31 @@ def fma(_context, a, b, c):
     Written out where it is meant: if the compiler were free to choose which products to fuse, it
     would choose one way in one kernel and another way in the next, and they would differ by bits.
     """
+    kind = lanes if on_lanes((a, b, c)) else types.float64
 
     def code(context, builder, signature, arguments):
         converted = [
-            context.cast(builder, value, kind, types.float64)
-            for value, kind in zip(arguments, signature.args, strict=True)
+            context.cast(builder, value, given, kind)
+            for value, given in zip(arguments, signature.args, strict=True)
         ]
-        double = ir.DoubleType()
-        kind = ir.FunctionType(double, [double, double, double])
-        function = builder.module.declare_intrinsic("llvm.fmuladd", [double], kind)
+        if kind is lanes:
+            return call_on_lanes(builder, "llvm.fmuladd", converted)
+        form = ir.FunctionType(DOUBLE, [DOUBLE] * 3)
+        function = builder.module.declare_intrinsic("llvm.fmuladd", [DOUBLE], form)
         return builder.call(function, converted)
 
-    return types.float64(a, b, c), code
+    return kind(a, b, c), code
+
+
+@intrinsic
+def floor(_context, x):
+    """The largest integer not above x, as a float or lanes, in compiled code only."""
+    kind = lanes if on_lanes((x,)) else types.float64
+
+    def code(_, builder, __, arguments):
+        if kind is lanes:
+            return call_on_lanes(builder, "llvm.floor", list(arguments))
+        function = builder.module.declare_intrinsic("llvm.floor", [DOUBLE])
+        return builder.call(function, arguments)
+
+    return kind(kind), code

@@ -6,39 +6,130 @@ hundred and needs ten of them. Neither kind here may outlive the call of the ker
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, njit, types
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
+
+from rbd_control.dynamics.lanes import VECTOR, WIDTH, lanes
 
 STACK_NUMBERS = 16384
 """More go to the heap, as a thread's stack may be half a megabyte."""
 
-
-@intrinsic
-def _on_stack(_context, count):
-    def code(_, builder, __, arguments):
-        return builder.alloca(ir.DoubleType(), size=arguments[0])
-
-    return types.CPointer(types.float64)(types.intp), code
+_ALIGNMENT = 8 * WIDTH
+"""Alignment of lanes [bytes]."""
 
 
-def _address(number, _context, array, first):
+def _array(context, builder, kind, data, sizes, owner=None):
+    """Return the struct of a C-contiguous array of type ``kind`` at the address ``data``."""
+    item = context.get_abi_sizeof(context.get_data_type(kind.dtype))
+    strides = [context.get_constant(types.intp, item)]
+    for size in reversed(sizes[1:]):
+        strides.insert(0, builder.mul(strides[0], size))
+    result = context.make_array(kind)(context, builder)
+    populate_array(
+        result,
+        data=builder.bitcast(data, result.data.type),
+        shape=sizes,
+        strides=strides,
+        itemsize=context.get_constant(types.intp, item),
+        meminfo=owner,
+    )
+    return result._getvalue()
+
+
+def _part(number, array, shape):
+    """Return typing and code of an array that lies in another."""
+    kind = types.Array(number, len(shape), "C")
+
     def code(context, builder, signature, arguments):
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        place = cgutils.gep(builder, data, arguments[1])
-        return builder.bitcast(place, context.get_value_type(number).as_pointer())
+        sizes = [
+            context.cast(builder, size, given, types.intp)
+            for size, given in zip(
+                cgutils.unpack_tuple(builder, arguments[2]), signature.args[2], strict=True
+            )
+        ]
+        return _array(context, builder, kind, cgutils.gep(builder, data, arguments[1]), sizes)
 
-    return types.CPointer(number)(array, types.intp), code
+    return kind(array, types.intp, shape), code
 
 
 @intrinsic
-def _address_of_numbers(context, array, first):
-    return _address(types.float64, context, array, first)
+def numbers(_context, array, first, shape):
+    """The entries of a 1-D array from ``first`` on, as an array of ``shape``.
+
+    The entries are floats or lanes. The result does not keep ``array`` alive: see :func:`keep`.
+    """
+    return _part(array.dtype, array, shape)
 
 
 @intrinsic
-def _address_of_integers(context, array, first):
-    return _address(types.int64, context, array, first)
+def keep(_context, array):
+    """Keep ``array`` until here, for the sake of :func:`numbers` that lie in it."""
+
+    def code(context, *_):
+        return context.get_dummy_value()
+
+    return types.void(array), code
+
+
+@intrinsic
+def integers(_context, array, first, shape):
+    """The same of an array of floats, their eight bytes each read as integers."""
+    return _part(types.int64, array, shape)
+
+
+@intrinsic
+def floats_of(_context, array):
+    """The floats of an array of lanes, (entries, WIDTH); does not keep ``array`` alive."""
+    kind = types.Array(types.float64, 2, "C")
+
+    def code(context, builder, signature, arguments):
+        source = context.make_array(signature.args[0])(context, builder, arguments[0])
+        width = context.get_constant(types.intp, WIDTH)
+        return _array(context, builder, kind, source.data, [source.nitems, width])
+
+    return kind(array), code
+
+
+def _on_stack(number, item):
+    kind = types.Array(number, 1, "C")
+
+    def code(context, builder, signature, arguments):
+        data = builder.alloca(item, size=arguments[0])
+        return _array(context, builder, kind, data, list(arguments))
+
+    return kind(types.intp), code
+
+
+@intrinsic
+def _floats_on_stack(_context, count):
+    return _on_stack(types.float64, ir.DoubleType())
+
+
+@intrinsic
+def _lanes_on_stack(_context, count):
+    return _on_stack(lanes, VECTOR)
+
+
+@intrinsic
+def _as_lanes(_context, array):
+    """The lanes that fit into an array of floats; they share its ownership."""
+    kind = types.Array(lanes, 1, "C")
+
+    def code(context, builder, signature, arguments):
+        source = context.make_array(signature.args[0])(context, builder, arguments[0])
+        address = builder.ptrtoint(source.data, ir.IntType(64))
+        address = builder.add(address, ir.IntType(64)(_ALIGNMENT - 1))
+        address = builder.and_(address, ir.IntType(64)(-_ALIGNMENT))
+        data = builder.inttoptr(address, VECTOR.as_pointer())
+        width = context.get_constant(types.intp, WIDTH)
+        count = builder.sub(builder.sdiv(source.nitems, width), context.get_constant(types.intp, 1))
+        context.nrt.incref(builder, signature.args[0], arguments[0])
+        return _array(context, builder, kind, data, [count], source.meminfo)
+
+    return kind(array), code
 
 
 @njit(inline="always")
@@ -50,17 +141,13 @@ def scratch(size):
     gone when the helper returns.
     """
     if size <= STACK_NUMBERS:
-        return carray(_on_stack(size), (size,))
+        return _floats_on_stack(size)
     return np.empty(size)
 
 
-@njit(forceinline=True)
-def numbers(array, first, shape):
-    """The floats from ``array[first]`` on, as an array of ``shape``; does not keep it alive."""
-    return carray(_address_of_numbers(array, first), shape)
-
-
-@njit(forceinline=True)
-def integers(array, first, shape):
-    """The same eight bytes each, read as integers."""
-    return carray(_address_of_integers(array, first), shape)
+@njit(inline="always")
+def lane_scratch(size):
+    """The same for so many lanes."""
+    if WIDTH * size <= STACK_NUMBERS:
+        return _lanes_on_stack(size)
+    return _as_lanes(np.empty(WIDTH * (size + 1)))

@@ -21,9 +21,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rbd_control.dynamics.batches import count_states, evaluate, finite, part, places
+from rbd_control.dynamics.batches import (
+    Kernels,
+    count_states,
+    evaluate,
+    finite,
+    new_vector,
+    part,
+    places,
+    rows_fit,
+)
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
+from rbd_control.dynamics.lane_states import load_states, store_states
+from rbd_control.dynamics.lanes import WIDTH
+from rbd_control.dynamics.memory import keep, lane_scratch, numbers
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
     add_row,
@@ -36,6 +48,7 @@ from rbd_control.dynamics.spatial import (
 from rbd_control.dynamics.sweep import (
     move_bodies,
     move_inertias,
+    new_lane_sweep,
     new_sweep,
     place_bodies,
     place_inertias,
@@ -98,10 +111,31 @@ def gravity_sweep(model, q, s, g):
             add_row(s.inertia, parent, i)
 
 
+@inlined
+def momentum_of_states(model, q, v, count, s, room, p, CTv, g):
+    """Momentum terms of ``count`` states, several at a time.
+
+    ``s`` and ``room``, (nq + 4 nv,), are workspace in lanes.
+    """
+    nv, nq = model.nv, model.nv + position_offset(model)
+    q_k, v_k = numbers(room, 0, (nq,)), numbers(room, nq, (nv,))
+    p_k, CTv_k = numbers(room, nq + nv, (nv,)), numbers(room, nq + 2 * nv, (nv,))
+    g_k = numbers(room, nq + 3 * nv, (nv,))
+    for k in range(0, count, WIDTH):
+        load_states(q, k, count, q_k)
+        load_states(v, k, count, v_k)
+        momentum_sweep(model, q_k, v_k, s, p_k, CTv_k, g_k)
+        store_states(p_k, k, count, p)
+        store_states(CTv_k, k, count, CTv)
+        store_states(g_k, k, count, g)
+
+
 @compiled
 def _momentum_terms(packed, q, v, p, CTv, g):
     model = unpacked(packed)
-    if not (places(model, q) and finite(v)):
+    if not (rows_fit(model, q, v) and rows_fit(model, q, p) and rows_fit(model, q, CTv)):
+        return False
+    if not (rows_fit(model, q, g) and places(model, q) and finite(v)):
         return False
     nv, nq = model.nv, model.nv + position_offset(model)
     s = new_sweep(model.parent.shape[0])
@@ -119,9 +153,20 @@ def _momentum_terms(packed, q, v, p, CTv, g):
 
 
 @compiled
+def _momentum_terms_in_lanes(packed, q, v, p, CTv, g):
+    model = unpacked(packed)
+    if not (places(model, q) and finite(v)):
+        return False
+    s = new_lane_sweep(model.parent.shape[0])
+    room = lane_scratch(5 * model.nv + position_offset(model))
+    momentum_of_states(model, q, v, count_states(model, q), s, room, p, CTv, g)
+    return True
+
+
+@compiled
 def _gravity_torques(packed, q, g):
     model = unpacked(packed)
-    if not places(model, q):
+    if not (rows_fit(model, q, g) and places(model, q)):
         return False
     nv, nq = model.nv, model.nv + position_offset(model)
     s = new_sweep(model.parent.shape[0])
@@ -130,13 +175,41 @@ def _gravity_torques(packed, q, g):
     return True
 
 
-def momentum_terms(model: Model, q: np.ndarray, v: np.ndarray) -> MomentumTerms:
-    """The momentum p = M v, Cᵀ v and g from one O(N) sweep: the observer's right-hand side.
+@compiled
+def _gravity_torques_in_lanes(packed, q, g):
+    model = unpacked(packed)
+    if not places(model, q):
+        return False
+    nv, nq, count = model.nv, model.nv + position_offset(model), count_states(model, q)
+    s, room = new_lane_sweep(model.parent.shape[0]), lane_scratch(nq + nv)
+    q_k, g_k = numbers(room, 0, (nq,)), numbers(room, nq, (nv,))
+    for k in range(0, count, WIDTH):
+        load_states(q, k, count, q_k)
+        gravity_sweep(model, q_k, s, g_k)
+        store_states(g_k, k, count, g)
+    keep(room)
+    return True
+
+
+def _new_terms(model: Model) -> MomentumTerms:
+    n = model.nv
+    return MomentumTerms(np.empty(n), np.empty(n), np.empty(n))
+
+
+_MOMENTUM_TERMS = Kernels(_momentum_terms, _momentum_terms_in_lanes, _new_terms, ("v",))
+_GRAVITY_TORQUE = Kernels(_gravity_torques, _gravity_torques_in_lanes, new_vector)
+
+
+def momentum_terms(
+    model: Model, q: np.ndarray, v: np.ndarray, *, out: MomentumTerms | None = None
+) -> MomentumTerms:
+    """Return the momentum p = M v, Cᵀ v and g from one O(N) sweep: the observer's right-hand side.
 
     Args:
         model: the robot.
         q: joint positions, (..., nq) [rad or m].
         v: joint velocities, (..., nv) [rad/s or m/s].
+        out: three C-contiguous float64 arrays for the results; must not overlap an argument.
 
     Returns:
         A named tuple ``p CTv g``, each (..., nv).
@@ -144,7 +217,7 @@ def momentum_terms(model: Model, q: np.ndarray, v: np.ndarray) -> MomentumTerms:
     Raises:
         InputError: for arguments of the wrong shape or not finite.
     """
-    return MomentumTerms(*evaluate(_momentum_terms, model, [(model.nv,)] * 3, q, v=v))
+    return evaluate(_MOMENTUM_TERMS, model, out, q, v)
 
 
 def momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -181,12 +254,13 @@ def coriolis_transpose_product(model: Model, q: np.ndarray, v: np.ndarray) -> np
     return momentum_terms(model, q, v).CTv
 
 
-def gravity_torque(model: Model, q: np.ndarray) -> np.ndarray:
-    """The gravity torque g(q) in ``M a + C v + g = tau``: what holds the robot up at rest.
+def gravity_torque(model: Model, q: np.ndarray, *, out: np.ndarray | None = None) -> np.ndarray:
+    """Return the gravity torque g(q) in ``M a + C v + g = tau``: what holds the robot up at rest.
 
     Args:
         model: the robot.
         q: joint positions, (..., nq) [rad or m].
+        out: C-contiguous float64 array for the result, (..., nv); must not overlap an argument.
 
     Returns:
         (..., nv) [N·m or N], the gradient of the potential energy.
@@ -194,4 +268,4 @@ def gravity_torque(model: Model, q: np.ndarray) -> np.ndarray:
     Raises:
         InputError: for a ``q`` of the wrong shape or not finite.
     """
-    return evaluate(_gravity_torques, model, [(model.nv,)], q)[0]
+    return evaluate(_GRAVITY_TORQUE, model, None if out is None else (out,), q)[0]

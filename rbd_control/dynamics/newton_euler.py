@@ -20,10 +20,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from rbd_control.dynamics.batches import count_states, evaluate, finite, part, places
+from rbd_control.dynamics.batches import (
+    Kernels,
+    count_states,
+    evaluate,
+    evaluate_checked,
+    finite,
+    new_vector,
+    part,
+    places,
+    rows_fit,
+)
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
-from rbd_control.dynamics.memory import numbers, scratch
+from rbd_control.dynamics.lane_states import load_states, store_states
+from rbd_control.dynamics.lanes import WIDTH
+from rbd_control.dynamics.memory import keep, lane_scratch, numbers, scratch
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
     accumulate6,
@@ -37,6 +49,7 @@ from rbd_control.dynamics.spatial import (
 )
 from rbd_control.dynamics.sweep import (
     move_bodies,
+    new_lane_sweep,
     new_sweep,
     place_bodies,
     place_inertias,
@@ -58,6 +71,12 @@ class Forces(NamedTuple):
 def new_forces(n):
     """A workspace for n bodies, for kernels."""
     return _forces_in(scratch(18 * n), n)
+
+
+@njit(inline="always")
+def new_lane_forces(n):
+    """The same for several states at a time."""
+    return _forces_in(lane_scratch(18 * n), n)
 
 
 @inlined
@@ -138,6 +157,8 @@ def slotine_li_sweep(model, q, v, v_r, a_r, s, f, tau):
 @compiled
 def _inverse_dynamics(packed, q, v, a, tau):
     model = unpacked(packed)
+    if not (rows_fit(model, q, v) and rows_fit(model, q, a) and rows_fit(model, q, tau)):
+        return False
     if not (places(model, q) and finite(v) and finite(a)):
         return False
     n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
@@ -165,7 +186,11 @@ def _inverse_dynamics_pushed(packed, bodies, points, wrenches, q, v, a, tau):
 @compiled
 def _slotine_li_torques(packed, q, v, v_r, a_r, tau):
     model = unpacked(packed)
-    if not (places(model, q) and finite(v) and finite(v_r) and finite(a_r)):
+    if not (rows_fit(model, q, v) and rows_fit(model, q, v_r) and rows_fit(model, q, a_r)):
+        return False
+    if not (rows_fit(model, q, tau) and places(model, q) and finite(v)):
+        return False
+    if not (finite(v_r) and finite(a_r)):
         return False
     n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
     s, f = new_sweep(n), new_forces(n)
@@ -183,14 +208,65 @@ def _slotine_li_torques(packed, q, v, v_r, a_r, tau):
     return True
 
 
+@compiled
+def _inverse_dynamics_in_lanes(packed, q, v, a, tau):
+    model = unpacked(packed)
+    if not (places(model, q) and finite(v) and finite(a)):
+        return False
+    n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
+    count = count_states(model, q)
+    s, f, room = new_lane_sweep(n), new_lane_forces(n), lane_scratch(nq + 3 * nv)
+    q_k, v_k = numbers(room, 0, (nq,)), numbers(room, nq, (nv,))
+    a_k, tau_k = numbers(room, nq + nv, (nv,)), numbers(room, nq + 2 * nv, (nv,))
+    for k in range(0, count, WIDTH):
+        load_states(q, k, count, q_k)
+        load_states(v, k, count, v_k)
+        load_states(a, k, count, a_k)
+        newton_euler_sweep(model, q_k, v_k, a_k, s, f, tau_k)
+        store_states(tau_k, k, count, tau)
+    keep(room)
+    return True
+
+
+@compiled
+def _slotine_li_torques_in_lanes(packed, q, v, v_r, a_r, tau):
+    model = unpacked(packed)
+    if not (places(model, q) and finite(v) and finite(v_r) and finite(a_r)):
+        return False
+    n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
+    count = count_states(model, q)
+    s, f, room = new_lane_sweep(n), new_lane_forces(n), lane_scratch(nq + 4 * nv)
+    q_k, v_k = numbers(room, 0, (nq,)), numbers(room, nq, (nv,))
+    v_r_k, a_r_k = numbers(room, nq + nv, (nv,)), numbers(room, nq + 2 * nv, (nv,))
+    tau_k = numbers(room, nq + 3 * nv, (nv,))
+    for k in range(0, count, WIDTH):
+        load_states(q, k, count, q_k)
+        load_states(v, k, count, v_k)
+        load_states(v_r, k, count, v_r_k)
+        load_states(a_r, k, count, a_r_k)
+        slotine_li_sweep(model, q_k, v_k, v_r_k, a_r_k, s, f, tau_k)
+        store_states(tau_k, k, count, tau)
+    keep(room)
+    return True
+
+
+_INVERSE_DYNAMICS = Kernels(_inverse_dynamics, _inverse_dynamics_in_lanes, new_vector, ("v", "a"))
+_PUSHED = Kernels(_inverse_dynamics_pushed, new_results=new_vector)
+_SLOTINE_LI_TORQUE = Kernels(
+    _slotine_li_torques, _slotine_li_torques_in_lanes, new_vector, ("v", "v_r", "a_r")
+)
+
+
 def inverse_dynamics(
     model: Model,
     q: np.ndarray,
     v: np.ndarray,
     a: np.ndarray,
     wrenches: Mapping[str, Any] | None = None,
+    *,
+    out: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The torque of a motion: tau = M a + C v + g - sum of J_kᵀ wrench_k.
+    """Return the torque of a motion: tau = M a + C v + g - sum of J_kᵀ wrench_k.
 
     Args:
         model: the robot.
@@ -199,6 +275,7 @@ def inverse_dynamics(
         a: joint accelerations, (..., nv) [rad/s² or m/s²].
         wrenches: what the environment applies, ``{link: [moment ; force]}`` [N·m, N],
             world-aligned at the link's origin.
+        out: C-contiguous float64 array for the result, (..., nv); must not overlap an argument.
 
     Returns:
         (..., nv) [N·m or N].
@@ -208,14 +285,22 @@ def inverse_dynamics(
 
     Source: recursive Newton-Euler, Featherstone (2008) chapter 5.
     """
-    kernel = _inverse_dynamics_pushed if wrenches else _inverse_dynamics
-    return evaluate(kernel, model, [(model.nv,)], q, wrenches=wrenches, v=v, a=a)[0]
+    results = None if out is None else (out,)
+    if not wrenches:
+        return evaluate(_INVERSE_DYNAMICS, model, results, q, v, a)[0]
+    return evaluate_checked(_PUSHED, model, results, q, {"v": v, "a": a}, wrenches)[0]
 
 
 def slotine_li_torque(
-    model: Model, q: np.ndarray, v: np.ndarray, v_r: np.ndarray, a_r: np.ndarray
+    model: Model,
+    q: np.ndarray,
+    v: np.ndarray,
+    v_r: np.ndarray,
+    a_r: np.ndarray,
+    *,
+    out: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The model part of the Slotine-Li law, tau = M a_r + C(q, v) v_r + g, in one O(N) pass.
+    """Return the model part of the Slotine-Li law, tau = M a_r + C(q, v) v_r + g, in one O(N) pass.
 
     Args:
         model: the robot.
@@ -223,6 +308,7 @@ def slotine_li_torque(
         v: joint velocities, (..., nv) [rad/s or m/s].
         v_r: reference velocities, (..., nv) [rad/s or m/s].
         a_r: reference accelerations, (..., nv) [rad/s² or m/s²].
+        out: C-contiguous float64 array for the result, (..., nv); must not overlap an argument.
 
     Returns:
         (..., nv) [N·m or N].
@@ -232,4 +318,5 @@ def slotine_li_torque(
 
     Source: Niemeyer & Slotine (1991); EW21 Remark 2.
     """
-    return evaluate(_slotine_li_torques, model, [(model.nv,)], q, v=v, v_r=v_r, a_r=a_r)[0]
+    results = None if out is None else (out,)
+    return evaluate(_SLOTINE_LI_TORQUE, model, results, q, v, v_r, a_r)[0]

@@ -23,9 +23,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from rbd_control.dynamics.batches import count_states, evaluate, finite, part, places
+from rbd_control.dynamics.batches import (
+    Kernels,
+    count_states,
+    evaluate,
+    finite,
+    part,
+    places,
+    rows_fit,
+)
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
+from rbd_control.dynamics.lane_states import load_states, store_states
+from rbd_control.dynamics.lanes import WIDTH
+from rbd_control.dynamics.memory import keep, lane_scratch, numbers, scratch
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
     add,
@@ -41,7 +52,13 @@ from rbd_control.dynamics.spatial import (
     transform,
     transpose,
 )
-from rbd_control.dynamics.sweep import move_bodies, new_sweep, place_bodies, position_offset
+from rbd_control.dynamics.sweep import (
+    move_bodies,
+    new_lane_sweep,
+    new_sweep,
+    place_bodies,
+    position_offset,
+)
 
 PARAMETERS = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz")
 """The ten parameters of a body, in their order."""
@@ -84,56 +101,107 @@ def power_coefficients(motion, velocity, reference, rate):
     )
 
 
-@compiled
-def _regressors(packed, q, v, v_r, a_r, Y):
-    model = unpacked(packed)
-    if not (places(model, q) and finite(v) and finite(v_r) and finite(a_r)):
-        return False
-    n = model.parent.shape[0]
-    s = new_sweep(n)
-    reference, rate = np.empty((n, 6)), np.empty((n, 6))
+@inlined
+def regressor_sweep(model, q, v, v_r, a_r, s, reference, rate, Y):
+    """Y of one state; ``s``, ``reference`` (n, 6) and ``rate`` (n, 6) are workspace."""
+    place_bodies(model, q, s)
+    move_bodies(model, v, s)
+    Y[:] = 0.0
     zero = (0.0, 0.0, 0.0)
     falling = (zero, (-model.gravity[0], -model.gravity[1], -model.gravity[2]))
     first = 5 if position_offset(model) > 0 else 0
-    nv, nq = model.nv, model.nv + position_offset(model)
-    for b in range(count_states(model, q)):
-        place_bodies(model, part(q, b, nq), s)
-        move_bodies(model, part(v, b, nv), s)
-        v_r_b, a_r_b, Y_b = part(v_r, b, nv), part(a_r, b, nv), part(Y, b, nv)
-        Y_b[:] = 0.0
-        for k in range(n):
-            parent, dof = model.parent[k], model.dof[k]
-            Phi_k = load6(s.Phi, k)
-            reference_k = add6(
-                (zero, zero) if parent < 0 else load6(reference, parent),
-                scale6(v_r_b[dof], Phi_k),
-            )
-            rate_k = add6(
-                add6(falling if parent < 0 else load6(rate, parent), scale6(a_r_b[dof], Phi_k)),
-                scale6(v_r_b[dof], load6(s.Phi_dot, k)),
-            )
-            store6(reference, k, reference_k)
-            store6(rate, k, rate_k)
-            if k < first:
-                continue
-            point, RT = load3(s.p, k), transpose(load_matrix(s.R, k))
-            velocity_k = in_body(point, RT, load6(s.velocity, k))
-            reference_k, rate_k = in_body(point, RT, reference_k), in_body(point, RT, rate_k)
-            column = 10 * (k - first)
-            i = k
-            while i >= 0:
-                Phi_i = in_body(point, RT, load6(s.Phi, i))
-                row = power_coefficients(Phi_i, velocity_k, reference_k, rate_k)
-                for j in range(10):
-                    Y_b[model.dof[i], column + j] += row[j]
-                i = model.parent[i]
+    for k in range(model.parent.shape[0]):
+        parent, dof = model.parent[k], model.dof[k]
+        Phi_k = load6(s.Phi, k)
+        w_parent = (zero, zero) if parent < 0 else load6(reference, parent)
+        b_parent = falling if parent < 0 else load6(rate, parent)
+        w_k = add6(w_parent, scale6(v_r[dof], Phi_k))
+        b_k = add6(add6(b_parent, scale6(a_r[dof], Phi_k)), scale6(v_r[dof], load6(s.Phi_dot, k)))
+        store6(reference, k, w_k)
+        store6(rate, k, b_k)
+        if k < first:
+            continue
+        point, RT = load3(s.p, k), transpose(load_matrix(s.R, k))
+        velocity = in_body(point, RT, load6(s.velocity, k))
+        w_body, b_body = in_body(point, RT, w_k), in_body(point, RT, b_k)
+        column = 10 * (k - first)
+        i = k
+        while i >= 0:
+            Phi_i = in_body(point, RT, load6(s.Phi, i))
+            row = power_coefficients(Phi_i, velocity, w_body, b_body)
+            for j in range(10):
+                Y[model.dof[i], column + j] += row[j]
+            i = model.parent[i]
+
+
+@inlined
+def _columns(model):
+    """Number of columns of Y."""
+    return 10 * (model.parent.shape[0] - 5 * position_offset(model))
+
+
+@compiled
+def _regressors(packed, q, v, v_r, a_r, Y):
+    model = unpacked(packed)
+    if not (rows_fit(model, q, v) and rows_fit(model, q, v_r) and rows_fit(model, q, a_r)):
+        return False
+    if not (rows_fit(model, q, Y) and Y.shape[1] == _columns(model)):
+        return False
+    if not (places(model, q) and finite(v) and finite(v_r) and finite(a_r)):
+        return False
+    n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
+    s, memory = new_sweep(n), scratch(12 * n)
+    w, b = numbers(memory, 0, (n, 6)), numbers(memory, 6 * n, (n, 6))
+    for k in range(count_states(model, q)):
+        v_k, v_r_k, a_r_k = part(v, k, nv), part(v_r, k, nv), part(a_r, k, nv)
+        regressor_sweep(model, part(q, k, nq), v_k, v_r_k, a_r_k, s, w, b, part(Y, k, nv))
+    keep(memory)
     return True
 
 
+@compiled
+def _regressors_in_lanes(packed, q, v, v_r, a_r, Y):
+    model = unpacked(packed)
+    if not (places(model, q) and finite(v) and finite(v_r) and finite(a_r)):
+        return False
+    n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
+    count, columns = count_states(model, q), _columns(model)
+    s, memory = new_lane_sweep(n), lane_scratch(12 * n)
+    w, b = numbers(memory, 0, (n, 6)), numbers(memory, 6 * n, (n, 6))
+    room = lane_scratch(nq + 3 * nv + nv * columns)
+    q_k, v_k = numbers(room, 0, (nq,)), numbers(room, nq, (nv,))
+    v_r_k, a_r_k = numbers(room, nq + nv, (nv,)), numbers(room, nq + 2 * nv, (nv,))
+    Y_k = numbers(room, nq + 3 * nv, (nv * columns,))
+    for k in range(0, count, WIDTH):
+        load_states(q, k, count, q_k)
+        load_states(v, k, count, v_k)
+        load_states(v_r, k, count, v_r_k)
+        load_states(a_r, k, count, a_r_k)
+        Y_matrix = numbers(Y_k, 0, (nv, columns))
+        regressor_sweep(model, q_k, v_k, v_r_k, a_r_k, s, w, b, Y_matrix)
+        store_states(Y_k, k, count, Y)
+    keep(room)
+    keep(memory)
+    return True
+
+
+def _new_matrix(model: Model) -> tuple[np.ndarray]:
+    return (np.empty((model.nv, 10 * _bodies(model).size)),)
+
+
+_REGRESSOR = Kernels(_regressors, _regressors_in_lanes, _new_matrix, ("v", "v_r", "a_r"))
+
+
 def regressor(
-    model: Model, q: np.ndarray, v: np.ndarray, v_r: np.ndarray, a_r: np.ndarray
+    model: Model,
+    q: np.ndarray,
+    v: np.ndarray,
+    v_r: np.ndarray,
+    a_r: np.ndarray,
+    *,
+    out: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The matrix Y with ``Y pi = M a_r + C(q, v) v_r + g``, C the Christoffel-consistent one.
+    """Return Y with ``Y pi = M a_r + C(q, v) v_r + g`` and the Christoffel-consistent C.
 
     ``pi`` are the parameters that :func:`inertial_parameters` lists. With ``v_r = v`` and
     ``a_r = a`` it is the regressor of inverse dynamics.
@@ -144,6 +212,7 @@ def regressor(
         v: joint velocities, (..., nv) [rad/s or m/s].
         v_r: reference velocities, (..., nv) [rad/s or m/s].
         a_r: reference accelerations, (..., nv) [rad/s² or m/s²].
+        out: C-contiguous float64 array for the result, (..., nv, 10 bodies); overlaps no argument.
 
     Returns:
         (..., nv, 10 bodies), rotors counted as bodies, after all links.
@@ -154,8 +223,8 @@ def regressor(
     Source: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 1987; the factor B
     of EW21 eq. (10). O(Nd).
     """
-    shape = (model.nv, 10 * _bodies(model).size)
-    return evaluate(_regressors, model, [shape], q, v=v, v_r=v_r, a_r=a_r)[0]
+    results = None if out is None else (out,)
+    return evaluate(_REGRESSOR, model, results, q, v, v_r, a_r)[0]
 
 
 def inertial_parameters(model: Model) -> np.ndarray:

@@ -26,7 +26,7 @@ import numpy as np
 from numba import njit
 
 from rbd_control.dynamics.compiled import inlined
-from rbd_control.dynamics.memory import numbers, scratch
+from rbd_control.dynamics.memory import lane_scratch, numbers, scratch
 from rbd_control.dynamics.model_arrays import FLOATING, PRISMATIC
 from rbd_control.dynamics.spatial import (
     accumulate6,
@@ -73,6 +73,12 @@ class Sweep(NamedTuple):
 def new_sweep(n):
     """A workspace for n bodies, for kernels: make it once and use it for many states."""
     return _sweep_in(scratch(46 * n), n)
+
+
+@njit(inline="always")
+def new_lane_sweep(n):
+    """The same for several states at a time."""
+    return _sweep_in(lane_scratch(46 * n), n)
 
 
 @inlined

@@ -8,10 +8,9 @@ at most two units in the last place; beyond it they are the C library's.
 
 import math
 
-import numpy as np
-
 from rbd_control.dynamics.compiled import inlined
-from rbd_control.dynamics.fused import fma
+from rbd_control.dynamics.fused import floor, fma
+from rbd_control.dynamics.lanes import any_beyond, get_lane, lane_count, with_lane
 
 REACH = 1e5
 """Up to here k times a part of pi/2 is exact [rad]."""
@@ -27,9 +26,7 @@ _ROUNDING = 1.5 * 2.0**52
 
 @inlined
 def cos_sin(x):
-    """Cosine and sine of an angle [rad]."""
-    if abs(x) > REACH:
-        return math.cos(x), math.sin(x)
+    """Return cosine and sine of an angle [rad], a float or lanes."""
     k = fma(x, _PER_QUARTER_TURN, _ROUNDING) - _ROUNDING
     r = fma(-k, _QUARTER_3, fma(-k, _QUARTER_2, fma(-k, _QUARTER_1, x)))
     z = r * r
@@ -46,8 +43,15 @@ def cos_sin(x):
     c = near + fma(z * z, p, (1.0 - near) - half)
     # Odd quarter turns exchange sine and cosine, half turns their signs. Products, not choices: the
     # processor would guess wrong every other time.
-    half_turns = np.floor(0.5 * k)
+    half_turns = floor(0.5 * k)
     odd = k - 2.0 * half_turns
     even = 1.0 - odd
-    sign = 1.0 - 2.0 * (half_turns - 2.0 * np.floor(0.5 * half_turns))
-    return sign * (even * c - odd * s), sign * (even * s + odd * c)
+    sign = 1.0 - 2.0 * (half_turns - 2.0 * floor(0.5 * half_turns))
+    cosine, sine = sign * (even * c - odd * s), sign * (even * s + odd * c)
+    if any_beyond(x, REACH):
+        for lane in range(lane_count(x)):
+            angle = get_lane(x, lane)
+            if abs(angle) > REACH:
+                cosine = with_lane(cosine, lane, math.cos(angle))
+                sine = with_lane(sine, lane, math.sin(angle))
+    return cosine, sine

@@ -20,11 +20,12 @@ from typing import NamedTuple
 import numpy as np
 
 from rbd_control.dynamics import Model
-from rbd_control.dynamics.batches import over_states
+from rbd_control.dynamics.batches import STATES_FOR_LANES, Kernels, over_states
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
-from rbd_control.dynamics.momentum import momentum_sweep
-from rbd_control.dynamics.sweep import new_sweep
+from rbd_control.dynamics.memory import lane_scratch
+from rbd_control.dynamics.momentum import momentum_of_states, momentum_sweep
+from rbd_control.dynamics.sweep import new_lane_sweep, new_sweep, position_offset
 from rbd_control.robot.friction import ROWS, Friction, NoFriction, joint_friction
 
 GAIN = ROWS
@@ -71,20 +72,44 @@ def _quality(q, v, effort, p, rate):
     return USABLE if in_range else OUT_OF_RANGE
 
 
+@inlined
+def _take_effort(kind, gravity_share, settings, v, effort, k, rate, torque, load):
+    """Complete sample ``k``, in which ``rate`` holds Cᵀ v and ``load`` holds g."""
+    for i in range(v.shape[1]):
+        g = load[k, i]
+        measured = settings[GAIN, i] * effort[k, i]
+        torque[k, i] = measured + (1.0 - gravity_share) * g
+        load[k, i] = gravity_share * g
+        friction = joint_friction(kind, settings, i, v[k, i])
+        rate[k, i] = measured - friction + rate[k, i] - gravity_share * g
+
+
 @compiled
 def _balance(packed, kind, gravity_share, settings, q, v, effort, p, rate, torque, load, quality):
     model = unpacked(packed)
     s = new_sweep(model.parent.shape[0])
     for k in range(q.shape[0]):
         momentum_sweep(model, q[k], v[k], s, p[k], rate[k], load[k])
-        for i in range(v.shape[1]):
-            g = load[k, i]
-            measured = settings[GAIN, i] * effort[k, i]
-            torque[k, i] = measured + (1.0 - gravity_share) * g
-            load[k, i] = gravity_share * g
-            friction = joint_friction(kind, settings, i, v[k, i])
-            rate[k, i] = measured - friction + rate[k, i] - gravity_share * g
+        _take_effort(kind, gravity_share, settings, v, effort, k, rate, torque, load)
         quality[k] = _quality(q[k], v[k], effort[k], p[k], rate[k])
+
+
+@compiled
+def _balance_in_lanes(
+    packed, kind, gravity_share, settings, q, v, effort, p, rate, torque, load, quality
+):
+    """Compute the same with the momentum of several samples at a time."""
+    model = unpacked(packed)
+    s = new_lane_sweep(model.parent.shape[0])
+    room = lane_scratch(5 * model.nv + position_offset(model))
+    momentum_of_states(model, q, v, q.shape[0], s, room, p, rate, load)
+    for k in range(q.shape[0]):
+        _take_effort(kind, gravity_share, settings, v, effort, k, rate, torque, load)
+        quality[k] = _quality(q[k], v[k], effort[k], p[k], rate[k])
+
+
+_BALANCE = Kernels(_balance, _balance_in_lanes, compiled_from=STATES_FOR_LANES)
+"""Nodes take samples one by one, so that only recordings need the second kernel."""
 
 
 class MomentumBalance:
@@ -122,7 +147,7 @@ class MomentumBalance:
         """
         balance = self._one if v.shape[0] == 1 else self._room(v.shape[0])
         over_states(
-            _balance,
+            _BALANCE.of(v.shape[0]),
             (self.model.packed, self._kind, self._gravity_share, self._settings),
             v.shape[0],
             [q, v, effort, *balance],

@@ -82,7 +82,9 @@ def _motion(model: Model) -> Motion:
     angle = np.outer(t, frequency)
     q = 0.4 * np.sin(angle)
     v = 0.4 * np.cos(angle) * frequency
-    tau = inverse_dynamics(model, q, v, -(frequency**2) * q)
+    # One by one: as a batch it would be compiled in lanes, which nothing else here needs.
+    accelerations = -(frequency**2) * q
+    tau = np.array([inverse_dynamics(model, *x) for x in zip(q, v, accelerations, strict=True)])
     noise = np.random.default_rng(0).normal(scale=0.05, size=tau.shape)
     return Motion("rehearsal", t, q, v, tau + noise)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -174,6 +175,93 @@ def test_no_layout_compiles_a_kernel_again(model: Model) -> None:
     dynamics.momentum_terms(model, np.broadcast_to(q[0], (1, model.nq)), v)
     assert len(_momentum_terms.signatures) == 1
     assert len(_first_not_finite.signatures) == 1
+
+
+# --- Results into given arrays -------------------------------------------------------------------
+
+WITH_OUT = [
+    case for case in CASES if "out" in inspect.signature(getattr(dynamics, case[0])).parameters
+]
+with_out = pytest.mark.parametrize(("name", "model"), WITH_OUT, indirect=["model"])
+
+
+def filled(value: Any) -> Any:
+    """Arrays of the shapes of a result, full of NaN, as ``out`` takes them."""
+    if isinstance(value, tuple):
+        return type(value)(*(np.full(x.shape, np.nan) for x in value))  # type: ignore[arg-type]
+    return np.full(value.shape, np.nan)
+
+
+def test_the_functions_of_the_control_loop_take_out() -> None:
+    names = {name for name, _ in WITH_OUT}
+    assert names >= {
+        *("mass_matrix", "dynamics_terms", "momentum_terms", "gravity_torque"),
+        *("christoffel_symbols", "inverse_dynamics", "forward_dynamics", "slotine_li_torque"),
+        "regressor",
+    }
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 2)])
+@with_out
+def test_results_go_into_out(name: str, shape: tuple[int, ...], model: Model) -> None:
+    function, names = FUNCTIONS[name]
+    given = arguments(model, names, shape)
+    expected = function(model, *given)
+    for _ in range(2):  # the second call of a single state takes the shortest way
+        out = filled(expected)
+        value = function(model, *given, out=out)
+        assert equal(out, expected)
+        for given_array, returned in zip(results(out), results(value), strict=True):
+            assert given_array is returned
+    listed = [x.tolist() for x in given]
+    if 0 not in shape:
+        out = filled(expected)
+        function(model, *listed, out=out)
+        assert equal(out, expected)
+
+
+@with_out
+def test_out_that_cannot_take_the_result_is_refused(name: str, model: Model) -> None:
+    function, names = FUNCTIONS[name]
+    given = arguments(model, names)
+    expected = function(model, *given)
+    last = results(expected)[-1]
+    frozen = np.zeros(last.shape)
+    frozen.flags.writeable = False
+    cases = [
+        (np.zeros((1, *last.shape)), f"out has shape {(1, *last.shape)} but"),
+        (np.zeros((last.shape[0] + 1, *last.shape[1:])), "but the result has shape"),
+        (np.zeros(last.shape, dtype=np.float32), "array of float32"),
+        (np.zeros((*last.shape[:-1], 2 * last.shape[-1]))[..., ::2], "C-contiguous"),
+        (frozen, "writable"),
+        (last.tolist(), "out is a list"),
+    ]
+    for bad, words in cases:
+        out = (*results(expected)[:-1], bad) if isinstance(expected, tuple) else bad
+        with pytest.raises(InputError, match=re.escape(words)):
+            function(model, *given, out=out)
+    if isinstance(expected, tuple):
+        with pytest.raises(InputError, match=f"out has 2 arrays but there are {len(expected)}"):
+            function(model, *given, out=results(expected)[:2])
+
+
+def test_single_states_refuse_what_batches_refuse(model: Model) -> None:
+    """The shortest way checks sizes and numbers, too, whatever was computed before."""
+    q, v, a = arguments(model, ("q", "v", "a"))
+    dynamics.inverse_dynamics(model, q, v, a)
+    for i, (name, value) in enumerate((("q", q), ("v", v), ("a", a))):
+        for wrong in (value[:-1], np.append(value, 0.0), np.concatenate([value, value])):
+            given = [q, v, a]
+            given[i] = wrong
+            message = refusal(lambda given=given: dynamics.inverse_dynamics(model, *given))
+            assert message.startswith(f"{name} has shape {wrong.shape}")
+        given = [q.copy(), v.copy(), a.copy()]
+        given[i][1] = np.nan
+        message = refusal(lambda given=given: dynamics.inverse_dynamics(model, *given))
+        assert message == f"{name}[1] is nan; give finite numbers"
+    twice = [np.concatenate([x, x]) for x in (q, v, a)]
+    message = refusal(lambda: dynamics.inverse_dynamics(model, *twice, out=np.zeros(2 * model.nv)))
+    assert message.startswith("q has shape")
 
 
 # --- What is refused -----------------------------------------------------------------------------

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from numba import njit
 
-from rbd_control.dynamics import spatial
+from rbd_control.dynamics import spatial as parts
 
 from .helpers import cross_matrix, relative
+
+
+def callable_from_python(part: Any) -> Any:
+    return njit(lambda *arguments: part(*arguments))
+
+
+spatial = SimpleNamespace(
+    **{
+        name: callable_from_python(getattr(parts, name))
+        for name in (
+            *("coriolis_factor", "factor_times", "factor_transpose_times", "add_coriolis_force"),
+            *("inertia_times", "cross_motion", "cross_force"),
+        )
+    }
+)
 
 # A dozen products and sums of numbers of order one.
 ROUNDOFF = 1e-14

@@ -1,0 +1,178 @@
+"""Batches computed in vector lanes: every bit is that of one state after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import njit
+from robots import random_tree_urdf
+
+from rbd_control import dynamics
+from rbd_control.control import time_scaling
+from rbd_control.dynamics import Model, Rotor
+from rbd_control.dynamics.batches import STATES_FOR_COMPILING, STATES_FOR_LANES, Kernels
+from rbd_control.dynamics.lane_states import load_states, store_states
+from rbd_control.dynamics.lanes import WIDTH
+from rbd_control.dynamics.memory import lane_scratch
+from rbd_control.dynamics.trigonometry import REACH, cos_sin
+from rbd_control.errors import InputError
+from rbd_control.estimation.momentum_balance import NOT_FINITE, MomentumBalance
+from rbd_control.robot.friction import CoulombViscousFriction
+
+from .helpers import random_q
+from .test_mimic_joints import MIMICS, with_mimics
+
+COUNTS = (STATES_FOR_LANES, STATES_FOR_LANES + 1, STATES_FOR_LANES + WIDTH - 1)
+"""Batches that end with all lanes in use, with one, and with all but one."""
+
+FUNCTIONS: dict[str, tuple[Callable[..., Any], int]] = {
+    "mass_matrix": (dynamics.mass_matrix, 0),
+    "dynamics_terms": (dynamics.dynamics_terms, 1),
+    "momentum_terms": (dynamics.momentum_terms, 1),
+    "gravity_torque": (dynamics.gravity_torque, 0),
+    "christoffel_symbols": (dynamics.christoffel_symbols, 0),
+    "inverse_dynamics": (dynamics.inverse_dynamics, 2),
+    "forward_dynamics": (dynamics.forward_dynamics, 2),
+    "slotine_li_torque": (dynamics.slotine_li_torque, 3),
+    "regressor": (dynamics.regressor, 3),
+}
+"""Each function, and how many vectors it takes beside q."""
+
+
+def models() -> dict[str, Model]:
+    tree = random_tree_urdf(3, 8, prismatic=0.3, branching=0.5)
+    gravity = (1.0, -2.0, -9.0)
+    rotors = {"joint1": Rotor(20.0, 1e-3), "joint4": Rotor(-80.0, 1e-4)}
+    return {
+        "serial": Model.from_urdf(random_tree_urdf(1, 7, prismatic=0.0, branching=0.0)),
+        "tree": Model.from_urdf(tree, gravity=gravity),
+        "floating": Model.from_urdf(tree, floating_base=True, gravity=gravity),
+        "rotors": Model.from_urdf(tree, rotors=rotors),
+        "mimics": Model.from_urdf(with_mimics(random_tree_urdf(7, 9), MIMICS)),
+        # The workspace in lanes no longer fits on the stack.
+        "large": Model.from_urdf(random_tree_urdf(5, 40)),
+    }
+
+
+MODELS = models()
+
+
+def states(model: Model, count: int, vectors: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(count)
+    q = np.array([random_q(model, rng) for _ in range(count)])
+    return [q, *rng.uniform(-2.0, 2.0, (vectors, count, model.nv))]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compiled() -> None:
+    """Let all functions use lanes from now on, however small the batch."""
+    model = Model.from_urdf(random_tree_urdf(0, 2))
+    for function, vectors in FUNCTIONS.values():
+        function(model, *states(model, STATES_FOR_COMPILING, vectors))
+
+
+def arrays(value: Any) -> tuple[np.ndarray, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_lanes_equal_single_states(name: str, model: Model) -> None:
+    function, vectors = FUNCTIONS[name]
+    for count in COUNTS if model.nv < 20 else COUNTS[1:2]:
+        given = states(model, count, vectors)
+        half = STATES_FOR_LANES // 2
+        parts = [
+            arrays(function(model, *(x[first : first + half] for x in given)))
+            for first in range(0, count, half)
+        ]
+        for whole, *pieces in zip(arrays(function(model, *given)), *parts, strict=True):
+            np.testing.assert_array_equal(whole, np.concatenate(pieces))
+
+
+def test_lanes_hold_states_of_large_and_small_angles() -> None:
+    """One lane beyond the reach of the polynomials changes no other."""
+    model = MODELS["serial"]
+    (q,) = states(model, COUNTS[1], 0)
+    q[5:40:7, 2] *= 2.0 * REACH
+    single = np.array([dynamics.mass_matrix(model, q_k) for q_k in q])
+    np.testing.assert_array_equal(dynamics.mass_matrix(model, q), single)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_not_finite_numbers_in_any_lane_are_refused(bad: float) -> None:
+    model = MODELS["serial"]
+    for row in (0, WIDTH + 1, COUNTS[1] - 1):
+        q, v = states(model, COUNTS[1], 1)
+        v[row, 3] = bad
+        with pytest.raises(InputError, match=rf"v\[3\] is {bad}"):
+            dynamics.dynamics_terms(model, q, v)
+
+
+def test_leading_axes_and_broadcasting() -> None:
+    model = MODELS["tree"]
+    q, v = states(model, 6 * STATES_FOR_LANES, 1)
+    q, v = q.reshape(6, STATES_FOR_LANES, -1), v.reshape(6, STATES_FOR_LANES, -1)
+    together = dynamics.dynamics_terms(model, q[0, 0], v[::2, ::-1])
+    for value, shape in zip(together, [(8, 8), (8, 8), (8,), (8,)], strict=True):
+        assert value.shape == (3, STATES_FOR_LANES, *shape)
+    alone = dynamics.dynamics_terms(model, q[0, 0], v[4, 5])
+    for value, expected in zip(together, alone, strict=True):
+        np.testing.assert_array_equal(value[2, STATES_FOR_LANES - 6], expected)
+
+
+@njit
+def _cos_sin(x: np.ndarray, cosine: np.ndarray, sine: np.ndarray) -> None:
+    count = x.shape[0]
+    angle, c, s = lane_scratch(1), lane_scratch(1), lane_scratch(1)
+    for k in range(0, count, WIDTH):
+        load_states(x, k, count, angle)
+        c[0], s[0] = cos_sin(angle[0])
+        store_states(c, k, count, cosine)
+        store_states(s, k, count, sine)
+
+
+def test_cosines_and_sines_in_lanes() -> None:
+    rng = np.random.default_rng(0)
+    turns = np.arange(-4000, 4001) * (np.pi / 4.0)
+    ranges = [rng.uniform(-r, r, 20001) for r in (1e-9, 1.0, 10.0, REACH, 3.0 * REACH)]
+    x = np.concatenate([turns, np.nextafter(turns, np.inf), *ranges, [REACH, -1e9, 1e300]])
+    cosine, sine = np.full_like(x, np.nan), np.full_like(x, np.nan)
+    _cos_sin(x, cosine, sine)
+    for value, function in ((cosine, np.cos), (sine, np.sin)):
+        exact = function(x.astype(np.longdouble))
+        # Two units in the last place; the reference may be off by half of one itself.
+        error = np.abs(value - exact) / np.spacing(np.abs(exact).astype(float))
+        assert error.max() < 2.5
+
+
+def test_planning_in_a_node_compiles_no_lanes() -> None:
+    """A node that compiles for seconds while the arm moves would be late with everything."""
+    assert 2 * time_scaling._STATES < STATES_FOR_COMPILING
+
+
+def test_few_states_compile_no_lanes() -> None:
+    kernels = Kernels("states", "lanes")
+    assert kernels.of(STATES_FOR_COMPILING - 1) == "states"
+    assert kernels.of(STATES_FOR_COMPILING) == "lanes"
+    assert kernels.of(STATES_FOR_LANES) == "lanes"
+    assert kernels.of(STATES_FOR_LANES - 1) == "states"
+
+
+@pytest.mark.parametrize("friction", [None, CoulombViscousFriction])
+def test_balance_of_blocks_equals_that_of_samples(friction: Any) -> None:
+    model = MODELS["floating"]
+    q, v, effort = states(model, COUNTS[1], 2)
+    v[3, 2], q[9, 1], effort[40, 0] = np.nan, 1e300, np.inf
+    law = friction and friction(*np.random.default_rng(0).uniform(0.1, 1.0, (4, model.nv)))
+    balance = MomentumBalance(model, law, effort_gain=1.5, with_gravity=False)
+    block = balance.run(q, v, effort)
+    for k in range(len(q)):
+        one = slice(k, k + 1)
+        sample = balance.run(q[one], v[one], effort[one])
+        for whole, single in zip(block, sample, strict=True):
+            np.testing.assert_array_equal(whole[one], single)
+    assert block.quality[3] == NOT_FINITE
