@@ -34,6 +34,7 @@ from rbd_control.playback.result import Overview, ReplayResult
 from rbd_control.playback.truth import Label
 from rbd_control.robot.joint_choice import held_in_words
 from rbd_control.robot.robot import Robot, beside, described_by, robot_parameters
+from rbd_control.robot.surface import surface_of_robot
 
 _NODE = "contact_detector"
 YAML = (".yaml", ".yml")
@@ -64,10 +65,10 @@ def run_replay(arguments: argparse.Namespace) -> int:
         )
     measured = [name for recording in recordings for name in recording.joint_names]
     locked = dict(arguments.lock)
-    model, parameters = configured(arguments.urdf, arguments.config, locked, measured)
+    robot, parameters = configured_robot(arguments.urdf, arguments.config, locked, measured)
     console = console_for_output()
     overview = Overview(
-        tuple(_replay_each(recordings, labels, model, parameters, arguments, console))
+        tuple(_replay_each(recordings, labels, robot, parameters, arguments, console))
     )
     several = len(recordings) > 1
     if several:
@@ -164,18 +165,20 @@ def named(urdf: str) -> str:
 def _replay_each(
     recordings: Sequence[Recording],
     labels: Sequence[Sequence[Label]] | None,
-    model: Model,
+    robot: Robot,
     parameters: DetectorParameters,
     arguments: argparse.Namespace,
     console: Console,
 ) -> Iterator[ReplayResult]:
     """Replay one recording after the other and print what was found in each."""
+    surface = surface_of_robot(robot)
     for k, recording in enumerate(recordings):
         with _progress(recording.count) as progress:
             result = replay(
                 recording,
-                model,
+                robot.model,
                 parameters,
+                surface=surface,
                 joints=arguments.joints,
                 labels=labels[k] if labels else None,
                 factors=FACTORS if arguments.curve else (),
