@@ -11,7 +11,7 @@ from rbd_control.dynamics import Model
 from rbd_control.robot import Robot
 from rbd_control.robot.collision_shapes import link_corners
 from rbd_control.robot.mesh_files import MeshFiles
-from rbd_control.robot.surface import POINTS, surface_of, surface_of_robot
+from rbd_control.robot.surface import POINTS, missing_geometry, surface_of, surface_of_robot
 
 URDF = """
 <robot name="r">
@@ -110,4 +110,13 @@ def test_links_fixed_to_a_body_are_part_of_it() -> None:
 
 def test_surface_of_the_shipped_arm() -> None:
     robot = Robot.load("arm7")
-    assert set(surface_of_robot(robot).body) == set(range(robot.model.bodies))
+    surface = surface_of_robot(robot)
+    assert set(surface.body) == set(range(robot.model.bodies))
+    assert not missing_geometry(robot.model, surface)
+
+
+def test_links_without_geometry_are_named() -> None:
+    urdf = URDF.format(a=solid(BOX), tool="")
+    model = Model.from_urdf(urdf)
+    note = missing_geometry(model, surface_of(model, urdf, MeshFiles(None)))
+    assert note.startswith("no collision geometry found for b:")

@@ -54,7 +54,7 @@ from rbd_control.nodes.repeated_topic import REPEAT_PERIOD, verdict_qos
 from rbd_control.nodes.run import run
 from rbd_control.nodes.tool_wrench_output import ToolWrenchOutput
 from rbd_control.parameters import parameter
-from rbd_control.robot.surface import surface_of_robot
+from rbd_control.robot.surface import missing_geometry, surface_of_robot
 from rbd_control.startup.rehearsal import rehearse_detector
 
 LOG_PERIOD = 0.1
@@ -133,6 +133,8 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         if note:
             self.get_logger().info(note)
         surface = surface_of_robot(self.robot)
+        if note := missing_geometry(model, surface):
+            self.get_logger().info(note)
         self._detector = ContactDetector(model, parameters, self._on_contact, surface)
         rehearse_detector(model, parameters)
         self._warn()

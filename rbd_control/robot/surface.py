@@ -47,6 +47,19 @@ NO_SURFACE = Surface(np.empty(0, np.intp), np.empty((0, 3)), np.empty((0, 3)), n
 """The surface of an arm of which no geometry is known."""
 
 
+def missing_geometry(model: Model, surface: Surface) -> str:
+    """Return a line that names the moving links without geometry; empty where all have some."""
+    first = model.nv - len(model.joint_names)
+    rows = set(surface.body)
+    links = [link for i, link in enumerate(model.body_links, start=first) if i not in rows]
+    if not links:
+        return ""
+    return (
+        f"no collision geometry found for {', '.join(links)}: collisions of these links are told "
+        f"apart by their motion only; check the collision elements and the paths of the meshes"
+    )
+
+
 def surface_of_robot(robot: Robot) -> Surface:
     """Return the surface of an arm; its meshes are looked for from the folder of its URDF.
 
