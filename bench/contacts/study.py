@@ -23,6 +23,8 @@ from rbd_control.estimation import (
     calibrate,
 )
 from rbd_control.playback.truth import GRACE
+from rbd_control.robot.mesh_files import MeshFiles
+from rbd_control.robot.surface import surface_of
 
 FREE = 60.0
 """Contact-free motion for the calibration [s]."""
@@ -100,8 +102,14 @@ def false_alarms(name: str, seed: int, duration: float) -> int:
 def detect(
     plant: Plant, parameters: CalibratedParameters, pieces: Iterable[Episode]
 ) -> list[ContactEvent]:
-    """Events, in order, of the detector that is told what calibration made of the description."""
-    detector = ContactDetector(parameters.corrected(plant.arm.model), parameters)
+    """Return the events of the detector, in order.
+
+    The detector is told what calibration made of the description, and the collision geometry of the
+    description.
+    """
+    model = parameters.corrected(plant.arm.model)
+    surface = surface_of(model, plant.arm.urdf, MeshFiles(plant.arm.meshes))
+    detector = ContactDetector(model, parameters, surface=surface)
     events = []
     for piece in pieces:
         events += [e for _, e in detector.update_block(piece.t, piece.q, piece.v, piece.tau).events]

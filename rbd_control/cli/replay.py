@@ -11,11 +11,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from rbd_control.cli.guard import NO_RESULT, complain
-from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import DetectorParameters
 from rbd_control.files.output_files import prepare_output
-from rbd_control.playback.configuration import configured
+from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.curve import FACTORS
 from rbd_control.playback.labels import read_labels
 from rbd_control.playback.recording import Recording, read_recording
@@ -31,6 +30,8 @@ from rbd_control.playback.result import Overview, ReplayResult
 from rbd_control.playback.truth import Label
 from rbd_control.reports.output import HtmlOutput
 from rbd_control.reports.replay_report import ReplayReport
+from rbd_control.robot.robot import Robot
+from rbd_control.robot.surface import surface_of_robot
 
 _WIDTH = 120
 
@@ -58,13 +59,13 @@ def run_replay(arguments: argparse.Namespace) -> int:
         )
     measured = [name for recording in recordings for name in recording.joint_names]
     locked = dict(arguments.lock)
-    model, parameters = configured(arguments.urdf, arguments.config, locked, measured)
+    robot, parameters = configured_robot(arguments.urdf, arguments.config, locked, measured)
     if arguments.trust_effort_kind:
         parameters = replace(parameters, check_effort_kind=False)
     console = console_for_output()
-    report = ReplayReport(html, model, parameters, len(recordings))
+    report = ReplayReport(html, robot.model, parameters, len(recordings))
     overview = Overview(
-        tuple(_replay_each(recordings, labels, model, parameters, arguments, console, report))
+        tuple(_replay_each(recordings, labels, robot, parameters, arguments, console, report))
     )
     several = len(recordings) > 1
     if several:
@@ -90,19 +91,21 @@ def console_for_output() -> Console:
 def _replay_each(
     recordings: Sequence[Recording],
     labels: Sequence[Sequence[Label]] | None,
-    model: Model,
+    robot: Robot,
     parameters: DetectorParameters,
     arguments: argparse.Namespace,
     console: Console,
     report: ReplayReport,
 ) -> Iterator[ReplayResult]:
     """Replay one recording after the other and print what was found in each."""
+    surface = surface_of_robot(robot)
     for k, recording in enumerate(recordings):
         with _progress(recording.count) as progress:
             result = replay(
                 recording,
-                model,
+                robot.model,
                 parameters,
+                surface=surface,
                 joints=arguments.joints,
                 labels=labels[k] if labels else None,
                 factors=FACTORS if arguments.curve else (),

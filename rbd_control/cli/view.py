@@ -14,9 +14,10 @@ from rbd_control.cli.replay import console_for_output
 from rbd_control.errors import InputError, RbdControlError
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.recording import read_recording
+from rbd_control.robot.mesh_files import MeshFiles
 from rbd_control.robot.robot import ARM7, Robot
+from rbd_control.robot.surface import surface_of_robot
 from rbd_control.startup.stop_requests import stop_requests
-from rbd_control.view.meshes import MeshFiles
 from rbd_control.view.scene import Scene, scene_of
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ def _play(arguments: argparse.Namespace, place: Place, console: Console) -> int:
     )
     scene = scene_of_robot(robot)
     console.print(f"replaying {recording.count} joint states of {recording.path}", markup=False)
-    source = RecordingSource.of(recording, scene, parameters, arguments.joints)
+    surface = surface_of_robot(robot)
+    source = RecordingSource.of(recording, scene, parameters, arguments.joints, surface)
     for note in (*scene.notes, *source.result.notes, *source.result.warnings):
         console.print(f"note: {note}", markup=False)
     with stop_requests() as stopped:

@@ -273,7 +273,7 @@ def _link(element: Element) -> Link:
         for j, b in enumerate("xyz"[: i + 1]):
             key = f"i{b}{a}"
             inertia[i, j] = inertia[j, i] = _number(entries, key, f"{who}: inertia {key}")
-    placement = _origin(inertial, f"{who}: origin of the inertial")
+    placement = element_placement(inertial, f"{who}: origin of the inertial")
     rotation = placement[:3, :3]
     return Link(name, mass, placement[:3, 3].copy(), rotation @ inertia @ rotation.T)
 
@@ -291,7 +291,7 @@ def _joint(element: Element) -> Joint:
         kind=kind,
         parent=_attribute(_child(element, "parent", who), "link", f"{who}: <parent>"),
         child=_attribute(_child(element, "child", who), "link", f"{who}: <child>"),
-        placement=_origin(element, f"{who}: origin"),
+        placement=element_placement(element, f"{who}: origin"),
         axis=_axis(element, who) if kind in MOVABLE else np.zeros(3),
         lower=lower,
         upper=upper,
@@ -313,7 +313,7 @@ def _axis(element: Element, who: str) -> Array:
     axis = element.find("axis")
     if axis is None:
         return np.array([1.0, 0.0, 0.0])
-    values = _vector(axis, "xyz", f"{who}: axis")
+    values = three_numbers(axis, "xyz", f"{who}: axis")
     length = np.linalg.norm(values)
     if length == 0.0:
         raise ModelError(f"{who}: axis is 0 0 0; it must have a direction")
@@ -349,13 +349,21 @@ def _limits(element: Element, kind: str, who: str) -> tuple[float, float, float,
     return lower, upper, bounds[0], bounds[1]
 
 
-def _origin(element: Element, who: str) -> Array:
-    """The (4, 4) placement of <origin>, the identity where there is none."""
+def element_placement(element: Element, who: str) -> Array:
+    """Return the placement that <origin> of an element gives, (4, 4); the identity without one.
+
+    Args:
+        element: the parent of <origin>.
+        who: what the errors call it.
+
+    Raises:
+        ModelError: when a value is not three numbers.
+    """
     placement = np.eye(4)
     origin = element.find("origin")
     if origin is not None:
-        placement[:3, 3] = _vector(origin, "xyz", f"{who}: xyz", default="0 0 0")
-        roll, pitch, yaw = _vector(origin, "rpy", f"{who}: rpy", default="0 0 0")
+        placement[:3, 3] = three_numbers(origin, "xyz", f"{who}: xyz", default="0 0 0")
+        roll, pitch, yaw = three_numbers(origin, "rpy", f"{who}: rpy", default="0 0 0")
         cr, sr = math.cos(roll), math.sin(roll)
         cp, sp = math.cos(pitch), math.sin(pitch)
         cy, sy = math.cos(yaw), math.sin(yaw)
@@ -389,7 +397,18 @@ def _number(
     return _as_number(text, text, who, infinite=infinite)
 
 
-def _vector(element: Element, key: str, who: str, *, default: str | None = None) -> Array:
+def three_numbers(element: Element, key: str, who: str, *, default: str | None = None) -> Array:
+    """Return an attribute of three numbers, (3,).
+
+    Args:
+        element: the element.
+        key: name of the attribute.
+        who: what the errors call it.
+        default: text that stands for a missing attribute; None where it must be there.
+
+    Raises:
+        ModelError: when the attribute is missing or is not three finite numbers.
+    """
     text = _attribute(element, key, who, default)
     words = text.split()
     if len(words) != 3:

@@ -56,6 +56,7 @@ from rbd_control.estimation.detector_state import (
 from rbd_control.estimation.isolation import LinkIsolation, found, residual_noise
 from rbd_control.estimation.momentum_balance import NOT_FINITE
 from rbd_control.estimation.tool_wrench import ToolWrench, ToolWrenchEstimator
+from rbd_control.robot.surface import NO_SURFACE, Surface
 
 STEADY = 0.2
 """Largest change of a residual during a tare, as a fraction of the contact threshold."""
@@ -71,6 +72,8 @@ class ContactDetector:
         parameters: see :class:`~rbd_control.estimation.DetectorParameters`.
         on_contact: called as soon as a contact has begun, before its link, force and start are
             worked out, which takes longer than all else; it may not use the detector.
+        surface: points on the collision geometry of the links, which tell the links of collisions
+            apart; without it the motion alone does.
 
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.
@@ -83,7 +86,9 @@ class ContactDetector:
         model: Model,
         parameters: DetectorParameters,
         on_contact: Callable[[], None] = lambda: None,
+        surface: Surface = NO_SURFACE,
     ) -> None:
+        self._surface = surface
         self._on_contact = on_contact
         self._bias = np.zeros(model.nv)
         self._memory = new_memory(model.nq, model.nv)
@@ -300,7 +305,7 @@ class ContactDetector:
         self.contact_threshold = parameters.for_joints("contact_threshold", model.nv)
         self.collision_threshold = parameters.for_joints("collision_threshold", model.nv)
         noise = residual_noise(parameters.covariance(model.nv), self.contact_threshold)
-        isolation = LinkIsolation(model, noise, parameters.force_uncertainty)
+        isolation = LinkIsolation(model, noise, parameters.force_uncertainty, self._surface)
         self._events.use(model, observer, settings, isolation)
 
     def _change(self, model: Model, parameters: DetectorParameters) -> None:

@@ -9,11 +9,17 @@ import numpy as np
 
 from rbd_control.dynamics import Model
 from rbd_control.estimation.detection import ContactEvent
-from rbd_control.estimation.detector_state import LEVELS, Memory, Settings, recent_residuals
+from rbd_control.estimation.detector_state import (
+    COLLISION,
+    LEVELS,
+    Memory,
+    Settings,
+    recent_residuals,
+)
 from rbd_control.estimation.isolation import Isolation, LinkIsolation, found
 from rbd_control.estimation.observers import Observer
 from rbd_control.estimation.onset import estimate_onset
-from rbd_control.estimation.residual_doubt import residual_doubt
+from rbd_control.estimation.residual_doubt import jolt_doubt, residual_doubt
 
 
 class ContactEvents:
@@ -55,9 +61,9 @@ class ContactEvents:
             *recent_residuals(self._memory), self._observer, 1.0 / joint["contact"]
         )
         self._peak = self._memory.residual
-        risen = self._observer.risen(stamp - onset.stamp)
-        self._isolation.begin()
-        self.now = self._look(q, self._peak, risen)
+        # The few milliseconds since the onset have hardly changed the velocity.
+        self._isolation.begin(q, self._memory.v)
+        self.now = self._look(stamp, q, self._peak, onset.stamp)
         self._count += 1
         self.open = self._with_peak(
             ContactEvent(
@@ -87,8 +93,7 @@ class ContactEvents:
         """
         assert self.open is not None
         residual = self._memory.residual
-        risen = self._observer.risen(stamp - self.open.onset)
-        self.now = self._look(q, residual, risen)
+        self.now = self._look(stamp, q, residual, self.open.onset)
         if at_peak:
             self._peak = residual
         self.open = replace(self.open, force=self._isolation.force(self._peak), **found(self.now))
@@ -101,10 +106,17 @@ class ContactEvents:
         self.open = self.now = None
         return replace(event, phase="release", release=float(release))
 
-    def _look(self, q: np.ndarray, residual: np.ndarray, risen: np.ndarray) -> Isolation:
+    def _look(self, stamp: float, q: np.ndarray, residual: np.ndarray, onset: float) -> Isolation:
         """Isolate the contact; without a force where the numbers are beyond any arm's."""
+        risen = self._observer.risen(stamp - onset)
         try:
-            return self._isolation.look(q, residual, risen, self.doubt())
+            hard = bool(self._memory.arm["level"][0] == COLLISION)
+            doubt = self.doubt()
+            if hard:
+                noise = self._isolation.noise
+                jolt = jolt_doubt(self._model, q, self._memory, noise, stamp - onset)
+                doubt = np.hypot(doubt, jolt)
+            return self._isolation.look(q, residual, risen, doubt, hard=hard)
         except np.linalg.LinAlgError:
             self._isolation.begin()
             first = self._model.nv - len(self._model.joint_names)

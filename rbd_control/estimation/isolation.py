@@ -1,32 +1,46 @@
-"""Which link was touched, where, and with what force, from the pattern of the residual.
+"""Isolation: name the touched link, the place and the force from the pattern of the residual.
 
-A force ``F`` at a point of a link leaves ``r = Jᵀ [m; F]``, with J the Jacobian of some place on
-the link and ``m`` the moment of F about that place; joints beyond the link feel nothing. Each
-link offers places along its middle: its origin, its centre of mass, the origins of what is fixed
-to it, and on the way to the links it carries. The contact is taken to be some centimetres about
-one of them, or as idealised pushes go right at the origin or the centre of mass, its force of any
-direction and of any size within decades. Then each place has a probability to leave
-the residual seen (Bayes' rule, in closed form as all is normal), and so has each link. A link that
-explains the residual only by a coincidence, a force without torque about its own joint say, is
-thereby less probable than one that explains it with any force.
+A force ``F`` at a point of a link causes ``r = Jᵀ [m; F]``, with J the Jacobian of a place on the
+link and ``m`` the moment of F about that place; joints beyond the link carry nothing. Two kinds of
+contact are possible:
 
-A contact is looked at again and again while it lasts. The looks are averaged, each with the square
-of its residual as weight, so that noise falls and the peak counts; what does not fall is the part
-of the noise that is model error.
+- A **push**. Each link has places along its middle: its origin, its centre of mass, the origins of
+  links fixed to it, and the ways to the links it carries. A push acts some centimetres about one of
+  them, or right at the origin or centre of mass (idealised pushes), in any direction.
+- A **collision** of the moving arm with an obstacle. Each link has places on the surface of its
+  collision geometry. An obstacle can touch only places that move outward, its force points into
+  the surface and against the motion, and a place is as likely as its area times its outward speed.
+  A link without known geometry has the places along its middle, and only the motion counts.
 
-A force component that hardly moves any joint cannot be known from joint torques. Where the force
-expected is not known well enough the answer is "not observable", never zero.
+Both have any size within decades. Then each place has a probability to cause the residual (Bayes'
+rule; in closed form, as all is normal), and so has each link. A link that explains the residual
+only by a coincidence, such as a force without torque about its own joint, is therefore less
+probable than a link that explains it with any force.
+
+A contact is looked at repeatedly while it lasts. The looks are averaged with the squared size of
+their residuals as weights, so that noise falls and the peak counts; the model error does not fall.
+
+A force component that hardly moves any joint cannot be known from joint torques. Where the expected
+force is not known well enough the answer is "not observable", never zero.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from rbd_control.dynamics import Model
-from rbd_control.estimation.isolation_kernel import expected, noise_factor, take_in, weigh
+from rbd_control.estimation.isolation_kernel import (
+    approach,
+    expected,
+    noise_factor,
+    take_in,
+    weigh,
+)
+from rbd_control.robot.surface import NO_SURFACE, Surface
 
 SPACING = 0.06
 """Of the places along a link [m]."""
@@ -36,6 +50,10 @@ SPREAD = 0.035
 """Standard deviation of where a contact is about a place [m]: as thick as arms are."""
 IDEAL = 0.07
 """Probability of a push right at an origin or a centre of mass."""
+PATCH = 0.02
+"""Standard deviation of where a collision is about a place on the surface [m]."""
+COLLISION, CONTACT = 0.95, 0.5
+"""Probability that a contact of each level is with an obstacle and not a push, beforehand."""
 SIZES = np.array([2.0, 6.0, 18.0, 54.0, 162.0, 486.0])
 """Standard deviations of the force along each axis [N], all of them as likely beforehand."""
 NAMED = 0.86
@@ -96,41 +114,55 @@ class LinkIsolation:
         model: the robot.
         covariance: of the residual without contact, (nv, nv) [(N·m)² or N²].
         force_uncertainty: largest standard deviation of the force still called observable [N].
+        surface: points on the collision geometry of the links.
+
+    Attributes:
+        noise: standard deviation of each residual without contact, (nv,) [N·m or N].
     """
 
-    def __init__(self, model: Model, covariance: np.ndarray, force_uncertainty: float) -> None:
+    def __init__(
+        self,
+        model: Model,
+        covariance: np.ndarray,
+        force_uncertainty: float,
+        surface: Surface = NO_SURFACE,
+    ) -> None:
         self._model = model
         self._covariance = np.ascontiguousarray(covariance, dtype=float)
         self._whitening = np.linalg.inv(np.linalg.cholesky(self._covariance))
+        self.noise = np.sqrt(np.diag(self._covariance))
         self._limit = force_uncertainty
-        first = model.nv - len(model.joint_names)
-        places = [_places(model, body) for body in range(first, model.bodies)]
-        self._offsets = np.concatenate([np.concatenate(both) for both in places])
-        count = [len(ideal) + len(middle) for ideal, middle in places]
-        self._bodies = np.repeat(np.arange(first, model.bodies), count)
-        self._starts = np.cumsum([0, *count])
-        k = len(self._bodies)
-        self._spreads, self._prior = np.empty(k), np.empty((k, 1))
-        for start, end, (ideal, middle) in zip(
-            self._starts[:-1], self._starts[1:], places, strict=True
-        ):
-            self._spreads[start:end] = np.repeat([0.0, SPREAD], [len(ideal), len(middle)])
-            each = [IDEAL / len(ideal), (1.0 - IDEAL) / len(middle)]
-            self._prior[start:end, 0] = np.repeat(each, [len(ideal), len(middle)])
-        self._jacobians = np.empty((k, model.nv, 6))
+        self._first = model.nv - len(model.joint_names)
+        self._links = model.bodies - self._first
+        self._pushes = _push_places(model, self._first)
+        self._obstacles = _collision_places(model, self._first, surface)
         self._sums = np.empty(2 + 3 * model.nv)
         self._all, self._none = np.ones(model.nv), np.zeros(model.nv)
-        self._at = np.empty((k, 3))
-        self._information, self._projected = np.empty((k, 6, 6)), np.empty((k, 6))
-        self._evidence = np.empty((k, SIZES.size))
         self._result = np.empty((4, 3))
         self._gain = np.zeros((3, model.nv))
         self._known = False
         self.begin()
 
-    def begin(self) -> None:
-        """Forget the contact looked at so far: another one begins."""
-        self._jacobians[:] = 0.0
+    def begin(self, q: np.ndarray | None = None, v: np.ndarray | None = None) -> None:
+        """Forget the contact looked at so far: another contact begins.
+
+        Args:
+            q: joint positions where it begins, (nq,) [rad or m].
+            v: joint velocities before it, (nv,) [rad/s or m/s]. Without ``q`` and ``v`` the contact
+                counts as a push.
+        """
+        places = self._pushes
+        directions = np.zeros((places.body.size, 3))
+        if q is not None and v is not None:
+            facing, toward = self._obstacles.facing(self._model, q, v, self._links)
+            places = places.joined(facing)
+            directions = np.concatenate([directions, toward])
+        k, nv = places.body.size, self._model.nv
+        self._places, self._directions = places, directions
+        self._jacobians = np.zeros((k, nv, 6))
+        self._at = np.empty((k, 3))
+        self._information, self._projected = np.empty((k, 6, 6)), np.empty((k, 6))
+        self._evidence = np.empty((k, SIZES.size))
         self._sums[:] = 0.0
         self._known = False
 
@@ -151,6 +183,8 @@ class LinkIsolation:
         residual: np.ndarray,
         risen: np.ndarray | None = None,
         doubt: np.ndarray | None = None,
+        *,
+        hard: bool = False,
     ) -> Isolation:
         """Name the link from all looks at this contact, and estimate the force of this moment.
 
@@ -161,25 +195,29 @@ class LinkIsolation:
             residual: r, (nv,) [N·m or N].
             risen: part of a constant torque that each residual shows by now, (nv,); all of it
                 where not given. Residuals of unlike gains rise in another pattern than they stay.
-            doubt: standard deviation of what friction that changes its sign, and speed, may add to
-                each residual now, (nv,) [N·m or N]; nothing where not given.
+            doubt: standard deviation of what friction that changes its sign, speed and
+                acceleration may add to each residual now, (nv,) [N·m or N]; nothing where not
+                given.
+            hard: whether the contact has reached the level of a collision. The looks then count
+                by their residuals in standard deviations with ``doubt`` included, so that the
+                jolt of the arm counts less than the force that follows.
         """
         risen = self._all if risen is None else risen
         doubt = self._none if doubt is None else doubt
         q = np.ascontiguousarray(q, dtype=float)
-        shared = (self._jacobians, self._sums)
-        arguments = (self._bodies, self._offsets, residual, risen, doubt, self._whitening, self._at)
+        places, shared = self._places, (self._jacobians, self._sums)
+        whitening = self._whitening
+        if hard:
+            whitening = np.diag(1.0 / np.hypot(self.noise, doubt))
+        arguments = (places.body, places.point, residual, risen, doubt, whitening, self._at)
         take_in(self._model.packed, q, *arguments, *shared)
         factor = noise_factor(self._covariance, self._sums)
-        fit = (factor, SIZES, self._spreads, self._information, self._projected)
+        fit = (factor, SIZES, places.spread, self._directions, self._information, self._projected)
         square = weigh(*shared, *fit, self._evidence)
-        weights = self._prior * np.exp(self._evidence - self._evidence.max())
-        weights /= weights.sum()
-        probability = np.add.reduceat(weights.sum(axis=1), self._starts[:-1])
+        weights, probability = self._posterior(COLLISION if hard else CONTACT)
         order = np.argsort(-probability, kind="stable")
         best = int(order[0])
-        weights[: self._starts[best]] = 0.0
-        weights[self._starts[best + 1] :] = 0.0
+        weights[places.body != best + self._first] = 0.0
         weights /= probability[best]
         misfit = expected(*shared, *fit, self._at, weights, self._result, self._gain)
         mean = self._result[0]
@@ -208,12 +246,107 @@ class LinkIsolation:
         """
         return self._gain @ residual if self._known else None
 
+    def _posterior(self, obstacle: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the probabilities of places and sizes, (k, sizes), and of links, (links,).
+
+        Args:
+            obstacle: probability of a collision beforehand.
+        """
+        places, pushes = self._places, self._pushes.body.size
+        prior = places.weight.copy()
+        prior[:pushes] *= 1.0 - obstacle
+        prior[pushes:] *= obstacle
+        weights = prior[:, None] * np.exp(self._evidence - self._evidence.max())
+        weights /= weights.sum()
+        row = places.body - self._first
+        return weights, np.bincount(row, weights.sum(axis=1), minlength=self._links)
+
     def _root(self, q: np.ndarray) -> np.ndarray:
         """Of the axes that places are told in, (3,) world axes [m]."""
         return q[:3] if self._model.floating_base else np.zeros(3)
 
 
-def _places(model: Model, body: int) -> tuple[np.ndarray, np.ndarray]:
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """Places where bodies may be touched."""
+
+    body: np.ndarray
+    """(k,) row of the body."""
+    point: np.ndarray
+    """(k, 3) in its frame [m]."""
+    normal: np.ndarray
+    """(k, 3) outward normal in its frame; zero where it is not known."""
+    spread: np.ndarray
+    """(k,) standard deviation of the contact about the place [m]."""
+    weight: np.ndarray
+    """(k,) probability beforehand; of obstacles the area of the part."""
+
+    def joined(self, other: _Places) -> _Places:
+        """Return these places and others after them."""
+        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return _Places(*(np.concatenate(pair) for pair in pairs))
+
+    def facing(
+        self, model: Model, q: np.ndarray, v: np.ndarray, links: int
+    ) -> tuple[_Places, np.ndarray]:
+        """Return the places that run into an obstacle, and the directions of its force.
+
+        Args:
+            model: the robot.
+            q, v: joint positions and velocities before the contact, (nq,) and (nv,).
+            links: number of links that share the probability of one.
+
+        Returns:
+            The m places that move outward, with their probabilities, in sum ``links``; the
+            directions, (m, 3) world axes.
+        """
+        k = self.body.size
+        directions, speeds = np.empty((k, 3)), np.empty(k)
+        q, v = (np.ascontiguousarray(each, dtype=float) for each in (q, v))
+        places = (self.body, self.point, self.normal)
+        approach(model.packed, q, v, *places, directions, speeds)
+        moving = speeds > 0.0
+        swept = (self.weight * speeds)[moving]
+        body = self.body[moving]
+        of_body = np.bincount(body, swept)
+        # Each link that moves outward somewhere is as likely as the others.
+        weight = swept / of_body[body] * (links / max(int((of_body > 0.0).sum()), 1))
+        point, normal, spread = self.point[moving], self.normal[moving], self.spread[moving]
+        return _Places(body, point, normal, spread, weight), directions[moving]
+
+
+def _push_places(model: Model, first: int) -> _Places:
+    """Return where the bodies from row ``first`` on may be pushed."""
+    found = []
+    for body in range(first, model.bodies):
+        ideal, middle = _along(model, body)
+        count = [len(ideal), len(middle)]
+        found.append(
+            _Places(
+                np.full(sum(count), body),
+                np.concatenate([ideal, middle]),
+                np.zeros((sum(count), 3)),
+                np.repeat([0.0, SPREAD], count),
+                np.repeat([IDEAL / count[0], (1.0 - IDEAL) / count[1]], count),
+            )
+        )
+    return reduce(_Places.joined, found)
+
+
+def _collision_places(model: Model, first: int, surface: Surface) -> _Places:
+    """Return where the bodies from row ``first`` on may run into an obstacle."""
+    count = surface.body.size
+    spread = np.full(count, PATCH)
+    places = _Places(surface.body, surface.point, surface.normal, spread, surface.area)
+    for body in sorted(set(range(first, model.bodies)) - set(surface.body)):
+        middle = _along(model, body)[1]
+        k = len(middle)
+        plain = (np.zeros((k, 3)), np.full(k, SPREAD), np.ones(k))
+        places = places.joined(_Places(np.full(k, body), middle, *plain))
+    return places
+
+
+def _along(model: Model, body: int) -> tuple[np.ndarray, np.ndarray]:
     """Where a body may be touched: at a place itself, about a place; (k, 3) in its frame [m]."""
     arrays = model.arrays
     fixed = [link for link, row in model.link_body.items() if row == body]

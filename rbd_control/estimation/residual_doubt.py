@@ -5,6 +5,13 @@ that grows with its speed (:mod:`~rbd_control.estimation.thresholds`). The stand
 the motion adds to a residual is a fixed fraction of these margins::
 
     doubt_i² = (REVERSED allowance_i)² + (FAST per_speed_i speed_i)²
+
+A collision accelerates the joints strongly, and masses and inertias are known to some percent only.
+The force changes within milliseconds, which the filters of the joints follow differently. The
+standard deviation that this adds ``age`` after the onset is, with the mass matrix M, the
+accelerations a and the standard deviations s of the residuals without contact::
+
+    jolt_i² = MASSES² sum_j (M_ij a_j)² + (SHAKE s_i max_j |r_j / s_j| exp(-age / FADE))²
 """
 
 from __future__ import annotations
@@ -13,6 +20,7 @@ import math
 
 import numpy as np
 
+from rbd_control.dynamics import Model, mass_matrix
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.estimation.detector_state import Memory, Settings
 from rbd_control.estimation.thresholds import friction_allowance
@@ -21,6 +29,13 @@ REVERSED = 0.14
 """Standard deviation of a reversal's residual, as a fraction of the threshold's allowance."""
 FAST = 0.15
 """Standard deviation of a fast joint's residual, as a fraction of the threshold's allowance."""
+MASSES = 0.05
+"""Standard deviation of an entry of the mass matrix, as a fraction of it."""
+SHAKE = 0.02
+"""Standard deviation that the onset of a collision adds to all residuals, as a fraction of the
+largest residual, each in its own standard deviations."""
+FADE = 0.03
+"""Time constant with which this fades [s]."""
 
 
 @compiled
@@ -43,3 +58,23 @@ def residual_doubt(settings: Settings, memory: Memory) -> np.ndarray:
     out = np.empty(memory.joint.size)
     _fill_doubt(settings.joint, memory.joint, out)
     return out
+
+
+def jolt_doubt(
+    model: Model, q: np.ndarray, memory: Memory, noise: np.ndarray, age: float
+) -> np.ndarray:
+    """Return the standard deviation that the jolt of a collision adds to each residual now.
+
+    Args:
+        model: the robot.
+        q: joint positions, (nq,) [rad or m].
+        memory: of the detector; its accelerations are filtered as slowly as the residuals.
+        noise: standard deviation of each residual without contact, (nv,) [N·m or N].
+        age: time since the onset [s].
+
+    Returns:
+        (nv,) [N·m or N].
+    """
+    torque = mass_matrix(model, q) * memory.joint["acceleration"]
+    shake = SHAKE * noise * float(np.max(np.abs(memory.residual) / noise)) * np.exp(-age / FADE)
+    return np.hypot(MASSES * np.sqrt((torque**2).sum(axis=1)), shake)

@@ -19,7 +19,7 @@ from rbd_control.estimation.calibration import START, CalibratedParameters, Cali
 from rbd_control.files.input_files import about, reason
 from rbd_control.fleet.outcome import DONE, NO_VERDICT, Outcome
 from rbd_control.playback.arm_calibration import physical, uncorrected
-from rbd_control.playback.configuration import configured, named, say_held
+from rbd_control.playback.configuration import configured_robot, named, say_held
 from rbd_control.playback.curve import FACTORS
 from rbd_control.playback.motions import read_motions, with_effort
 from rbd_control.playback.recording import read_recording
@@ -27,6 +27,7 @@ from rbd_control.playback.replay import replay
 from rbd_control.playback.truth import Label
 from rbd_control.robot.inertial_corrections import CORRECTIONS
 from rbd_control.robot.robot import Robot
+from rbd_control.robot.surface import surface_of_robot
 from rbd_control.startup.warmup import steps
 
 _PREPARED = ("joint states", "contact detector", "recordings", "replay")
@@ -98,15 +99,16 @@ class ReplayJob:
         """
         source = self.source
         recording = read_recording(source.recording, source.topic)
-        model, parameters = configured(
+        robot, parameters = configured_robot(
             source.urdf, source.config, dict(source.locked), recording.joint_names
         )
         if source.trusted:
             parameters = replace(parameters, check_effort_kind=False)
         result = replay(
             recording,
-            model,
+            robot.model,
             parameters,
+            surface=surface_of_robot(robot),
             joints=source.joints,
             labels=self.labels,
             factors=FACTORS if self.curve else (),

@@ -58,6 +58,7 @@ from rbd_control.nodes.tool_wrench_output import ToolWrenchOutput
 from rbd_control.nodes.verdict_output import TOPIC as STAMPED
 from rbd_control.nodes.verdict_output import StampedVerdict
 from rbd_control.parameters import parameter
+from rbd_control.robot.surface import missing_geometry, surface_of_robot
 from rbd_control.startup.rehearsal import rehearse_detector
 
 LOG_PERIOD = 0.1
@@ -145,7 +146,10 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         model, parameters = self.robot.model, self._detector_parameters()
         for note in unset(self.robot.in_model_order(self.parameters), model):
             self.get_logger().info(note)
-        self._detector = ContactDetector(model, parameters, self._on_contact)
+        surface = surface_of_robot(self.robot)
+        if note := missing_geometry(model, surface):
+            self.get_logger().info(note)
+        self._detector = ContactDetector(model, parameters, self._on_contact, surface)
         rehearse_detector(model, parameters)
         self._effort_kind = EffortKindJudge(model, parameters)
         self._warn()

@@ -30,7 +30,7 @@ from rbd_control.nodes.managed_node import LATCHED
 from rbd_control.nodes.newest import PolledTopic
 from rbd_control.playback.joint_matching import match_joints
 from rbd_control.playback.live_view import SILENCE, LiveState
-from rbd_control.view.meshes import MeshFiles
+from rbd_control.robot.mesh_files import MeshFiles
 from rbd_control.view.scene import Scene, scene_of
 from rbd_control.view.state import ArmState, ResidualHistory, Touch, Verdict, probabilities
 from rbd_control.wording import listed, shortened

@@ -33,6 +33,7 @@ from rbd_control.playback.joint_matching import match_joints
 from rbd_control.playback.recording import Recording, TimedBlock
 from rbd_control.playback.result import JointResidual, ReplayResult
 from rbd_control.playback.truth import GRACE, Label, score
+from rbd_control.robot.surface import NO_SURFACE, Surface
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -43,7 +44,7 @@ CHECKED = 60.0
 """Motion from which it is judged whether the model fits the robot [s]."""
 
 
-def replay(
+def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants to see of it
     recording: Recording,
     model: Model,
     parameters: DetectorParameters,
@@ -51,6 +52,7 @@ def replay(
     joints: Sequence[str] | None = None,
     labels: Sequence[Label] | None = None,
     factors: Sequence[float] = (),
+    surface: Surface = NO_SURFACE,
     progress: Callable[[int], None] | None = None,
     watch: Watch | None = None,
 ) -> ReplayResult:
@@ -69,6 +71,8 @@ def replay(
             contacts that the recording tells of.
         factors: score as well with all thresholds multiplied by each of these, where the truth
             is known.
+        surface: points on the collision geometry of the links, as the node takes them from the
+            description.
         progress: called now and then with the number of messages read.
         watch: called with each block: times of its samples from the first one of the recording,
             (k,) [s], the samples, and what the detector said of them.
@@ -84,7 +88,7 @@ def replay(
     notes = [*notes, *unset(parameters, model)]
     parameters = with_default_thresholds(parameters, model)
     intake = JointStateIntake(names, follow_jumps=True)
-    run = _Run(model, parameters, recording, labels, factors)
+    run = _Run(model, parameters, recording, labels, factors, surface)
     run.watch = watch
     with about(recording.path):
         for block in recording.timed_blocks(intake):
@@ -101,8 +105,8 @@ def replay(
 class _Detector:
     """A detector and the events it finds; times count from the first sample."""
 
-    def __init__(self, model: Model, parameters: DetectorParameters) -> None:
-        self._detector = ContactDetector(model, parameters)
+    def __init__(self, model: Model, parameters: DetectorParameters, surface: Surface) -> None:
+        self._detector = ContactDetector(model, parameters, surface=surface)
         self._events: dict[int, ContactEvent] = {}
         self.free_time = 0.0
 
@@ -162,14 +166,15 @@ class _Run:
         recording: Recording,
         labels: Sequence[Label] | None,
         factors: Sequence[float],
+        surface: Surface,
     ) -> None:
         n = model.nv
         self.watch: Watch | None = None
         self._model, self._parameters, self._recording = model, parameters, recording
-        self._detector = _Detector(model, parameters)
+        self._detector = _Detector(model, parameters, surface)
         known = labels is not None or recording.true_contacts is not None
         self._scaled = {
-            factor: _Detector(model, scaled(parameters, factor))
+            factor: _Detector(model, scaled(parameters, factor), surface)
             for factor in (factors if known else ())
         }
         self._labels = labels

@@ -16,6 +16,7 @@ from rbd_control.estimation import DetectorParameters
 from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.result import ReplayResult
+from rbd_control.robot.surface import NO_SURFACE, Surface
 from rbd_control.view.playhead import Playhead
 from rbd_control.view.scene import Scene
 from rbd_control.view.state import ArmState
@@ -70,6 +71,7 @@ class RecordingSource:
         scene: Scene,
         parameters: DetectorParameters,
         joints: Sequence[str] | None = None,
+        surface: Surface = NO_SURFACE,
     ) -> RecordingSource:
         """Run the detector over a recording, as ``rbd-control replay`` does.
 
@@ -78,6 +80,7 @@ class RecordingSource:
             scene: what is drawn of the arm.
             parameters: parameters of the detector, per-joint values in the model's order.
             joints: names of the model's joints in the recording, as for ``replay``.
+            surface: points on the collision geometry of the links, as for ``replay``.
 
         Raises:
             RecordingError: as ``replay``.
@@ -89,7 +92,9 @@ class RecordingSource:
             parameters.for_joints("contact_threshold", model.nv),
             parameters.for_joints("threshold_speed", model.nv),
         )
-        result = replay(recording, model, parameters, joints=joints, watch=recorder.add)
+        result = replay(
+            recording, model, parameters, joints=joints, surface=surface, watch=recorder.add
+        )
         track = recorder.track(result.events)
         with suppress(RecordingError):  # most recordings have none
             if recording.path.suffix.lower() != ".csv":

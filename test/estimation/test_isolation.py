@@ -6,7 +6,15 @@ from robots import random_tree_urdf, urdf_path
 
 from rbd_control.dynamics import Model, frame_jacobian, frame_placement
 from rbd_control.estimation.isolation import NAMED, SIZES, LinkIsolation, residual_noise
-from rbd_control.estimation.isolation_kernel import noise_factor, take_in, weigh
+from rbd_control.estimation.isolation_kernel import (
+    SLANT,
+    approach,
+    noise_factor,
+    take_in,
+    weigh,
+)
+from rbd_control.robot.mesh_files import MeshFiles
+from rbd_control.robot.surface import Surface, surface_of
 from rbd_control.simulation import arm7_urdf
 
 Q = np.array([0.3, 0.7, -0.4, 1.1, 0.5, 0.9, -0.2])
@@ -69,7 +77,8 @@ def test_evidence_is_the_density_of_the_residual(model: Model) -> None:
     evidence = np.empty((2, SIZES.size))
     information, projected = np.empty((2, 6, 6)), np.empty((2, 6))
     spreads = np.array([0.05, 0.0])
-    weigh(jacobians, sums, factor, SIZES, spreads, information, projected, evidence)
+    directions = np.zeros((2, 3))
+    weigh(jacobians, sums, factor, SIZES, spreads, directions, information, projected, evidence)
     expected = []
     for body, offset, spread in zip(bodies, offsets, spreads, strict=True):
         link = model.joint_links[body]
@@ -270,3 +279,92 @@ def test_links_that_share_an_origin() -> None:
     q = np.array([0.1, -0.4, 0.2, -1.9, 0.3, 1.8, 0.6])
     r = torque(panda, q, "panda_link6", np.zeros(3), np.array([12.0, 10.0, -12.0]))
     assert {"panda_link5", "panda_link6"} <= set(isolation.isolate(q, r).candidates)
+
+
+def box_surface(model: Model, body: int, half: np.ndarray) -> Surface:
+    """Return the middles of the faces of a box about the origin of a body."""
+    normal = np.concatenate([np.eye(3), -np.eye(3)])
+    return Surface(np.full(6, body), normal * half, normal, np.ones(6))
+
+
+def test_obstacles_act_into_the_surface_and_against_the_motion(model: Model) -> None:
+    rng = np.random.default_rng(3)
+    v = rng.normal(size=7)
+    surface = box_surface(model, 6, np.array([0.05, 0.05, 0.1]))
+    directions, speeds = np.empty((6, 3)), np.empty(6)
+    places = (surface.body, surface.point, surface.normal)
+    approach(model.packed, Q, v, *places, directions, speeds)
+    J, at = frame_jacobian(model, Q, "link_7"), frame_placement(model, Q, "link_7")[:3, :3]
+    for k in range(6):
+        velocity = J[3:] @ v + np.cross(J[:3] @ v, at @ surface.point[k])
+        normal = at @ surface.normal[k]
+        assert speeds[k] == pytest.approx(max(normal @ velocity, 0.0))
+        if speeds[k] > 0.0:
+            middle = normal + velocity / np.linalg.norm(velocity)
+            np.testing.assert_allclose(directions[k], -middle / np.linalg.norm(middle))
+        else:
+            assert not directions[k].any()
+    approach(model.packed, Q, np.zeros(7), *places, directions, speeds)
+    assert not speeds.any()
+
+
+def test_evidence_of_an_obstacle_is_the_density_of_the_residual(model: Model) -> None:
+    """Against the integral over forces of the expected sign."""
+    direction = np.array([0.6, 0.0, 0.8])
+    r = torque(model, Q, "link_7", np.zeros(3), 18.0 * direction)
+    jacobians, sums = np.zeros((2, 7, 6)), np.zeros(23)
+    bodies, offsets, places = np.array([6, 6]), np.zeros((2, 3)), np.empty((2, 3))
+    looked = (r, np.ones(7), np.zeros(7), np.eye(7), places)
+    take_in(model.packed, Q, bodies, offsets, *looked, jacobians, sums)
+    factor = noise_factor(np.eye(7), sums)
+    evidence = np.empty((2, 1))
+    work = (np.empty((2, 6, 6)), np.empty((2, 6)))
+    directions, size = np.array([direction, -direction]), np.array([18.0])
+    weigh(jacobians, sums, factor, size, np.zeros(2), directions, *work, evidence)
+    # Many forces from the prior, halved by their sign: the mean of the likelihood is the evidence.
+    rng = np.random.default_rng(4)
+    across = np.eye(3) - np.outer(direction, direction)
+    root = np.outer(direction, direction) + SLANT * across
+    forces = 18.0 * rng.normal(size=(400_000, 3)) @ root
+    forces[forces @ direction < 0.0] *= -1.0
+    J = frame_jacobian(model, Q, "link_7")[3:]
+    white = np.linalg.solve(factor, (r - forces @ J).T)
+    plain = np.linalg.solve(factor, r)
+    sampled = np.log(np.mean(np.exp(0.5 * (plain @ plain) - 0.5 * (white**2).sum(axis=0))))
+    # Some thousand of the forces count, so the mean is known to some percent.
+    assert evidence[0, 0] == pytest.approx(sampled, abs=0.2)
+    assert evidence[1, 0] < evidence[0, 0] - 2.0
+
+
+def test_motion_and_geometry_tell_the_links_of_collisions_apart(model: Model) -> None:
+    """Forces of obstacles on random links: more single links are right than without the motion."""
+    rng = np.random.default_rng(13)
+    surface = surface_of(model, arm7_urdf(), MeshFiles(None))
+    informed = LinkIsolation(model, 0.1**2 * np.eye(7), 20.0, surface)
+    right = {"informed": 0, "motion": 0, "blind": 0}
+    among = count = 0
+    while count < 80:
+        q, v = rng.uniform(-1.2, 1.2, 7), 0.5 * rng.normal(size=7)
+        k = int(rng.integers(surface.body.size))
+        link = model.joint_links[surface.body[k]]
+        J, at = frame_jacobian(model, q, link), frame_placement(model, q, link)[:3, :3]
+        velocity = J[3:] @ v + np.cross(J[:3] @ v, at @ surface.point[k])
+        normal = at @ surface.normal[k]
+        if normal @ velocity < max(0.15, 0.5 * np.linalg.norm(velocity)):
+            continue
+        count += 1
+        force = -80.0 * velocity / np.linalg.norm(velocity)
+        r = torque(model, q, link, surface.point[k], force) + 0.1 * rng.normal(size=7)
+        plain = LinkIsolation(model, 0.1**2 * np.eye(7), 20.0)
+        for name, tool, motion in (
+            ("informed", informed, (q, v)),
+            ("motion", plain, (q, v)),
+            ("blind", plain, ()),
+        ):
+            tool.begin(*motion)
+            found = tool.look(q, r, hard=True)
+            right[name] += found.candidates == (link,)
+            among += name == "informed" and link in found.candidates
+    assert right["informed"] > right["blind"]
+    assert right["informed"] >= right["motion"] - 2
+    assert among >= 0.9 * count

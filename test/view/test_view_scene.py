@@ -12,8 +12,8 @@ pytest.importorskip("yourdfpy", reason="the extra `view` is not installed")
 
 from rbd_control.dynamics import Model
 from rbd_control.dynamics.urdf import Link
+from rbd_control.robot.mesh_files import MeshFiles
 from rbd_control.simulation import arm7_urdf
-from rbd_control.view.meshes import MeshFiles
 from rbd_control.view.scene import scene_of
 from rbd_control.view.shapes import GREY, SMALLEST, ellipsoid_of_inertia, rod
 

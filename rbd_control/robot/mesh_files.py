@@ -12,6 +12,12 @@ from numpy.typing import NDArray
 MOST_BYTES = 50_000_000
 """Largest mesh file that is read [bytes]."""
 
+_STL_HEADER = 84
+"""Length of the header of a binary STL file, the number of triangles included [bytes]."""
+
+_STL_TRIANGLE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
+"""One triangle of a binary STL file."""
+
 Mesh = tuple[NDArray[np.float32], NDArray[np.uint32]]
 """Vertices, (k, 3), and faces, (m, 3)."""
 
@@ -87,13 +93,30 @@ def _is_file(path: Path) -> bool:
 
 
 def _mesh(path: Path) -> Mesh | None:
-    """Return what a file holds as one mesh; None where it cannot be read or holds no faces."""
-    import trimesh
+    """Return the content of a file as one mesh; None where it cannot be read or holds no faces.
 
+    Binary STL files are read without trimesh, which belongs to the extra ``view``.
+    """
     try:
-        mesh = trimesh.load(path, force="mesh")
-        vertices = np.asarray(mesh.vertices, dtype=np.float32)
-        faces = np.asarray(mesh.faces, dtype=np.uint32)
+        mesh = _binary_stl(path.read_bytes()) if path.suffix.lower() == ".stl" else None
+        vertices, faces = mesh or _by_trimesh(path)
     except Exception:  # the readers of the formats raise errors of any kind for damaged files
         return None
     return (vertices, faces) if faces.size and np.isfinite(vertices).all() else None
+
+
+def _binary_stl(data: bytes) -> Mesh | None:
+    """Return the mesh of a binary STL file; None for a file of another kind."""
+    count = int.from_bytes(data[80:84], "little")
+    if len(data) != _STL_HEADER + count * _STL_TRIANGLE.itemsize:
+        return None
+    corners = np.frombuffer(data, _STL_TRIANGLE, count, offset=_STL_HEADER)["corners"]
+    vertices, faces = np.unique(corners.reshape(-1, 3), axis=0, return_inverse=True)
+    return vertices.astype(np.float32), faces.reshape(-1, 3).astype(np.uint32)
+
+
+def _by_trimesh(path: Path) -> Mesh:
+    import trimesh
+
+    mesh = trimesh.load(path, force="mesh")
+    return np.asarray(mesh.vertices, dtype=np.float32), np.asarray(mesh.faces, dtype=np.uint32)

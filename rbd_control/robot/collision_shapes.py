@@ -1,0 +1,98 @@
+"""Collision geometry of a description: the corners of the solids of each link."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from xml.etree.ElementTree import Element
+
+import numpy as np
+from defusedxml.ElementTree import fromstring
+from numpy.typing import NDArray
+
+from rbd_control.dynamics.urdf import element_placement, three_numbers
+from rbd_control.errors import ModelError
+from rbd_control.robot.mesh_files import MeshFiles
+
+Array = NDArray[np.float64]
+
+SIDES = 16
+"""Number of sides of the prism that stands for a cylinder, and of the rings of a sphere."""
+
+LARGEST = 1e3
+"""Largest coordinate of a solid that is accepted [m]."""
+
+
+def link_corners(urdf: str, files: MeshFiles) -> dict[str, Array]:
+    """Return the corners of all solids of each link, in the frame of the link.
+
+    The convex hull of the corners stands for the link. Solids are the collision elements, or the
+    visual elements of a link that has no collision element. A solid that cannot be read (a mesh
+    that is not found, a shape with a wrong number) is left out.
+
+    Args:
+        urdf: the description as text, which the model was made from.
+        files: finds the meshes.
+
+    Returns:
+        (k, 3) [m] for each link that has a solid.
+    """
+    found: dict[str, Array] = {}
+    for link in fromstring(urdf).findall("link"):
+        solids = link.findall("collision") or link.findall("visual")
+        parts = [part for solid in solids for part in _corners(solid, files)]
+        if parts:
+            found[str(link.get("name"))] = np.concatenate(parts)
+    return found
+
+
+def _corners(solid: Element, files: MeshFiles) -> Iterator[Array]:
+    """Yield the corners of a solid in the frame of its link; nothing where it cannot be read."""
+    geometry = solid.find("geometry")
+    if geometry is None or len(geometry) == 0:
+        return
+    try:
+        points = _shape_corners(geometry[0], files)
+        placement = element_placement(solid, "collision geometry: origin")
+    except (ModelError, ValueError):
+        return
+    if points is not None and points.size and (np.abs(points) <= LARGEST).all():
+        yield points @ placement[:3, :3].T + placement[:3, 3]
+
+
+def _shape_corners(shape: Element, files: MeshFiles) -> Array | None:
+    """Return the corners of a shape in its own frame; None for an unknown shape."""
+    if shape.tag == "box":
+        half = 0.5 * three_numbers(shape, "size", "box: size")
+        return half * np.array(list(product((-1.0, 1.0), repeat=3)))
+    if shape.tag == "sphere":
+        return _sphere(float(shape.get("radius", "nan")))
+    if shape.tag in ("cylinder", "capsule"):
+        radius, length = float(shape.get("radius", "nan")), float(shape.get("length", "nan"))
+        round_ends = shape.tag == "capsule"
+        end = _sphere(radius) if round_ends else np.column_stack([_ring(radius), np.zeros(SIDES)])
+        middle = np.array([0.0, 0.0, 0.5 * length])
+        return np.concatenate([end - middle, end + middle])
+    if shape.tag == "mesh":
+        mesh = files.load(shape.get("filename", ""))
+        if mesh is None:
+            return None
+        scale = three_numbers(shape, "scale", "mesh: scale", default="1 1 1")
+        return np.asarray(mesh[0], dtype=float) * scale
+    return None
+
+
+def _ring(radius: float) -> Array:
+    """Return points on a circle, (SIDES, 2)."""
+    turn = np.arange(SIDES) * (2.0 * np.pi / SIDES)
+    return radius * np.column_stack([np.cos(turn), np.sin(turn)])
+
+
+def _sphere(radius: float) -> Array:
+    """Return points on a sphere, rings between its poles, (k, 3)."""
+    heights = np.linspace(-0.5 * np.pi, 0.5 * np.pi, SIDES // 2 + 1)
+    rings = [
+        np.column_stack([_ring(radius * np.cos(h)), np.full(SIDES, radius * np.sin(h))])
+        for h in heights
+    ]
+    return np.concatenate(rings)

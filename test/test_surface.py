@@ -1,0 +1,122 @@
+"""Collision geometry of a description: corners of its solids, and points on its surface."""
+
+import struct
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rbd_control.dynamics import Model
+from rbd_control.robot import Robot
+from rbd_control.robot.collision_shapes import link_corners
+from rbd_control.robot.mesh_files import MeshFiles
+from rbd_control.robot.surface import POINTS, missing_geometry, surface_of, surface_of_robot
+
+URDF = """
+<robot name="r">
+  <link name="base"><collision><geometry><sphere radius="1"/></geometry></collision></link>
+  <link name="a"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0"
+    iyz="0"/></inertial>{a}</link>
+  <link name="b"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0"
+    iyz="0"/></inertial></link>
+  <link name="tool">{tool}</link>
+  <joint name="1" type="continuous"><parent link="base"/><child link="a"/></joint>
+  <joint name="2" type="continuous"><parent link="a"/><child link="b"/></joint>
+  <joint name="3" type="fixed"><parent link="b"/><child link="tool"/><origin xyz="0 0 0.5"/></joint>
+</robot>
+"""
+BOX = '<box size="0.2 0.4 0.6"/>'
+
+
+def solid(shape: str, origin: str = "") -> str:
+    return f"<collision>{origin}<geometry>{shape}</geometry></collision>"
+
+
+def test_corners_of_each_shape() -> None:
+    def spans(shape: str) -> list[float]:
+        corners = link_corners(URDF.format(a=solid(shape), tool=""), MeshFiles(None))["a"]
+        return list(np.round(np.ptp(corners, axis=0), 12))
+
+    assert spans(BOX) == [0.2, 0.4, 0.6]
+    assert spans('<cylinder radius="0.1" length="0.5"/>') == [0.2, 0.2, 0.5]
+    assert spans('<sphere radius="0.1"/>') == [0.2, 0.2, 0.2]
+    assert spans('<capsule radius="0.1" length="0.5"/>') == [0.2, 0.2, 0.7]
+
+
+def test_a_solid_stands_where_its_origin_says() -> None:
+    turned = solid(BOX, '<origin xyz="1 2 3" rpy="0 0 1.5707963267948966"/>')
+    corners = link_corners(URDF.format(a=turned, tool=""), MeshFiles(None))["a"]
+    np.testing.assert_allclose(corners.mean(axis=0), [1.0, 2.0, 3.0], atol=1e-12)
+    np.testing.assert_allclose(np.ptp(corners, axis=0), [0.4, 0.2, 0.6], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        '<box size="1 2"/>',
+        '<box size="1 2 x"/>',
+        '<sphere radius="nan"/>',
+        '<cylinder radius="0.1"/>',
+        '<mesh filename="package://nowhere/a.stl"/>',
+        "<cone/>",
+        "",
+    ],
+)
+def test_solids_that_cannot_be_read_are_left_out(shape: str) -> None:
+    assert "a" not in link_corners(URDF.format(a=solid(shape), tool=""), MeshFiles(None))
+
+
+def write_stl(path: Path, corners: np.ndarray) -> None:
+    """Write triangles (m, 3, 3) to a binary STL file."""
+    triangles = b"".join(struct.pack("<12fH", 0, 0, 0, *c.ravel(), 0) for c in corners)
+    path.write_bytes(bytes(80) + struct.pack("<I", len(corners)) + triangles)
+
+
+def test_a_mesh_is_read_and_scaled(tmp_path: Path) -> None:
+    write_stl(tmp_path / "mesh.stl", np.eye(3)[None])
+    shape = '<mesh filename="mesh.stl" scale="2 2 2"/>'
+    corners = link_corners(URDF.format(a=solid(shape), tool=""), MeshFiles(tmp_path))["a"]
+    np.testing.assert_allclose(sorted(corners.tolist()), sorted((2.0 * np.eye(3)).tolist()))
+
+
+def test_surface_lies_on_the_box_and_covers_it() -> None:
+    urdf = URDF.format(a=solid(BOX), tool="")
+    model = Model.from_urdf(urdf)
+    surface = surface_of(model, urdf, MeshFiles(None))
+    assert set(surface.body) == {model.link_body["a"]}
+    assert 0.9 * POINTS <= surface.body.size <= POINTS
+    assert surface.area.sum() == pytest.approx(2.0 * (0.08 + 0.12 + 0.24))
+    np.testing.assert_allclose(np.linalg.norm(surface.normal, axis=1), 1.0)
+    # Means of points on faces lie on the box, or inside where a part goes round an edge.
+    relative = np.abs(surface.point) / [0.1, 0.2, 0.3]
+    assert relative.max() <= 1.0 + 1e-9
+    assert np.median(relative.max(axis=1)) > 0.95
+    # Outward, and all six faces are there.
+    assert (np.einsum("ki,ki->k", surface.normal, surface.point) > 0.0).all()
+    for axis, sign in product(range(3), (1.0, -1.0)):
+        assert (sign * surface.normal[:, axis]).max() > 0.9
+
+
+def test_links_fixed_to_a_body_are_part_of_it() -> None:
+    urdf = URDF.format(a="", tool=solid(BOX))
+    model = Model.from_urdf(urdf)
+    surface = surface_of(model, urdf, MeshFiles(None))
+    assert set(surface.body) == {model.link_body["b"]}
+    np.testing.assert_allclose(
+        surface.area @ surface.point / surface.area.sum(), [0, 0, 0.5], atol=0.05
+    )
+
+
+def test_surface_of_the_shipped_arm() -> None:
+    robot = Robot.load("arm7")
+    surface = surface_of_robot(robot)
+    assert set(surface.body) == set(range(robot.model.bodies))
+    assert not missing_geometry(robot.model, surface)
+
+
+def test_links_without_geometry_are_named() -> None:
+    urdf = URDF.format(a=solid(BOX), tool="")
+    model = Model.from_urdf(urdf)
+    note = missing_geometry(model, surface_of(model, urdf, MeshFiles(None)))
+    assert note.startswith("no collision geometry found for b:")
