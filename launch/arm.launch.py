@@ -1,6 +1,6 @@
-"""One whole arm: detector and controller, and the guard where the arm takes no torque.
+"""The nodes of one arm: detector and controller, or the guard for an arm without torque interface.
 
-Start it once for each arm of a cell, each with its namespace and, where the arms share one
+Start this file once for each arm of a cell, with its namespace and, if the arms share one
 description, the prefix of its joints and links.
 """
 
@@ -20,15 +20,15 @@ ARGUMENTS = {
     "namespace": ("", "namespace of the arm's nodes and topics"),
     "prefix": (
         "",
-        "what the arm's joints and links begin with; put before the names in params_file",
+        "prefix of the arm's joints and links; it is added to the names in params_file",
     ),
     "params_file": ("", "parameters of the arm, as calibrate writes them; empty: the defaults"),
-    "joints": ("", "joints of the arm without prefix, separated by commas; empty: params_file's"),
+    "joints": ("", "joints without prefix, separated by commas; empty: as in params_file"),
     "actions": (
         "",
-        "actions whose goals the guard cancels, separated by commas; empty: params_file's",
+        "actions that the guard cancels, separated by commas; empty: as in params_file",
     ),
-    "urdf": ("", "path of the URDF; empty: params_file's, else the topic robot_description"),
+    "urdf": ("", "path of the URDF; empty: as in params_file, else the topic robot_description"),
     "joint_states": ("joint_states", "topic with the measured joint states of the arm"),
     "robot_description": ("robot_description", "topic with the description of the arm"),
 }
@@ -40,8 +40,8 @@ SWITCHES = {
     "guard": ("false", "start the contact guard, which stops an arm without torque interface"),
     "one_process": (
         "true",
-        "run detector and controller, where both are on, in one process: the torque that answers "
-        "the first joint state with contact is the reaction's",
+        "run detector and controller in one process, if both are started: the reaction begins with "
+        "the torque for the joint state in which the contact is detected",
     ),
     "use_sim_time": ("false", "take the time from /clock"),
 }

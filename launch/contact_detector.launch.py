@@ -1,4 +1,4 @@
-"""The contact detector beside a robot that runs already and publishes its joint states."""
+"""The contact detector beside a running robot that publishes its joint states."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def generate_launch_description() -> LaunchDescription:
 
 
 def detector(context: LaunchContext) -> list[Node]:
-    """The node, with those parameters over the file's that were really given."""
+    """Return the node; arguments that were given override the values of the file."""
     given: dict[str, Any] = {}
     urdf = LaunchConfiguration("urdf").perform(context)
     if urdf:
@@ -59,7 +59,7 @@ def detector(context: LaunchContext) -> list[Node]:
         given["use_sim_time"] = True
     namespace = LaunchConfiguration("namespace").perform(context)
     params_file = LaunchConfiguration("params_file").perform(context)
-    # Later ones win. An empty one would be an error.
+    # Later values override earlier ones. An empty value would be an error.
     parameters = [root_section(params_file) if namespace else {}, params_file, given]
     return [
         Node(
@@ -75,9 +75,10 @@ def detector(context: LaunchContext) -> list[Node]:
 
 
 def root_section(params_file: str) -> dict[str, Any]:
-    """What the file gives the detector by its name alone.
+    """Return the section of the file that has the detector's name without a namespace.
 
-    ROS 2 takes such a section for a node outside any namespace and passes over it in silence.
+    ROS 2 applies such a section only to a node outside any namespace, and otherwise silently
+    ignores it.
     """
     with open(params_file, encoding="utf-8") as file:
         section = (yaml.safe_load(file) or {}).get("contact_detector", {})

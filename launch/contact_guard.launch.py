@@ -13,12 +13,12 @@ ARGUMENTS = {
         PathJoinSubstitution([FindPackageShare("rbd_control"), "config", "contact_guard.yaml"]),
         "parameters of the guard",
     ),
-    "actions": ("", "actions whose goals are cancelled, separated by commas; empty: params_file's"),
+    "actions": ("", "actions to cancel, separated by commas; empty: as in params_file"),
     "namespace": ("", "namespace of the guard's names"),
     "joint_states": ("joint_states", "topic with the measured joint states of the arm"),
     "use_sim_time": ("false", "true: take the time from /clock"),
 }
-"""Arguments with their default and description; all are those of ``arm.launch.py``."""
+"""Arguments with their default and description, as in ``arm.launch.py``."""
 
 
 def generate_launch_description() -> LaunchDescription:

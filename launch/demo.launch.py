@@ -26,7 +26,7 @@ def generate_launch_description() -> LaunchDescription:
                     name=name,
                     parameters=[LaunchConfiguration("params_file")],
                     output="screen",
-                    # An arm keeps the last torque it was given, so none of the three runs alone.
+                    # An arm may keep the last torque, so the three nodes end together.
                     on_exit=Shutdown(reason=f"{name} ended"),
                 )
                 for name in ("simulated_arm", "passivity_controller", "contact_detector")

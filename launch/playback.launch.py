@@ -1,7 +1,7 @@
-"""A recording played onto ``joint_states``, and the contact detector that listens to it.
+"""A recording published on ``joint_states``, and the contact detector that subscribes to it.
 
-The player starts when the detector is active: compiling can take a minute, and a short recording
-would be over by then.
+The player starts after the detector is active, because compilation can take a minute, and a short
+recording would be over by then.
 """
 
 from __future__ import annotations
@@ -106,5 +106,5 @@ def generate_launch_description() -> LaunchDescription:
 
 
 def stop(event: ProcessExited, context: LaunchContext) -> Shutdown | None:
-    """One node without the other is of no use; a second shutdown is an error to launch_ros."""
+    """Shut down when one node ends; a second shutdown would be an error in launch_ros."""
     return None if context.is_shutdown else Shutdown(reason=f"{event.process_name} ended")

@@ -1,4 +1,4 @@
-"""Whether a trajectory is kept to, and whether its goal is reached."""
+"""Path tolerance, goal tolerance and tracking limit of a trajectory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Tolerances:
 
     Args:
         joint_names: names of the joints.
-        parameters: of which tolerances and limits of the tracking error are used.
+        parameters: tolerances, and limits of the tracking error.
 
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.
@@ -30,15 +30,15 @@ class Tolerances:
         self._stopped = parameters.stopped_velocity_tolerance
 
     def strayed(self, q: Array, q_d: Array) -> str:
-        """Return which joint is too far from its path, or an empty text."""
+        """Return a message if a joint is outside its path tolerance; else an empty text."""
         return self._beyond(q, q_d, self._path, "its path; its tolerance")
 
     def lost(self, q: Array, q_d: Array) -> str:
-        """Return which joint is so far from its desired position that it is a fault, or nothing."""
+        """Return a message if a tracking error is a fault; else an empty text."""
         return self._beyond(q, q_d, self._fault, "its desired position; its tracking_limit")
 
     def reached(self, q: Array, v: Array, goal: Array) -> bool:
-        """Return whether every joint is near its goal and as good as still."""
+        """Return whether every joint is within its goal tolerance and almost at rest."""
         near = (np.abs(q - goal) <= self._goal).all()
         return bool(near and np.abs(v).max() <= self._stopped)
 

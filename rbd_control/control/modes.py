@@ -1,17 +1,18 @@
-"""What the arm shall do: modes, and the orders that change them.
+"""Modes of the controller, and the orders that change them.
 
 Modes:
 
 - ``hold``: the law keeps the arm at a point,
 - ``follow``: the law tracks a trajectory, then holds its last point,
-- ``float``: gravity compensation only, the arm can be led by hand,
-- ``safe``: after a fault, and before the start. Only :meth:`Modes.resume` leads out.
+- ``float``: gravity compensation only, the arm can be guided by hand,
+- ``safe``: after a fault, and before the start. Only :meth:`Modes.resume` leaves it.
 
-A stop brings the desired motion to rest within ``stop_time`` in real time, whatever was going on:
-a trajectory at any pace, a stream, a retreat. A stop that is under way is not begun again, so that
-orders in a row do not put the rest off.
+A stop brings the desired motion to rest within ``stop_time`` in real time, from any motion: a
+trajectory at any speed factor, a stream, a retreat. A new order does not restart a stop in
+progress, so that repeated orders do not delay standstill.
 
-A mode that was ordered, or that is a reaction, is latched: it lasts until :meth:`Modes.resume`.
+A mode that was ordered, or that is a reaction to contact, is latched: it lasts until
+:meth:`Modes.resume`.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ class Modes:
         model: the arm.
         samples: the measured state.
         motion: the desired motion.
-        verdict: what the contact detector says.
+        verdict: the verdict of the contact detector.
 
     Attributes:
         mode: see the module.
-        reason: why the mode is not the one asked for; empty when it is.
+        reason: why the mode is not the requested mode; empty if it is.
         latched: whether the mode lasts until :meth:`resume`.
         goal: outcome of the last trajectory.
         started: whether the controller was started.
@@ -68,7 +69,7 @@ class Modes:
     def set_parameters(
         self, parameters: ControllerParameters, soft: SoftLimits, tolerances: Tolerances
     ) -> None:
-        """Use other parameters from the next sample on."""
+        """Apply new parameters from the next sample on."""
         self._parameters, self._soft, self._tolerances = parameters, soft, tolerances
 
     @property
@@ -79,13 +80,13 @@ class Modes:
     # --- Orders ----------------------------------------------------------------------------------
 
     def end(self) -> None:
-        """Go back to what was before the start."""
+        """Return to the state before the start."""
         self._leave_motion()
         self.started, self.latched = False, False
         self.mode, self.reason = "safe", "not started"
 
     def start(self) -> None:
-        """Hold the arm where it is."""
+        """Hold the arm at its present position."""
         self.started = True
         self.goal = "none"
         self._motion.wanted_pace = 1.0
@@ -93,7 +94,7 @@ class Modes:
         self._hold_here()
 
     def require_free(self) -> None:
-        """Refuse a trajectory while the arm must stay in its mode.
+        """Raise an error while the mode does not permit a trajectory.
 
         Raises:
             TrajectoryError: naming the mode.
@@ -102,10 +103,14 @@ class Modes:
             raise TrajectoryError(f"the arm stays in {self.mode} ({self.reason}): resume first")
 
     def follow(self, trajectory: Trajectory, at: float | None) -> None:
-        """Follow a trajectory from the time ``at`` on the present one on; None: from now on.
+        """Follow a trajectory.
+
+        Args:
+            trajectory: the new trajectory.
+            at: time on the present trajectory at which the new one begins [s]; None for now.
 
         Raises:
-            TrajectoryError: when the arm must stay in its mode.
+            TrajectoryError: if the mode does not permit a trajectory.
         """
         self.require_free()
         self._motion.follow(trajectory, at)
@@ -113,10 +118,10 @@ class Modes:
         self.mode, self.goal, self.reason = "follow", "moving", self._slowness()
 
     def cancel(self) -> None:
-        """Give up the trajectory, or a retreat, and stop; a latched mode stays latched.
+        """Cancel the trajectory or a retreat, and stop; a latched mode stays latched.
 
         Raises:
-            InputError: when there is nothing to cancel.
+            InputError: if there is neither a trajectory nor a retreat.
         """
         if self.mode == "follow":
             self._give_up()
@@ -129,11 +134,11 @@ class Modes:
             raise InputError(f"no trajectory to cancel: in {self.mode}")
 
     def hold(self, reason: str, again: bool = False) -> None:
-        """Stop and stay until :meth:`resume`, which goes on with the trajectory.
+        """Stop and hold until :meth:`resume`, which continues the trajectory.
 
         Args:
-            reason: why.
-            again: whether an arm that is held already is held anew, where it is now.
+            reason: reason of the hold.
+            again: whether an arm that is already held is held at its present position instead.
 
         Raises:
             InputError: in mode safe.
@@ -154,7 +159,7 @@ class Modes:
             self.goal = "paused"
 
     def float_(self, reason: str) -> None:
-        """Compensate gravity only until :meth:`resume`; the trajectory is given up.
+        """Compensate gravity only until :meth:`resume`; the trajectory is cancelled.
 
         Raises:
             InputError: in mode safe.
@@ -164,10 +169,10 @@ class Modes:
         self.mode, self.latched, self.reason = "float", True, reason
 
     def retract(self, reason: str) -> None:
-        """Stop, move the touched link off along the force on it, and stay until :meth:`resume`.
+        """Stop, move the touched link along the force on it, and hold until :meth:`resume`.
 
-        The force is the last one that is no older than ``FORCE_AGE`` or from while the arm stops;
-        without any the arm stays where it stopped.
+        The force is the last estimate that is no older than ``FORCE_AGE`` or arrives during the
+        stop; without an estimate the arm stays where it stopped.
 
         Raises:
             InputError: in mode safe.
@@ -176,7 +181,7 @@ class Modes:
         self._retracting = True
 
     def slow(self, reason: str) -> None:
-        """Go on at ``slow_factor`` of the speed, in this trajectory and others, until resumed.
+        """Continue at ``slow_factor`` of the speed, also in later trajectories, until resumed.
 
         Raises:
             InputError: in mode safe.
@@ -187,7 +192,7 @@ class Modes:
             self.reason = reason
 
     def react(self) -> None:
-        """React to a contact that begins, as ``contact_reaction`` says."""
+        """React to the begin of a contact as the parameter ``contact_reaction`` selects."""
         if not self.tracks:
             return
         reaction = self._parameters.contact_reaction
@@ -201,13 +206,13 @@ class Modes:
             self.slow("contact")
 
     def resume(self) -> str:
-        """Go on after a hold, a float, a contact or a fault; return in words what that means.
+        """Resume after a hold, a float, a contact or a fault; return a description of the result.
 
-        A trajectory that a hold interrupted goes on, if the arm still is where it stopped. After
-        float and safe the arm holds where it is.
+        A trajectory that a hold interrupted continues if the arm is still where it stopped. After
+        float and safe the arm is held at its present position.
 
         Raises:
-            InputError: before the start, and after a fault while joint states are not good.
+            InputError: before the start, and after a fault while joint states are not valid.
         """
         if not self.started:
             raise InputError("cannot resume: not started")
@@ -236,19 +241,19 @@ class Modes:
         return "following the trajectory again"
 
     def fault(self, reason: str) -> None:
-        """Be safe until :meth:`resume`; the first reason stays."""
+        """Switch to safe until :meth:`resume`; the first reason is kept."""
         if self.mode == "safe":
             return
         self._leave_motion()
         self.mode, self.latched, self.reason = "safe", False, reason
 
     def start_again(self) -> None:
-        """Hold here, if anywhere, as time and the arm may have jumped."""
+        """Hold a tracked arm at its present position after a jump of time or of the arm."""
         self._give_up()
         self._verdict.forget_force()
         if self.tracks:
             latched, reason = self.latched, self.reason
-            self._stopping = False  # a stop under way leads to where the arm was
+            self._stopping = False  # A stop in progress leads to the former position of the arm.
             self._hold_here()
             self.latched = latched
             self.reason = reason if latched else self._slowness()
@@ -256,7 +261,7 @@ class Modes:
     # --- Samples ---------------------------------------------------------------------------------
 
     def advance(self, dt: float) -> DesiredState:
-        """Move on by ``dt`` [s] and return the desired state; a trajectory's end is held."""
+        """Advance by ``dt`` [s] and return the desired state; the end of a trajectory is held."""
         if not self.tracks:
             return DesiredState(self._samples.q, self._samples.v, np.zeros_like(self._samples.v))
         motion = self._motion
@@ -273,7 +278,7 @@ class Modes:
     # --- Inside ----------------------------------------------------------------------------------
 
     def _judge(self) -> None:
-        """End a trajectory that is over, or that is not kept to."""
+        """End a trajectory that is over, or whose path tolerance is violated."""
         motion, samples = self._motion, self._samples
         if motion.moving:
             strayed = self._tolerances.strayed(samples.q, motion.desired().q_d)
@@ -283,7 +288,7 @@ class Modes:
         elif self._tolerances.reached(samples.q, samples.v, motion.trajectory.final):
             self.mode, self.goal = "hold", "reached"
         elif motion.overtime > self._parameters.goal_time:
-            self._hold_here()  # or the arm would go on pressing against what keeps it off
+            self._hold_here()  # Otherwise the arm would continue to press against an obstacle.
             self.goal = "missed"
 
     def _retreat(self) -> None:
@@ -312,7 +317,7 @@ class Modes:
         return self._retracting or (self._motion.moving and not self._stopping)
 
     def _stop(self) -> None:
-        """Bring the desired motion to rest where the arm is, unless that is under way."""
+        """Bring the desired motion to rest at the arm's position, unless a stop is in progress."""
         self._retracting = False
         if self._stopping and self._motion.moving:
             return
@@ -326,7 +331,7 @@ class Modes:
         self._paused = None
 
     def _leave_motion(self) -> None:
-        """Give up everything that a desired motion leads to."""
+        """Cancel the desired motion and everything that would follow it."""
         self._give_up()
         self._motion.drop_waiting()
         self._retracting = self._stopping = False

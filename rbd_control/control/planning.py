@@ -1,4 +1,4 @@
-"""Trajectories on their way into the motion: prepared from a snapshot, then accepted."""
+"""Preparation of trajectories from a snapshot of the controller, and their acceptance."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from rbd_control.dynamics import Model
 from rbd_control.errors import StalePlanError
 
 SMALL_PLAN = 50
-"""Number of points up to which a stale plan is made anew at once, in less than 1 ms."""
+"""Largest number of points of an outdated plan that is repeated at once, in less than 1 ms."""
 
 LEAD = 0.005
-"""Least time from a plan that is made beside the control loop to the begin of its motion [s]."""
+"""Shortest time from the start of planning to the start of the motion [s]."""
 
 LEAD_PER_POINT = 2e-5
-"""Time that each point adds to LEAD [s]."""
+"""Time that each point adds to ``LEAD`` [s]."""
 
 
 class Planning:
-    """Prepares trajectories and hands them to the modes.
+    """Prepares trajectories and passes them to the modes.
 
-    :meth:`prepare` may run in another thread than all else: it reads the controller and changes
-    nothing. :meth:`accept` takes microseconds.
+    :meth:`prepare` may run in another thread than all other calls: it reads the controller and
+    changes nothing. :meth:`accept` takes microseconds.
 
     Args:
         model: the arm.
-        samples, motion, modes: the parts it reads, and the one that follows a trajectory.
+        samples, motion, modes: parts of the controller; ``modes`` follows accepted trajectories.
     """
 
     def __init__(self, model: Model, samples: SampleJudge, motion: Motion, modes: Modes) -> None:
@@ -46,26 +46,26 @@ class Planning:
     def set_parameters(
         self, model: Model, limits: ArmLimits, soft: SoftLimits, parameters: ControllerParameters
     ) -> None:
-        """Use other rules and limits, or another payload, from the next plan on."""
+        """Apply new rules, limits or another payload from the next plan on."""
         self._model = model
         self._limits, self._soft, self._parameters = limits, soft, parameters
 
     def forget_stream(self) -> None:
-        """Take the next single point for a goal, as positions may have been unwrapped anew."""
+        """Treat the next single point as a goal, because the unwrapping may have changed."""
         self._stream = None
 
     def prepare(
         self, names: Sequence[str], points: Points, starts_in: float | None, lead: float | None
     ) -> PlannedTrajectory:
-        """Plan a trajectory from the state that the motion will have ``lead`` from now.
+        """Plan a trajectory that begins with the state of the motion ``lead`` from now.
 
         Args:
             names, points: see :meth:`Waypoints.of`.
-            starts_in: when the points' time begins [s from now]; None for at once.
-            lead: [s]; None for ``LEAD`` and ``LEAD_PER_POINT`` for each point.
+            starts_in: start of the points' time [s from now]; None for at once.
+            lead: time for planning [s]; None for ``LEAD`` plus ``LEAD_PER_POINT`` per point.
 
         Raises:
-            TrajectoryError: saying which point and why, or in which mode the arm must stay.
+            TrajectoryError: naming the point and the reason, or the mode that must end first.
         """
         check_size(self._model.joint_names, names, points)
         self._modes.require_free()
@@ -89,11 +89,11 @@ class Planning:
         return plan(self._model, self._continuous, request, state)
 
     def accept(self, planned: PlannedTrajectory) -> None:
-        """Follow a plan that still fits from its splice on; make a small one anew that does not.
+        """Follow a plan from its splice on; repeat a small plan that is out of date.
 
         Raises:
-            TrajectoryError: when the arm must stay in its mode, or the plan made anew is refused.
-            StalePlanError: for a large plan that does not fit any more.
+            TrajectoryError: if the mode does not permit a trajectory, or the repeated plan fails.
+            StalePlanError: for a large plan that is out of date.
         """
         self._modes.require_free()
         if not self._fits(planned):
@@ -111,7 +111,7 @@ class Planning:
         self._stream = planned.stream
 
     def _fits(self, planned: PlannedTrajectory) -> bool:
-        """Return whether a plan follows on from the present motion."""
+        """Return whether a plan continues the present motion."""
         state, place = planned.state, self._motion.place
         if state.parameters is not self._parameters or state.base is not place.trajectory:
             return False

@@ -72,7 +72,7 @@ BAD_STARTS = {
     "an action twice": (
         "contact_guard",
         {"actions": ["arm/follow", "arm/follow"]},
-        "actions holds an empty name or one twice",
+        "actions contains an empty or repeated name",
     ),
     "no recording": ("joint_state_player", {"recording": "/no/such.mcap"}, "/no/such.mcap"),
 }

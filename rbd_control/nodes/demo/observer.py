@@ -1,4 +1,4 @@
-"""The demo's own node: gives the orders, stages the pushes, and writes down what happens."""
+"""The demo's own node, which sends the trajectory and the pushes, and records the results."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ STARTING_NODES = (
 """Activity shown until the nodes are ready."""
 
 PUSH_SHOWN = 1.0
-"""A push is named for so long [s], or nobody could read it."""
+"""Time for which the display names a push [s]."""
 
 _COUNTS = ("samples", "valid samples")
 
 
 class DemoObserver:
-    """Listens to the three nodes and drives the scenario on the arm's own time.
+    """Records the topics of the three nodes and runs the scenario on simulated time.
 
     Attributes:
-        log: what was recorded.
-        activity: what is going on, in words.
-        ignored: number of messages that none of the three nodes sends.
+        log: the recorded data.
+        activity: description of the present phase.
+        ignored: number of messages that cannot come from the three nodes.
     """
 
     def __init__(self, scenario: Scenario, thresholds: tuple[float, ...]) -> None:
@@ -63,7 +63,7 @@ class DemoObserver:
         self._node = Node("demo")
         self._executor: Executor = make_executor()
         self._executor.add_node(self._node)
-        # Everything is wanted, however late it is read.
+        # No message may be lost, even if it is read late.
         many = QoSProfile(depth=5000)
         log, node = self.log, self._node
         for topic, series in (
@@ -88,7 +88,7 @@ class DemoObserver:
 
     @property
     def is_ready(self) -> bool:
-        """Whether all three nodes work and hear what will be sent to them."""
+        """Whether all three nodes are active and subscribe to the demo's topics."""
         return bool(
             self._verdicts
             and self.log.tracking_error.last
@@ -99,7 +99,7 @@ class DemoObserver:
 
     @property
     def time(self) -> float:
-        """The arm's time, as far as the detector has come [s]; 0 before the first sample."""
+        """Simulated time of the detector's last sample [s]; 0 before the first sample."""
         return self.log.residual.last or 0.0
 
     @property
@@ -108,7 +108,7 @@ class DemoObserver:
         return 0.0 if self._begin is None else self.time - self._begin
 
     def spin(self, seconds: float) -> None:
-        """Listen for a while, and push when it is time to."""
+        """Process messages for ``seconds`` [s], and send pushes when they are due."""
         self._executor.spin_until_future_complete(Future(), timeout_sec=seconds)
         if self._begin is None:
             return
@@ -122,10 +122,10 @@ class DemoObserver:
             self._say(f"pushing {push.link} with {np.linalg.norm(push.force):.0f} N")
         elif self.elapsed > self._shown_until:
             stroke = self.elapsed > self._scenario.stroke
-            self._say("a stroke into the ball" if stroke else "a lively motion of every joint")
+            self._say("a stroke into the ball" if stroke else "a motion of every joint")
 
     def begin(self) -> None:
-        """Order the motion."""
+        """Send the trajectory."""
         message = JointTrajectory(joint_names=list(self.log.joints))
         for point in self._scenario.points():
             message.points.append(
@@ -140,7 +140,7 @@ class DemoObserver:
         self.log.begin = self._begin = self.time
 
     def destroy(self) -> None:
-        """Take the node down."""
+        """Destroy the node."""
         self._executor.remove_node(self._node)
         self._node.destroy_node()
 
@@ -169,7 +169,7 @@ class DemoObserver:
             self.ignored += 1
 
     def _on_true_force(self, message: WrenchStamped) -> None:
-        """Log the force in world axes, as events have it; it comes in the frame of the link."""
+        """Record the force in world axes, as in events; the message has axes of the link."""
         link, force = message.header.frame_id, message.wrench.force
         if self._position is None or link not in self._model.link_body:
             self.ignored += 1
@@ -198,7 +198,7 @@ class DemoObserver:
                     self.ignored += 1
 
     def _count(self, samples: int, valid: int) -> None:
-        """Take the samples since the first report of the motion; before, there was no torque."""
+        """Count samples since the first report after the start of the motion."""
         if self._begin is None:
             self._counted = (samples, valid)
         elif samples > self._counted[0]:
