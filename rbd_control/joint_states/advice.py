@@ -1,4 +1,4 @@
-"""Why no joint state can be used, in a sentence for whoever started the node."""
+"""Log message with the reason why no joint state can be used."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rbd_control.wording import listed, quoted
 
 
 def advice(topic: str, publishers: int, intake: JointStateIntake) -> str:
-    """Return why there are no usable joint states, and what to do.
+    """Return the reason why there are no usable joint states, and the remedy.
 
     Args:
         topic: name of the topic.
         publishers: number of its publishers.
-        intake: what the messages went through.
+        intake: the intake that has processed the messages.
     """
     if not publishers:
         return f"nobody publishes {topic}; remap joint_states to the topic of the robot's driver"
