@@ -51,7 +51,7 @@ FAULTS = faults()
 
 @pytest.fixture(scope="module")
 def collected() -> set[str]:
-    """The tests in the files that the page names, and in those written for faults."""
+    """Return the tests in the files that the page names, and in those written for faults."""
     pytest.importorskip("rclpy", reason="ROS 2 is not installed")
     files = {test.partition("::")[0] for row in FAULTS for test in row.tests}
     files |= {str(path.relative_to(ROOT)) for path in ROOT.glob("test/**/test_faults_*.py")}

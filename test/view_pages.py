@@ -104,7 +104,7 @@ def running(page: Any) -> Iterator[None]:
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """A headless Chromium that draws without a graphics card; skips where there is none."""
+    """Yield a headless Chromium that draws without a graphics card; skips where there is none."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:

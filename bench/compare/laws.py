@@ -98,7 +98,7 @@ def fixed(
 def adaptive(
     arm: Arm, parameters: ControllerParameters, adaptation: AdaptationParameters
 ) -> tuple[Law, AdaptiveSlotineLiController]:
-    """The adaptive law, and the controller to ask what it has learned."""
+    """Return the adaptive law, and the controller to ask what it has learned."""
     controller = AdaptiveSlotineLiController(arm.model, parameters, adaptation)
 
     def law(

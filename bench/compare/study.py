@@ -77,13 +77,13 @@ class Learning:
 
 
 def motion(of: Arm, specimen: int) -> Motion:
-    """A motion for one specimen, by its number."""
+    """Return a motion for one specimen, by its number."""
     rng = np.random.default_rng(100 + specimen)
     return Motion(of.model, of.centre, rng, SPEED, FREQUENCIES)
 
 
 def reference(path: Motion, first: float, seconds: float) -> Reference:
-    """A piece of a motion, a row a period."""
+    """Return a piece of a motion, a row a period."""
     return path.at(first + PERIOD * np.arange(round(seconds / PERIOD)))
 
 

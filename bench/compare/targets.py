@@ -42,7 +42,7 @@ def ratio(
 
 
 def outcomes(results: Sequence[Tracking], learned: Sequence[Learning]) -> list[Outcome]:
-    """The targets, then the like-for-like ratios that put them in place."""
+    """Return the targets, then the like-for-like ratios that put them in place."""
     found = []
     for arm in dict.fromkeys(result.arm for result in results):
         ours = (SLOTINE_LI, REFERENCE)

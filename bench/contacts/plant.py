@@ -95,7 +95,7 @@ class Plant:
         mujoco.mj_setConst(self.mj, self.data)
 
     def start(self, reference: Reference) -> None:
-        """The state of the first row of ``reference``, with nothing in the way."""
+        """Set the state of the first row of ``reference``, without obstacles."""
         mujoco.mj_resetData(self.mj, self.data)
         self.data.qpos[:], self.data.qvel[:] = reference.q[0], reference.v[0]
         self.remove_obstacle()
@@ -112,7 +112,7 @@ class Plant:
         return stiffness, 2.0 * DAMPING_RATIO * np.sqrt(stiffness * inertia)
 
     def friction(self, v: np.ndarray) -> np.ndarray:
-        """What the controller takes the friction for at velocities ``v`` (nv,) [rad/s]."""
+        """Return what the controller takes the friction for at velocities ``v`` (nv,) [rad/s]."""
         return self.coulomb * np.tanh(v / STRIBECK_SPEED) + self.viscous * v
 
     def rotation(self, row: int) -> np.ndarray:
@@ -120,7 +120,7 @@ class Plant:
         return self.data.xmat[self.body[row]].reshape(3, 3)
 
     def place(self, row: int, point: np.ndarray) -> np.ndarray:
-        """A point of that link in world axes [m]."""
+        """Return a point of that link in world axes [m]."""
         return self.data.xpos[self.body[row]] + self.rotation(row) @ point
 
     def jacobian(self, row: int, point: np.ndarray) -> np.ndarray:
@@ -133,7 +133,7 @@ class Plant:
     def place_obstacle(
         self, row: int, tip: np.ndarray, centre: np.ndarray, facing: np.ndarray
     ) -> None:
-        """A plate about ``centre``, square to ``facing``, for a ball about ``tip`` of a link."""
+        """Place a plate at ``centre``, normal to ``facing``, and a ball at ``tip`` of a link."""
         self.mj.geom_pos[self.tip[row]] = tip
         self.data.mocap_pos[0] = centre
         mujoco.mju_quatZ2Vec(self.data.mocap_quat[0], facing / np.linalg.norm(facing))
@@ -198,7 +198,7 @@ _UNTOUCHED: dict[str, Any] = {"contype": 0, "conaffinity": 0, "mass": 0.0}
 
 
 def _without_geometry(urdf: str) -> str:
-    """The URDF with what moves and weighs only."""
+    """Return the URDF with what moves and weighs only."""
     robot = ElementTree.fromstring(urdf)
     for parent in robot:
         for child in list(parent):

@@ -66,14 +66,14 @@ class Outcome:
 
 
 def calibrated(plant: Plant, seed: int, duration: float = FREE) -> CalibratedParameters:
-    """What calibration makes of a contact-free motion of ``plant``."""
+    """Return what calibration makes of a contact-free motion of ``plant``."""
     free = simulate(plant, seed, duration)
     motion = Motion(plant.arm.name, free.t, free.q, free.v, free.tau)
     return calibrate([motion], plant.arm.model).parameters
 
 
 def judge(names: Sequence[str], seed: int, rounds: int) -> Outcome:
-    """``rounds`` of a push of 8 N, one of 20 N and a collision on each arm of ``names``."""
+    """Run ``rounds`` of pushes of 8 N and 20 N and a collision on each arm of ``names``."""
     verdicts: list[Verdict] = []
     false_events, total = 0, 0.0
     for k, name in enumerate(names):
@@ -109,7 +109,7 @@ def detect(
 
 
 def match(episode: Episode, events: Sequence[ContactEvent]) -> tuple[list[Verdict], int]:
-    """The last word on each contact, and the number of events outside all of them."""
+    """Return the last word on each contact, and the number of events outside all of them."""
     onsets = [event for event in events if event.phase == "onset"]
     last = {event.id: event for event in events}
     links = episode.arm.model.joint_links

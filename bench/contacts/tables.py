@@ -41,7 +41,7 @@ def rows(outcome: Outcome) -> list[list[str]]:
 
 
 def targets(outcome: Outcome) -> list[Target]:
-    """The targets of the study."""
+    """Return the targets of the study."""
     verdicts = outcome.verdicts
     missed = sum(v.event is None for v in verdicts if v.kind == "20 N")
     among, alone = named(verdicts)

@@ -75,7 +75,7 @@ class Touch(ABC):
 
     @abstractmethod
     def after(self, plant: Plant, t: float) -> np.ndarray:
-        """The force on the arm in this step, (3,) world axes [N]."""
+        """Return the force on the arm in this step, (3,) world axes [N]."""
 
     def note(self, t: float, force: np.ndarray, torque: np.ndarray) -> None:
         """Keep account of the truth of one step with contact."""
@@ -88,7 +88,7 @@ class Touch(ABC):
         self._load = np.maximum(self._load, np.abs(torque))
 
     def contact(self, plant: Plant) -> Contact | None:
-        """What became of it; None when the arm was missed."""
+        """Return what became of it; None when the arm was missed."""
         if not self._samples:
             return None
         return Contact(

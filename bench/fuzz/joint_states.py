@@ -91,7 +91,7 @@ def _frame(random: Random, message: JointState, shift: float | None) -> float | 
 
 
 def _frozen(random: Random, arm: Arm, channel: str, count: int) -> list[Input]:
-    """The same state over and over, at rest or moving, with advancing stamps."""
+    """Return the same state over and over, at rest or moving, with advancing stamps."""
     message = arm.joint_state(random)
     if random.random() < 0.5:
         message.velocity = [0.0] * len(arm.joints)

@@ -81,7 +81,7 @@ def answers(sent: Sequence[int], answered: Iterable[Answer], period: float) -> A
 
 
 def stamped(commands: Iterable[Command], errors: Iterable[TrackingError]) -> list[Answer]:
-    """The commands with the stamps of what they answer, found by the torque that both tell of.
+    """Return commands with the stamps of their joint states, matched by the torque in both topics.
 
     Equal torques are paired in order; a command that no tracking error tells of is left out.
     """

@@ -36,7 +36,7 @@ class Target:
 
 
 def targets(loop: Loop) -> list[Target]:
-    """What was asked for, at 1 kHz."""
+    """Return what was asked for, at 1 kHz."""
     lost = max(loop.torque.unanswered, loop.residual.unanswered)
     told = max(loop.lost_on_the_way.values())
     return [
@@ -66,7 +66,7 @@ def latencies(loops: Sequence[Loop]) -> Table:
 
 
 def processes(loops: Sequence[Loop]) -> Table:
-    """What each process took of the machine."""
+    """Return what each process took of the machine."""
     table = Table(title="processes", title_justify="left")
     table.add_column(r"joint states \[1/s]", justify="right")
     table.add_column("process")
@@ -99,7 +99,7 @@ def doubt(loop: Loop) -> str:
 
 
 def asked(loop: Loop) -> Table:
-    """What was asked for and what came of it."""
+    """Return what was asked for and what came of it."""
     results = targets(loop)
     table = Table(title=f"asked for at {TARGET_RATE:g} Hz", title_justify="left")
     for heading, justify in (("what", "left"), ("measured", "right"), ("at most", "right")):
@@ -130,7 +130,7 @@ def as_json(loops: Sequence[Loop], machine: dict[str, str]) -> dict[str, Any]:
 
 
 def _finite(plain: Any) -> Any:
-    """The same with None where a number is NaN, which JSON does not know."""
+    """Return the same with None where a number is NaN, which JSON does not know."""
     if isinstance(plain, dict):
         return {key: _finite(value) for key, value in plain.items()}
     if isinstance(plain, (list, tuple)):

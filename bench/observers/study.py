@@ -102,7 +102,7 @@ def study(name: str, seed: int, rounds: int, free_time: float) -> Iterator[Outco
 
 
 def interval_noises(x: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
-    """Standard deviations of torque and momentum samples, (nv,) each.
+    """Return standard deviations of torque and momentum samples, (nv,) each.
 
     White noise ``w`` of the torque and ``n`` of the momentum make the mean external torque of an
     interval ``x = w + (n_k - n_(k-1)) / dt``; neighbours have the covariance ``-var(n) / dt²``.
@@ -152,7 +152,7 @@ def _statistic(covariance: np.ndarray, r: np.ndarray) -> np.ndarray:
 def _with_thresholds(
     parameters: DetectorParameters, candidate: Candidate, model: Model, free: Episode
 ) -> DetectorParameters:
-    """The same with thresholds, and the statistic, in proportion to the contact-free motion."""
+    """Return the parameters with thresholds proportional to the residuals without contact."""
     r = _settled_residual(parameters, model, free)
     threshold = np.abs(r).max(axis=0)
     parameters = replace(

@@ -84,7 +84,7 @@ class Contest:
             contestants[Column.PINOCCHIO_CPP] = library.contestant(self._twin, quantity)
 
     def disagreement(self) -> float:
-        """The largest difference of any result from ours, over the largest entry of that.
+        """Return the largest difference of any result from ours, over the largest entry of that.
 
         Calling it also compiles what is not compiled yet.
 
@@ -125,7 +125,7 @@ class Contest:
         return [timings[quantity] for quantity in self._contestants]
 
     def _reflected(self) -> Results:
-        """What others make of rotors, by our code: n² I_R on the diagonal of M."""
+        """Return what others make of rotors, by our code: n² I_R on the diagonal of M."""
         model = self.mechanism.model
         rotors = dict.fromkeys(model.joint_names, ROTOR)
         inputs = self.mechanism.states.inputs(Quantity.ROTORS)

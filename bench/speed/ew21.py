@@ -44,7 +44,7 @@ def terms_of_sum(mechanism: Mechanism, quantity: Quantity) -> int:
 
 
 def of_family(timings: Sequence[Timing], family: str, quantity: Quantity) -> dict[int, Timing]:
-    """The timings of a family by number of joints, ascending."""
+    """Return the timings of a family by number of joints, ascending."""
     chosen = [t for t in timings if t.mechanism.family == family and t.quantity is quantity]
     return {t.mechanism.joints: t for t in sorted(chosen, key=lambda t: t.mechanism.joints)}
 
@@ -64,7 +64,7 @@ def slope(points: dict[int, float]) -> float:
 
 
 def crossing(first: dict[int, float], second: dict[int, float]) -> float | None:
-    """The number of joints from which on ``first`` is the faster one, if there is one.
+    """Return the number of joints from which on ``first`` is the faster one, if there is one.
 
     Between two sizes the logarithms are taken to run straight.
     """

@@ -48,7 +48,7 @@ def from_python(
     inputs: Sequence[np.ndarray],
     after: tuple[Any, ...] = (),
 ) -> Run:
-    """Calls of ``function`` from Python, with one row of the ``inputs`` after another."""
+    """Return a run that calls ``function`` from Python with each row of ``inputs`` in turn."""
     states = zip(*(array[:CALLED_STATES] for array in inputs), strict=True)
     arguments = [(*before, *state, *after) for state in states]
 

@@ -61,7 +61,7 @@ class Sheet:
 
 
 def _cells(row: Sequence[str]) -> list[str]:
-    """A row in Markdown; the name of a section, alone in its row, in bold."""
+    """Return a row in Markdown; the name of a section, alone in its row, in bold."""
     name, *rest = (cell.strip() for cell in row)
     return [name if any(rest) else f"**{name}**", *rest]
 
@@ -148,7 +148,7 @@ def gdahj(timings: Sequence[Timing]) -> Sheet:
 
 
 def targets(outcomes: Sequence[Outcome]) -> Sheet:
-    """What should be reached, and is or is not."""
+    """Return what should be reached, and is or is not."""
     rows = [
         [
             outcome.text,
@@ -162,7 +162,7 @@ def targets(outcomes: Sequence[Outcome]) -> Sheet:
 
 
 def remarks(contests: Sequence[Contest], without_cpp: str, disagreement: float) -> str:
-    """What took no part, and how well the others agree."""
+    """Return what took no part, and how well the others agree."""
     lines = [f"All results agree to {disagreement:.0e} of their largest entry."]
     if without_cpp:
         lines.append(f"Pinocchio from C++ took no part: {without_cpp}.")

@@ -63,7 +63,7 @@ class Twin:
 
 
 def contestant(twin: Twin, quantity: Quantity) -> Contestant:
-    """Calls of Pinocchio from Python."""
+    """Return a contestant that calls Pinocchio from Python."""
     model = twin.geared if quantity is Quantity.ROTORS else twin.model
     data = model.createData()
     function = _FUNCTIONS[quantity]

@@ -23,7 +23,7 @@ def printed_acceleration(
     *,
     ratio_at_joint: bool = True,
 ) -> np.ndarray:
-    """What Algorithm 6 gives for cylinders with parallel axes, (n,) [rad/s²].
+    """Return what Algorithm 6 gives for cylinders with parallel axes, (n,) [rad/s²].
 
     With ``ratio_at_joint`` false the force on the rotor reaches the joint without the gear ratio:
     lines 17 and 21 project it on Phi_i where they say Phi_Ri = n_i Phi_i.

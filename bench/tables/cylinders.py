@@ -95,7 +95,7 @@ class Cylinders:
         return self.mass_matrix(q + 1j * STEP * v).imag / STEP
 
     def bias(self, q: np.ndarray, v: np.ndarray, rotor: Rotor | None = None) -> np.ndarray:
-        """What Lagrange's equations have beside M a for one state: M_dot v - dT/dq, (n,)."""
+        """Return what Lagrange's equations have beside M a for one state: M_dot v - dT/dq, (n,)."""
         steps = 1j * STEP * np.vstack([v, np.eye(self.n)])
         rates = self.mass_matrix(q + steps, rotor).imag / STEP
         return rates[0] @ v - 0.5 * rates[1:] @ v @ v
@@ -103,7 +103,7 @@ class Cylinders:
     def acceleration(
         self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, rotor: Rotor | None = None
     ) -> np.ndarray:
-        """What Lagrange's equations give for one state, (n,) [rad/s²]."""
+        """Return what Lagrange's equations give for one state, (n,) [rad/s²]."""
         return np.linalg.solve(self.mass_matrix(q, rotor), tau - self.bias(q, v, rotor))
 
 

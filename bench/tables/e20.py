@@ -103,7 +103,7 @@ class Case:
     def in_our_order(
         self, function: Callable[..., np.ndarray], model: Model, *arguments: np.ndarray
     ) -> np.ndarray:
-        """A function of this package, for vectors in the thesis' order of joints."""
+        """Return a function of this package, for vectors in the thesis' order of joints."""
         order = self.mechanism.order
         result = np.empty(self.n)
         result[order] = function(model, *(argument[order] for argument in arguments))
@@ -155,7 +155,7 @@ class Case:
         }
 
     def source_differences(self) -> dict[str, float]:
-        """What the thesis seems to have computed: see :func:`origin_table`."""
+        """Return what the thesis seems to have computed: see :func:`origin_table`."""
         reflected = self.reflected_without_coriolis
         maba = self.printed(ratio_at_joint=False)
         return {
@@ -175,12 +175,12 @@ CASES: dict[str, list[Case]] = {
 
 
 def largest(difference: np.ndarray) -> float:
-    """The greatest absolute value."""
+    """Return the greatest absolute value."""
     return float(np.abs(difference).max())
 
 
 def verification_errors(n: int) -> tuple[float, ...]:
-    """The three lines of Table 3.1, then those that :func:`verification_table` adds."""
+    """Return the three lines of Table 3.1, then those that :func:`verification_table` adds."""
     chain = Cylinders(n)
     q = v = np.arange(1.0, n + 1.0)
     C = coriolis_matrix(chain.model, q, v)
@@ -200,7 +200,7 @@ def verification_errors(n: int) -> tuple[float, ...]:
 
 
 def figure(x: float) -> str:
-    """A number with as many digits as the thesis gives."""
+    """Return a number with as many digits as the thesis gives."""
     if x == 0.0:
         return "0"
     if x >= 1e5 or x < 1e-3:
@@ -221,7 +221,7 @@ class Comparison:
     def add(
         self, label: str, published: Sequence[float] | None, ours: Sequence[float] | None
     ) -> None:
-        """A line; ``None`` for what there is no figure of."""
+        """Add a line; ``None`` stands for a missing figure."""
         columns = [
             len(BODIES) * ["-"] if x is None else list(map(figure, x)) for x in (published, ours)
         ]
@@ -308,7 +308,7 @@ def origin_table() -> Table:
 
 
 def tables() -> list[Table]:
-    """The tables of E20 beside ours."""
+    """Return the tables of E20 beside ours."""
     return [
         verification_table(),
         consistency_table(),

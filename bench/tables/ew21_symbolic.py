@@ -37,7 +37,7 @@ Brought to their normal form, the two results are equal term by term."""
 
 
 def problem(n: int) -> tuple[ModelArrays, np.ndarray]:
-    """A binary tree of ``n`` bodies and the symbols of its joints."""
+    """Return a binary tree of ``n`` bodies and the symbols of its joints."""
     import sympy
 
     arrays = symbolic_arrays(Cylinders(n, children=2).model)

@@ -165,7 +165,7 @@ def counted(n: int) -> dict[str, Operations]:
 
 
 def polynomial(counts: dict[int, int]) -> Polynomial:
-    """The polynomial of second degree through counts at three or more n, in halves.
+    """Return the polynomial of second degree through counts at three or more n, in halves.
 
     Raises:
         ValueError: if there is none.
@@ -265,5 +265,5 @@ def error_table() -> Table:
 
 
 def tables() -> list[Table]:
-    """What S18 publishes beside what this package computes."""
+    """Return what S18 publishes beside what this package computes."""
     return [*operation_tables(), error_table()]

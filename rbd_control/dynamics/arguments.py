@@ -82,7 +82,7 @@ def state(model: Model, q: Any, **vectors: Any) -> tuple[list[np.ndarray], tuple
 
 
 def link_attachment(model: Model, link: str) -> tuple[int, np.ndarray]:
-    """The row of the body a link belongs to (-1: the world) and its placement in that body.
+    """Return the row of the body a link belongs to (-1: the world) and its placement in that body.
 
     Raises:
         InputError: for an unknown link, listing the links.

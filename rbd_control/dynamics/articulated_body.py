@@ -89,7 +89,7 @@ class Articulated(NamedTuple):
 
 @njit(inline="always")
 def new_articulated(n):
-    """A workspace for n bodies, for kernels."""
+    """Return a workspace for n bodies, for kernels."""
     return _articulated_in(scratch(41 * n + n * n), n)
 
 
@@ -148,7 +148,7 @@ def _load_symmetric(array, i):
 
 @inlined
 def _times(x, i, v):
-    """The articulated inertia of row ``i`` times a motion."""
+    """Return the articulated inertia of row ``i`` times a motion."""
     H = load_matrix(x.H, i)
     return (
         add_transform(symmetric_times(_load_symmetric(x.J, i), v[0]), H, v[1]),
@@ -273,7 +273,7 @@ def forward_dynamics(
     tau: np.ndarray,
     wrenches: Mapping[str, Any] | None = None,
 ) -> np.ndarray:
-    """The acceleration a torque causes: a = M⁻¹ (tau - C v - g + sum of J_kᵀ wrench_k).
+    """Return the acceleration a torque causes: a = M⁻¹ (tau - C v - g + sum of J_kᵀ wrench_k).
 
     Args:
         model: the robot.

@@ -40,7 +40,7 @@ def evaluate(
     failure: str = "",
     **vectors: Any,
 ) -> list[np.ndarray]:
-    """The results of ``kernel``, of ``shapes`` behind the leading axes of q and ``vectors``.
+    """Return the results of ``kernel``, of ``shapes`` behind the leading axes of q and ``vectors``.
 
     With ``wrenches`` the kernel gets their bodies, points and values between the model and q.
 

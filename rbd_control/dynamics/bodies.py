@@ -46,7 +46,7 @@ class Body:
 
 
 def displacement(subspace: Array, position: float) -> Array:
-    """The (4, 4) placement a joint gives its body at ``position`` [rad or m]."""
+    """Return the (4, 4) placement a joint gives its body at ``position`` [rad or m]."""
     result = np.eye(4)
     result[:3, 3] = subspace[3:] * position
     axis = cross_matrix(subspace[:3])

@@ -80,7 +80,7 @@ def christoffel_sweep(model, q, s, Gamma):
 
 @inlined
 def base_pairs(model, s, Gamma):
-    """The symbols Gamma[i, j, k] with j and k both of a floating root, anew.
+    """Recompute the symbols Gamma[i, j, k] with j and k both of a floating root.
 
     The root's columns turn with its whole twist, so ``dPhi_dot_j / dv_k = Phi_k x Phi_j`` for each
     pair of them, in both orders; EW21 eq. 35 has it for k up to j only, and eq. 36 builds on that.
@@ -112,7 +112,7 @@ def _christoffel_symbols(packed, q, Gamma):
 
 
 def christoffel_symbols(model: Model, q: np.ndarray) -> np.ndarray:
-    """The Christoffel symbols of the first kind, Gamma[i, j, k], so ``C_ij = Gamma_ijk v_k``.
+    """Return the Christoffel symbols of the first kind, Gamma[i, j, k]: ``C_ij = Gamma_ijk v_k``.
 
     Gamma_ijk = ½ (dM_ij / dq_k + dM_ik / dq_j - dM_jk / dq_i), EW21 eq. (4).
 

@@ -162,7 +162,7 @@ def _dynamics_terms(packed, q, v, M, C, CTv, g):
 
 
 def mass_matrix(model: Model, q: np.ndarray) -> np.ndarray:
-    """The joint-space mass matrix M(q), symmetric and positive definite.
+    """Return the joint-space mass matrix M(q), symmetric and positive definite.
 
     Args:
         model: the robot.
@@ -180,7 +180,7 @@ def mass_matrix(model: Model, q: np.ndarray) -> np.ndarray:
 
 
 def coriolis_matrix(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """The Christoffel-consistent Coriolis matrix, ``C_ij = sum_k Gamma_ijk(q) v_k``.
+    """Return the Christoffel-consistent Coriolis matrix, ``C_ij = sum_k Gamma_ijk(q) v_k``.
 
     ``C v`` is the Coriolis and centripetal torque and ``M_dot - 2 C`` is skew-symmetric; of all
     such matrices this is the one of the Christoffel symbols.
@@ -202,7 +202,7 @@ def coriolis_matrix(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def mass_matrix_rate(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """The rate of the mass matrix along ``v``: ``M_dot = C + Cᵀ`` (EW21 eq. 2).
+    """Return the rate of the mass matrix along ``v``: ``M_dot = C + Cᵀ`` (EW21 eq. 2).
 
     Args:
         model: the robot.

@@ -7,7 +7,7 @@ from numba.extending import intrinsic
 
 @intrinsic
 def fma(_context, a, b, c):
-    """a b + c, rounded once if the processor can, in compiled code only.
+    """Return a b + c, rounded once if the processor has FMA; for compiled code only.
 
     Written out where it is meant: if the compiler were free to choose which products to fuse, it
     would choose one way in one kernel and another way in the next, and they would differ by bits.

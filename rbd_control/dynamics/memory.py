@@ -56,11 +56,11 @@ def scratch(size):
 
 @njit(forceinline=True)
 def numbers(array, first, shape):
-    """The floats from ``array[first]`` on, as an array of ``shape``; does not keep it alive."""
+    """Return the floats from ``array[first]`` as an array of ``shape``, without a reference."""
     return carray(_address_of_numbers(array, first), shape)
 
 
 @njit(forceinline=True)
 def integers(array, first, shape):
-    """The same eight bytes each, read as integers."""
+    """Return the same eight bytes each, read as integers."""
     return carray(_address_of_integers(array, first), shape)

@@ -193,7 +193,7 @@ class Model:
         return packed(constants_of(self.arrays))
 
     def with_payload(self, link: str, mass: float, com: ArrayLike, inertia: ArrayLike) -> Model:
-        """This model with a rigid body fixed to ``link``.
+        """Return this model with a rigid body fixed to ``link``.
 
         ``mass`` [kg]; ``com`` (3,) its centre of mass in the frame of the link [m]; ``inertia``
         (3, 3) its rotational inertia about that centre in the axes of the link [kg·m²], zero for

@@ -56,7 +56,7 @@ class MomentumTerms(NamedTuple):
 
 @inlined
 def gravity_of_subtree(model, inertia, Phi):
-    """The gravity torque of a joint ``Phi`` that carries the composite ``inertia``."""
+    """Return the gravity torque of a joint ``Phi`` that carries the composite ``inertia``."""
     m, c, _ = inertia
     gamma = (model.gravity[0], model.gravity[1], model.gravity[2])
     return -dot6(Phi, (cross(c, gamma), scale(m, gamma)))
@@ -131,7 +131,7 @@ def _gravity_torques(packed, q, g):
 
 
 def momentum_terms(model: Model, q: np.ndarray, v: np.ndarray) -> MomentumTerms:
-    """The momentum p = M v, Cᵀ v and g from one O(N) sweep: the observer's right-hand side.
+    """Return the momentum p = M v, Cᵀ v and g from one O(N) sweep: the observer's right-hand side.
 
     Args:
         model: the robot.
@@ -148,7 +148,7 @@ def momentum_terms(model: Model, q: np.ndarray, v: np.ndarray) -> MomentumTerms:
 
 
 def momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """The generalised momentum p = M(q) v.
+    """Return the generalised momentum p = M(q) v.
 
     Args:
         model: the robot.
@@ -182,7 +182,7 @@ def coriolis_transpose_product(model: Model, q: np.ndarray, v: np.ndarray) -> np
 
 
 def gravity_torque(model: Model, q: np.ndarray) -> np.ndarray:
-    """The gravity torque g(q) in ``M a + C v + g = tau``: what holds the robot up at rest.
+    """Return the gravity torque g(q) in ``M a + C v + g = tau``: what holds the robot up at rest.
 
     Args:
         model: the robot.

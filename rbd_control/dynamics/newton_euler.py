@@ -56,7 +56,7 @@ class Forces(NamedTuple):
 
 @njit(inline="always")
 def new_forces(n):
-    """A workspace for n bodies, for kernels."""
+    """Return a workspace for n bodies, for kernels."""
     return _forces_in(scratch(18 * n), n)
 
 
@@ -99,7 +99,7 @@ def force_bodies(model, v_r, a_r, s, reference, f):
 
 @inlined
 def gather_torques(model, s, force, tau):
-    """The torques that hold up the forces; these become those of the subtrees."""
+    """Write the torques that balance the forces, and sum the forces over subtrees in place."""
     tau[:] = 0.0
     for i in range(model.parent.shape[0] - 1, -1, -1):
         force_i = load6(force, i)
@@ -126,7 +126,7 @@ def newton_euler_sweep(model, q, v, a, s, f, tau):
 
 @inlined
 def slotine_li_sweep(model, q, v, v_r, a_r, s, f, tau):
-    """The Slotine-Li torque of one state; ``s`` and ``f`` are workspace."""
+    """Write the Slotine-Li torque of one state; ``s`` and ``f`` are workspace."""
     place_bodies(model, q, s)
     move_bodies(model, v, s)
     place_inertias(model, s)
@@ -190,7 +190,7 @@ def inverse_dynamics(
     a: np.ndarray,
     wrenches: Mapping[str, Any] | None = None,
 ) -> np.ndarray:
-    """The torque of a motion: tau = M a + C v + g - sum of J_kᵀ wrench_k.
+    """Return the torque of a motion: tau = M a + C v + g - sum of J_kᵀ wrench_k.
 
     Args:
         model: the robot.
@@ -215,7 +215,7 @@ def inverse_dynamics(
 def slotine_li_torque(
     model: Model, q: np.ndarray, v: np.ndarray, v_r: np.ndarray, a_r: np.ndarray
 ) -> np.ndarray:
-    """The model part of the Slotine-Li law, tau = M a_r + C(q, v) v_r + g, in one O(N) pass.
+    """Return the model part of the Slotine-Li law, tau = M a_r + C(q, v) v_r + g, in one O(N) pass.
 
     Args:
         model: the robot.

@@ -49,7 +49,7 @@ PARAMETERS = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz")
 
 @inlined
 def in_body(point, R_transpose, m):
-    """A motion about the common origin, about ``point`` and in the axes of a body."""
+    """Return a motion about the common origin, about ``point`` and in the axes of a body."""
     return (
         transform(R_transpose, m[0]),
         transform(R_transpose, add(m[1], cross(m[0], point))),
@@ -133,7 +133,7 @@ def _regressors(packed, q, v, v_r, a_r, Y):
 def regressor(
     model: Model, q: np.ndarray, v: np.ndarray, v_r: np.ndarray, a_r: np.ndarray
 ) -> np.ndarray:
-    """The matrix Y with ``Y pi = M a_r + C(q, v) v_r + g``, C the Christoffel-consistent one.
+    """Return Y with ``Y pi = M a_r + C(q, v) v_r + g`` and the Christoffel-consistent C.
 
     ``pi`` are the parameters that :func:`inertial_parameters` lists. With ``v_r = v`` and
     ``a_r = a`` it is the regressor of inverse dynamics.
@@ -159,7 +159,7 @@ def regressor(
 
 
 def inertial_parameters(model: Model) -> np.ndarray:
-    """The inertial parameters pi of the model, ten for each body and rotor.
+    """Return the inertial parameters pi of the model, ten for each body and rotor.
 
     Returns:
         (10 bodies,), per body ``m, m c (3), I_xx I_xy I_xz I_yy I_yz I_zz`` about the origin and
@@ -175,7 +175,7 @@ def inertial_parameters(model: Model) -> np.ndarray:
 
 
 def inertial_parameter_names(model: Model) -> tuple[str, ...]:
-    """What each of :func:`inertial_parameters` is, such as ``"forearm Ixx"``.
+    """Return the names of the :func:`inertial_parameters`, such as ``"forearm Ixx"``.
 
     A body goes by the link that its joint moves, a rotor by its joint.
     """

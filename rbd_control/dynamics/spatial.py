@@ -24,13 +24,13 @@ from rbd_control.dynamics.fused import fma
 
 @inlined
 def add(a, b):
-    """a + b."""
+    """Return a + b."""
     return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
 
 
 @inlined
 def sub(a, b):
-    """a - b."""
+    """Return a - b."""
     return (a[0] - b[0], a[1] - b[1], a[2] - b[2])
 
 
@@ -48,7 +48,7 @@ def dot(a, b):
 
 @inlined
 def cross(a, b):
-    """a x b."""
+    """Return a x b."""
     return (
         fma(a[1], b[2], -(a[2] * b[1])),
         fma(a[2], b[0], -(a[0] * b[2])),
@@ -68,7 +68,7 @@ def add_cross(x, a, b):
 
 @inlined
 def add_scaled(a, k, b):
-    """a + k b."""
+    """Return a + k b."""
     return (fma(k, b[0], a[0]), fma(k, b[1], a[1]), fma(k, b[2], a[2]))
 
 
@@ -113,7 +113,7 @@ def transform(R, x):
 
 @inlined
 def add_transform(a, R, x):
-    """a + R x."""
+    """Return a + R x."""
     return (
         fma(R[0][2], x[2], fma(R[0][1], x[1], fma(R[0][0], x[0], a[0]))),
         fma(R[1][2], x[2], fma(R[1][1], x[1], fma(R[1][0], x[0], a[1]))),
@@ -133,7 +133,7 @@ def transpose(R):
 
 @inlined
 def multiply(A, B):
-    """A B."""
+    """Return A B."""
     columns = transpose(B)
     return (
         (dot(A[0], columns[0]), dot(A[0], columns[1]), dot(A[0], columns[2])),
@@ -144,7 +144,7 @@ def multiply(A, B):
 
 @inlined
 def add_scaled_matrix(A, k, B):
-    """A + k B."""
+    """Return A + k B."""
     return (
         add_scaled(A[0], k, B[0]),
         add_scaled(A[1], k, B[1]),
@@ -154,7 +154,7 @@ def add_scaled_matrix(A, k, B):
 
 @inlined
 def quaternion_rotation(x, y, z, w):
-    """The rotation of a quaternion, which need not have unit length."""
+    """Return the rotation of a quaternion, which need not have unit length."""
     k = 2.0 / (x * x + y * y + z * z + w * w)
     return (
         (1.0 - k * (y * y + z * z), k * (x * y - w * z), k * (x * z + w * y)),
@@ -219,13 +219,13 @@ def accumulate6(array, i, x):
 
 @inlined
 def add6(a, b):
-    """a + b for spatial vectors."""
+    """Return a + b for spatial vectors."""
     return (add(a[0], b[0]), add(a[1], b[1]))
 
 
 @inlined
 def sub6(a, b):
-    """a - b for spatial vectors."""
+    """Return a - b for spatial vectors."""
     return (sub(a[0], b[0]), sub(a[1], b[1]))
 
 
@@ -237,25 +237,25 @@ def scale6(k, a):
 
 @inlined
 def add_scaled6(a, k, b):
-    """a + k b for spatial vectors."""
+    """Return a + k b for spatial vectors."""
     return (add_scaled(a[0], k, b[0]), add_scaled(a[1], k, b[1]))
 
 
 @inlined
 def dot6(m, f):
-    """The power of a force along a motion: mᵀf."""
+    """Return the power of a force along a motion: mᵀf."""
     return dot(m[0], f[0]) + dot(m[1], f[1])
 
 
 @inlined
 def cross_motion(v, m):
-    """The rate of the motion ``m`` carried along by ``v``: v x m."""
+    """Return the rate of the motion ``m`` carried along by ``v``: v x m."""
     return (cross(v[0], m[0]), add_cross(cross(v[0], m[1]), v[1], m[0]))
 
 
 @inlined
 def cross_force(v, f):
-    """The rate of the force ``f`` carried along by ``v``: v x* f."""
+    """Return the rate of the force ``f`` carried along by ``v``: v x* f."""
     return (add_cross(cross(v[0], f[0]), v[1], f[1]), cross(v[0], f[1]))
 
 
@@ -274,7 +274,7 @@ def symmetric_times(S, x):
 
 @inlined
 def inertia_times(inertia, v):
-    """The momentum I v = [tr(S) w - S w + h x u ; m u + w x h]."""
+    """Return the momentum I v = [tr(S) w - S w + h x u ; m u + w x h]."""
     m, h, S = inertia
     w, u = v
     J = (S[3] + S[5], -S[1], -S[2], S[0] + S[5], -S[4], S[0] + S[3])
@@ -283,7 +283,7 @@ def inertia_times(inertia, v):
 
 @inlined
 def place_inertia(m, h, S, R, p):
-    """An inertia (S as a full matrix) given about a frame placed at (R, p), about the origin.
+    """Return an inertia about the origin, given about a frame at (R, p) with S as a full matrix.
 
     With x = p + R y:  h' = R h + m p,  S' = R S Rᵀ + (R h) pᵀ + p h'ᵀ.
     """
@@ -330,7 +330,7 @@ def store_inertia(array, i, inertia):
 
 @inlined
 def coriolis_factor(v, inertia):
-    """The factor B(v, I) = ½[(v x*) I + (I v) x̄* - I (v x)] of EW21 eq. (10), in twelve numbers.
+    """Return B(v, I) = ½[(v x*) I + (I v) x̄* - I (v x)] of EW21 eq. (10) as twelve numbers.
 
     With I = (m, h, S), v = [w; u] and the linear momentum f = m u + w x h, all that depends on the
     linear part of the vector B acts on cancels::
@@ -376,7 +376,7 @@ def factor_times(B, x):
 
 @inlined
 def factor_transpose_times(B, x):
-    """The angular part Aᵀ x_w + f x x_u of the force Bᵀ x; its linear part is zero."""
+    """Return the angular part Aᵀ x_w + f x x_u of the force Bᵀ x; its linear part is zero."""
     A, f = B
     return add_cross(transform(transpose(A), x[0]), f, x[1])
 

@@ -71,7 +71,7 @@ class Sweep(NamedTuple):
 
 @njit(inline="always")
 def new_sweep(n):
-    """A workspace for n bodies, for kernels: make it once and use it for many states."""
+    """Return a workspace for n bodies, for kernels: make it once and use it for many states."""
     return _sweep_in(scratch(46 * n), n)
 
 

@@ -132,7 +132,7 @@ def _refuse_unsupported(robot: Robot) -> None:
 
 
 def _root(robot: Robot) -> str:
-    """The one link that is nobody's child, once it is known that all others hang from it."""
+    """Return the one link that is nobody's child, once it is known that all others hang from it."""
     parents: dict[str, Joint] = {}
     names = [link.name for link in robot.links]
     known = set(names)

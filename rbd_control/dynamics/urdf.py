@@ -350,7 +350,7 @@ def _limits(element: Element, kind: str, who: str) -> tuple[float, float, float,
 
 
 def _origin(element: Element, who: str) -> Array:
-    """The (4, 4) placement of <origin>, the identity where there is none."""
+    """Return the (4, 4) placement of <origin>, the identity where there is none."""
     placement = np.eye(4)
     origin = element.find("origin")
     if origin is not None:

@@ -41,7 +41,7 @@ def block_maxima(t: Array, signal: Array) -> Array:
 
 
 def alarm_levels(maxima: Array, alarms_per_hour: float) -> Array:
-    """The level that each column of block maxima (n, m) passes so often, (m,)."""
+    """Return the level that each column of block maxima (n, m) passes so often, (m,)."""
     from scipy.stats import gumbel_r
 
     p = alarms_per_hour * BLOCK / 3600.0

@@ -384,7 +384,7 @@ def _moving_ratio(
 
 
 def _felt(model: Model, effort_kind: str) -> Model:
-    """The model of what the efforts hold: without gravity where the driver takes it off."""
+    """Return the model of what the efforts hold: without gravity where the driver takes it off."""
     if effort_kind != "torque_without_gravity":
         return model
     return replace(model, arrays=model.arrays._replace(gravity=np.zeros(3)))

@@ -53,7 +53,7 @@ class ContactEvent:
         return None if self.release is None else self.release - self.onset
 
     def since(self, start: float) -> ContactEvent:
-        """The same event with times that count from ``start`` [s]."""
+        """Return the same event with times that count from ``start`` [s]."""
         release = None if self.release is None else self.release - start
         return replace(
             self, onset=self.onset - start, detected=self.detected - start, release=release

@@ -28,7 +28,7 @@ TICK, TICKS = 0.001, 2000
 
 
 def detector_warnings(parameters: DetectorParameters, model: Model) -> list[str]:
-    """What is doubtful about ``parameters`` for ``model``, the worst first; often nothing.
+    """Return warnings about ``parameters`` for ``model``, the most serious first.
 
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.
@@ -86,7 +86,7 @@ def _weak_sense_of_force(parameters: DetectorParameters, model: Model) -> list[s
 
 
 def _late_verdicts(parameters: DetectorParameters, model: Model) -> list[str]:
-    """Filters that are slow, or not given the time to settle."""
+    """Return warnings about slow filters, and about a settling time that is too short."""
     response = parameters.make_observer(model).step_response(TICK, TICKS)
     rise = TICK * (1.0 + (response < RISEN).sum(axis=0))
     said = []

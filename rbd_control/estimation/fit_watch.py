@@ -48,7 +48,7 @@ class FitWatch:
             self.add(float(stamps[k]), q[k], v[k], tau[k])
 
     def mismatches(self, detector: ContactDetector) -> tuple[Mismatch, ...]:
-        """What explains the residual that ``detector`` sees in what was gathered."""
+        """Return the explanations of the detector's residual in the collected samples."""
         if not self._samples:
             return ()
         motion = Motion("start", *(np.array(each) for each in zip(*self._samples, strict=True)))

@@ -298,7 +298,7 @@ def _prediction_error(columns: Columns, shapes: NDArray[np.int64]) -> Array:
 
 
 def _best_shapes(x: Array, friction: Array) -> NDArray[np.int64]:
-    """The shape of each joint's friction that predicts it best, (nv,).
+    """Return the shape of each joint's friction that predicts it best, (nv,).
 
     A Stribeck effect has to pay; one scale may win over another by as little as it likes.
     """

@@ -87,7 +87,7 @@ def noise_factor(covariance, sums):
 
 @compiled
 def weigh(jacobians, sums, factor, sizes, spreads, information, projected, evidence):
-    """The evidence for each place and size of force; returns yᵀ R⁻¹ y.
+    """Return the evidence for each place and size of force; returns yᵀ R⁻¹ y.
 
     A wrench ``w = [m; F]`` about a place, with F of standard deviation s and m of s times the
     spread of the place along each axis before anything is known, makes the mean residual normal::

@@ -70,7 +70,7 @@ def find_mismatches(
     parameters: DetectorParameters,
     bias: Array | None = None,
 ) -> tuple[Mismatch, ...]:
-    """What explains the residual of a motion that is free of contact for the most part.
+    """Return explanations of the residual of a motion that is mostly free of contact.
 
     Args:
         motion: some seconds at the least, ``tau`` as ``parameters.effort_kind`` declares.
@@ -234,7 +234,7 @@ def _proportional(effort: Array, need: Array, left: Array, threshold: Array) -> 
 
 
 def _unlike(effort: Array, need: Array) -> Array:
-    """What is left of the efforts of each joint when they are taken for a part of ``need``."""
+    """Return the remainder of each joint's effort after a fit of a multiple of ``need``."""
     square = np.maximum((need**2).sum(axis=0), np.finfo(float).tiny)
     return np.asarray(effort - need * ((effort * need).sum(axis=0) / square))
 

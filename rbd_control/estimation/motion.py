@@ -38,7 +38,7 @@ class Motion:
     """(k, nv) [N·m or N], or what else the effort is declared to be."""
 
     def stretches(self, maximum_gap: float, least: float) -> list[Motion]:
-        """The parts without a gap longer than ``maximum_gap`` that last at least ``least`` [s]."""
+        """Return the parts without gaps above ``maximum_gap`` that last at least ``least`` [s]."""
         cuts = np.flatnonzero(np.diff(self.t) > maximum_gap) + 1
         bounds = [0, *cuts.tolist(), self.t.size]
         return [

@@ -50,7 +50,7 @@ def _explained(stamps, step, response, centred, out):
 def estimate_onset(
     stamps: np.ndarray, residuals: np.ndarray, observer: Observer, weight: np.ndarray
 ) -> Onset:
-    """The most likely start of a contact that was just detected.
+    """Return the most likely start of a contact that was just detected.
 
     A torque that steps up at ``t0`` leaves the observer as ``r = a + b h(t - t0)``, where ``h`` is
     its step response, zero before ``t0``. For each sample as candidate ``t0`` the offset ``a`` and

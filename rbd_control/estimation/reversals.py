@@ -13,13 +13,13 @@ from rbd_control.dynamics.compiled import compiled, inlined
 
 @inlined
 def reversing(v, last, before, speed, fade):
-    """The trace from its value ``before`` and velocities ``v`` now and ``last`` time."""
+    """Return the trace from its value ``before`` and velocities ``v`` now and ``last`` time."""
     return 1.0 if abs(v) < speed or v * last < 0.0 else fade * before
 
 
 @inlined
 def less_friction(r, allowance):
-    """What friction of size ``allowance`` does not explain of a residual."""
+    """Return the part of a residual beyond a friction torque of magnitude ``allowance``."""
     return r - min(max(r, -allowance), allowance)
 
 

@@ -52,7 +52,7 @@ RESPONSE = 6.0
 
 
 def usual_torque(model: Model, postures: Array, seed: int = 0) -> Array:
-    """What each joint feels of a push, the median over those it feels at all, (nv,) [N·m or N]."""
+    """Return each joint's median torque from pushes that load it, (nv,) [N·m or N]."""
     rng = np.random.default_rng(seed)
     chosen = postures[rng.integers(len(postures), size=POSTURES)]
     torques = []
@@ -75,7 +75,7 @@ def choose_gains(
     postures: Array,
     observer: Callable[[float], Observer],
 ) -> Array:
-    """The gain of each joint, (nv,) [1/s].
+    """Return the gain of each joint, (nv,) [1/s].
 
     Args:
         model: the robot.

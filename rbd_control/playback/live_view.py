@@ -60,7 +60,7 @@ class LiveState:
 
 
 def render(state: LiveState, now: float) -> RenderableType:
-    """The state at one moment of the steady clock."""
+    """Return the state at one moment of the steady clock."""
     parts: list[RenderableType] = [_headline(state, now)]
     if state.joints:
         parts.append(_residuals(state))
@@ -69,7 +69,7 @@ def render(state: LiveState, now: float) -> RenderableType:
 
 
 def event_line(event: ContactEvent) -> str:
-    """An event in one line."""
+    """Return an event in one line."""
     where = _where(event)
     force = "" if event.force is None else f", {math.hypot(*event.force):.1f} N"
     if event.phase == "release":
@@ -83,7 +83,7 @@ def event_line(event: ContactEvent) -> str:
 
 
 def _where(event: ContactEvent) -> str:
-    """The link, and where it is not certain how probable it is and which others it may be."""
+    """Return the link; if it is uncertain, also its probability and the other candidates."""
     others = [link for link in event.candidates if link != event.link]
     if not event.link or not others:
         return event.link or event.joint

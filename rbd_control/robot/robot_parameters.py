@@ -33,9 +33,9 @@ class DescriptionParameters(Parameters):
     joints: tuple[str, ...] = parameter(
         (),
         "joints in the order of parameters and commands; others are fixed at locked_positions, "
-        "else at their position in joint states, else at zero or at the middle of their limits; empty: "
-        "all movable joints in the order of the description; of a robot with a hand, a base or a "
-        "second arm the joints whose effort is in the joint states",
+        "else at their position in joint states, else at zero or at the middle of their limits; "
+        "empty: all movable joints in the order of the description; of a robot with a hand, a "
+        "base or a second arm the joints whose effort is in the joint states",
         live=False,
     )
     locked_joints: tuple[str, ...] = parameter(

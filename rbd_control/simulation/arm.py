@@ -274,7 +274,7 @@ class SimulatedArm:
         self._reading = self._sensors.read(self.time, self._q, self._v, self._torque)
 
     def reading(self) -> JointSample | None:
-        """The joint state at :attr:`time`; None when it was lost."""
+        """Return the joint state at :attr:`time`; None when it was lost."""
         return self._reading
 
     def _take(self, tau: Array | None) -> None:
@@ -290,7 +290,7 @@ class SimulatedArm:
 
 
 def _with_wrong_masses(model: Model, error: float, random: np.random.Generator) -> Model:
-    """The model with each body's inertia scaled by a factor in 1 - error ... 1 + error."""
+    """Return the model with each body's inertia scaled by a factor in 1 - error ... 1 + error."""
     arrays = model.arrays
     factor = 1.0 + error * random.uniform(-1.0, 1.0, arrays.mass.size)
     return replace(
@@ -304,7 +304,7 @@ def _with_wrong_masses(model: Model, error: float, random: np.random.Generator) 
 
 
 def _capsules(model: Model) -> tuple[NDArray[np.int64], Array]:
-    """The axes of the links: rows of the bodies (k,), and far ends in their frames (k, 3) [m]."""
+    """Return the axes of the links: body rows (k,), and far ends in their frames (k, 3) [m]."""
     arrays = model.arrays
     bodies, ends = [], []
     for i in range(model.bodies):

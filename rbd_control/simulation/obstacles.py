@@ -43,7 +43,7 @@ class Sphere:
             raise InputError(f"Sphere radius is {self.radius} m; it must be positive")
 
     def row(self) -> tuple[float, ...]:
-        """The obstacle as the compiled step takes it: kind, point, normal, radius, k, d."""
+        """Return the obstacle as the compiled step takes it: kind, point, normal, radius, k, d."""
         return (
             SPHERE, *self.centre, 0.0, 0.0, 0.0, self.radius, self.stiffness, self.damping
         )  # fmt: skip
@@ -73,7 +73,7 @@ class HalfSpace:
             raise InputError("HalfSpace normal has no length")
 
     def row(self) -> tuple[float, ...]:
-        """The obstacle as the compiled step takes it: kind, point, normal, radius, k, d."""
+        """Return the obstacle as the compiled step takes it: kind, point, normal, radius, k, d."""
         length = hypot(*self.normal)
         n = tuple(x / length for x in self.normal)
         return (HALF_SPACE, *self.point, *n, 0.0, self.stiffness, self.damping)

@@ -85,7 +85,7 @@ def _add_wrench(model, s, body, wrench, torque):
 
 @njit
 def _sphere_contact(s, around, row):
-    """The deepest point of the arm in a ball: depth, capsule, outward normal, point."""
+    """Return the deepest point of the arm in a ball: depth, capsule, outward normal, point."""
     centre = (row[1], row[2], row[3])
     deepest, which = 0.0, -1
     normal = point = (0.0, 0.0, 0.0)
@@ -107,7 +107,7 @@ def _sphere_contact(s, around, row):
 
 @njit
 def _plane_contact(s, around, row, k):
-    """The far end of capsule ``k`` behind a plane: depth, outward normal, point."""
+    """Return the far end of capsule ``k`` behind a plane: depth, outward normal, point."""
     body = around.capsule_body[k]
     end = add(load3(s.p, body), transform(load_matrix(s.R, body), load3(around.capsule_end, k)))
     normal = (row[4], row[5], row[6])
@@ -176,7 +176,7 @@ def _find_contacts(model, q, s, around, contacts):
 
 @njit
 def _force(contacts, c, v, h):
-    """The force of a contact at the end of a substep with velocity ``v``."""
+    """Return the force of a contact at the end of a substep with velocity ``v``."""
     opening = 0.0
     for i in range(v.shape[0]):
         opening += contacts.J[c, i] * v[i]

@@ -35,7 +35,7 @@ def torque(
 def random_contact(
     model: Model, rng: np.random.Generator, link: str, size: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """A force of ``size`` at most 7 cm beside a point on the way through ``link``."""
+    """Return a force of ``size`` at most 7 cm beside a point on the way through ``link``."""
     q = rng.uniform(-1.2, 1.2, model.nv)
     force = rng.normal(size=3)
     force *= size / np.linalg.norm(force)

@@ -23,7 +23,7 @@ def model() -> Model:
 
 @pytest.fixture(scope="module")
 def recording(model: Model) -> tuple[np.ndarray, ...]:
-    """A motion without contact, in noise: t (k,), q, v and tau (k, 7)."""
+    """Return a motion without contact, in noise: t (k,), q, v and tau (k, 7)."""
     return moving(model)
 
 
@@ -51,7 +51,7 @@ def changed(
     joint: int,
     value: float | np.ndarray,
 ) -> list[np.ndarray]:
-    """The recording with another value in one column (1 q, 2 v, 3 tau)."""
+    """Return the recording with another value in one column (1 q, 2 v, 3 tau)."""
     columns = [x.copy() for x in recording]
     columns[column][rows, joint] = value
     return columns

@@ -413,7 +413,7 @@ class Rig:
         return gravity_torque(self.arm.model, q) if self.setup.compensated else np.zeros_like(q)
 
     def due_pauses(self) -> list[tuple[int, float]]:
-        """The pauses that must have come by now; each is told of once."""
+        """Return the pauses that must have come by now; each is told of once."""
         due = [pause for pause in self.orders.pauses if pause[1] <= self.now]
         self.orders.pauses = [pause for pause in self.orders.pauses if pause[1] > self.now]
         return due

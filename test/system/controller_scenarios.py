@@ -41,12 +41,12 @@ WEIGHT = gravity_torque(MODEL, POSTURE)
 
 
 def resting() -> Source:
-    """The arm standing still."""
+    """Return the arm standing still."""
     return Source(MODEL.joint_names, POSTURE, np.zeros(MODEL.nv))
 
 
 def trajectory(*offsets: float, seconds: float = 1.0) -> JointTrajectory:
-    """A motion of all joints away from the posture, point by point [rad]."""
+    """Return a motion of all joints away from the posture, point by point [rad]."""
     message = JointTrajectory(joint_names=list(MODEL.joint_names))
     for k, offset in enumerate(offsets):
         point = JointTrajectoryPoint()

@@ -49,7 +49,7 @@ TOOL_WRENCH = np.concatenate(
 
 
 def resting() -> Source:
-    """The arm standing still, torques measured exactly."""
+    """Return the arm standing still, torques measured exactly."""
     return Source(MODEL.joint_names, POSTURE, np.zeros(MODEL.nv), gravity_torque(MODEL, POSTURE))
 
 
@@ -63,7 +63,7 @@ def released(source: Source) -> None:
 
 
 def flag_and_torque(probe: Probe, source: Source) -> None:
-    """A push raises the flag, is told of with its link and force, and its end lowers the flag."""
+    """A push raises the flag, its event has link and force, and its end lowers the flag."""
     contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
     torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
     events = probe.listen(DiagnosticArray, f"{NODE}/events")
@@ -348,7 +348,7 @@ def live_parameters(probe: Probe, source: Source) -> None:
 
 
 def settings_that_hear_nothing(probe: Probe, source: Source) -> None:
-    """A threshold that no torque of the joint can reach is told of, for as long as it is set."""
+    """A threshold that no torque of the joint can reach is reported for as long as it is set."""
     assert _set(probe, contact_threshold=5000.0, collision_threshold=6000.0).successful
     probe.wait_for_report(
         NODE, lambda r: r.level == 1 and "contact_threshold" in r.message, "deafness is not told of"
@@ -471,7 +471,7 @@ def a_clock_that_goes_back(probe: Probe, source: Source) -> None:
 
 
 def tare_and_reset(probe: Probe, source: Source) -> None:
-    """A tare takes the present residual off; a reset lets the observer start again."""
+    """A tare subtracts the present residual; a reset restarts the observer."""
     contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
     torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
     _wait_for_flag(probe, contact, False)
@@ -510,7 +510,7 @@ def _wait_for_flag(probe: Probe, contact: Heard, flag: bool) -> None:
 
 
 def _last_onset(events: Heard) -> DiagnosticStatus | None:
-    """The status that tells of the last onset heard of."""
+    """Return the status that tells of the last onset heard of."""
     told = [message.status[0] for message in events]
     onsets = [status for status in told if event_from_status(status).phase == "onset"]
     return onsets[-1] if onsets else None

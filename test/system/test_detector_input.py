@@ -42,7 +42,7 @@ class Simulation:
 
 @pytest.fixture
 def other_process(bring_up: BringUp) -> Iterator[Probe]:
-    """What cannot be done from the probe's own participant."""
+    """Yield what cannot be done from the probe's own participant."""
     probe = Probe(bring_up.domain)
     try:
         yield probe

@@ -46,14 +46,14 @@ WEAK = 5.0
 
 
 def continuous(urdf: str) -> str:
-    """The arm with a last joint that turns without end."""
+    """Return the arm with a last joint that turns without end."""
     before, _, after = urdf.partition('<joint name="joint_7" type="revolute">')
     limit = re.compile(r'<limit lower="[^"]+" upper="[^"]+"')
     return f'{before}<joint name="joint_7" type="continuous">{limit.sub("<limit", after, count=1)}'
 
 
 def weak(urdf: str) -> str:
-    """The arm with a second joint that has no torque to spare."""
+    """Return the arm with a second joint that has no torque to spare."""
     before, name, after = urdf.partition('<joint name="joint_2"')
     limited = re.sub(r'effort="[0-9.]+"', f'effort="{WEAK}"', after, count=1)
     return f"{before}{name}{limited}"
@@ -130,7 +130,7 @@ class Arm:
 
 @pytest.fixture(scope="module")
 def arms(bring_up: BringUp, probe: Probe) -> Callable[[str], Arm]:
-    """An arm of the table, started at its first use."""
+    """Return an arm of the table, started at its first use."""
     made: dict[str, Arm] = {}
 
     def arm(name: str) -> Arm:
@@ -392,7 +392,7 @@ def test_an_arm_that_leaves_its_target_is_a_fault(plain: Arm, probe: Probe) -> N
 
 
 def without_effort_limit(urdf: str) -> str:
-    """The arm with a second joint whose effort limit was not filled in."""
+    """Return the arm with a second joint whose effort limit was not filled in."""
     before, name, after = urdf.partition('<joint name="joint_2"')
     return before + name + re.sub(r'effort="[0-9.]+"', 'effort="0"', after, count=1)
 

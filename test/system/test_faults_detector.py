@@ -37,7 +37,7 @@ def contact(probe: Probe) -> Heard:
 
 @pytest.fixture
 def source(streamed: Source, contact: Heard, probe: Probe) -> Source:
-    """The joint states that the detector hears; it judges them to be free of contact."""
+    """Return the joint states that the detector hears; it judges them to be free of contact."""
     vars(streamed).update(vars(resting()), publishers=streamed.publishers)
     wait_for_verdict(probe, contact, False)
     return streamed

@@ -23,7 +23,7 @@ VOLATILE = QoSProfile(depth=1000)
 
 @pytest.fixture
 def newcomer(bring_up: BringUp) -> Iterator[Callable[[], Probe]]:
-    """Makes participants that nobody has heard of before."""
+    """Yield a function that creates undiscovered participants."""
     probes: list[Probe] = []
 
     def make() -> Probe:

@@ -64,7 +64,7 @@ def source(probe: Probe, process: Process) -> Source:
 
 
 def wave(points: int, **spoilt: float) -> bytes:
-    """A slow wave of all joints through so many points, serialized.
+    """Return a slow wave of all joints through so many points, serialized.
 
     Args:
         points: number of points, 10 ms apart.

@@ -31,7 +31,7 @@ class BaseParameters(NamedTuple):
 def base_parameters(
     model: Model, *, samples: int = 100, seed: int = 0, tolerance: float = 1e-8
 ) -> BaseParameters:
-    """The base parameters of a robot, by the numeric rank of its regressor.
+    """Return the base parameters of a robot, by the numeric rank of its regressor.
 
     ``regressor(...) @ pi == regressor(...)[..., columns] @ (mapping @ pi)`` whatever the motion,
     also with reference velocities. They depend on the direction of gravity: a first joint with a

@@ -73,7 +73,7 @@ class ClosedFormTerms(NamedTuple):
 
 
 def closed_form(model: Model, q: np.ndarray, v: np.ndarray) -> ClosedForm:
-    """The matrices A, G, W, L, [ad_V] and [ad_Av] of Lynch & Park's closed form.
+    """Return the matrices A, G, W, L, [ad_V] and [ad_Av] of Lynch & Park's closed form.
 
     Args:
         model: the robot.
@@ -124,7 +124,7 @@ def closed_form_inverse_dynamics(
     a: np.ndarray,
     wrenches: Mapping[str, Any] | None = None,
 ) -> np.ndarray:
-    """The torque of a motion, tau = Aᵀ F, by Lynch & Park's closed form.
+    """Return the torque of a motion, tau = Aᵀ F, by Lynch & Park's closed form.
 
     Args:
         model: the robot.

@@ -84,7 +84,7 @@ class Columns(NamedTuple):
 
 @lru_cache(maxsize=16)
 def chain_of(model: Model) -> Chain:
-    """The constants of a serial chain of revolute joints.
+    """Return the constants of a serial chain of revolute joints.
 
     Raises:
         InputError: for any other robot, naming the joint.
@@ -185,7 +185,7 @@ def _mass_matrices(packed, chain, q, A):
 
 
 def mass_matrix_gdahj(model: Model, q: np.ndarray) -> np.ndarray:
-    """The mass matrix M(q) of a serial chain of revolute joints, by GDAHJ.
+    """Return the mass matrix M(q) of a serial chain of revolute joints, by GDAHJ.
 
     Args:
         model: the robot: one chain from a fixed base, all joints revolute, no rotors.

@@ -73,7 +73,7 @@ def task_space_inertia(
     rows: Sequence[int] = ALL_ROWS,
     damping: float = 0.0,
 ) -> np.ndarray:
-    """The task-space inertia Lambda of a link: its kinetic energy is at least ½ Vᵀ Lambda V.
+    """Return the task-space inertia Lambda of a link: its kinetic energy is at least ½ Vᵀ Lambda V.
 
     Args:
         model: the robot.
@@ -105,7 +105,7 @@ def task_space_terms(
     rows: Sequence[int] = ALL_ROWS,
     damping: float = 0.0,
 ) -> TaskSpaceTerms:
-    """The task-space inertia Lambda of a link and its bias eta = mu + p.
+    """Return the task-space inertia Lambda of a link and its bias eta = mu + p.
 
     Args:
         model: the robot.

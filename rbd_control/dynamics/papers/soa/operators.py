@@ -86,7 +86,7 @@ class Operator:
         )
 
     def dense(self) -> Array:
-        """The matrix, (..., rows, columns) with each shape flattened: to look at, not to use."""
+        """Return the matrix, (..., rows, columns) with flattened shapes, for inspection only."""
         size = int(np.prod(self.columns, dtype=int))
         images = [self.forward(unit.reshape(self.columns)) for unit in np.eye(size)]
         flat = [y.reshape(*y.shape[: y.ndim - len(self.rows)], -1) for y in images]
@@ -156,7 +156,7 @@ class SpatialOperators:
 
 
 def spatial_operators(model: Model, q: np.ndarray, frame: str = "body") -> SpatialOperators:
-    """The spatial operators E_phi, phi, H, M, R, E of a configuration.
+    """Return the spatial operators E_phi, phi, H, M, R, E of a configuration.
 
     Args:
         model: the robot.

@@ -56,7 +56,7 @@ def scatter(parent: NDArray[np.int64], hops: Array, x: Array) -> Array:
 
 
 def gather_inertias(parent: NDArray[np.int64], hops: Array, M: Array) -> Array:
-    """The composite inertias, tips to base: ``R(k) = sum of phi R(child) phiᵀ + M(k)``.
+    """Return the composite inertias, tips to base: ``R(k) = sum of phi R(child) phiᵀ + M(k)``.
 
     Args:
         parent: the tree, (n,).
@@ -75,5 +75,5 @@ def gather_inertias(parent: NDArray[np.int64], hops: Array, M: Array) -> Array:
 
 
 def times(A: Array, x: Array) -> Array:
-    """A x for stacks of matrices and vectors."""
+    """Return A x for stacks of matrices and vectors."""
     return np.asarray((A @ x[..., None])[..., 0])
