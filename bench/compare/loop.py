@@ -71,5 +71,5 @@ class Loop:
 
 
 def rms(errors: np.ndarray) -> float:
-    """Root of the mean square over time and joints [rad]."""
+    """Return the root of the mean square over time and joints [rad]."""
     return float(np.sqrt(np.mean(np.square(errors))))

@@ -125,7 +125,7 @@ class _Encoders:
         self._state = (1.0 - self._weight) * start.v
 
     def read(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Positions and velocities, (k, nv) each, of the next ``q`` (k, nv)."""
+        """Return positions and velocities, (k, nv) each, of the next ``q`` (k, nv)."""
         angle = self._counted(q)
         steps = np.diff(np.concatenate([self._last, angle]), axis=0) / PERIOD
         self._last = angle[-1:]

@@ -57,7 +57,7 @@ class Outcome:
 
     @classmethod
     def together(cls, outcomes: Sequence[Outcome]) -> Outcome:
-        """All of them as one."""
+        """Return the combined result."""
         return cls(
             tuple(verdict for outcome in outcomes for verdict in outcome.verdicts),
             sum(outcome.false_events for outcome in outcomes),
@@ -91,7 +91,7 @@ def judge(names: Sequence[str], seed: int, rounds: int) -> Outcome:
 
 
 def false_alarms(name: str, seed: int, duration: float) -> int:
-    """Events in ``duration`` [s] of motion without contact of the arm called ``name``."""
+    """Return events in ``duration`` [s] of motion without contact of the arm called ``name``."""
     plant = Plant(arm(name), seed)
     parameters = calibrated(plant, seed + 1)
     return len(detect(plant, parameters, stream(plant, seed + 3, duration))) // 2
@@ -100,7 +100,7 @@ def false_alarms(name: str, seed: int, duration: float) -> int:
 def detect(
     plant: Plant, parameters: CalibratedParameters, pieces: Iterable[Episode]
 ) -> list[ContactEvent]:
-    """Events, in order, of the detector that is told what calibration made of the description."""
+    """Return the events of the calibrated detector, in order."""
     detector = ContactDetector(parameters.corrected(plant.arm.model), parameters)
     events = []
     for piece in pieces:
@@ -124,7 +124,7 @@ def match(episode: Episode, events: Sequence[ContactEvent]) -> tuple[list[Verdic
 
 
 def force_error(verdict: Verdict) -> float | None:
-    """Distance of the estimated force from the true one [N]; None where none is given."""
+    """Return the distance of the estimated force from the true one [N]; None where none is given."""
     event = verdict.event
     if event is None or event.force is None or verdict.contact.kind != "push":
         return None

@@ -188,7 +188,7 @@ def draw(
     collisions: int = 1,
     first: float = 2.0,
 ) -> list[Touch]:
-    """Touches one after the other: each round has one push of each size, and collisions."""
+    """Return successive contacts: each round has one push of each size, and collisions."""
     rng = np.random.default_rng(seed)
     found: list[Touch] = []
     t = first
@@ -205,5 +205,5 @@ def draw(
 
 
 def end_of(touches: list[Touch]) -> float:
-    """When the arm is left alone again, with a second to spare [s]."""
+    """Return when the arm is left alone again, with a second to spare [s]."""
     return max(touch.planned + touch.length for touch in touches) + 1.2

@@ -203,7 +203,7 @@ class Plan:
         return []
 
     def _configurations(self, random: Random, scene: Scene, count: int) -> list[Input]:
-        """Descriptions, each followed by an order to configure every node with it."""
+        """Return descriptions, each followed by an order to configure every node with it."""
         assert scene.topic is not None
         burst: list[Input] = []
         for description in self._well_formed(random, scene.topic, max(count // 3, 1)):

@@ -100,7 +100,7 @@ class Ear:
         return [Command(received, raw[-_TORQUE:]) for received, raw in self._commands]
 
     def errors(self) -> list[TrackingError]:
-        """Which torque answered which joint state."""
+        """Return which torque answered which joint state."""
         return [TrackingError(_stamp(raw), raw[-_TORQUE:]) for _, raw in self._errors]
 
     def flags(self) -> list[tuple[int, bool]]:
@@ -108,7 +108,7 @@ class Ear:
         return [(received, deserialize_message(raw, Bool).data) for received, raw in self._flags]
 
     def detected(self) -> list[int]:
-        """Stamps of the samples that raised the flag."""
+        """Return stamps of the samples that raised the flag."""
         events: list[Any] = [
             event_from_status(status)
             for _, raw in self._events

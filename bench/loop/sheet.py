@@ -50,7 +50,7 @@ def targets(loop: Loop) -> list[Target]:
 
 
 def latencies(loops: Sequence[Loop]) -> Table:
-    """From a joint state's stamp, set as it is sent, to the answer's receipt by this bench."""
+    """Return the latencies from the stamp of a joint state, set when sent, to the answer."""
     table = Table(title=r"latency \[ms] and losses", title_justify="left")
     table.add_column(r"joint states \[1/s]", justify="right")
     table.add_column("from a joint state to")
@@ -82,7 +82,7 @@ def processes(loops: Sequence[Loop]) -> Table:
 
 
 def doubt(loop: Loop) -> str:
-    """Why the nodes cannot be judged by this run; empty when they can."""
+    """Return why this run is not representative of the nodes; empty if it is."""
     if loop.fault:
         return f"the controller was not in charge: {loop.fault}"
     if loop.achieved < LEAST_RATE * loop.rate:
@@ -115,7 +115,7 @@ def asked(loop: Loop) -> Table:
 
 
 def as_json(loops: Sequence[Loop], machine: dict[str, str]) -> dict[str, Any]:
-    """All numbers, times in ms where not said otherwise; None for those that are missing."""
+    """Return all numbers, times in ms unless stated otherwise; None for missing numbers."""
     everything = {
         "machine": machine,
         "loops": [_without_series(asdict(loop)) for loop in loops],
@@ -139,7 +139,7 @@ def _finite(plain: Any) -> Any:
 
 
 def _without_series(plain: dict[str, Any]) -> dict[str, Any]:
-    """Without the latency of every single answer, which would be megabytes."""
+    """Return the result without the latencies of single answers, which would be megabytes."""
     for value in plain.values():
         if isinstance(value, dict):
             value.pop("milliseconds", None)

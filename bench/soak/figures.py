@@ -35,7 +35,7 @@ class Window:
     end: int
 
     def overlaps(self, begin: int, end: int) -> bool:
-        """Whether it has anything in common with the time from ``begin`` to ``end``."""
+        """Return whether it overlaps with the time from ``begin`` to ``end``."""
         return self.begin <= end and begin <= self.end
 
 
@@ -58,7 +58,7 @@ class Windows:
             self._open = None
 
     def cover(self, begin: int, end: int) -> bool:
-        """Whether any part of the time from ``begin`` to ``end`` is excused."""
+        """Return whether any part of the time from ``begin`` to ``end`` is excused."""
         if self._open is not None and end >= self._open:
             return True
         return any(window.overlaps(begin, end) for window in reversed(self._closed))

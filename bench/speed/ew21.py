@@ -29,7 +29,7 @@ LARGE = PUBLISHED_SIZE
 
 
 def terms_of_sum(mechanism: Mechanism, quantity: Quantity) -> int:
-    """How many pairs (C) or triples (Christoffel symbols) of related bodies there are.
+    """Return how many pairs (C) or triples (Christoffel symbols) of related bodies there are.
 
     The sums N d and N d² of EW21 for this very tree, each joint of a free body counted as one.
     """
@@ -50,13 +50,13 @@ def of_family(timings: Sequence[Timing], family: str, quantity: Quantity) -> dic
 
 
 def curve(timings: dict[int, Timing], column: Column) -> dict[int, float]:
-    """Median time [µs] by number of joints."""
+    """Return the median time [µs] by number of joints."""
     points = {n: timing.microseconds(column) for n, timing in timings.items()}
     return {n: point.median for n, point in points.items() if point}
 
 
 def slope(points: dict[int, float]) -> float:
-    """Exponent k of the power N^k through the points with many joints; NaN for fewer than two."""
+    """Return the exponent k of N^k through the points with many joints; NaN below two points."""
     large = {n: value for n, value in points.items() if n >= LARGE}
     if len(large) < 2:
         return float("nan")

@@ -96,7 +96,7 @@ _GRIPPERS = tuple(
 
 
 def robots() -> list[Mechanism]:
-    """Panda, UR5, Tiago and Talos as ``example-robot-data`` has them; what mimics is locked."""
+    """Return Panda, UR5, Tiago and Talos of ``example-robot-data``, with mimic joints locked."""
     return [
         _robot("Panda", "panda_description/urdf/panda.urdf", _FINGERS),
         _robot("UR5", "ur_description/urdf/ur5_robot.urdf"),

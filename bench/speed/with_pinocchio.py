@@ -58,7 +58,7 @@ class Twin:
         return States(q, *vectors)
 
     def ours(self, *values: np.ndarray) -> Results:
-        """Results in our order of joints."""
+        """Return results in our order of joints."""
         return tuple(value[np.ix_(*[self.rows] * value.ndim)] for value in values)
 
 

@@ -75,12 +75,12 @@ def _skew(x: np.ndarray) -> np.ndarray:
 
 
 def _cross(v: np.ndarray) -> np.ndarray:
-    """v x of motion vectors; that of forces is minus its transpose."""
+    """Return v x of motion vectors; that of forces is minus its transpose."""
     return np.block([[_skew(v[:3]), np.zeros((3, 3))], [_skew(v[3:]), _skew(v[:3])]])
 
 
 def _transform(angle: float, reach: float) -> np.ndarray:
-    """Motion vectors from the frame before the joint to that behind it."""
+    """Return motion vectors from the frame before the joint to that behind it."""
     c, s = np.cos(angle), np.sin(angle)
     E = np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])
     return np.block([[E, np.zeros((3, 3))], [-E @ _skew(np.array([reach, 0.0, 0.0])), E]])

@@ -143,7 +143,7 @@ class Case:
         )
 
     def torque_error(self, a: np.ndarray) -> float:
-        """How far inverse dynamics, rotors included, is from the torque that gave ``a``."""
+        """Return how far inverse dynamics, rotors included, is from the torque that gave ``a``."""
         tau = self.in_our_order(inverse_dynamics, self.model(), self.q, self.v, a)
         return largest(tau - self.tau)
 
@@ -229,7 +229,7 @@ class Comparison:
 
 
 def verification_table() -> Table:
-    """Table 3.1."""
+    """Return Table 3.1."""
     result = Comparison(
         "Table 3.1: largest errors of C, M_dot and Gamma, serial chains",
         "The thesis names no mechanism and no state here. Chosen: the cylinders of its chapter 4 "
@@ -254,7 +254,7 @@ def verification_table() -> Table:
 
 
 def consistency_table() -> Table:
-    """Table 4.1."""
+    """Return Table 4.1."""
     result = Comparison(
         "Table 4.1: forward, then inverse dynamics with rotors, serial chains at rest [N·m]",
         "Mechanism and state of Table 4.3. The last line is Algorithm 6 of the thesis run here: as "
@@ -270,7 +270,7 @@ def consistency_table() -> Table:
 
 
 def rotor_table(number: str, what: str, caption: str) -> Table:
-    """Table 4.2, 4.3, 4.4 or 4.5."""
+    """Return Table 4.2, 4.3, 4.4 or 4.5."""
     cases = CASES[number]
     result = Comparison(f"Table {number}: joint accelerations, {what} [rad/s²]", caption)
     differences = [case.differences() for case in cases]
@@ -286,7 +286,7 @@ def rotor_table(number: str, what: str, caption: str) -> Table:
 
 
 def origin_table() -> Table:
-    """Where the published figures come from."""
+    """Return where the published figures come from."""
     result = Comparison(
         "Tables 4.3 to 4.5: where the thesis' own figures come from [rad/s²]",
         "Recomputed with two errors. MABA is Algorithm 6 with the gear ratio left out where the "

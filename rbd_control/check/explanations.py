@@ -246,7 +246,7 @@ def _swapped_joints(
 
 
 def _pooled(features: Array, wanted: Array, alive: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Least squares over all joints, each weighted by the error that it leaves.
+    """Return the least-squares solution over all joints, each weighted by the error that it leaves.
 
     Args:
         features: (n, nv, m).

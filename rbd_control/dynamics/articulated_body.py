@@ -234,7 +234,7 @@ def _articulate_tree(model, v, tau, s, x, a):
 
 @inlined
 def articulated_body_sweep(model, q, v, tau, s, x, a):
-    """Forward dynamics of one state; ``s`` and ``x`` are workspace."""
+    """Compute forward dynamics of one state; ``s`` and ``x`` are workspace."""
     bodies_apart(model, q, v, s, x)
     articulate(model, v, tau, s, x, a)
 

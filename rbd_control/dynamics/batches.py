@@ -67,7 +67,7 @@ def evaluate(
 
 
 def _is_state(model: Model, q: Any, vectors: Mapping[str, Any]) -> bool:
-    """Whether this is one state, in arrays that kernels take as they are."""
+    """Return whether this is one state, in arrays that kernels take as they are."""
     shape: tuple[int, ...] = (model.nq,)
     for x in (q, *vectors.values()):
         if (
@@ -109,19 +109,19 @@ def over_states(
 
 @inlined
 def count_states(model, q):
-    """How many states there are in ``q``; none of a model that does not move."""
+    """Return the number of states in ``q``; zero for a model that does not move."""
     return q.shape[0] // (model.nv + position_offset(model)) if model.nv > 0 else 0
 
 
 @inlined
 def part(array, b, length):
-    """Rows of state ``b``, if each has so many."""
+    """Return rows of state ``b``, if each has so many."""
     return array[b * length : (b + 1) * length]
 
 
 @inlined
 def finite(x):
-    """Whether all numbers of a vector are finite."""
+    """Return whether all numbers of a vector are finite."""
     result = True
     for i in range(x.shape[0]):
         result &= np.isfinite(x[i])
@@ -130,7 +130,7 @@ def finite(x):
 
 @inlined
 def places(model, q):
-    """Whether ``q`` places the bodies: finite numbers, and no quaternion of length zero."""
+    """Return whether ``q`` places the bodies: finite numbers, and no quaternion of length zero."""
     result = finite(q)
     if position_offset(model) > 0:
         for first in range(3, q.shape[0], model.nv + 1):

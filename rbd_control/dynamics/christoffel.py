@@ -36,7 +36,7 @@ from rbd_control.dynamics.sweep import new_sweep, place_bodies, place_inertias, 
 
 @inlined
 def christoffel_sweep(model, q, s, Gamma):
-    """EW21 Algorithm 2 for one configuration; ``s`` is workspace."""
+    """Compute EW21 Algorithm 2 for one configuration; ``s`` is workspace."""
     place_bodies(model, q, s)
     place_inertias(model, s)  # line 2
     Gamma[:] = 0.0

@@ -72,7 +72,7 @@ def constants_of(arrays: ModelArrays) -> Constants:
 
 
 def packed(constants: Constants) -> np.ndarray:
-    """All of it in one array: the number of rows, then field after field."""
+    """Return all constants in one array: the number of rows, then field after field."""
     n = constants.parent.size
     head = np.array([n, constants.nv, constants.bodies], dtype=np.int64)
     fields = [head, *constants[2:]]

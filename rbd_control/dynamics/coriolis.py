@@ -63,7 +63,7 @@ class DynamicsTerms(NamedTuple):
 
 @inlined
 def mass_matrix_sweep(model, q, s, M):
-    """Composite rigid bodies, EW21 Algorithm 1 lines 5, 10, 13, 21 and 24: M of one state."""
+    """Compute M of one state by composite rigid bodies, EW21 Algorithm 1."""
     place_bodies(model, q, s)
     place_inertias(model, s)
     clear(M)
@@ -84,7 +84,7 @@ def mass_matrix_sweep(model, q, s, M):
 
 @inlined
 def coriolis_sweep(model, q, v, s, memory, M, C, CTv, g):
-    """EW21 Algorithm 1 for one state, with Cᵀ v and g from the same composites.
+    """Compute EW21 Algorithm 1 for one state, with Cᵀ v and g from the same composites.
 
     ``s`` and ``memory`` (12 n,) are workspace.
     """
@@ -222,7 +222,7 @@ def mass_matrix_rate(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def dynamics_terms(model: Model, q: np.ndarray, v: np.ndarray) -> DynamicsTerms:
-    """M, C, Cᵀ v and g from one sweep, in ``M a + C v + g = tau``.
+    """Return M, C, Cᵀ v and g from one sweep, in ``M a + C v + g = tau``.
 
     Args:
         model: the robot.

@@ -76,7 +76,7 @@ def _frame_jacobian_rates(packed, q, v, body, offset, out):
 
 
 def frame_placement(model: Model, q: np.ndarray, link: str) -> np.ndarray:
-    """Where a link is: the homogeneous transform from its frame to the world's.
+    """Return the placement of a link: the homogeneous transform from its frame to the world.
 
     Args:
         model: the robot.

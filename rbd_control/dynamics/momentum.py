@@ -64,7 +64,7 @@ def gravity_of_subtree(model, inertia, Phi):
 
 @inlined
 def momentum_sweep(model, q, v, s, p, CTv, g):
-    """M v, Cᵀ v and g of one state; ``s`` is workspace."""
+    """Compute M v, Cᵀ v and g of one state; ``s`` is workspace."""
     place_bodies(model, q, s)
     move_bodies(model, v, s)
     place_inertias(model, s)
@@ -86,7 +86,7 @@ def momentum_sweep(model, q, v, s, p, CTv, g):
 
 @inlined
 def gravity_sweep(model, q, s, g):
-    """g of one state; ``s`` is workspace."""
+    """Compute g of one state; ``s`` is workspace."""
     place_bodies(model, q, s)
     place_inertias(model, s)
     g[:] = 0.0
@@ -165,7 +165,7 @@ def momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def coriolis_transpose_product(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """C(q, v)ᵀ v, in O(N) and without C; also the derivative of the kinetic energy by ``q``.
+    """Return C(q, v)ᵀ v, in O(N) and without C; also the derivative of the kinetic energy by ``q``.
 
     Args:
         model: the robot.

@@ -110,7 +110,7 @@ def gather_torques(model, s, force, tau):
 
 @inlined
 def forces_of_motion(model, q, v, a, s, f):
-    """RNEA's way out for one state."""
+    """Compute the outward sweep of RNEA for one state."""
     place_bodies(model, q, s)
     move_bodies(model, v, s)
     place_inertias(model, s)
@@ -119,7 +119,7 @@ def forces_of_motion(model, q, v, a, s, f):
 
 @inlined
 def newton_euler_sweep(model, q, v, a, s, f, tau):
-    """Inverse dynamics of one state; ``s`` and ``f`` are workspace."""
+    """Compute inverse dynamics of one state; ``s`` and ``f`` are workspace."""
     forces_of_motion(model, q, v, a, s, f)
     gather_torques(model, s, f.force, tau)
 

@@ -58,7 +58,7 @@ def in_body(point, R_transpose, m):
 
 @inlined
 def power_coefficients(motion, velocity, reference, rate):
-    """Ten numbers that times the parameters of a body make the power of its force along a motion.
+    """Return ten numbers whose product with a body's parameters is the power of its force.
 
     All four are twists about the origin and in the axes of the body, as :func:`in_body` gives: the
     motion, the true and the reference twist, and the rate of the latter.
@@ -188,5 +188,5 @@ def inertial_parameter_names(model: Model) -> tuple[str, ...]:
 
 
 def _bodies(model: Model) -> np.ndarray:
-    """Rows that are bodies: of a floating root only the last."""
+    """Return rows that are bodies: of a floating root only the last."""
     return np.arange(5 if model.floating_base else 0, model.arrays.mass.size)

@@ -36,13 +36,13 @@ def sub(a, b):
 
 @inlined
 def scale(k, a):
-    """k a."""
+    """Return k a."""
     return (k * a[0], k * a[1], k * a[2])
 
 
 @inlined
 def dot(a, b):
-    """aᵀb."""
+    """Return aᵀb."""
     return fma(a[0], b[0], fma(a[1], b[1], a[2] * b[2]))
 
 
@@ -58,7 +58,7 @@ def cross(a, b):
 
 @inlined
 def add_cross(x, a, b):
-    """x + a x b."""
+    """Return x + a x b."""
     return (
         fma(-a[2], b[1], fma(a[1], b[2], x[0])),
         fma(-a[0], b[2], fma(a[2], b[0], x[1])),
@@ -74,7 +74,7 @@ def add_scaled(a, k, b):
 
 @inlined
 def load3(array, i):
-    """Row ``i`` of an (n, 3) array."""
+    """Return the row ``i`` of an (n, 3) array."""
     return (array[i, 0], array[i, 1], array[i, 2])
 
 
@@ -88,7 +88,7 @@ def store3(array, i, a):
 
 @inlined
 def load_matrix(array, i):
-    """Matrix ``i`` of an (n, 3, 3) array, as a tuple of rows."""
+    """Return the matrix ``i`` of an (n, 3, 3) array, as a tuple of rows."""
     return (
         (array[i, 0, 0], array[i, 0, 1], array[i, 0, 2]),
         (array[i, 1, 0], array[i, 1, 1], array[i, 1, 2]),
@@ -107,7 +107,7 @@ def store_matrix(array, i, R):
 
 @inlined
 def transform(R, x):
-    """R x."""
+    """Return R x."""
     return (dot(R[0], x), dot(R[1], x), dot(R[2], x))
 
 
@@ -123,7 +123,7 @@ def add_transform(a, R, x):
 
 @inlined
 def transpose(R):
-    """Rᵀ."""
+    """Return Rᵀ."""
     return (
         (R[0][0], R[1][0], R[2][0]),
         (R[0][1], R[1][1], R[2][1]),
@@ -194,7 +194,7 @@ def copy(source, target):
 
 @inlined
 def load6(array, i):
-    """Row ``i`` of an (n, 6) array, as a spatial vector."""
+    """Return the row ``i`` of an (n, 6) array, as a spatial vector."""
     return (
         (array[i, 0], array[i, 1], array[i, 2]),
         (array[i, 3], array[i, 4], array[i, 5]),
@@ -231,7 +231,7 @@ def sub6(a, b):
 
 @inlined
 def scale6(k, a):
-    """k a for a spatial vector."""
+    """Return k a for a spatial vector."""
     return (scale(k, a[0]), scale(k, a[1]))
 
 
@@ -264,7 +264,7 @@ def cross_force(v, f):
 
 @inlined
 def symmetric_times(S, x):
-    """S x for S stored as (xx, xy, xz, yy, yz, zz)."""
+    """Return S x for S stored as (xx, xy, xz, yy, yz, zz)."""
     return (
         fma(S[2], x[2], fma(S[1], x[1], S[0] * x[0])),
         fma(S[4], x[2], fma(S[3], x[1], S[1] * x[0])),
@@ -306,7 +306,7 @@ def place_inertia(m, h, S, R, p):
 
 @inlined
 def load_inertia(array, i):
-    """Row ``i`` of an (n, 10) array of inertias."""
+    """Return the row ``i`` of an (n, 10) array of inertias."""
     return (
         array[i, 0],
         (array[i, 1], array[i, 2], array[i, 3]),
@@ -369,7 +369,7 @@ def coriolis_factor(v, inertia):
 
 @inlined
 def factor_times(B, x):
-    """B x = [A x_w ; x_w x f]: a force."""
+    """Return B x = [A x_w ; x_w x f]: a force."""
     A, f = B
     return (transform(A, x[0]), cross(x[0], f))
 
@@ -383,7 +383,7 @@ def factor_transpose_times(B, x):
 
 @inlined
 def add_coriolis_force(force, v, inertia, x):
-    """force + B(v, I) x without forming B, for use where it acts on one vector only."""
+    """Return the force + B(v, I) x without forming B, for use where it acts on one vector only."""
     m, h, S = inertia
     w, u = v
     y = x[0]
@@ -394,7 +394,7 @@ def add_coriolis_force(force, v, inertia, x):
 
 @inlined
 def load_factor(array, i):
-    """Row ``i`` of an (n, 12) array of factors."""
+    """Return the row ``i`` of an (n, 12) array of factors."""
     return (
         (
             (array[i, 0], array[i, 1], array[i, 2]),

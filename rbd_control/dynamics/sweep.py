@@ -91,7 +91,7 @@ def _sweep_in(memory, n):
 
 @inlined
 def position_offset(model):
-    """How far joint positions stand behind velocities: a quaternion has a number more."""
+    """Return the offset of joint positions to velocities: a quaternion has one more number."""
     return 1 if model.dof.shape[0] > 0 and model.joint_type[0] == FLOATING else 0
 
 

@@ -27,7 +27,7 @@ _ROUNDING = 1.5 * 2.0**52
 
 @inlined
 def cos_sin(x):
-    """Cosine and sine of an angle [rad]."""
+    """Return the cosine and sine of an angle [rad]."""
     if abs(x) > REACH:
         return math.cos(x), math.sin(x)
     k = fma(x, _PER_QUARTER_TURN, _ROUNDING) - _ROUNDING

@@ -53,7 +53,7 @@ class LiveState:
     events: deque[ContactEvent] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def verdict(self, now: float) -> str:
-        """``contact``, ``free`` or ``no verdict``, which silence means."""
+        """Return ``contact``, ``free`` or ``no verdict``, which silence means."""
         if now - self.judged > SILENCE:
             return "no verdict"
         return "contact" if self.contact else "free"

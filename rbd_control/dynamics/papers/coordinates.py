@@ -58,7 +58,7 @@ class TransformedTerms(NamedTuple):
 def change_coordinates(
     model: Model, q: np.ndarray, v: np.ndarray, A: np.ndarray, A_dot: np.ndarray
 ) -> TransformedTerms:
-    """M, C and g in coordinates or generalised speeds ``nu`` with ``v = A nu``.
+    """Return M, C and g in coordinates or generalised speeds ``nu`` with ``v = A nu``.
 
     Args:
         model: the robot.
@@ -166,7 +166,7 @@ def _linear_momentum_matrices(packed, q, v, h, h_dot):
 
 
 def decoupled_dynamics(model: Model, q: np.ndarray, v: np.ndarray) -> TransformedTerms:
-    """Floating-base dynamics with the centre of mass split off: block-diagonal M and C.
+    """Return floating-base dynamics with the centre of mass split off: block-diagonal M and C.
 
     In the speeds ``nu = [velocity of the centre of mass, world axes; omega; joint velocities]``
     ``M = diag(m 1, M_22)`` and ``C = diag(0, C_22)``.

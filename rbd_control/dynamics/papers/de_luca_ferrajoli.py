@@ -80,13 +80,13 @@ def _inertias_about_centres(model, s, centre):
 
 @inlined
 def _inertia_times(S, w):
-    """I w for the second moment of mass S about the same point."""
+    """Return I w for the second moment of mass S about the same point."""
     return sub(scale(S[0] + S[3] + S[5], w), symmetric_times(S, w))
 
 
 @inlined
 def _modified_newton_euler(model, gravity, v, v_a, a, s, centre, w_a, alpha, b, force, tau):
-    """One call: M a + C v_a + g, after ``move_bodies`` and :func:`_inertias_about_centres`.
+    """Compute M a + C v_a + g, after ``move_bodies`` and :func:`_inertias_about_centres`.
 
     ``w_a alpha b`` (n, 3) and ``force`` (n, 6) are workspace.
     """

@@ -118,7 +118,7 @@ def admissible_coriolis_matrix(
 def coriolis_matrix_from_body_jacobians(
     model: Model, q: np.ndarray, v: np.ndarray, factorization: str = "christoffel"
 ) -> np.ndarray:
-    """C = sum over bodies of J_kᵀ (B_k J_k + I_k J_dot_k): an oracle that needs no recursion.
+    """Return C = sum over bodies of J_kᵀ (B_k J_k + I_k J_dot_k), without a recursion.
 
     Arguments, result and errors as :func:`admissible_coriolis_matrix`.
 

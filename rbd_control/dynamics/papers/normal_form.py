@@ -60,7 +60,7 @@ class NormalForm:
         return sympy.factor_terms(sympy.Add(*terms))
 
     def _polynomial(self, e: Any) -> Any:
-        """``e`` as a polynomial of first degree in whatever has a square to be replaced."""
+        """Return ``e`` as a polynomial of first degree in whatever has a square to be replaced."""
         if e in self._known:
             return self._known[e]
         if e.is_Rational:

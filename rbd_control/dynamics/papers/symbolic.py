@@ -173,7 +173,7 @@ def symbolic_arrays(
 
 
 def _exact(array: np.ndarray) -> np.ndarray:
-    """Floats as the fractions that 15 of their digits spell; integers as they are.
+    """Return floats as the fractions that 15 of their digits spell; integers as they are.
 
     A zero stays what it is even where a right angle has left 6e-17 of it.
     """
@@ -218,7 +218,7 @@ def _fraction(x: Any) -> sympy.Rational:
 
 
 def _expressions(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """``value`` as an array of ``shape`` of expressions, floats in them as exact fractions."""
+    """Return ``value`` as an array of ``shape`` of expressions, with floats as exact fractions."""
     import sympy
 
     array = np.array(value, dtype=object)

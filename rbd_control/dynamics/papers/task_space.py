@@ -141,7 +141,7 @@ def task_space_terms(
 def _inertia_and_inverse(
     M: np.ndarray, J: np.ndarray, task: list[int], damping: float, link: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Lambda (batch, k, k) and J_bar (batch, nv, k), by the singular values of J R⁻ᵀ."""
+    """Return Lambda (batch, k, k) and J_bar (batch, nv, k), by the singular values of J R⁻ᵀ."""
     R = cholesky_factor(M)
     J = np.take(J, task, axis=1)
     XT = np.linalg.solve(R, J.swapaxes(1, 2))

@@ -61,7 +61,7 @@ def _belongs(model, i):
 
 @inlined
 def _system(model, s):
-    """Mass, centre of mass and second moment about the sweep's origin, of all bodies together."""
+    """Return mass, centre of mass and second moment of all bodies about the sweep's origin."""
     total = np.zeros((1, 10))
     for i in range(model.parent.shape[0]):
         if _belongs(model, i):

@@ -110,7 +110,7 @@ def _scatter(model, q, v, a, bodies, points, wrenches, s, w):
 
 @inlined
 def _gather_residual(model, i, s, w):
-    """Row i hands R and y⁺ = y + R (Hᵀ a + coriolis) to its parent (J24, CRB-based algorithm)."""
+    """Add R and y⁺ = y + R (Hᵀ a + coriolis) of row i to its parent (J24, CRB-based)."""
     parent = model.parent[i]
     if parent >= 0:
         carried = inertia_times(load_inertia(s.inertia, i), load6(w.step, i))

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 def gather(parent: NDArray[np.int64], hops: Array, x: Array) -> Array:
-    """y = phi x, tips to base: ``y(k) = sum of phi(k, child) y(child) + x(k)``.
+    """Return y = phi x, tips to base: ``y(k) = sum of phi(k, child) y(child) + x(k)``.
 
     Args:
         parent: the tree, (n,).
@@ -38,7 +38,7 @@ def gather(parent: NDArray[np.int64], hops: Array, x: Array) -> Array:
 
 
 def scatter(parent: NDArray[np.int64], hops: Array, x: Array) -> Array:
-    """y = phiᵀ x, base to tips: ``y(k) = phi(parent, k)ᵀ y(parent) + x(k)``.
+    """Return y = phiᵀ x, base to tips: ``y(k) = phi(parent, k)ᵀ y(parent) + x(k)``.
 
     Args:
         parent: the tree, (n,).
