@@ -1,4 +1,4 @@
-"""Where the files that ship with the package are, however it was installed."""
+"""Location of the installed files of the package."""
 
 from __future__ import annotations
 

@@ -259,7 +259,7 @@ def test_a_detector_that_was_never_heard_is_silent_once_it_had_time_to_speak() -
     stop.start(100.0)
     assert not stop.check(100.4)
     assert stop.check(100.6)
-    assert stop.reason == "no contact detector was ever heard"
+    assert stop.reason == "no contact detector has published yet"
     assert not stop.is_by_contact
 
 

@@ -124,7 +124,7 @@ def match(episode: Episode, events: Sequence[ContactEvent]) -> tuple[list[Verdic
 
 
 def force_error(verdict: Verdict) -> float | None:
-    """Return the distance of the estimated force from the true one [N]; None where none is given."""
+    """Return the distance of the estimated from the true force [N]; None without an estimate."""
     event = verdict.event
     if event is None or event.force is None or verdict.contact.kind != "push":
         return None

@@ -87,7 +87,7 @@ def named(verdicts: Sequence[Verdict]) -> tuple[float, float]:
 
 
 def forces(verdicts: Sequence[Verdict]) -> tuple[float, float]:
-    """Return the median error of the force of pushes on the last two links: [N], and in parts of it."""
+    """Return the median force error of pushes on the last two links: [N], and relative."""
     pairs = [(force_error(v), v.contact.size) for v in verdicts if v.on_last_links]
     errors = np.array([(error, error / size) for error, size in pairs if error is not None])
     if not errors.size:

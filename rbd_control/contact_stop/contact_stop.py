@@ -150,7 +150,7 @@ class ContactStop:
             return ""
         if isfinite(age):
             return f"no verdict about contact for {age:.1f} s"
-        return "no contact detector was ever heard"
+        return "no contact detector has published yet"
 
     def is_touched(self, now: float) -> bool:
         """Return whether the flag is raised, or was raised within :data:`FLAG_HOLD`.

@@ -86,7 +86,7 @@ class DetectorVerdict:
             return ""
         if isfinite(age):
             return f"no verdict about contact for {age:.1f} s"
-        return "no contact detector was ever heard"
+        return "no contact detector has published yet"
 
     def contact(self, now: float) -> bool:
         """Return whether the detector reports contact."""

@@ -45,7 +45,7 @@ class Model:
     i of ``joint_names`` is row nv - len(joint_names) + i of v.
 
     A joint that mimics another is no degree of freedom: its position is multiplier times that of
-    its leader plus an offset, and its inertia and weight are felt by the leader.
+    its leader plus an offset, and its inertia and weight act on the leader.
     """
 
     name: str

@@ -18,9 +18,9 @@ def advice(topic: str, publishers: int, intake: JointStateIntake) -> str:
         intake: the intake that has processed the messages.
     """
     if not publishers:
-        return f"nobody publishes {topic}; remap joint_states to the topic of the robot's driver"
+        return f"no node publishes {topic}; remap joint_states to the topic of the robot's driver"
     if not intake.last_reason:
-        return f"nothing comes on {topic}, though it has {_count(publishers)}"
+        return f"no message arrives on {topic}, although it has {_count(publishers)}"
     if intake.last_reason == "missing joint":
         return f"joint states on {topic} {_lack(intake.joint_names, intake.refused_names)}"
     reason = intake.last_reason

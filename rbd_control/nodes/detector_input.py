@@ -71,7 +71,9 @@ class DetectorInput:
         if warning:
             self._node.get_logger().warning(self._advice(warning))
         else:
-            self._node.get_logger().info(f"the contact detector is heard on {self.topic}")
+            self._node.get_logger().info(
+                f"receiving verdicts of the contact detector on {self.topic}"
+            )
 
     def report(self, status: Status) -> None:
         """Add a missing detector and its possible causes to the diagnostics."""

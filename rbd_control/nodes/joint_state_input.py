@@ -244,7 +244,7 @@ class JointStateInput:
         if intake.joint_names != self._names:
             status.add("joints taken for the model's", listed(intake.joint_names))
         if not self._clock.now().nanoseconds:
-            status.raise_to(ERROR, "use_sim_time is set, but nothing comes on /clock")
+            status.raise_to(ERROR, "use_sim_time is set, but no message arrives on /clock")
         level = WARN
         if self.is_silent:
             why = f", last dropped: {intake.last_reason}" if intake.last_reason else ""

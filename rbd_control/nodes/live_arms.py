@@ -79,7 +79,7 @@ def nothing_heard(arm: LiveArm) -> str:
     """Return the message about an arm of which no topic was received."""
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     return (
-        f"nothing heard of {arm.name} in ROS domain {domain}; waiting for "
+        f"no message received from {arm.name} in ROS domain {domain}; waiting for "
         f"{listed(arm.topics, 400)}. Do its nodes run, in this namespace (--namespace), with the "
         "same ROS_DOMAIN_ID and RMW_IMPLEMENTATION?"
     )

@@ -146,7 +146,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             return f"a verdict on {self._detector.topic}: {missing}"
         rivals = self._rivals()
         if rivals:
-            return f"whoever sends torque to {self._topic} ({rivals}) to end"
+            return f"other publishers of torque on {self._topic} ({rivals}) to end"
         # An activation by hand waits for it in place, see activate().
         left = self._claim.time_left() if self.is_starting else 0.0
         return f"{left:.1f} s without another controller of {self._topic}" if left else ""
@@ -200,7 +200,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
                 raise NotReadyError(f"waiting for another controller of {self._topic} to end")
             time.sleep(CLAIM_POLL)
         if self._rivals():
-            raise NotReadyError(f"waiting for whoever sends torque to {self._topic} to end")
+            raise NotReadyError(f"waiting for other publishers of torque on {self._topic} to end")
 
     # Parameters ------------------------------------------------------------------------------
 

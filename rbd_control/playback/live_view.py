@@ -1,4 +1,4 @@
-"""What ``rbd-control monitor`` shows: residuals against thresholds, the verdict, and events."""
+"""The display of ``rbd-control monitor``: residuals beside thresholds, verdict, and events."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ SILENCE = 0.2
 """A verdict is repeated 50 times a second: after this long there is none [s]."""
 
 KEPT = 6
-"""So many events are shown."""
+"""Number of displayed events."""
 
 
 @dataclass
 class LiveState:
-    """What was heard of a detector; times are those of a steady clock [s].
+    """The received state of a detector; times are those of a steady clock [s].
 
-    ``contact`` is the last verdict and ``judged`` when it came, ``told`` when the last residual.
-    ``thresholds`` are in ``joints``' order and empty until the detector has told them;
-    ``ignored`` is the number of messages that no detector sends.
+    ``contact`` is the last verdict and ``judged`` its time of receipt; ``told`` is the time of
+    receipt of the last residual. ``thresholds`` are in the order of ``joints``, and empty until
+    they are received; ``ignored`` is the number of messages that cannot come from a detector.
     """
 
     detector: str

@@ -32,7 +32,7 @@ PARAMETERS: dict[str, Any] = {"urdf": "arm7", "timeout": 1.0, "discovery_time": 
 COMMANDS = "effort_controller/commands"
 SECOND = {**PARAMETERS, "discovery_time": 5.0}
 """Parameters of a second controller: it must find the first one, on a busy machine too."""
-WAITS = "waiting for whoever sends torque"
+WAITS = "waiting for other publishers of torque"
 """What a second controller says."""
 MODEL = Model.from_urdf(arm7_urdf())
 POSTURE = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])

@@ -19,7 +19,7 @@ from .controller_scenarios import COMMANDS, NODE, PARAMETERS, WEIGHT, resting, w
 from .probe import Probe, Source
 
 FLAG = "contact_detector/contact"
-NEVER = "no contact detector was ever heard"
+NEVER = "no contact detector has published yet"
 
 
 @pytest.fixture(scope="module")
