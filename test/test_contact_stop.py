@@ -30,7 +30,7 @@ FREE = 0.02
 
 
 def watching(**changes: Any) -> ContactStop:
-    """Return a guard that was started at 0 s and has heard at once that nothing touches the arm."""
+    """Return a guard that was started at 0 s and has received the verdict "no contact" at once."""
     stop = ContactStop(StopParameters(**changes))
     stop.start(0.0)
     assert not stop.hear(False, 0.0)

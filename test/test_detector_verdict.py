@@ -149,7 +149,7 @@ def test_a_missing_detector_is_told_of(
 
 
 def test_nothing_is_learned_in_contact_only(model: Model) -> None:
-    """A flag that nobody repeats any more keeps the arm from learning no longer."""
+    """An expired contact flag no longer prevents learning."""
     controller = started(
         model,
         ControllerParameters(

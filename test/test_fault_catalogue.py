@@ -68,7 +68,7 @@ def collected() -> set[str]:
 
 
 def test_numbers_are_complete() -> None:
-    """From 1 on, each once: a fault keeps its number, and none gets lost."""
+    """Each number from 1 on occurs once: a fault keeps its number, and none is lost."""
     assert sorted(row.number for row in FAULTS) == list(range(1, len(FAULTS) + 1))
 
 

@@ -1,4 +1,4 @@
-"""The experiments: laws on one motion, a payload that nobody told of, and a long rest."""
+"""The experiments: laws on one motion, an unknown payload, and a long rest."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     check = commands.add_parser(
         "check",
-        help="say what a recording is and which pushes would be found",
+        help="check the quality of a recording and the weakest detectable push",
         description="Print one page about a recording: whether joints, rate and stamps are right, "
         "what the effort of each joint is, whether payload, mounting and order of the joints are "
         "as described, and the weakest push that would be found on each link. Record a free "
@@ -348,7 +348,7 @@ def _add_view(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 def _add_payload(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     payload = commands.add_parser(
         "payload",
-        help="tell the running nodes what the arm carries",
+        help="send the payload of the arm to the running nodes",
         description="Tell detector and controller what the arm carries from now on, beside what "
         "its description has. Without options: nothing. An arm that compensates gravity by itself "
         "(gravity_compensated) must be told by its own interface, too.",

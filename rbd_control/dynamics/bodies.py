@@ -13,7 +13,7 @@ from rbd_control.dynamics.inertia import cross_matrix
 Array = NDArray[np.float64]
 
 ROOT_JOINT = "root_joint"
-"""What messages call the joint of a floating base."""
+"""Name of the joint of a floating base in messages."""
 
 
 @dataclass

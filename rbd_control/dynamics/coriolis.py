@@ -49,7 +49,7 @@ from rbd_control.dynamics.sweep import (
 
 
 class DynamicsTerms(NamedTuple):
-    """What one sweep of :func:`dynamics_terms` yields, in ``M a + C v + g = tau``."""
+    """Results of :func:`dynamics_terms`, in ``M a + C v + g = tau``."""
 
     M: np.ndarray
     """Mass matrix, (..., nv, nv) [kg·m², kg·m or kg]."""

@@ -44,7 +44,7 @@ from rbd_control.dynamics.sweep import (
 
 
 class MomentumTerms(NamedTuple):
-    """What a momentum observer needs of one state, from one sweep."""
+    """Terms of a momentum observer for one state, from one sweep."""
 
     p: np.ndarray
     """Generalised momentum M v, (..., nv) [N·m·s or N·s]."""

@@ -137,7 +137,7 @@ def test_force_and_point_on_the_last_links(model: Model, isolation: LinkIsolatio
 
 
 def test_force_without_leverage_is_not_observable(model: Model, isolation: LinkIsolation) -> None:
-    """Torque at the first joint alone: some force on the first link, nobody knows which."""
+    """A torque at the first joint alone is a contact at the first link, with an unknown force."""
     found = isolation.isolate(Q, np.array([5.0, 0, 0, 0, 0, 0, 0]))
     assert "link_1" in found.candidates
     assert found.force is None

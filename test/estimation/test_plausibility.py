@@ -200,7 +200,7 @@ def test_limits_hold_gravity_that_the_driver_takes_off(
 def test_joints_without_limits_have_plausible_ones(
     model: Model, recording: Sequence[np.ndarray], missing: float
 ) -> None:
-    """Zero means that nobody filled the limit in."""
+    """A limit of zero counts as unknown."""
     unlimited = replace(model, velocity_limit=np.full(7, missing), effort_limit=np.full(7, missing))
     assert all(d.valid for d in detect(unlimited, recording)[110:])
     for column, value, dropped in (

@@ -1,4 +1,4 @@
-"""The inertia of motors: told to the detector it leaves no residual, and calibration finds it."""
+"""Rotor inertia: as a parameter it leaves no residual, and the calibration identifies it."""
 
 from dataclasses import replace
 from typing import Any

@@ -82,7 +82,7 @@ def holds(probe: Probe, source: Source) -> None:
 
 
 def safe_when_joint_states_end(probe: Probe, source: Source) -> None:
-    """[19, 20] Silence leads to the safe torque, which stays until the controller is told to go on.
+    """[19, 20] Silence leads to the safe torque, which stays until ``~/resume``.
 
     Without joint states the documented safe torque is zero.
     """

@@ -358,7 +358,7 @@ def settings_that_hear_nothing(probe: Probe, source: Source) -> None:
 
 
 def a_model_that_does_not_fit(probe: Probe, source: Source) -> None:
-    """Efforts without gravity, from the first second on: told of, until they are declared."""
+    """Efforts without gravity are reported from the first second on, until they are declared."""
     # Exactly zero on all joints would be no measurement at all.
     source.effort = np.full(MODEL.nv, 1e-3)
     assert probe.call(Trigger, f"{NODE}/reset").success
@@ -421,7 +421,7 @@ def bursts(probe: Probe, source: Source) -> None:
 
 
 def publishers_come_and_go(probe: Probe, source: Source) -> None:
-    """[20, 21] A second one is told of; after a restart of the only one the verdict comes back."""
+    """[20, 21] A second publisher is reported; after a restart of the only one a verdict returns."""
     contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
     _wait_for_flag(probe, contact, False)
     before = int(probe.report(NODE).values["publishers"])
@@ -510,7 +510,7 @@ def _wait_for_flag(probe: Probe, contact: Heard, flag: bool) -> None:
 
 
 def _last_onset(events: Heard) -> DiagnosticStatus | None:
-    """Return the status that tells of the last onset heard of."""
+    """Return the status of the last received onset."""
     told = [message.status[0] for message in events]
     onsets = [status for status in told if event_from_status(status).phase == "onset"]
     return onsets[-1] if onsets else None

@@ -1,4 +1,4 @@
-"""A controller whose reaction needs a contact detector that is not there, or cannot be heard.
+"""A controller whose reaction needs a contact detector that is missing, or cannot be received.
 
 The numbers in brackets are those of the fault list.
 """

@@ -83,7 +83,7 @@ def many() -> dict[int, bytes]:
 
 @pytest.fixture(scope="module")
 def source(probe: Probe, process: Process, many: dict[int, bytes]) -> Source:
-    """Return the joint states that the controller hears."""
+    """Return the joint states that the controller receives."""
     source = probe.stream(resting())
     holds(probe, source)
     return source

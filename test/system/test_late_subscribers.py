@@ -1,4 +1,4 @@
-"""Silence of ``~/contact`` means that there is no verdict, for whoever comes late as well.
+"""Silence of ``~/contact`` means that there is no verdict, also for late subscribers.
 
 The numbers in brackets are those of the fault list.
 """

@@ -211,7 +211,7 @@ def test_a_later_start_compiles_nothing_and_is_quick(bring_up: BringUp, probe: P
 
 
 def test_the_arm_alone(bring_up: BringUp, probe: Probe) -> None:
-    """It stands braked, in the order and pace it is told to, until commands come."""
+    """The arm is braked until commands arrive, with the given joint order and rate."""
     joints = [f"joint_{i}" for i in (7, 6, 5, 4, 3, 2, 1)]
     position = [0.7, 0.6, 0.5, -0.4, 0.3, 0.2, 0.1]
     arm = bring_up.start(

@@ -53,7 +53,7 @@ def parameters(arm: str, node: str) -> dict[str, Any]:
 
 
 class Arm:
-    """What is heard of one arm."""
+    """The messages received from one arm."""
 
     def __init__(self, probe: Probe, name: str) -> None:
         self.name, self._probe = name, probe
