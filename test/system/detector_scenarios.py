@@ -421,7 +421,7 @@ def bursts(probe: Probe, source: Source) -> None:
 
 
 def publishers_come_and_go(probe: Probe, source: Source) -> None:
-    """[20, 21] A second publisher is reported; after a restart of the only one a verdict returns."""
+    """[20, 21] A second publisher is reported; after a restart of the only one it goes on."""
     contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
     _wait_for_flag(probe, contact, False)
     before = int(probe.report(NODE).values["publishers"])
