@@ -62,7 +62,7 @@ class Number:
 
 
 def numbers(array: np.ndarray, tally: Tally) -> np.ndarray:
-    """A float array as an array of counting numbers; an array of integers as it is."""
+    """Return a float array as an array of counting numbers; an array of integers as it is."""
     if array.dtype != np.float64:
         return array
     result = np.empty(array.shape, dtype=object)
@@ -77,5 +77,5 @@ _MATH = SimpleNamespace(
 
 
 def interpreted(kernel: Any) -> Callable[..., Any]:
-    """The Python function that ``kernel`` was compiled from, for counting numbers."""
+    """Return the Python function that ``kernel`` was compiled from, for counting numbers."""
     return uncompiled(kernel, math=_MATH)

@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def _told(run: Callable[[], int]) -> str:
-    """Median and least time of a sample."""
+    """Return the median and least time of a sample."""
     run()
     times = []
     for _ in range(RUNS):

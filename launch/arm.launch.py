@@ -1,6 +1,6 @@
-"""One whole arm: detector and controller, and the guard where the arm takes no torque.
+"""The nodes of one arm: detector and controller, or the guard for an arm without torque interface.
 
-Start it once for each arm of a cell, each with its namespace and, where the arms share one
+Start this file once for each arm of a cell, with its namespace and, if the arms share one
 description, the prefix of its joints and links.
 """
 
@@ -38,7 +38,7 @@ ARGUMENTS = {
     "joints": ("", "joints of the arm without prefix, separated by commas; empty: params_file's"),
     "actions": (
         "",
-        "actions whose goals the guard cancels, separated by commas; empty: params_file's",
+        "actions that the guard cancels, separated by commas; empty: as in params_file",
     ),
 }
 """Arguments with their default and description."""
@@ -49,8 +49,8 @@ SWITCHES = {
     "guard": ("false", "start the contact guard, which stops an arm without torque interface"),
     "one_process": (
         "true",
-        "run detector and controller, where both are on, in one process: the torque that answers "
-        "the first joint state with contact is the reaction's",
+        "run detector and controller in one process, if both are started: the reaction begins with "
+        "the torque for the joint state in which the contact is detected",
     ),
     **arm_launch.SWITCHES,
 }

@@ -1,4 +1,4 @@
-"""The contact detector beside a robot that runs already and publishes its joint states."""
+"""The contact detector beside a running robot that publishes its joint states."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ ARGUMENTS = {
     "params_file": (configuration("contact_guard.yaml"), "parameters of the guard"),
     "actions": ("", "actions whose goals are cancelled, separated by commas; empty: params_file's"),
 }
-"""Arguments with their default and description; all are those of ``arm.launch.py``."""
+"""Arguments with their default and description, as in ``arm.launch.py``."""
 
 FIXED = {
     "detector": "false",

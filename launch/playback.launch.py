@@ -1,7 +1,7 @@
-"""A recording played onto ``joint_states``, and the contact detector that listens to it.
+"""A recording published on ``joint_states``, and the contact detector that subscribes to it.
 
-The player starts when the detector is active: compiling can take a minute, and a short recording
-would be over by then.
+The player starts after the detector is active, because compilation can take a minute, and a short
+recording would be over by then.
 """
 
 from __future__ import annotations

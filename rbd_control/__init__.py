@@ -1,4 +1,4 @@
-"""Contact without force sensors, motion without surprise: dynamics, estimation, control."""
+"""Contact detection without force sensors and passive control of robot arms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Robot"]
 
 
 def __getattr__(name: str) -> object:
-    """Import :class:`Robot` when it is first used: it takes numpy and numba with it."""
+    """Import :class:`Robot` at its first use, because it imports numpy and numba."""
     if name == "Robot":
         from rbd_control.robot.robot import Robot
 

@@ -1,7 +1,7 @@
-"""The parameters that nodes have beside those of the law they run.
+"""Parameters of nodes in addition to the parameters of their law.
 
-A node's own parameter object derives from what it needs of these and from its law's, so that one
-object serves both.
+The parameter class of a node derives from some of these classes and from that of its law, so that
+one object serves both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ P = TypeVar("P", bound=Parameters)
 
 @dataclass(frozen=True)
 class NodeParameters(Parameters):
-    """What every node has."""
+    """Parameters of every node."""
 
     autostart: bool = parameter(
         True, "configure and activate by itself as soon as it can", live=False
@@ -34,18 +34,22 @@ class NodeParameters(Parameters):
 
 @dataclass(frozen=True)
 class ModelParameters(NodeParameters, RobotParameters):
-    """What every node has that works with an arm: the arm, in the names that all nodes share."""
+    """Parameters of every node with a model: the parameters of the arm."""
 
 
 @dataclass(frozen=True)
 class ReceivingParameters(ModelParameters):
-    """How joint states are received."""
+    """Parameters of the joint-state subscription."""
 
     best_effort: bool = parameter(
         True, "receive joint states best-effort, which fits any publisher", live=False
     )
     queue_depth: int = parameter(
-        200, "joint states kept while the node is busy", lower=1, upper=100_000, live=False
+        200,
+        "queue depth of the joint-state subscription; older joint states are lost",
+        lower=1,
+        upper=100_000,
+        live=False,
     )
 
 
@@ -63,20 +67,20 @@ class FrameParameters(Parameters):
 
 @dataclass(frozen=True)
 class CommandingParameters(ReceivingParameters):
-    """How a node that sends torque receives joint states, and when it starts."""
+    """Parameters of a node that sends torque: its joint-state subscription, and its start."""
 
     queue_depth: int = parameter(
         50,
-        "joint states that may wait in the queue while the node is busy; torque is computed for "
-        "the newest one, the others are skipped and counted",
+        "queue depth of the joint-state subscription; torque is computed for the newest joint "
+        "state, the others are skipped and counted",
         lower=1,
         upper=100_000,
         live=False,
     )
     discovery_time: float = parameter(
         3.5,
-        "time for which no other controller may be discovered before the node activates; Fast DDS "
-        "needs up to 3 s to find one",
+        "time without another controller before the node activates; discovery by Fast DDS takes up "
+        "to 3 s",
         unit="s",
         lower=0.0,
         upper=60.0,
@@ -95,10 +99,10 @@ def law_parameters(kind: type[P], values: Mapping[str, Any]) -> P:
 
     Args:
         kind: class of the law's parameters.
-        values: what a parameter file gives the node; what is of the node alone is left out.
+        values: values of a parameter file; parameters of the node alone are ignored.
 
     Raises:
-        ParameterError: for a value that cannot be, and a name that neither the law nor a node has.
+        ParameterError: for an impossible value, and a name that neither the law nor a node has.
     """
     own = {item.name for item in fields(kind)}
     others = {*NODE_PARAMETERS, "use_sim_time"} - own

@@ -1,4 +1,4 @@
-"""Parameter objects: typed, frozen, described once, the same for node, replay and law.
+"""Typed, frozen parameter objects, shared by node, ``replay`` and law.
 
 A parameter object is a frozen dataclass derived from :class:`Parameters` whose fields are made
 with :func:`parameter`. The description, unit and bounds written there are what the ROS node
@@ -51,14 +51,14 @@ def parameter(  # noqa: PLR0913 - one keyword for each entry of the metadata of 
     """Declare one field of a :class:`Parameters` dataclass.
 
     ``lower`` and ``upper`` are inclusive bounds, ``above`` an exclusive lower bound, ``choices``
-    the admitted texts. A ``per_joint`` parameter is a tuple that holds one number for all joints
-    or one for each, a ``joint_matrix`` one holds a square matrix row by row, or nothing; ``live``
-    says whether it may change while the node is active. A ``start_only`` one, such as the name of
-    a file that is written, has the value given when the process started and never another.
+    the permitted texts. A ``per_joint`` parameter is a tuple of one number for all joints
+    or one for each; a ``joint_matrix`` parameter is a square matrix row by row, or empty. ``live``
+    parameters may change while the node is active. A ``start_only`` parameter, such as the name of
+    an output file, keeps its value from the start of the process.
 
     Raises:
-        TypeError: for a number, or several, without finite bounds: some value that nobody thought
-            of would end the node.
+        TypeError: for a numeric parameter without finite bounds, because an extreme value could
+            end the node.
     """
     is_numeric = per_joint or joint_matrix or _is_numeric(default, unit)
     is_bounded = math.isfinite(max(lower, above)) and math.isfinite(upper)
@@ -150,7 +150,7 @@ class Parameters:
         return cls.from_mapping({name: v for name, v in values.items() if name not in ignore})
 
     def for_joints(self, name: str, n: int) -> np.ndarray:
-        """The per-joint parameter ``name`` as an array of shape (n,), one value spread to all.
+        """Return the per-joint parameter ``name`` as an array (n,); one value applies to all.
 
         Raises:
             ParameterError: when it has neither one value nor ``n``.
@@ -166,7 +166,7 @@ class Parameters:
         return values
 
     def joint_matrix(self, name: str, n: int) -> np.ndarray | None:
-        """The parameter ``name`` as a matrix (n, n); None when it is empty.
+        """Return the parameter ``name`` as a matrix (n, n); None if it is empty.
 
         Raises:
             ParameterError: when it has neither no value nor ``n`` times ``n``.
@@ -226,7 +226,7 @@ def _alternatives(unknown: object, known: Collection[str]) -> str:
 
 
 def _checked(item: Field[Any], value: Any) -> Any:
-    """The value of one field in its declared type, or a :class:`ParameterError`."""
+    """Return the value of one field in its declared type, or a :class:`ParameterError`."""
     meta = cast("Mapping[str, Any]", item.metadata)
     if meta.get("per_joint"):
         return _checked_numbers(item.name, value, meta)

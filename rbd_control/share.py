@@ -1,4 +1,4 @@
-"""Where the files that ship with the package are, however it was installed."""
+"""Location of the installed files of the package."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def share_directory() -> Path:
-    """The folder that holds ``config/`` and ``launch/``.
+    """Return the folder that holds ``config/`` and ``launch/``.
 
     Looked for in the source checkout this file belongs to, in the ROS 2 workspaces on
     ``AMENT_PREFIX_PATH``, and below the prefix of the running Python, in this order.

@@ -234,7 +234,7 @@ def follow(law: AdaptiveSlotineLiController | None, true: Model, seconds: float)
 
 
 def test_a_payload_is_learned_while_moving() -> None:
-    """3 kg on the tool, with encoders, noise and joint friction that nobody knows of."""
+    """The law learns 3 kg on the tool, with encoders, noise and unknown joint friction."""
     believed = arm7()
     true = believed.with_payload("tool", 3.0, COM, INERTIA)
     law = AdaptiveSlotineLiController(

@@ -71,7 +71,7 @@ def test_growth_is_that_of_the_second_half() -> None:
 
 
 def loop(core: float = 0.2, shift: int = MS // 2, missing: int = 0, achieved: float = 1e3) -> Loop:
-    """A run in which all answers took the same time."""
+    """Return a run in which all answers took the same time."""
     sent = [k * MS for k in range(1000)]
     every = answers(sent, [(s, s + shift) for s in sent[missing:]], 0.001)
     used = Usage(core, 100.0, 0.0, (0.0, 1.0), (100, 100))

@@ -27,7 +27,7 @@ COMMAND = (sys.executable, "-m", "rbd_control.cli.main")
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a sound log.csv, two.urdf and detector.yaml."""
+    """Return a folder with a sound log.csv, two.urdf and detector.yaml."""
     folder = tmp_path_factory.mktemp("files")
     (folder / "log.csv").write_text(sound.csv_text(sound.swing(1.2)))
     (folder / "two.urdf").write_text(sound.URDF)

@@ -1,4 +1,4 @@
-"""What is published of contacts, and torques, as it is heard."""
+"""Messages of contacts and torques, as subscribers receive them."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ FREE = 0.02
 
 
 def watching(**changes: Any) -> ContactStop:
-    """A guard that was started at 0 s and has heard at once that nothing touches the arm."""
+    """Return a guard that was started at 0 s and has received the verdict "no contact" at once."""
     stop = ContactStop(StopParameters(**changes))
     stop.start(0.0)
     assert not stop.hear(False, 0.0)
@@ -38,7 +38,7 @@ def watching(**changes: Any) -> ContactStop:
 
 
 def stopped(**changes: Any) -> ContactStop:
-    """The same after a contact from 1.0 to 1.5 s, with the arm at rest from 1.2 s."""
+    """Return the same after a contact from 1.0 to 1.5 s, with the arm at rest from 1.2 s."""
     stop = watching(**changes)
     assert stop.hear(True, 1.0)
     stop.sent(1.001)
@@ -48,7 +48,7 @@ def stopped(**changes: Any) -> ContactStop:
 
 
 def state(stop: ContactStop) -> str:
-    """The state, which the type checker cannot see to change."""
+    """Return the state, which the type checker cannot see to change."""
     return stop.state
 
 
@@ -259,7 +259,7 @@ def test_a_detector_that_was_never_heard_is_silent_once_it_had_time_to_speak() -
     stop.start(100.0)
     assert not stop.check(100.4)
     assert stop.check(100.6)
-    assert stop.reason == "no contact detector was ever heard"
+    assert stop.reason == "no contact detector has published yet"
     assert not stop.is_by_contact
 
 

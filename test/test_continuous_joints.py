@@ -66,7 +66,7 @@ class Turning:
         return seen
 
     def here(self) -> np.ndarray:
-        """What the encoders said last: near half a turn it matters on which side."""
+        """Return what the encoders said last: near half a turn it matters on which side."""
         return self.seen.copy()
 
     def go(self, offset: float, time: float) -> None:
@@ -166,7 +166,7 @@ def test_a_stop_a_resumed_motion_and_a_stream_go_over_half_a_turn(
 
 
 def _unwrapped(loop: Turning, target: np.ndarray) -> np.ndarray:
-    """The encoder's position as a number that runs on with the target's."""
+    """Return the encoder's position as a number that runs on with the target's."""
     here = loop.here()[CONTINUOUS]
     return here + 2.0 * pi * np.round((target[CONTINUOUS] - here) / (2.0 * pi))
 

@@ -32,7 +32,7 @@ def see(controller: PassivityController, begin: float, end: float, verdict: obje
 def test_a_verdict_ends_with_silence() -> None:
     verdict = DetectorVerdict()
     assert not verdict.fresh(0.0)
-    assert verdict.missing(0.0) == "no contact detector was ever heard"
+    assert verdict.missing(0.0) == "no contact detector has published yet"
     assert verdict.hear(True, 10.0)
     assert not verdict.hear(True, 10.2)
     assert verdict.contact(10.2 + VERDICT_TIMEOUT)
@@ -69,7 +69,7 @@ def test_a_verdict_before_the_start_counts(model: Model) -> None:
 
 def test_no_start_without_a_verdict_that_is_required(model: Model) -> None:
     controller = PassivityController(model, REQUIRED)
-    with pytest.raises(InputError, match="no contact detector was ever heard"):
+    with pytest.raises(InputError, match="no contact detector has published yet"):
         controller.start(0.0, HOME, STILL)
     controller.contact(False, 0.0)
     with pytest.raises(InputError, match=r"no verdict about contact for 0\.6 s"):
@@ -123,10 +123,15 @@ def test_float_and_safe_go_on_without_verdicts_but_do_not_end(model: Model) -> N
 @pytest.mark.parametrize(
     ("reaction", "required", "never", "late"),
     [
-        ("hold", False, "no contact detector was ever heard: no hold on contact", "no hold"),
-        ("retract", True, "no contact detector was ever heard: no retract on contact", "retract"),
+        ("hold", False, "no contact detector has published yet: no hold on contact", "no hold"),
+        (
+            "retract",
+            True,
+            "no contact detector has published yet: no retract on contact",
+            "retract",
+        ),
         ("none", False, "", ""),
-        ("none", True, "no contact detector was ever heard", "no verdict about contact"),
+        ("none", True, "no contact detector has published yet", "no verdict about contact"),
     ],
 )
 def test_a_missing_detector_is_told_of(
@@ -144,7 +149,7 @@ def test_a_missing_detector_is_told_of(
 
 
 def test_nothing_is_learned_in_contact_only(model: Model) -> None:
-    """A flag that nobody repeats any more keeps the arm from learning no longer."""
+    """An expired contact flag no longer prevents learning."""
     controller = started(
         model,
         ControllerParameters(

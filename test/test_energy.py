@@ -339,7 +339,7 @@ def monitored(energy: EnergyParameters) -> int:
 
 
 def drained(energy: EnergyParameters) -> np.ndarray:
-    """The torque after half a second of pushing."""
+    """Return the torque after half a second of pushing."""
     tank, v = EnergyTank(arm7(), LAW, energy), np.full(7, 0.3)
     wanted = gravity_torque(arm7(), START) + 4.0
     return [tank.limit(START + v * DT * k, v, wanted, DT) for k in range(500)][-1]

@@ -54,7 +54,7 @@ class Code:
         self.kind: Any = np.float32 if "float q[" in files.header else np.float64
 
     def __call__(self, name: str, *inputs: Any, shape: Any) -> np.ndarray:
-        """The last output, of ``shape``, of a function; outputs before it are given as arrays."""
+        """Return the last output, of ``shape``, of a function; the others are given as arrays."""
         result = np.full(shape, np.nan, self.kind)
         getattr(self.library, f"{self.prefix}_{name}")(*map(self._passed, inputs), pointer(result))
         return result
@@ -86,7 +86,7 @@ def geared() -> Model:
 
 
 def hanging() -> Model:
-    """An arm on a wall: its first axis is not along gravity."""
+    """Return an arm on a wall: its first axis is not along gravity."""
     return Model.from_urdf(urdf_path("ur5"), gravity=(3.0, -9.0, 2.0))
 
 
@@ -209,7 +209,7 @@ def test_sines_over_many_turns(option: str, tmp_path: Path) -> None:
 
 
 def arm(tmp_path: Path) -> Robot:
-    """A robot with friction and a payload, from a parameter file."""
+    """Return a robot with friction and a payload, from a parameter file."""
     (tmp_path / "tree.urdf").write_text(random_tree_urdf(4, 3))
     (tmp_path / "arm.yaml").write_text(
         "/**:\n  ros__parameters:\n    urdf: tree.urdf\n    payload_mass: 1.5\n"

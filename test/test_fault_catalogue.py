@@ -51,7 +51,7 @@ FAULTS = faults()
 
 @pytest.fixture(scope="module")
 def collected() -> set[str]:
-    """The tests in the files that the page names, and in those written for faults."""
+    """Return the tests in the files that the page names, and in those written for faults."""
     pytest.importorskip("rclpy", reason="ROS 2 is not installed")
     files = {test.partition("::")[0] for row in FAULTS for test in row.tests}
     files |= {str(path.relative_to(ROOT)) for path in ROOT.glob("test/**/test_faults_*.py")}
@@ -68,7 +68,7 @@ def collected() -> set[str]:
 
 
 def test_numbers_are_complete() -> None:
-    """From 1 on, each once: a fault keeps its number, and none gets lost."""
+    """Each number from 1 on occurs once: a fault keeps its number, and none is lost."""
     assert sorted(row.number for row in FAULTS) == list(range(1, len(FAULTS) + 1))
 
 

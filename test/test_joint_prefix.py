@@ -10,7 +10,7 @@ HAND = ("hand_finger",)
 
 
 def found(match: PrefixMatch) -> tuple[str, ...] | None:
-    """The answer, which the type checker cannot see to change."""
+    """Return the answer, which the type checker cannot see to change."""
     return match.found
 
 

@@ -15,11 +15,11 @@ TOPIC = "/joint_states"
 
 
 def test_nobody_publishes() -> None:
-    assert "nobody publishes /joint_states; remap" in advice(TOPIC, 0, JointStateIntake(PANDA))
+    assert "no node publishes /joint_states; remap" in advice(TOPIC, 0, JointStateIntake(PANDA))
 
 
 def test_a_publisher_that_sends_nothing() -> None:
-    assert "nothing comes on /joint_states, though it has a publisher" in (
+    assert "no message arrives on /joint_states, although it has a publisher" in (
         advice(TOPIC, 1, JointStateIntake(PANDA))
     )
 

@@ -1,4 +1,4 @@
-"""What the monitor shows of what it heard."""
+"""The display of the monitor for received messages."""
 
 from __future__ import annotations
 

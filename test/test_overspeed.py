@@ -19,7 +19,7 @@ def model() -> Model:
 
 
 def watched(model: Model, speeds: list[float], dt: float = 0.001) -> int | None:
-    """The sample at which joint 1 with these speeds, in velocity limits, is a fault."""
+    """Return the sample at which joint 1 with these speeds, in velocity limits, is a fault."""
     watch, limits = Overspeed(), ArmLimits.of(model, ControllerParameters())
     v = STILL.copy()
     for k, speed in enumerate(speeds):

@@ -71,7 +71,7 @@ def imported_roots(path: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def setup_arguments() -> dict[str, Any]:
-    """What setup.py hands to setuptools, which need not be installed for this."""
+    """Return what setup.py hands to setuptools, which need not be installed for this."""
     arguments: dict[str, Any] = {}
     stand_in = types.ModuleType("setuptools")
     stand_in.setup = arguments.update  # type: ignore[attr-defined]
@@ -179,7 +179,7 @@ def test_every_library_has_a_rosdep_key(
 
 @pytest.fixture(scope="module")
 def parameter_types() -> dict[str, Any]:
-    """The parameter object of each node that has a file in config/."""
+    """Return the parameter object of each node that has a file in config/."""
     pytest.importorskip("rclpy", reason="ROS 2 is not installed")
     from rbd_control.nodes.contact_detector import ContactDetectorNode
     from rbd_control.nodes.contact_guard import ContactGuard

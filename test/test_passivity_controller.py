@@ -343,7 +343,7 @@ def test_a_clock_that_went_back_ends_the_trajectory_where_the_arm_is(model: Mode
 
 
 def test_after_the_clock_was_set_any_stamp_will_do(model: Model) -> None:
-    """Later ones too; that nothing was heard meanwhile is a fault all the same."""
+    """Later samples count as well; the gap before them is a fault nevertheless."""
     controller = started(model)
     for stamp, now, mode in ((60.0, 0.001, "hold"), (-5.0, 0.2, "safe")):
         controller.clock_went_back()

@@ -49,7 +49,7 @@ def plan(
     start: DesiredState = REST,
     **parameters: Any,
 ) -> Trajectory:
-    """The motion from ``start`` through the points, by these parameters."""
+    """Return the motion from ``start`` through the points, by these parameters."""
     p = ControllerParameters(**parameters)
     state = PlanningState(
         parameters=p,

@@ -38,7 +38,7 @@ def wave(count: int, period: float = 0.01) -> tuple[np.ndarray, np.ndarray]:
 
 
 def arrays(count: int, period: float = 0.01) -> TrajectoryArrays:
-    """The same, with time to get to the first point from anywhere near."""
+    """Return the same, with time to get to the first point from anywhere near."""
     q, times = wave(count, period)
     return TrajectoryArrays(q, times + 2.0)
 

@@ -1,4 +1,4 @@
-"""A process that is told to end while it starts ends at once, whatever its main thread does."""
+"""A signal during the start ends the process at once, in any state of its main thread."""
 
 from __future__ import annotations
 

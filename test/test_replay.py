@@ -64,7 +64,7 @@ def swing(
     effort: Efforts = lambda q, tau: tau,
     duration: float = 4.0,
 ) -> list[JointMessage]:
-    """A smooth exact motion; ``push`` adds an external elbow torque from one time to another.
+    """Return a smooth exact motion; ``push`` adds an external elbow torque between two times.
 
     ``effort`` makes what is recorded of positions and true motor torques.
     """

@@ -213,7 +213,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 def _outcome(parameters: RobotParameters) -> list[float]:
-    """What nodes take from an arm: torques of its model and its friction, and what effort means."""
+    """Return the quantities that nodes use: torques of model and friction, and effort torque."""
     robot = Robot.of(parameters)
     n = robot.model.nv
     q, v = np.linspace(0.2, -0.7, n), np.linspace(0.3, 0.1, n)
@@ -237,7 +237,7 @@ def test_no_parameter_of_the_arm_is_ignored(name: str) -> None:
 
 
 def _without(base: dict[str, Any], name: str) -> RobotParameters:
-    """The parameters without the one in question; without positions no joint is locked."""
+    """Return the parameters without the one in question; without positions no joint is locked."""
     if name == "locked_positions":
         return RobotParameters(**base | {name: (0.0,)})
     if name == "locked_joints":

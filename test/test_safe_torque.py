@@ -91,7 +91,7 @@ def test_a_bad_sample_in_safe_is_zero_at_once(model: Model) -> None:
 
 
 def power(model: Model, q: np.ndarray, v: np.ndarray, command: Command, own: bool) -> np.ndarray:
-    """What the motors put into each joint beside the weight [W]."""
+    """Return what the motors put into each joint beside the weight [W]."""
     weight = np.zeros(7) if own else gravity_torque(model, q)
     return np.asarray(v * (command.torque - weight))
 

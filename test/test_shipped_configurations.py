@@ -39,7 +39,7 @@ def urdf(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def calibrated(urdf: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What calibrate makes of the recording without contact."""
+    """Return what calibrate makes of the recording without contact."""
     out = tmp_path_factory.mktemp("calibrated") / "detector.yaml"
     free = str(RECORDINGS / "free")
     assert main(["calibrate", free, "--urdf", urdf, "--out", str(out)]) == 0

@@ -19,7 +19,7 @@ class EndedError(Exception):
 
 
 def signalled(monkeypatch: pytest.MonkeyPatch, *nodes: Any, is_compiling: bool = False) -> bool:
-    """Return whether a signal ends the process at once; else the nodes have been told to stop."""
+    """Return whether a signal ends the process at once; otherwise the nodes were stopped."""
 
     def end(_code: int) -> None:
         raise EndedError

@@ -133,7 +133,7 @@ def test_an_arm_held_off_its_path_does_not_rush_back(model: Model) -> None:
 
 
 def led(controller: PassivityController, q: np.ndarray, way: np.ndarray, stamp: float) -> float:
-    """A hand leads joint 4 along ``way``; the time afterwards."""
+    """Return a hand leads joint 4 along ``way``; the time afterwards."""
     last = way[0]
     for position in way:
         stamp += 0.001

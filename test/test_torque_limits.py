@@ -31,7 +31,7 @@ def model() -> Model:
 def cut(
     model: Model, parameters: ControllerParameters, q: np.ndarray, s: np.ndarray, rest: np.ndarray
 ) -> np.ndarray:
-    """The cut torque less the weight, for the law's damping of s and some rest."""
+    """Return the cut torque less the weight, for the law's damping of s and some rest."""
     K_D = np.diag(parameters.for_joints("damping", model.nv))
     K_D = K_D + parameters.damping_rate * mass_matrix(model, q)
     weight = gravity_torque(model, q)

@@ -60,7 +60,7 @@ def robot(*parts: str) -> str:
 
 
 def arm(forearm: str = BODY, elbow: str = "", *more: str) -> str:
-    """base - shoulder - upper_arm - elbow - forearm, with parts exchanged or added."""
+    """Return base - shoulder - upper_arm - elbow - forearm, with parts exchanged or added."""
     return robot(
         link("base", ""),
         link("upper_arm"),

@@ -1,4 +1,4 @@
-"""Compiled code: told of while it is made, made ahead, and kept where it can be."""
+"""Compiled code: reported during compilation, compiled ahead of time, and stored."""
 
 from __future__ import annotations
 

@@ -29,10 +29,10 @@ SPECIMENS = 5
 NOTES = (
     "RMS errors in mrad over time and joints, mean over specimens (min to max), of 20 s at up to "
     "half the velocity limits, 1 kHz. Plant: MuJoCo, each mass 5 % wrong, friction within 30 % of "
-    "what the laws are told, Stribeck effect, encoders, filtered velocities, noisy motors. Gains: "
-    f"all feed back D (e_dot + Lambda e), with Lambda {LAMBDA:g} 1/s and D = {RATE:g} 1/s times "
-    "the mean of diag(M); computed torque the same times M in place of its mean. Friction is "
-    "compensated at v_d by the textbook, at v_r = v_d - Lambda e by our Slotine-Li law."
+    "the friction model, Stribeck effect, encoders, filtered velocities, noisy motors. Gains: "
+    f"all laws use D (e_dot + Lambda e), with Lambda {LAMBDA:g} 1/s and D = {RATE:g} 1/s times "
+    "the mean of diag(M); computed torque uses M in place of its mean. The textbook laws "
+    "compensate friction at v_d, our Slotine-Li law at v_r = v_d - Lambda e."
 )
 
 
@@ -97,7 +97,7 @@ def as_json(
     calibrated: Sequence[Identified],
     found: Sequence[Outcome],
 ) -> dict[str, Any]:
-    """All numbers, errors in rad."""
+    """Return all numbers, errors in rad."""
     return {
         "tracking": [asdict(result) for result in results],
         "identified": [asdict(case) for case in calibrated],

@@ -1,17 +1,18 @@
-"""The laws, with gains that can be compared.
+"""The compared control laws, with equal feedback gains.
 
-With ``D = RATE x mean of diag(M)`` over the motion, all feed back ``D (e_dot + Lambda e)``, on the
-mean: the same K_D and the same stiffness ``K_P = D Lambda``::
+With ``D = RATE x mean of diag(M)`` over the motion, all laws use the feedback
+``D (e_dot + Lambda e)`` on average: the same K_D and the same stiffness ``K_P = D Lambda``::
 
     PD + gravity       g                             - D (e_dot + Lambda e)
     computed torque    M (a_d - RATE (e_dot + Lambda e)) + C v + g
     Slotine-Li         M (a_d - Lambda e_dot) + C v_r + g - D (e_dot + Lambda e)
 
-What sets Slotine-Li apart beyond that, the damping M Lambda e_dot of a_r and C v_r, is the law.
+The remaining differences of Slotine-Li, the damping M Lambda e_dot in a_r and the term C v_r,
+belong to the law itself.
 
-All compensate the friction that they are told of. The textbook does so at the desired velocity v_d;
-our Slotine-Li law does at its reference velocity ``v_r = v_d - Lambda e``, which pulls a joint that
-sticks behind its target loose. As that helps any law, all are compared both ways.
+All laws compensate the same friction model. The textbook laws use the desired velocity v_d; our
+Slotine-Li law uses its reference velocity ``v_r = v_d - Lambda e``, which releases a joint that
+sticks behind its target. Because this improves any law, all laws are compared with both.
 """
 
 from __future__ import annotations
@@ -37,20 +38,20 @@ from rbd_control.dynamics import (
 )
 
 LAMBDA = 20.0
-"""[1/s]"""
+"""Lambda, the decay rate of the position error on s = 0 [1/s]."""
 RATE = 40.0
-"""Of K_D over the mean of diag(M) [1/s]."""
+"""Ratio of K_D to the mean of diag(M) [1/s]."""
 FRICTION_SCALE = 0.1
-"""Speed over which the compensated dry friction changes sign [rad/s]."""
+"""Velocity scale of the compensated Coulomb friction [rad/s]."""
 PD, COMPUTED_TORQUE, SLOTINE_LI = FIXED = ("PD + gravity", "computed torque", "Slotine-Li")
 DESIRED, REFERENCE = FRICTION_AT = ("friction at v_d", "friction at v_r")
 
 Law = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-"""``(q, v, q_d, v_d, a_d) -> tau``, once a period."""
+"""A law ``(q, v, q_d, v_d, a_d) -> tau``, called once per period."""
 
 
 def gains(arm: Arm, reference: Reference) -> ControllerParameters:
-    """Those of the Slotine-Li law; the others have the same."""
+    """Return the gains, which all laws share, as parameters of the Slotine-Li law."""
     inertia = np.diagonal(mass_matrix(arm.model, reference.q[::50]), axis1=1, axis2=2).mean(axis=0)
     coulomb, viscous = typical_friction(arm.model)
     return ControllerParameters(
@@ -71,9 +72,14 @@ def fixed(
     parameters: ControllerParameters,
     model: Model | None = None,
 ) -> Law:
-    """One of the laws :data:`FIXED`, with friction compensated as :data:`FRICTION_AT` says.
+    """Return one of the laws :data:`FIXED`.
 
-    By the description of the arm, or by another ``model`` of it.
+    Args:
+        name: name of the law.
+        friction_at: velocity of the friction compensation, of :data:`FRICTION_AT`.
+        arm: the arm.
+        parameters: gains and friction.
+        model: model of the arm in the law; by default its description.
     """
     model = arm.model if model is None else model
     D = parameters.for_joints("damping", model.nv)
@@ -98,7 +104,7 @@ def fixed(
 def adaptive(
     arm: Arm, parameters: ControllerParameters, adaptation: AdaptationParameters
 ) -> tuple[Law, AdaptiveSlotineLiController]:
-    """The adaptive law, and the controller to ask what it has learned."""
+    """Return the adaptive law, and its controller, which has the estimates."""
     controller = AdaptiveSlotineLiController(arm.model, parameters, adaptation)
 
     def law(

@@ -22,7 +22,7 @@ VELOCITY_CUTOFF = 50.0
 
 
 def loaded(arm: Arm, mass: float) -> Arm:
-    """The arm with a ball of ``mass`` [kg] and 5 cm radius, which the laws know nothing of."""
+    """Return the arm with a ball of ``mass`` [kg] and 5 cm radius, unknown to the laws."""
     robot = ElementTree.fromstring(arm.urdf)
     link = ElementTree.SubElement(robot, "link", name="payload")
     inertial = ElementTree.SubElement(link, "inertial")
@@ -71,5 +71,5 @@ class Loop:
 
 
 def rms(errors: np.ndarray) -> float:
-    """Root of the mean square over time and joints [rad]."""
+    """Return the root of the mean square over time and joints [rad]."""
     return float(np.sqrt(np.mean(np.square(errors))))

@@ -37,7 +37,7 @@ def draw(results: Sequence[Tracking], learned: Sequence[Learning], path: Path) -
 
 
 def _joints(ax: Axes, results: Sequence[Tracking]) -> None:
-    """Bars by joint; solid as the textbook compensates friction, hatched at v_r."""
+    """Draw bars by joint: solid with friction compensation at v_d, hatched at v_r."""
     count = len(results[0].joints)
     x, width = np.arange(count + 1), 0.8 / (len(FIXED) * len(FRICTION_AT))
     for i, law in enumerate(FIXED):

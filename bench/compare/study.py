@@ -1,4 +1,4 @@
-"""The experiments: laws on one motion, a payload that nobody told of, and a long rest."""
+"""The experiments: laws on one motion, an unknown payload, and a long rest."""
 
 from __future__ import annotations
 
@@ -77,18 +77,18 @@ class Learning:
 
 
 def motion(of: Arm, specimen: int) -> Motion:
-    """A motion for one specimen, by its number."""
+    """Return a motion for one specimen, by its number."""
     rng = np.random.default_rng(100 + specimen)
     return Motion(of.model, of.centre, rng, SPEED, FREQUENCIES)
 
 
 def reference(path: Motion, first: float, seconds: float) -> Reference:
-    """A piece of a motion, a row a period."""
+    """Return a piece of a motion, a row a period."""
     return path.at(first + PERIOD * np.arange(round(seconds / PERIOD)))
 
 
 def track(name: str, specimen: int, seconds: float) -> list[Tracking]:
-    """All fixed laws on one specimen, each with the same noise."""
+    """Run all fixed laws on one specimen, each with the same noise."""
     of = arm(name)
     wanted = reference(motion(of, specimen), 0.0, seconds)
     plant, parameters = Plant(of, specimen, MASS_ERROR), gains(of, wanted)
@@ -103,7 +103,7 @@ def track(name: str, specimen: int, seconds: float) -> list[Tracking]:
 
 
 def learn(name: str, specimen: int, seconds: float, rest: float) -> Learning:
-    """Slotine-Li with a payload for ``seconds``; then the adaptive law ``rest`` seconds at rest."""
+    """Run Slotine-Li with a payload for ``seconds``, then the adaptive law ``rest`` s at rest."""
     of = arm(name)
     path = motion(of, specimen)
     wanted = reference(path, 0.0, seconds)
@@ -147,7 +147,7 @@ def _pieces(whole: Reference, seconds: float) -> list[Reference]:
 
 
 def _stop(at: Reference, seconds: float = 1.0) -> Reference:
-    """From a point of the motion to rest: the velocity fades as a raised cosine."""
+    """Return a stop from a point of the motion; the velocity fades as a raised cosine."""
     t = np.arange(0.0, seconds, PERIOD)[:, None]
     w = np.pi / seconds
     return Reference(

@@ -33,7 +33,7 @@ class Outcome:
 def ratio(
     results: Sequence[Tracking], arm: str, law: tuple[str, str], other: tuple[str, str]
 ) -> float:
-    """Error of a law over that of another, both with where friction is taken; the median."""
+    """Return the median ratio of the errors of two laws, each with its friction velocity."""
     pair: list[list[float]] = []
     for which in (law, other):
         mine = [r for r in results if r.arm == arm and (r.law, r.friction_at) == which]
@@ -42,7 +42,7 @@ def ratio(
 
 
 def outcomes(results: Sequence[Tracking], learned: Sequence[Learning]) -> list[Outcome]:
-    """The targets, then the like-for-like ratios that put them in place."""
+    """Return the targets, then the like-for-like ratios that put them in place."""
     found = []
     for arm in dict.fromkeys(result.arm for result in results):
         ours = (SLOTINE_LI, REFERENCE)

@@ -85,7 +85,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _hour(names: Sequence[str], seed: int, console: Console) -> int:
-    """An hour without contact, shared by the arms; 1 for more than one false alarm."""
+    """Return an hour without contact, shared by the arms; 1 for more than one false alarm."""
     total = 0
     for k, name in enumerate(names):
         share = HOUR / len(names)
@@ -113,7 +113,7 @@ def _tool(names: Sequence[str], seed: int, specimens: int, console: Console) -> 
 
 
 def _record(names: Sequence[str], seed: int, rounds: int, folder: Path) -> int:
-    """The recordings that the study is made of, and the description of each arm."""
+    """Return the recordings that the study is made of, and the description of each arm."""
     folder.mkdir(parents=True, exist_ok=True)
     for k, name in enumerate(names):
         own = seed + 100 * k

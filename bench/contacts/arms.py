@@ -35,7 +35,7 @@ class Arm:
 
 
 def arm(name: str) -> Arm:
-    """The arm of that name out of :data:`ARMS`."""
+    """Return the arm of that name out of :data:`ARMS`."""
     if name == "arm7":
         urdf = Path(__file__).parents[2] / "rbd_control" / "robot" / "arm7.urdf"
         return Arm(
@@ -48,7 +48,7 @@ def arm(name: str) -> Arm:
 
 
 def _pruned(urdf: str, joints: Sequence[str]) -> str:
-    """The description without what hangs from ``joints``."""
+    """Return the description without what hangs from ``joints``."""
     robot = ElementTree.fromstring(urdf)
     for name in joints:
         # Each joint dropped leaves a link whose own joints are dropped in their turn.

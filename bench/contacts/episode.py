@@ -45,7 +45,7 @@ def simulate(
     touches: Sequence[Touch] = (),
     motion: Motion | None = None,
 ) -> Episode:
-    """A motion of ``plant`` drawn by ``seed`` or given, of ``duration`` [s], touched as told."""
+    """Return a motion of ``plant`` of ``duration`` [s], drawn by ``seed``, with its contacts."""
     return _joined(plant.arm, list(stream(plant, seed, duration, touches, motion)))
 
 
@@ -56,7 +56,7 @@ def stream(
     touches: Sequence[Touch] = (),
     motion: Motion | None = None,
 ) -> Iterator[Episode]:
-    """The same piece by piece, for motions too long to be held; times go on.
+    """Yield the same piece by piece, for motions too long to be held; times go on.
 
     A contact belongs to the piece in which it ends.
     """
@@ -125,7 +125,7 @@ class _Encoders:
         self._state = (1.0 - self._weight) * start.v
 
     def read(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Positions and velocities, (k, nv) each, of the next ``q`` (k, nv)."""
+        """Return positions and velocities, (k, nv) each, of the next ``q`` (k, nv)."""
         angle = self._counted(q)
         steps = np.diff(np.concatenate([self._last, angle]), axis=0) / PERIOD
         self._last = angle[-1:]

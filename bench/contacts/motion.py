@@ -51,7 +51,7 @@ class Motion:
         self._centre = centre
 
     def at(self, t: np.ndarray) -> Reference:
-        """The reference at times ``t`` (k,) [s]."""
+        """Return the reference at times ``t`` (k,) [s]."""
         angle = self._omega * t[:, None, None] + self._phase
         sine, cosine = np.sin(angle), np.cos(angle)
         q = self._centre + (self._amplitude * sine).sum(axis=1)

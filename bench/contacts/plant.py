@@ -29,9 +29,9 @@ DAMPING_RATIO = 0.7
 LEAST_INERTIA = 0.003
 """Of a joint, its motor included, of which the description knows nothing [kg·m²]."""
 AWAY = (0.0, 0.0, -1000.0)
-"""Where an obstacle waits [m]: out of reach of the balls too, which wait at the end of ..."""
+"""Position of an unused obstacle [m], out of reach of the arm and of the unused balls."""
 PARKED = (0.0, 0.0, 100.0)
-"""... so long a lever on their links [m]."""
+"""Distance of the unused balls from their links [m]."""
 _CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)
 
 
@@ -95,36 +95,36 @@ class Plant:
         mujoco.mj_setConst(self.mj, self.data)
 
     def start(self, reference: Reference) -> None:
-        """The state of the first row of ``reference``, with nothing in the way."""
+        """Set the state of the first row of ``reference``, without obstacles."""
         mujoco.mj_resetData(self.mj, self.data)
         self.data.qpos[:], self.data.qvel[:] = reference.q[0], reference.v[0]
         self.remove_obstacle()
 
     def set_friction(self) -> None:
-        """Dry friction for the velocity of the moment, before a step."""
+        """Set the Coulomb friction for the present velocity, before a step."""
         fading = np.exp(-np.square(self.data.qvel / STRIBECK_SPEED))
         self.mj.dof_frictionloss[:] = self.coulomb * (1.0 + self.stribeck * fading)
 
     def gains(self) -> tuple[np.ndarray, np.ndarray]:
-        """Stiffness [N·m/rad] and damping [N·m·s/rad] of the arm's controller, (nv,) each."""
+        """Return stiffness [N·m/rad] and damping [N·m·s/rad] of the controller, (nv,) each."""
         stiffness = STIFFNESS * self.arm.model.effort_limit
         inertia = np.diag(mass_matrix(self.arm.model, self.arm.centre))
         return stiffness, 2.0 * DAMPING_RATIO * np.sqrt(stiffness * inertia)
 
     def friction(self, v: np.ndarray) -> np.ndarray:
-        """What the controller takes the friction for at velocities ``v`` (nv,) [rad/s]."""
+        """Return what the controller takes the friction for at velocities ``v`` (nv,) [rad/s]."""
         return self.coulomb * np.tanh(v / STRIBECK_SPEED) + self.viscous * v
 
     def rotation(self, row: int) -> np.ndarray:
-        """(3, 3) of the link that joint ``row`` moves, to world axes."""
+        """Return the rotation (3, 3) from the link that joint ``row`` moves to world axes."""
         return self.data.xmat[self.body[row]].reshape(3, 3)
 
     def place(self, row: int, point: np.ndarray) -> np.ndarray:
-        """A point of that link in world axes [m]."""
+        """Return a point of that link in world axes [m]."""
         return self.data.xpos[self.body[row]] + self.rotation(row) @ point
 
     def jacobian(self, row: int, point: np.ndarray) -> np.ndarray:
-        """Of a point of that link, (3, nv) world axes."""
+        """Return the Jacobian of a point of that link, (3, nv) world axes."""
         jacobian = np.empty((3, self.mj.nv))
         at = self.place(row, point)
         mujoco.mj_jac(self.mj, self.data, jacobian, None, at, self.body[row])
@@ -133,7 +133,7 @@ class Plant:
     def place_obstacle(
         self, row: int, tip: np.ndarray, centre: np.ndarray, facing: np.ndarray
     ) -> None:
-        """A plate about ``centre``, square to ``facing``, for a ball about ``tip`` of a link."""
+        """Place a plate at ``centre``, normal to ``facing``, and a ball at ``tip`` of a link."""
         self.mj.geom_pos[self.tip[row]] = tip
         self.data.mocap_pos[0] = centre
         mujoco.mju_quatZ2Vec(self.data.mocap_quat[0], facing / np.linalg.norm(facing))
@@ -144,7 +144,7 @@ class Plant:
         self.mj.geom_pos[self.tip] = PARKED
 
     def contact_force(self) -> np.ndarray:
-        """Of the obstacle on the arm in the last step, (3,) world axes [N]."""
+        """Return the force of the obstacle in the last step, (3,) world axes [N]."""
         total, wrench = np.zeros(3), np.empty(6)
         for i in range(self.data.ncon):
             mujoco.mj_contactForce(self.mj, self.data, i, wrench)
@@ -155,14 +155,14 @@ class Plant:
         return total
 
     def contact_torque(self) -> np.ndarray:
-        """Of the obstacle on the joints in the last step, (nv,) [N·m]."""
+        """Return the joint torque of the obstacle in the last step, (nv,) [N·m]."""
         forces = np.where(self.data.efc_type >= _CONTACT, self.data.efc_force, 0.0)
         torque = np.empty(self.mj.nv)
         mujoco.mj_mulJacTVec(self.mj, self.data, torque, forces)
         return torque
 
     def _check(self) -> None:
-        """MuJoCo and our model read the same arm out of the URDF, or this is no study."""
+        """Check that MuJoCo and our model read the same arm from the URDF."""
         model, rng = self.arm.model, np.random.default_rng(0)
         for _ in range(3):
             q = self.arm.centre + rng.uniform(-1.0, 1.0, model.nv)
@@ -181,7 +181,7 @@ class Plant:
                     raise ValueError(f"{self.arm.name}: MuJoCo's {what} differs: {ours} {theirs}")
 
     def mass_matrix(self) -> np.ndarray:
-        """M (nv, nv) at the position of the moment."""
+        """Return M (nv, nv) at the present position."""
         M = np.empty((self.mj.nv, self.mj.nv))
         for column, unit in zip(M, np.eye(self.mj.nv), strict=True):
             mujoco.mj_mulM(self.mj, self.data, column, unit)
@@ -189,7 +189,7 @@ class Plant:
 
 
 def typical_friction(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """Coulomb [N·m] and viscous friction [N·m·s/rad] that grow with the size of the joint."""
+    """Return Coulomb [N·m] and viscous friction [N·m·s/rad] that grow with the joint's size."""
     return 0.25 + 0.004 * model.effort_limit, 0.45 + 0.0065 * model.effort_limit
 
 
@@ -198,7 +198,7 @@ _UNTOUCHED: dict[str, Any] = {"contype": 0, "conaffinity": 0, "mass": 0.0}
 
 
 def _without_geometry(urdf: str) -> str:
-    """The URDF with what moves and weighs only."""
+    """Return the URDF with what moves and weighs only."""
     robot = ElementTree.fromstring(urdf)
     for parent in robot:
         for child in list(parent):

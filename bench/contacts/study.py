@@ -59,7 +59,7 @@ class Outcome:
 
     @classmethod
     def together(cls, outcomes: Sequence[Outcome]) -> Outcome:
-        """All of them as one."""
+        """Return the combined result."""
         return cls(
             tuple(verdict for outcome in outcomes for verdict in outcome.verdicts),
             sum(outcome.false_events for outcome in outcomes),
@@ -68,14 +68,14 @@ class Outcome:
 
 
 def calibrated(plant: Plant, seed: int, duration: float = FREE) -> CalibratedParameters:
-    """What calibration makes of a contact-free motion of ``plant``."""
+    """Return what calibration makes of a contact-free motion of ``plant``."""
     free = simulate(plant, seed, duration)
     motion = Motion(plant.arm.name, free.t, free.q, free.v, free.tau)
     return calibrate([motion], plant.arm.model).parameters
 
 
 def judge(names: Sequence[str], seed: int, rounds: int) -> Outcome:
-    """``rounds`` of a push of 8 N, one of 20 N and a collision on each arm of ``names``."""
+    """Run ``rounds`` of pushes of 8 N and 20 N and a collision on each arm of ``names``."""
     verdicts: list[Verdict] = []
     false_events, total = 0, 0.0
     for k, name in enumerate(names):
@@ -93,7 +93,7 @@ def judge(names: Sequence[str], seed: int, rounds: int) -> Outcome:
 
 
 def false_alarms(name: str, seed: int, duration: float) -> int:
-    """Events in ``duration`` [s] of motion without contact of the arm called ``name``."""
+    """Return events in ``duration`` [s] of motion without contact of the arm called ``name``."""
     plant = Plant(arm(name), seed)
     parameters = calibrated(plant, seed + 1)
     return len(detect(plant, parameters, stream(plant, seed + 3, duration))) // 2
@@ -117,7 +117,7 @@ def detect(
 
 
 def match(episode: Episode, events: Sequence[ContactEvent]) -> tuple[list[Verdict], int]:
-    """The last word on each contact, and the number of events outside all of them."""
+    """Return the last word on each contact, and the number of events outside all of them."""
     onsets = [event for event in events if event.phase == "onset"]
     last = {event.id: event for event in events}
     links = episode.arm.model.joint_links
@@ -132,7 +132,7 @@ def match(episode: Episode, events: Sequence[ContactEvent]) -> tuple[list[Verdic
 
 
 def force_error(verdict: Verdict) -> float | None:
-    """Distance of the estimated force from the true one [N]; None where none is given."""
+    """Return the distance of the estimated from the true force [N]; None without an estimate."""
     event = verdict.event
     if event is None or event.force is None or verdict.contact.kind != "push":
         return None

@@ -26,7 +26,7 @@ class Surface:
     """(m, 3)."""
 
     def sample(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """A point, evenly over the area [m], and the outward normal there."""
+        """Return a point, evenly over the area [m], and the outward normal there."""
         a, b, c = self.corners.swapaxes(0, 1)
         area = np.linalg.norm(np.cross(b - a, c - a), axis=1)
         k = rng.choice(len(area), p=area / area.sum())
@@ -37,7 +37,7 @@ class Surface:
 
 
 def surfaces(arm: Arm) -> dict[int, Surface]:
-    """The surface of each moving body that has one, by its row in the model."""
+    """Return the surface of each moving body that has one, by its row in the model."""
     vertices: dict[int, list[np.ndarray]] = {}
     for link in ElementTree.fromstring(arm.urdf).findall("link"):
         name = str(link.get("name"))
@@ -79,7 +79,7 @@ def _vertices(drawn: ElementTree.Element, meshes: Path) -> np.ndarray:
 
 
 def _stl(path: Path) -> np.ndarray:
-    """The corners of a binary STL file, (k, 3) [m]."""
+    """Return the corners of a binary STL file, (k, 3) [m]."""
     data = path.read_bytes()
     count = int.from_bytes(data[80:84], "little")
     triangles = np.frombuffer(data, _TRIANGLE, count, offset=84)

@@ -32,7 +32,7 @@ class Target:
 
 
 def rows(outcome: Outcome) -> list[list[str]]:
-    """One row for each kind of contact, for each arm, and for all."""
+    """Return a row for each kind of contact, for each arm, and for all."""
     kinds = sorted({v.kind for v in outcome.verdicts}, key=lambda kind: (len(kind), kind))
     arms = dict.fromkeys(v.arm for v in outcome.verdicts)
     groups = [(kind, [v for v in outcome.verdicts if v.kind == kind]) for kind in kinds]
@@ -41,7 +41,7 @@ def rows(outcome: Outcome) -> list[list[str]]:
 
 
 def targets(outcome: Outcome) -> list[Target]:
-    """The targets of the study."""
+    """Return the targets of the study."""
     verdicts = outcome.verdicts
     missed = sum(v.event is None for v in verdicts if v.kind == "20 N")
     among, alone = named(verdicts)
@@ -72,12 +72,12 @@ def targets(outcome: Outcome) -> list[Target]:
 
 
 def delays(verdicts: Sequence[Verdict]) -> np.ndarray:
-    """From the start of each contact found to the rise of the flag [ms]."""
+    """Return the delay from the start of each detected contact to the rise of the flag [ms]."""
     return np.array([1e3 * (v.event.detected - v.contact.start) for v in verdicts if v.event])
 
 
 def named(verdicts: Sequence[Verdict]) -> tuple[float, float]:
-    """Share of the contacts found whose link is among those named, and is the only one named."""
+    """Return the shares of contacts whose link is among the named links, and the only one."""
     found = [(v.contact.link, v.event.candidates) for v in verdicts if v.event]
     if not found:
         return 0.0, 0.0
@@ -87,7 +87,7 @@ def named(verdicts: Sequence[Verdict]) -> tuple[float, float]:
 
 
 def forces(verdicts: Sequence[Verdict]) -> tuple[float, float]:
-    """Median error of the force of pushes on the last two links: [N], and in parts of it."""
+    """Return the median force error of pushes on the last two links: [N], and relative."""
     pairs = [(force_error(v), v.contact.size) for v in verdicts if v.on_last_links]
     errors = np.array([(error, error / size) for error, size in pairs if error is not None])
     if not errors.size:

@@ -95,7 +95,7 @@ class ToolResult:
 
     @classmethod
     def together(cls, results: Sequence[ToolResult]) -> ToolResult:
-        """All of them as one."""
+        """Return the combined result."""
         columns = ("truth", "estimate", "covariance")
         return cls(*(np.concatenate([getattr(r, name) for r in results]) for name in columns))
 

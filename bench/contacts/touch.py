@@ -75,7 +75,7 @@ class Touch(ABC):
 
     @abstractmethod
     def after(self, plant: Plant, t: float) -> np.ndarray:
-        """The force on the arm in this step, (3,) world axes [N]."""
+        """Return the force on the arm in this step, (3,) world axes [N]."""
 
     def note(self, t: float, force: np.ndarray, torque: np.ndarray) -> None:
         """Keep account of the truth of one step with contact."""
@@ -88,7 +88,7 @@ class Touch(ABC):
         self._load = np.maximum(self._load, np.abs(torque))
 
     def contact(self, plant: Plant) -> Contact | None:
-        """What became of it; None when the arm was missed."""
+        """Return what became of it; None when the arm was missed."""
         if not self._samples:
             return None
         return Contact(
@@ -188,7 +188,7 @@ def draw(
     collisions: int = 1,
     first: float = 2.0,
 ) -> list[Touch]:
-    """Touches one after the other: each round has one push of each size, and collisions."""
+    """Return successive contacts: each round has one push of each size, and collisions."""
     rng = np.random.default_rng(seed)
     found: list[Touch] = []
     t = first
@@ -205,5 +205,5 @@ def draw(
 
 
 def end_of(touches: list[Touch]) -> float:
-    """When the arm is left alone again, with a second to spare [s]."""
+    """Return when the arm is left alone again, with a second to spare [s]."""
     return max(touch.planned + touch.length for touch in touches) + 1.2

@@ -47,7 +47,7 @@ void loop_{name}(long calls, long count, const double *q, const double *v, const
 
 
 def sizes(quantity: Quantity, n: int) -> tuple[int, ...]:
-    """How many numbers each output of a quantity has."""
+    """Return the number of values that each output of a quantity has."""
     if quantity is Quantity.TERMS:
         return n * n, n * n, n, n
     return ({Quantity.MASS: n * n, Quantity.CHRISTOFFEL: n**3}.get(quantity, n),)

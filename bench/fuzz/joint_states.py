@@ -91,7 +91,7 @@ def _frame(random: Random, message: JointState, shift: float | None) -> float | 
 
 
 def _frozen(random: Random, arm: Arm, channel: str, count: int) -> list[Input]:
-    """The same state over and over, at rest or moving, with advancing stamps."""
+    """Return the same state over and over, at rest or moving, with advancing stamps."""
     message = arm.joint_state(random)
     if random.random() < 0.5:
         message.velocity = [0.0] * len(arm.joints)
@@ -99,7 +99,7 @@ def _frozen(random: Random, arm: Arm, channel: str, count: int) -> list[Input]:
 
 
 def _ramp(random: Random, arm: Arm, channel: str, count: int) -> list[Input]:
-    """Positions that run away, by steps that may or may not match the velocity."""
+    """Return positions that run away, by steps that may or may not match the velocity."""
     step = random.choice((1e-4, 1e-3, 1e-2, 0.1, 1.0))
     message = arm.joint_state(random)
     joint = random.randrange(len(arm.joints))
@@ -113,7 +113,7 @@ def _ramp(random: Random, arm: Arm, channel: str, count: int) -> list[Input]:
 
 
 def _wrapping(random: Random, arm: Arm, channel: str, count: int) -> list[Input]:
-    """One joint that jumps by full turns, as an encoder that wraps."""
+    """Return a joint that jumps by full turns, as an encoder that wraps."""
     joint, burst = random.randrange(len(arm.joints)), []
     for k in range(count):
         message = arm.joint_state(random)
@@ -125,7 +125,7 @@ def _wrapping(random: Random, arm: Arm, channel: str, count: int) -> list[Input]
 
 
 def _absurd_effort(random: Random, arm: Arm, channel: str, count: int) -> list[Input]:
-    """Plausible motion with one or more efforts far beyond the limits."""
+    """Return plausible motion with one or more efforts far beyond the limits."""
     burst = []
     for _ in range(count):
         message = arm.joint_state(random)
@@ -136,7 +136,7 @@ def _absurd_effort(random: Random, arm: Arm, channel: str, count: int) -> list[I
 
 
 def _without(random: Random, arm: Arm, channel: str, count: int) -> list[Input]:
-    """Velocity or effort absent, zero or NaN in every message."""
+    """Return messages with velocity or effort absent, zero or NaN."""
     field = random.choice(("velocity", "effort"))
     content = random.choice(([], [0.0] * len(arm.joints), [math.nan] * len(arm.joints)))
     burst = []
@@ -148,7 +148,7 @@ def _without(random: Random, arm: Arm, channel: str, count: int) -> list[Input]:
 
 
 def _time_travel(random: Random, arm: Arm, channel: str, count: int) -> list[Input]:
-    """Good states whose clock is wrong by a constant, jumps, stands still or runs backwards."""
+    """Return valid states whose clock has an offset, jumps, stops or runs backwards."""
     pattern = random.choice(("constant", "jumps", "still", "backwards"))
     size, burst = odd_shift(random), []
     for k in range(count):

@@ -71,7 +71,7 @@ def _times(random: Random, message: JointTrajectory, shift: float | None) -> flo
 
 
 def _hurry(random: Random, message: JointTrajectory, shift: float | None) -> float | None:
-    """Points due at almost the same time, hence far over every speed limit."""
+    """Return points due at almost the same time, hence far over every speed limit."""
     step = random.choice((1, 1000, 10**6, 10**7))
     for k, point in enumerate(message.points):
         point.time_from_start.sec, point.time_from_start.nanosec = 0, step * (k + 1)

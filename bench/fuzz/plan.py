@@ -166,7 +166,7 @@ class Plan:
         return [(topic, None, topic.nodes) for topic in self._topics if topic.kind == plain]
 
     def bursts(self, scene: Scene) -> Iterator[list[Input]]:
-        """Return the bursts of a scene; the same ones each time."""
+        """Yield the bursts of a scene, the same in every call."""
         random = Random(f"{self._seed} {scene.number} {scene.kind}")
         left = scene.count
         while left > 0:
@@ -203,7 +203,7 @@ class Plan:
         return []
 
     def _configurations(self, random: Random, scene: Scene, count: int) -> list[Input]:
-        """Descriptions, each followed by an order to configure every node with it."""
+        """Return descriptions, each followed by an order to configure every node with it."""
         assert scene.topic is not None
         burst: list[Input] = []
         for description in self._well_formed(random, scene.topic, max(count // 3, 1)):
@@ -215,7 +215,7 @@ class Plan:
         return burst
 
     def _mixed(self, random: Random, count: int) -> list[Input]:
-        """A few inputs of any kind in any order."""
+        """Return a few inputs of any kind in any order."""
         burst: list[Input] = []
         while len(burst) < count:
             some = random.randint(1, 4)

@@ -67,7 +67,7 @@ class LoopArm:
         self.stamps = array("q")
 
     def step(self) -> None:
-        """One period: the newest command in, a joint state out."""
+        """Simulate one period: read the newest command, publish a joint state."""
         with self._commands.handle:
             taken = self._commands.handle.take_message(Float64MultiArray, False)
         self._arm.step(np.array(taken[0].data) if taken else None)

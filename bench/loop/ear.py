@@ -88,27 +88,27 @@ class Ear:
         return len(self._errors) >= most and len(self._torques) >= most
 
     def states(self) -> list[Answer]:
-        """The joint states as this process heard them: one hop, and nothing computed."""
+        """Return the joint states as this process heard them: one hop, and nothing computed."""
         return [(_stamp(raw), received) for received, raw in self._states]
 
     def torques(self) -> list[Answer]:
-        """The detector's residuals."""
+        """Return the detector's residuals."""
         return [(_stamp(raw), received) for received, raw in self._torques]
 
     def commands(self) -> list[Command]:
-        """The controller's torques."""
+        """Return the controller's torques."""
         return [Command(received, raw[-_TORQUE:]) for received, raw in self._commands]
 
     def errors(self) -> list[TrackingError]:
-        """Which torque answered which joint state."""
+        """Return which torque answered which joint state."""
         return [TrackingError(_stamp(raw), raw[-_TORQUE:]) for _, raw in self._errors]
 
     def flags(self) -> list[tuple[int, bool]]:
-        """The contact flag, each time it was told."""
+        """Return the contact flag, each time it was told."""
         return [(received, deserialize_message(raw, Bool).data) for received, raw in self._flags]
 
     def detected(self) -> list[int]:
-        """Stamps of the samples that raised the flag."""
+        """Return stamps of the samples that raised the flag."""
         events: list[Any] = [
             event_from_status(status)
             for _, raw in self._events
@@ -122,6 +122,6 @@ class Ear:
 
 
 def _stamp(raw: bytes) -> int:
-    """The stamp of a message that begins with a header: after the four bytes of encapsulation."""
+    """Return the stamp of a serialized message whose first field is a header."""
     seconds, nanoseconds = unpack_from("<iI", raw, 4)
     return int(seconds) * 1_000_000_000 + int(nanoseconds)

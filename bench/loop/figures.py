@@ -59,7 +59,7 @@ class Answers:
 
 
 def latency(milliseconds: Sequence[float]) -> Latency:
-    """Percentiles of some latencies; NaN when there are none."""
+    """Return percentiles of some latencies; NaN when there are none."""
     values = np.asarray(milliseconds, dtype=float)
     if not values.size:
         return Latency(0, *[float("nan")] * 4)
@@ -81,7 +81,7 @@ def answers(sent: Sequence[int], answered: Iterable[Answer], period: float) -> A
 
 
 def stamped(commands: Iterable[Command], errors: Iterable[TrackingError]) -> list[Answer]:
-    """The commands with the stamps of what they answer, found by the torque that both tell of.
+    """Return commands with the stamps of their joint states, matched by the torque in both topics.
 
     Equal torques are paired in order; a command that no tracking error tells of is left out.
     """
@@ -92,7 +92,7 @@ def stamped(commands: Iterable[Command], errors: Iterable[TrackingError]) -> lis
 
 
 def raised(flags: Iterable[tuple[int, bool]], detected: Sequence[int]) -> list[Answer]:
-    """When the contact flag rose, with the stamps ``detected`` of the samples that raised it.
+    """Return the times at which the flag rose; ``detected`` are the stamps of these samples.
 
     ``flags`` are (received, flag), repeated ones included; a flag that rose without its event, or
     an event whose flag was not heard, is left out.
@@ -113,7 +113,7 @@ def raised(flags: Iterable[tuple[int, bool]], detected: Sequence[int]) -> list[A
 
 
 def growth(seconds: Sequence[float], kilobytes: Sequence[float]) -> float:
-    """How fast memory grows in the second half of the time [kB/min], by least squares."""
+    """Return the growth of memory in the second half of the time [kB/min], by least squares."""
     t, y = np.asarray(seconds, dtype=float), np.asarray(kilobytes, dtype=float)
     half = t >= 0.5 * (t[0] + t[-1])
     if half.sum() < 2:

@@ -36,7 +36,7 @@ class Target:
 
 
 def targets(loop: Loop) -> list[Target]:
-    """What was asked for, at 1 kHz."""
+    """Return what was asked for, at 1 kHz."""
     lost = max(loop.torque.unanswered, loop.residual.unanswered)
     told = max(loop.lost_on_the_way.values())
     return [
@@ -50,7 +50,7 @@ def targets(loop: Loop) -> list[Target]:
 
 
 def latencies(loops: Sequence[Loop]) -> Table:
-    """From a joint state's stamp, set as it is sent, to the answer's receipt by this bench."""
+    """Return the latencies from the stamp of a joint state, set when sent, to the answer."""
     table = Table(title=r"latency \[ms] and losses", title_justify="left")
     table.add_column(r"joint states \[1/s]", justify="right")
     table.add_column("from a joint state to")
@@ -66,7 +66,7 @@ def latencies(loops: Sequence[Loop]) -> Table:
 
 
 def processes(loops: Sequence[Loop]) -> Table:
-    """What each process took of the machine."""
+    """Return what each process took of the machine."""
     table = Table(title="processes", title_justify="left")
     table.add_column(r"joint states \[1/s]", justify="right")
     table.add_column("process")
@@ -82,7 +82,7 @@ def processes(loops: Sequence[Loop]) -> Table:
 
 
 def doubt(loop: Loop) -> str:
-    """Why the nodes cannot be judged by this run; empty when they can."""
+    """Return why this run is not representative of the nodes; empty if it is."""
     if loop.fault:
         return f"the controller was not in charge: {loop.fault}"
     if loop.achieved < LEAST_RATE * loop.rate:
@@ -99,7 +99,7 @@ def doubt(loop: Loop) -> str:
 
 
 def asked(loop: Loop) -> Table:
-    """What was asked for and what came of it."""
+    """Return what was asked for and what came of it."""
     results = targets(loop)
     table = Table(title=f"asked for at {TARGET_RATE:g} Hz", title_justify="left")
     for heading, justify in (("what", "left"), ("measured", "right"), ("at most", "right")):
@@ -115,7 +115,7 @@ def asked(loop: Loop) -> Table:
 
 
 def as_json(loops: Sequence[Loop], machine: dict[str, str]) -> dict[str, Any]:
-    """All numbers, times in ms where not said otherwise; None for those that are missing."""
+    """Return all numbers, times in ms unless stated otherwise; None for missing numbers."""
     everything = {
         "machine": machine,
         "loops": [_without_series(asdict(loop)) for loop in loops],
@@ -130,7 +130,7 @@ def as_json(loops: Sequence[Loop], machine: dict[str, str]) -> dict[str, Any]:
 
 
 def _finite(plain: Any) -> Any:
-    """The same with None where a number is NaN, which JSON does not know."""
+    """Return the same with None where a number is NaN, which JSON does not know."""
     if isinstance(plain, dict):
         return {key: _finite(value) for key, value in plain.items()}
     if isinstance(plain, (list, tuple)):
@@ -139,7 +139,7 @@ def _finite(plain: Any) -> Any:
 
 
 def _without_series(plain: dict[str, Any]) -> dict[str, Any]:
-    """Without the latency of every single answer, which would be megabytes."""
+    """Return the result without the latencies of single answers, which would be megabytes."""
     for value in plain.values():
         if isinstance(value, dict):
             value.pop("milliseconds", None)

@@ -69,7 +69,7 @@ class Outcome:
 
 
 def candidates() -> Iterator[Candidate]:
-    """All that are tried."""
+    """Return all candidates."""
     for statistic in (False, True):
         for observer, gains in GAINS.items():
             for gain in gains:
@@ -78,7 +78,7 @@ def candidates() -> Iterator[Candidate]:
 
 
 def study(name: str, seed: int, rounds: int, free_time: float) -> Iterator[Outcome]:
-    """Every candidate on the arm called ``name``.
+    """Yield the result of every candidate on the arm called ``name``.
 
     ``free_time`` [s] of motion gives friction and thresholds, three times as much of others their
     height; ``rounds`` of one push of 8 N, one of 20 N and one collision give delays.
@@ -102,7 +102,7 @@ def study(name: str, seed: int, rounds: int, free_time: float) -> Iterator[Outco
 
 
 def interval_noises(x: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
-    """Standard deviations of torque and momentum samples, (nv,) each.
+    """Return standard deviations of torque and momentum samples, (nv,) each.
 
     White noise ``w`` of the torque and ``n`` of the momentum make the mean external torque of an
     interval ``x = w + (n_k - n_(k-1)) / dt``; neighbours have the covariance ``-var(n) / dt²``.
@@ -139,20 +139,20 @@ def _tuned(
 
 
 def _settled_residual(parameters: DetectorParameters, model: Model, motion: Episode) -> np.ndarray:
-    """Residuals (k, nv) once the start is forgotten."""
+    """Return residuals (k, nv) once the start is forgotten."""
     r = parameters.make_observer(model).run(motion.t, motion.q, motion.v, motion.tau)
     return r[motion.t > SETTLED]
 
 
 def _statistic(covariance: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """Length of residuals (k, nv) in standard deviations, (k,)."""
+    """Return the length of residuals (k, nv) in standard deviations, (k,)."""
     return np.asarray(np.linalg.norm(np.linalg.solve(np.linalg.cholesky(covariance), r.T), axis=0))
 
 
 def _with_thresholds(
     parameters: DetectorParameters, candidate: Candidate, model: Model, free: Episode
 ) -> DetectorParameters:
-    """The same with thresholds, and the statistic, in proportion to the contact-free motion."""
+    """Return the parameters with thresholds proportional to the residuals without contact."""
     r = _settled_residual(parameters, model, free)
     threshold = np.abs(r).max(axis=0)
     parameters = replace(
@@ -171,7 +171,7 @@ def _with_thresholds(
 
 
 def _highest(parameters: DetectorParameters, model: Model, motion: Episode) -> float:
-    """How far a contact-free motion gets, in thresholds."""
+    """Return how far a contact-free motion gets, in thresholds."""
     r = _settled_residual(parameters, model, motion)
     highest = float((np.abs(r) / parameters.for_joints("contact_threshold", model.nv)).max())
     covariance = parameters.covariance(model.nv)
@@ -216,7 +216,7 @@ def _judged(
 
 
 def _flags(parameters: DetectorParameters, model: Model, episode: Episode) -> list[float]:
-    """When contacts were reported [s]."""
+    """Return when contacts were reported [s]."""
     detector = ContactDetector(model, parameters)
     block = detector.update_block(episode.t, episode.q, episode.v, episode.tau)
     return [event.detected for _, event in block.events if event.phase == "onset"]

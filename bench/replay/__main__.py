@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def measure(recording: Path) -> dict[str, Any]:
-    """What :mod:`bench.replay.once` says of it."""
+    """Return what :mod:`bench.replay.once` says of it."""
     command = [sys.executable, "-m", "bench.replay.once", str(recording)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     outcome: dict[str, Any] = json.loads(done.stdout)

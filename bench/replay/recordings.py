@@ -59,7 +59,7 @@ def _write_csv(path: Path, duration: float) -> Path:
 
 
 def _pieces(duration: float) -> Iterator[tuple[np.ndarray, ...]]:
-    """Times, positions, velocities and noisy torques, some thousand at a time."""
+    """Yield times, positions, velocities and noisy torques, some thousand at a time."""
     model = Model.from_urdf(arm7_urdf())
     noise = np.random.default_rng(0)
     frequency = np.linspace(0.7, 1.7, model.nv)

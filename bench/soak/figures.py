@@ -35,7 +35,7 @@ class Window:
     end: int
 
     def overlaps(self, begin: int, end: int) -> bool:
-        """Whether it has anything in common with the time from ``begin`` to ``end``."""
+        """Return whether it overlaps with the time from ``begin`` to ``end``."""
         return self.begin <= end and begin <= self.end
 
 
@@ -58,7 +58,7 @@ class Windows:
             self._open = None
 
     def cover(self, begin: int, end: int) -> bool:
-        """Whether any part of the time from ``begin`` to ``end`` is excused."""
+        """Return whether any part of the time from ``begin`` to ``end`` is excused."""
         if self._open is not None and end >= self._open:
             return True
         return any(window.overlaps(begin, end) for window in reversed(self._closed))
@@ -82,7 +82,7 @@ class Unanswered:
         self.times: list[int] = []
 
     def sample(self, stamp: int, now: int) -> None:
-        """A sample was sent."""
+        """Record that a sample was sent."""
         self.sent += 1
         # Queues are emptied one after the other, so an answer may be taken before its sample.
         if stamp in self._early:
@@ -91,7 +91,7 @@ class Unanswered:
             self._pending[stamp] = now
 
     def answer(self, stamp: int) -> None:
-        """A sample was answered."""
+        """Record that a sample was answered."""
         if self._pending.pop(stamp, None) is None:
             self._early[stamp] = None
             while len(self._early) > MOST_EARLY:
@@ -130,7 +130,7 @@ class Gaps:
         self.over: list[tuple[int, float, bool]] = []
 
     def message(self, sent: int) -> None:
-        """A message was sent at this time [ns]."""
+        """Record that a message was sent at this time [ns]."""
         last, self._last = self._last, sent
         if last is None:
             return
@@ -165,7 +165,7 @@ class Played:
         self.heard = self.left_out = self.unheard = 0
 
     def message(self, number: int, stamp: int) -> None:
-        """A message was heard.
+        """Record that a message was received.
 
         Args:
             number: sequence number, which the middleware gave it when it was sent.
@@ -193,7 +193,7 @@ class Contacts:
         self._last = 0
 
     def force(self, stamp: int) -> None:
-        """The arm is touched at this time."""
+        """Record that the arm is in contact at this time."""
         if self._begin is None or stamp - self._last > APART:
             self.finish()
             self._begin = stamp

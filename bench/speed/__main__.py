@@ -102,7 +102,7 @@ def write(timings: Sequence[Timing], remarks: str, folder: Path, console: Consol
 def as_json(
     timings: Sequence[Timing], results: Sequence[Outcome], this: dict[str, str], remarks: str
 ) -> dict[str, Any]:
-    """All numbers: medians and quartiles of times [µs] and of what was asked for."""
+    """Return all numbers: medians and quartiles of times [µs] and of the target ratios."""
     return {
         "machine": this,
         "remarks": remarks.splitlines(),

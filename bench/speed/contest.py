@@ -35,11 +35,11 @@ class Timing:
     """Of one call or state, a number for each round."""
 
     def microseconds(self, column: Column) -> Spread | None:
-        """Time of one call [µs], if there is any."""
+        """Return the time of one call [µs], if there is any."""
         return spread(1e6 * self.seconds[column]) if column in self.seconds else None
 
     def ratio(self, column: Column, reference: Column) -> Spread | None:
-        """Time beside that of ``reference`` in the same round."""
+        """Return the time beside that of ``reference`` in the same round."""
         if column not in self.seconds or reference not in self.seconds:
             return None
         return spread(self.seconds[column] / self.seconds[reference])
@@ -84,7 +84,7 @@ class Contest:
             contestants[Column.PINOCCHIO_CPP] = library.contestant(self._twin, quantity)
 
     def disagreement(self) -> float:
-        """The largest difference of any result from ours, over the largest entry of that.
+        """Return the largest difference of any result from ours, over the largest entry of that.
 
         Calling it also compiles what is not compiled yet.
 
@@ -109,7 +109,7 @@ class Contest:
         return worst
 
     def timings(self, rounds: int = ROUNDS, duration: float = DURATION) -> list[Timing]:
-        """How long each takes, one quantity after another; both ways to M side by side."""
+        """Return the times of all quantities in turn; both algorithms for M in the same round."""
         rest = [(q,) for q in self._contestants if q not in TWO_WAYS]
         timings = {}
         for group in (TWO_WAYS, *rest):
@@ -125,7 +125,7 @@ class Contest:
         return [timings[quantity] for quantity in self._contestants]
 
     def _reflected(self) -> Results:
-        """What others make of rotors, by our code: n² I_R on the diagonal of M."""
+        """Return what others make of rotors, by our code: n² I_R on the diagonal of M."""
         model = self.mechanism.model
         rotors = dict.fromkeys(model.joint_names, ROTOR)
         inputs = self.mechanism.states.inputs(Quantity.ROTORS)
@@ -134,7 +134,7 @@ class Contest:
 
 
 def _largest_difference(values: Results, reference: Results) -> float:
-    """0 where a library has no comparable result."""
+    """Return the largest difference; 0 for a library without a comparable result."""
     differences = [
         float(np.abs(value - expected).max() / np.abs(expected).max())
         for value, expected in zip(values, reference, strict=False)

@@ -29,7 +29,7 @@ LARGE = PUBLISHED_SIZE
 
 
 def terms_of_sum(mechanism: Mechanism, quantity: Quantity) -> int:
-    """How many pairs (C) or triples (Christoffel symbols) of related bodies there are.
+    """Return how many pairs (C) or triples (Christoffel symbols) of related bodies there are.
 
     The sums N d and N d² of EW21 for this very tree, each joint of a free body counted as one.
     """
@@ -44,19 +44,19 @@ def terms_of_sum(mechanism: Mechanism, quantity: Quantity) -> int:
 
 
 def of_family(timings: Sequence[Timing], family: str, quantity: Quantity) -> dict[int, Timing]:
-    """The timings of a family by number of joints, ascending."""
+    """Return the timings of a family by number of joints, ascending."""
     chosen = [t for t in timings if t.mechanism.family == family and t.quantity is quantity]
     return {t.mechanism.joints: t for t in sorted(chosen, key=lambda t: t.mechanism.joints)}
 
 
 def curve(timings: dict[int, Timing], column: Column) -> dict[int, float]:
-    """Median time [µs] by number of joints."""
+    """Return the median time [µs] by number of joints."""
     points = {n: timing.microseconds(column) for n, timing in timings.items()}
     return {n: point.median for n, point in points.items() if point}
 
 
 def slope(points: dict[int, float]) -> float:
-    """Exponent k of the power N^k through the points with many joints; NaN for fewer than two."""
+    """Return the exponent k of N^k through the points with many joints; NaN below two points."""
     large = {n: value for n, value in points.items() if n >= LARGE}
     if len(large) < 2:
         return float("nan")
@@ -64,7 +64,7 @@ def slope(points: dict[int, float]) -> float:
 
 
 def crossing(first: dict[int, float], second: dict[int, float]) -> float | None:
-    """The number of joints from which on ``first`` is the faster one, if there is one.
+    """Return the number of joints from which on ``first`` is the faster one, if there is one.
 
     Between two sizes the logarithms are taken to run straight.
     """

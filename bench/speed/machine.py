@@ -13,7 +13,7 @@ PACKAGES = ("numpy", "numba", "pin", "mujoco")
 
 
 def machine() -> dict[str, str]:
-    """What it runs on, by name."""
+    """Return what it runs on, by name."""
     return {
         "processor": f"{_processor()}, {os.cpu_count()} cores",
         "clock": _clock(),

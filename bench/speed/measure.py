@@ -37,7 +37,7 @@ class Spread:
 
 
 def spread(values: np.ndarray) -> Spread:
-    """Median and quartiles of ``values``."""
+    """Return the median and quartiles of ``values``."""
     low, median, high = np.percentile(values, [25.0, 50.0, 75.0]).tolist()
     return Spread(median, low, high)
 
@@ -48,7 +48,7 @@ def from_python(
     inputs: Sequence[np.ndarray],
     after: tuple[Any, ...] = (),
 ) -> Run:
-    """Calls of ``function`` from Python, with one row of the ``inputs`` after another."""
+    """Return a run that calls ``function`` from Python with each row of ``inputs`` in turn."""
     states = zip(*(array[:CALLED_STATES] for array in inputs), strict=True)
     arguments = [(*before, *state, *after) for state in states]
 
@@ -65,7 +65,7 @@ def from_python(
 def measure(
     runs: Mapping[Key, Run], rounds: int = ROUNDS, duration: float = DURATION
 ) -> dict[Key, np.ndarray]:
-    """Seconds of one call for each of ``runs``, one number a round."""
+    """Return the seconds of one call for each of ``runs``, one number a round."""
     calls = {key: _calls(run, duration) for key, run in runs.items()}
     keys = list(runs)
     seconds = {key: np.empty(rounds) for key in keys}
@@ -83,7 +83,7 @@ def measure(
 
 
 def _calls(run: Run, duration: float) -> int:
-    """How many calls fill ``duration``."""
+    """Return the number of calls that fill ``duration``."""
     calls = 1
     while (taken := run(calls)) < duration / 4.0:
         calls *= 4

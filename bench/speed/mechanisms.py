@@ -96,7 +96,7 @@ _GRIPPERS = tuple(
 
 
 def robots() -> list[Mechanism]:
-    """Panda, UR5, Tiago and Talos as ``example-robot-data`` has them; what mimics is locked."""
+    """Return Panda, UR5, Tiago and Talos of ``example-robot-data``, with mimic joints locked."""
     return [
         _robot("Panda", "panda_description/urdf/panda.urdf", _FINGERS),
         _robot("UR5", "ur_description/urdf/ur5_robot.urdf"),
@@ -117,7 +117,7 @@ def _robot(
 
 
 def parents_of(family: str, n: int) -> list[int]:
-    """The number of the link that each of ``n`` links hangs from, -1 for the root."""
+    """Return the number of the link that each of ``n`` links hangs from, -1 for the root."""
     if family == "binary tree":
         return [(i + 1) // 2 - 1 for i in range(n)]
     legs = {"chain": 1, "biped": 2, "quadruped": 4}[family]
@@ -125,7 +125,7 @@ def parents_of(family: str, n: int) -> list[int]:
 
 
 def member(family: str, n: int) -> Mechanism:
-    """The mechanism of ``family`` with ``n`` joints."""
+    """Return the mechanism of ``family`` with ``n`` joints."""
     parents = parents_of(family, n)
     floating = family in ("biped", "quadruped")
     return Mechanism(
@@ -153,5 +153,5 @@ def _urdf(parents: Sequence[int], floating: bool) -> str:
 
 
 def all_mechanisms() -> list[Mechanism]:
-    """The robots, then every family in every size."""
+    """Return the robots, then every family in every size."""
     return [*robots(), *(member(family, n) for family in FAMILIES for n in SIZES)]

@@ -56,7 +56,7 @@ BATCH_BYTES = 1 << 20
 
 
 def plain(mechanism: Mechanism, quantity: Quantity) -> Contestant:
-    """The public function, one state a call."""
+    """Return the public function, one state a call."""
     function, model = PLAIN[quantity], _model(mechanism, quantity)
     inputs = mechanism.states.inputs(quantity)
 
@@ -67,7 +67,7 @@ def plain(mechanism: Mechanism, quantity: Quantity) -> Contestant:
 
 
 def batch(mechanism: Mechanism, quantity: Quantity) -> Contestant:
-    """The public function, many states a call, on one core."""
+    """Return the public function, many states a call, on one core."""
     function, model = PLAIN[quantity], _model(mechanism, quantity)
     inputs = mechanism.states.inputs(quantity)
     _compile_lanes(function, len(inputs))
@@ -101,7 +101,7 @@ def _compile_lanes(function: Callable[..., Any], inputs: int) -> None:
 def frozen(
     mechanism: Mechanism, quantity: Quantity, functions: FrozenDynamics
 ) -> tuple[Contestant, Contestant]:
-    """The function compiled for this model: called from Python, and from a compiled loop."""
+    """Return the function compiled for this model: called from Python, and from a compiled loop."""
     function = getattr(functions, FROZEN[quantity])
     inputs = mechanism.states.inputs(quantity)
     n = mechanism.model.nv
@@ -133,7 +133,7 @@ def frozen(
 
 
 def freeze_all(mechanism: Mechanism) -> dict[Quantity, FrozenDynamics]:
-    """The frozen dynamics that each quantity is a part of; rotors make another model."""
+    """Return the frozen dynamics that each quantity is a part of; rotors make another model."""
     without, geared = freeze(mechanism.model), freeze(mechanism.geared)
     return {quantity: geared if quantity is Quantity.ROTORS else without for quantity in FROZEN}
 
@@ -143,7 +143,7 @@ def _model(mechanism: Mechanism, quantity: Quantity) -> Model:
 
 
 def _shown(quantity: Quantity, value: Any) -> Results:
-    """What other libraries give too: Cᵀ v is ours alone, and that of C."""
+    """Return what other libraries give too: Cᵀ v is ours alone, and that of C."""
     if quantity is Quantity.TERMS:
         return value[0].copy(), value[1].copy(), value[3].copy()
     return (np.array(value),)

@@ -86,7 +86,7 @@ def _gdahj(ax: Axes, timings: Sequence[Timing]) -> None:
 
 
 def _by_joints(ax: Axes) -> None:
-    ax.set(xscale="log", yscale="log", xlabel="joints", ylabel="µs")
+    ax.set(xscale="log", yscale="log", xlabel="number of joints", ylabel="time per state [µs]")
     ax.set_xticks([5, 10, 20, 50, 100])
     ax.xaxis.set_major_formatter(ScalarFormatter())
     ax.xaxis.set_minor_formatter(NullFormatter())

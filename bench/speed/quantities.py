@@ -59,7 +59,7 @@ class States:
     """Reference acceleration."""
 
     def inputs(self, quantity: Quantity) -> tuple[np.ndarray, ...]:
-        """The arguments that ``quantity`` takes, a state a row."""
+        """Return the arguments that ``quantity`` takes, a state a row."""
         if quantity in (Quantity.MASS, Quantity.CHRISTOFFEL, Quantity.GDAHJ):
             return (self.q,)
         if quantity in (Quantity.CORIOLIS, Quantity.TERMS):

@@ -42,7 +42,7 @@ class Sheet:
     notes: str = ""
 
     def rich(self) -> Table:
-        """For a terminal."""
+        """Return the sheet for a terminal."""
         table = Table(title=self.title, caption=self.notes or None, caption_justify="left")
         for i, heading in enumerate(self.header):
             table.add_column(heading, justify="right" if i else "left", no_wrap=True)
@@ -53,7 +53,7 @@ class Sheet:
         return table
 
     def markdown(self) -> str:
-        """For a file."""
+        """Return the sheet as Markdown for a file."""
         header = [" ".join(heading.split()) for heading in self.header]
         rule = ["---"] + ["---:"] * (len(header) - 1)
         rows = [header, rule, *(_cells(row) for section in self.sections for row in section)]
@@ -62,13 +62,13 @@ class Sheet:
 
 
 def _cells(row: Sequence[str]) -> list[str]:
-    """A row in Markdown; the name of a section, alone in its row, in bold."""
+    """Return a row in Markdown; the name of a section, alone in its row, in bold."""
     name, *rest = (cell.strip() for cell in row)
     return [name if any(rest) else f"**{name}**", *rest]
 
 
 def times(timings: Sequence[Timing], title: str, notes: str = EXPLANATION) -> Sheet:
-    """Everything measured of some mechanisms, a section each."""
+    """Return all measurements of some mechanisms, with a section for each."""
     columns = list(Column)
     header = ["", *(column.value for column in columns), *(ratio[0] for ratio in RATIOS)]
     sections: dict[str, list[list[str]]] = {}
@@ -86,7 +86,7 @@ def times(timings: Sequence[Timing], title: str, notes: str = EXPLANATION) -> Sh
 
 
 def growth(timings: Sequence[Timing]) -> Sheet:
-    """EW21's Table 1 and the slopes of its figures, beside ours."""
+    """Return EW21's Table 1 and the slopes of its figures, beside ours."""
     header = [
         "",
         *(f"EW21\n{PUBLISHED_SIZE} joints", f"ours\n{PUBLISHED_SIZE} joints"),
@@ -120,7 +120,7 @@ def growth(timings: Sequence[Timing]) -> Sheet:
 
 
 def gdahj(timings: Sequence[Timing]) -> Sheet:
-    """S18's question: from how many joints on GDAHJ is faster than composite rigid bodies."""
+    """Return the number of joints from which GDAHJ is faster than composite rigid bodies."""
     by_crba = of_family(timings, "chain", Quantity.MASS)
     by_gdahj = of_family(timings, "chain", Quantity.GDAHJ)
     curves = {
@@ -149,7 +149,7 @@ def gdahj(timings: Sequence[Timing]) -> Sheet:
 
 
 def targets(outcomes: Sequence[Outcome]) -> Sheet:
-    """What should be reached, and is or is not."""
+    """Return what should be reached, and is or is not."""
     rows = [
         [
             outcome.text,
@@ -163,7 +163,7 @@ def targets(outcomes: Sequence[Outcome]) -> Sheet:
 
 
 def remarks(contests: Sequence[Contest], without_cpp: str, disagreement: float) -> str:
-    """What took no part, and how well the others agree."""
+    """Return what took no part, and how well the others agree."""
     lines = [f"All results agree to {disagreement:.0e} of their largest entry."]
     if without_cpp:
         lines.append(f"Pinocchio from C++ took no part: {without_cpp}.")
@@ -186,7 +186,7 @@ def _ratio(value: Spread | None) -> str:
 
 
 def _number(value: float | None) -> str:
-    """Three digits or so."""
+    """Return a number with about three digits."""
     if value is None or math.isnan(value):
         return "-"
     if value >= 1e5:

@@ -71,7 +71,7 @@ class Outcome:
 
 
 def outcomes(timings: Sequence[Timing]) -> list[Outcome]:
-    """The targets that ``timings`` say something about."""
+    """Return the targets that ``timings`` say something about."""
     by_name = {(t.mechanism.name, t.quantity): t for t in timings}
     result = []
     for target in TARGETS:

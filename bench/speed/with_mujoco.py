@@ -20,7 +20,7 @@ from bench.speed.quantities import Contestant, Quantity, Results
 
 
 def model_of(mechanism: Mechanism) -> Any:
-    """The mechanism in MuJoCo.
+    """Return the mechanism in MuJoCo.
 
     Raises:
         ValueError: by MuJoCo, for inertias that it does not take.
@@ -32,7 +32,7 @@ def model_of(mechanism: Mechanism) -> Any:
 
 
 def contestant(mechanism: Mechanism, quantity: Quantity, model: Any) -> Contestant:
-    """The stages that ``quantity`` needs, called from Python."""
+    """Return the stages that ``quantity`` needs, called from Python."""
     joints = [model.joint(name) for name in mechanism.model.joint_names]
     # Of a free body's q the real part of the quaternion comes first there.
     root_q, root_v = ([0, 1, 2, 4, 5, 6, 3], range(6)) if mechanism.floating else ([], range(0))
@@ -92,7 +92,7 @@ def _forward_dynamics(
 
 
 def _description(mechanism: Mechanism) -> str:
-    """The URDF with what moves and weighs only: no geometry, friction or mimics; locked, fixed."""
+    """Return the URDF without geometry, friction and mimics, with locked joints fixed."""
     robot = ElementTree.fromstring(mechanism.urdf)
     for parent in robot:
         for child in list(parent):

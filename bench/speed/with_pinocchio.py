@@ -58,12 +58,12 @@ class Twin:
         return States(q, *vectors)
 
     def ours(self, *values: np.ndarray) -> Results:
-        """Results in our order of joints."""
+        """Return results in our order of joints."""
         return tuple(value[np.ix_(*[self.rows] * value.ndim)] for value in values)
 
 
 def contestant(twin: Twin, quantity: Quantity) -> Contestant:
-    """Calls of Pinocchio from Python."""
+    """Return a contestant that calls Pinocchio from Python."""
     model = twin.geared if quantity is Quantity.ROTORS else twin.model
     data = model.createData()
     function = _FUNCTIONS[quantity]

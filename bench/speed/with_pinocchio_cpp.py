@@ -83,7 +83,7 @@ class Build:
         return self._process is not None and self._process.poll() is None
 
     def wait(self) -> Library | None:
-        """The library; None, and a ``problem``, if it could not be built."""
+        """Return the library; None, and a ``problem``, if it could not be built."""
         if self.problem:
             return None
         if self._process is not None:
@@ -113,7 +113,7 @@ class Library:
         self._robot = lru_cache(maxsize=None)(self._made)
 
     def contestant(self, twin: Twin, quantity: Quantity) -> Contestant:
-        """Calls from C++; a robot stays in memory for as long as the process runs."""
+        """Return a contestant in C++; its robot stays in memory until the process ends."""
         number, n = _NUMBERS[quantity], twin.model.nv
         robot = self._robot(twin, quantity is Quantity.ROTORS)
 

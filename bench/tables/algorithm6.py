@@ -23,7 +23,7 @@ def printed_acceleration(
     *,
     ratio_at_joint: bool = True,
 ) -> np.ndarray:
-    """What Algorithm 6 gives for cylinders with parallel axes, (n,) [rad/s²].
+    """Return what Algorithm 6 gives for cylinders with parallel axes, (n,) [rad/s²].
 
     With ``ratio_at_joint`` false the force on the rotor reaches the joint without the gear ratio:
     lines 17 and 21 project it on Phi_i where they say Phi_Ri = n_i Phi_i.
@@ -75,12 +75,12 @@ def _skew(x: np.ndarray) -> np.ndarray:
 
 
 def _cross(v: np.ndarray) -> np.ndarray:
-    """v x of motion vectors; that of forces is minus its transpose."""
+    """Return v x of motion vectors; that of forces is minus its transpose."""
     return np.block([[_skew(v[:3]), np.zeros((3, 3))], [_skew(v[3:]), _skew(v[:3])]])
 
 
 def _transform(angle: float, reach: float) -> np.ndarray:
-    """Motion vectors from the frame before the joint to that behind it."""
+    """Return motion vectors from the frame before the joint to that behind it."""
     c, s = np.cos(angle), np.sin(angle)
     E = np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])
     return np.block([[E, np.zeros((3, 3))], [-E @ _skew(np.array([reach, 0.0, 0.0])), E]])

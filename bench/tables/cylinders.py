@@ -58,7 +58,7 @@ class Cylinders:
         return np.array([int(name.removeprefix("joint")) for name in self.model.joint_names])
 
     def mass_matrix(self, q: np.ndarray, rotor: Rotor | None = None) -> np.ndarray:
-        """M of the kinetic energy ½ vᵀ M v, (..., n, n), for real or complex q, (..., n).
+        """Return M of the kinetic energy ½ vᵀ M v, (..., n, n), for real or complex q, (..., n).
 
         The sum of ``m J_cᵀ J_c + J_wᵀ R I Rᵀ J_w`` over the cylinders, with the Jacobians of their
         centres and of their angular velocities, and over the rotors: each is balanced, sits on the
@@ -91,11 +91,11 @@ class Cylinders:
         return M
 
     def mass_matrix_rate(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """dM/dt along v, (..., n, n)."""
+        """Return dM/dt along v, (..., n, n)."""
         return self.mass_matrix(q + 1j * STEP * v).imag / STEP
 
     def bias(self, q: np.ndarray, v: np.ndarray, rotor: Rotor | None = None) -> np.ndarray:
-        """What Lagrange's equations have beside M a for one state: M_dot v - dT/dq, (n,)."""
+        """Return what Lagrange's equations have beside M a for one state: M_dot v - dT/dq, (n,)."""
         steps = 1j * STEP * np.vstack([v, np.eye(self.n)])
         rates = self.mass_matrix(q + steps, rotor).imag / STEP
         return rates[0] @ v - 0.5 * rates[1:] @ v @ v
@@ -103,12 +103,12 @@ class Cylinders:
     def acceleration(
         self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, rotor: Rotor | None = None
     ) -> np.ndarray:
-        """What Lagrange's equations give for one state, (n,) [rad/s²]."""
+        """Return what Lagrange's equations give for one state, (n,) [rad/s²]."""
         return np.linalg.solve(self.mass_matrix(q, rotor), tau - self.bias(q, v, rotor))
 
 
 def _turn(angle: np.ndarray, axis: int) -> np.ndarray:
-    """Rotation by ``angle`` (...) about coordinate ``axis``, (..., 3, 3)."""
+    """Return the rotation by ``angle`` (...) about coordinate ``axis``, (..., 3, 3)."""
     result = np.zeros((*angle.shape, 3, 3), dtype=angle.dtype)
     j, k = (axis + 1) % 3, (axis + 2) % 3
     result[..., axis, axis] = 1.0
@@ -119,7 +119,7 @@ def _turn(angle: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _linear(axes: np.ndarray, origins: list[np.ndarray], point: np.ndarray) -> np.ndarray:
-    """Jacobian of a point: e_a x (point - o_a) for each axis a that moves it."""
+    """Return the Jacobian of a point: e_a x (point - o_a) for each axis a that moves it."""
     result = np.zeros_like(axes)
     for a, origin in enumerate(origins):
         result[..., a] = np.cross(axes[..., a], point - origin)

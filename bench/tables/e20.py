@@ -103,7 +103,7 @@ class Case:
     def in_our_order(
         self, function: Callable[..., np.ndarray], model: Model, *arguments: np.ndarray
     ) -> np.ndarray:
-        """A function of this package, for vectors in the thesis' order of joints."""
+        """Return a function of this package, for vectors in the thesis' order of joints."""
         order = self.mechanism.order
         result = np.empty(self.n)
         result[order] = function(model, *(argument[order] for argument in arguments))
@@ -143,7 +143,7 @@ class Case:
         )
 
     def torque_error(self, a: np.ndarray) -> float:
-        """How far inverse dynamics, rotors included, is from the torque that gave ``a``."""
+        """Return how far inverse dynamics, rotors included, is from the torque that gave ``a``."""
         tau = self.in_our_order(inverse_dynamics, self.model(), self.q, self.v, a)
         return largest(tau - self.tau)
 
@@ -155,7 +155,7 @@ class Case:
         }
 
     def source_differences(self) -> dict[str, float]:
-        """What the thesis seems to have computed: see :func:`origin_table`."""
+        """Return what the thesis seems to have computed: see :func:`origin_table`."""
         reflected = self.reflected_without_coriolis
         maba = self.printed(ratio_at_joint=False)
         return {
@@ -175,12 +175,12 @@ CASES: dict[str, list[Case]] = {
 
 
 def largest(difference: np.ndarray) -> float:
-    """The greatest absolute value."""
+    """Return the greatest absolute value."""
     return float(np.abs(difference).max())
 
 
 def verification_errors(n: int) -> tuple[float, ...]:
-    """The three lines of Table 3.1, then those that :func:`verification_table` adds."""
+    """Return the three lines of Table 3.1, then those that :func:`verification_table` adds."""
     chain = Cylinders(n)
     q = v = np.arange(1.0, n + 1.0)
     C = coriolis_matrix(chain.model, q, v)
@@ -200,7 +200,7 @@ def verification_errors(n: int) -> tuple[float, ...]:
 
 
 def figure(x: float) -> str:
-    """A number with as many digits as the thesis gives."""
+    """Return a number with as many digits as the thesis gives."""
     if x == 0.0:
         return "0"
     if x >= 1e5 or x < 1e-3:
@@ -221,7 +221,7 @@ class Comparison:
     def add(
         self, label: str, published: Sequence[float] | None, ours: Sequence[float] | None
     ) -> None:
-        """A line; ``None`` for what there is no figure of."""
+        """Add a line; ``None`` stands for a missing figure."""
         columns = [
             len(BODIES) * ["-"] if x is None else list(map(figure, x)) for x in (published, ours)
         ]
@@ -229,7 +229,7 @@ class Comparison:
 
 
 def verification_table() -> Table:
-    """Table 3.1."""
+    """Return Table 3.1."""
     result = Comparison(
         "Table 3.1: largest errors of C, M_dot and Gamma, serial chains",
         "The thesis names no mechanism and no state here. Chosen: the cylinders of its chapter 4 "
@@ -254,7 +254,7 @@ def verification_table() -> Table:
 
 
 def consistency_table() -> Table:
-    """Table 4.1."""
+    """Return Table 4.1."""
     result = Comparison(
         "Table 4.1: forward, then inverse dynamics with rotors, serial chains at rest [N·m]",
         "Mechanism and state of Table 4.3. The last line is Algorithm 6 of the thesis run here: as "
@@ -270,7 +270,7 @@ def consistency_table() -> Table:
 
 
 def rotor_table(number: str, what: str, caption: str) -> Table:
-    """Table 4.2, 4.3, 4.4 or 4.5."""
+    """Return Table 4.2, 4.3, 4.4 or 4.5."""
     cases = CASES[number]
     result = Comparison(f"Table {number}: joint accelerations, {what} [rad/s²]", caption)
     differences = [case.differences() for case in cases]
@@ -286,7 +286,7 @@ def rotor_table(number: str, what: str, caption: str) -> Table:
 
 
 def origin_table() -> Table:
-    """Where the published figures come from."""
+    """Return where the published figures come from."""
     result = Comparison(
         "Tables 4.3 to 4.5: where the thesis' own figures come from [rad/s²]",
         "Recomputed with two errors. MABA is Algorithm 6 with the gear ratio left out where the "
@@ -308,7 +308,7 @@ def origin_table() -> Table:
 
 
 def tables() -> list[Table]:
-    """The tables of E20 beside ours."""
+    """Return the tables of E20 beside ours."""
     return [
         verification_table(),
         consistency_table(),

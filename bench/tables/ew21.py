@@ -58,7 +58,7 @@ CAPTION = (
 
 
 def errors(n: int, trials: int = TRIALS) -> Errors:
-    """The checks of EW21 section 5 on a chain of ``n`` bodies."""
+    """Return the checks of EW21 section 5 on a chain of ``n`` bodies."""
     chain = Cylinders(n, skew=math.pi / 3.0)
     rng = np.random.default_rng((SEED, n))
     q, v = rng.uniform(0.0, 2.0 * np.pi, (trials, n)), rng.uniform(0.0, 10.0, (trials, n))
@@ -80,7 +80,7 @@ def _largest(difference: np.ndarray) -> float:
 
 
 def tables() -> list[Table]:
-    """The verification errors of EW21 beside ours."""
+    """Return the verification errors of EW21 beside ours."""
     table = Table(
         title="EW21 section 5: largest verification errors, serial chains",
         caption=CAPTION,

@@ -37,7 +37,7 @@ Brought to their normal form, the two results are equal term by term."""
 
 
 def problem(n: int) -> tuple[ModelArrays, np.ndarray]:
-    """A binary tree of ``n`` bodies and the symbols of its joints."""
+    """Return a binary tree of ``n`` bodies and the symbols of its joints."""
     import sympy
 
     arrays = symbolic_arrays(Cylinders(n, children=2).model)
@@ -45,7 +45,7 @@ def problem(n: int) -> tuple[ModelArrays, np.ndarray]:
 
 
 def by_partials(arrays: ModelArrays, q: np.ndarray) -> np.ndarray:
-    """EW21 eq. (4), Gamma_ijk = ½ (dM_ij / dq_k + dM_ik / dq_j - dM_jk / dq_i)."""
+    """Return EW21 eq. (4), Gamma_ijk = ½ (dM_ij / dq_k + dM_ik / dq_j - dM_jk / dq_i)."""
     n = q.size
     M, dM, Gamma = (np.empty(shape, dtype=object) for shape in ((n, n), (n, n, n), (n, n, n)))
     on_expressions(mass_matrix_sweep)(constants_of(arrays), q, on_expressions(new_sweep)(n), M)
@@ -59,7 +59,7 @@ def by_partials(arrays: ModelArrays, q: np.ndarray) -> np.ndarray:
 
 
 def by_algorithm_2(arrays: ModelArrays, q: np.ndarray) -> np.ndarray:
-    """EW21 Algorithm 2: our kernel on expressions."""
+    """Return EW21 Algorithm 2: our kernel on expressions."""
     n = q.size
     Gamma = np.empty((n, n, n), dtype=object)
     on_expressions(christoffel_sweep)(constants_of(arrays), q, on_expressions(new_sweep)(n), Gamma)
@@ -67,7 +67,7 @@ def by_algorithm_2(arrays: ModelArrays, q: np.ndarray) -> np.ndarray:
 
 
 def measured(method: Callable[[ModelArrays, np.ndarray], Any], n: int) -> tuple[float, int]:
-    """Time [s] and size of what ``method`` makes of a binary tree of ``n`` bodies."""
+    """Return the time [s] and size of what ``method`` makes of a binary tree of ``n`` bodies."""
     from sympy import count_ops
     from sympy.core.cache import clear_cache
 
@@ -79,7 +79,7 @@ def measured(method: Callable[[ModelArrays, np.ndarray], Any], n: int) -> tuple[
 
 
 def tables() -> list[Table]:
-    """Table 2 of EW21 beside ours."""
+    """Return Table 2 of EW21 beside ours."""
     table = Table(
         title="EW21 Table 2: time for symbolic Christoffel symbols of binary trees",
         caption=CAPTION,

@@ -74,7 +74,7 @@ class Chain(NamedTuple):
 
 
 def random_chain(n: int, rng: np.random.Generator) -> Chain:
-    """Masses in [1, 10] kg, positive definite inertias with elements in [1, 10] kg·m² (S18).
+    """Return masses in [1, 10] kg, positive definite inertias with elements in [1, 10] kg·m² (S18).
 
     Not stated there and chosen here: modified Denavit-Hartenberg lengths a and d in [0, 1] m,
     twists and joint angles in [-pi, pi], centres of mass within 0.5 m of the frame along each axis.
@@ -138,7 +138,7 @@ def _twin(arrays: Any, mass: np.ndarray, centre: np.ndarray, inertia: np.ndarray
 
 
 def counted(n: int) -> dict[str, Operations]:
-    """Operations that GDAHJ, composite rigid bodies and their common kinematics execute."""
+    """Return operations that GDAHJ, composite rigid bodies and their common kinematics execute."""
     model, q, _ = random_chain(n, np.random.default_rng(SEED))
     tally = Tally()
 
@@ -165,7 +165,7 @@ def counted(n: int) -> dict[str, Operations]:
 
 
 def polynomial(counts: dict[int, int]) -> Polynomial:
-    """The polynomial of second degree through counts at three or more n, in halves.
+    """Return the polynomial of second degree through counts at three or more n, in halves.
 
     Raises:
         ValueError: if there is none.
@@ -185,7 +185,7 @@ def _formula(coefficients: Polynomial) -> str:
 
 
 def operation_tables() -> list[Table]:
-    """Table I of S18 beside the operations of our code, counted while it runs."""
+    """Return Table I of S18 beside the operations of our code, counted while it runs."""
     counts = {n: counted(n) for n in COUNTED_AT}
     multiplications = _operation_table(counts, "multiplications")
     additions = _operation_table(counts, "additions")
@@ -219,12 +219,12 @@ def _operation_table(counts: dict[int, dict[str, Operations]], kind: str) -> Tab
 
 
 def metric(A: np.ndarray, B: np.ndarray) -> float:
-    """S18 eq. 32: the sum of all differences over the largest element."""
+    """Return S18 eq. 32: the sum of all differences over the largest element."""
     return float(np.abs(A - B).sum() / np.abs((A + B) / 2.0).max())
 
 
 def errors(n: int, trials: int = TRIALS) -> tuple[np.ndarray, np.ndarray]:
-    """e of GDAHJ against our CRBA and against Pinocchio's (NaN without it), (trials,) each."""
+    """Return e of GDAHJ against our CRBA and Pinocchio's (NaN without it), (trials,) each."""
     rng = np.random.default_rng((SEED, n))
     ours, theirs = np.empty(trials), np.full(trials, np.nan)
     for i in range(trials):
@@ -238,7 +238,7 @@ def errors(n: int, trials: int = TRIALS) -> tuple[np.ndarray, np.ndarray]:
 
 
 def error_table() -> Table:
-    """Fig. 5 of S18: e over n."""
+    """Return Fig. 5 of S18: e over n."""
     table = Table(
         title=f"S18 Fig. 5: relative error e (eq. 32) of GDAHJ against CRBA, {TRIALS} random "
         "chains each",
@@ -265,5 +265,5 @@ def error_table() -> Table:
 
 
 def tables() -> list[Table]:
-    """What S18 publishes beside what this package computes."""
+    """Return what S18 publishes beside what this package computes."""
     return [*operation_tables(), error_table()]

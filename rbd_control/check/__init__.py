@@ -1,4 +1,4 @@
-"""What a recording is, whether it can be trusted, and the weakest push that would be found."""
+"""Check of a recording: its quality, the arm's description, and the weakest detectable push."""
 
 from rbd_control.check.findings import Line
 from rbd_control.check.page import print_check, write_check

@@ -42,9 +42,9 @@ def arm_lines(
 
     Args:
         model: the robot, as described.
-        found: what is wrong.
-        evidence: the evidence with ``found`` taken into account.
-        efforts: what the effort of each joint is.
+        found: the explanations.
+        evidence: the evidence after the explanations are applied.
+        efforts: the result for the effort of each joint.
         threshold: contact threshold of each joint, (nv,) [N·m or N].
     """
     alive = np.zeros(model.nv, dtype=bool)

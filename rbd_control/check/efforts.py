@@ -1,4 +1,4 @@
-"""What the effort of each joint is: torque, current, without gravity, reversed, not measured."""
+"""Kind of each joint's effort: torque, current, without gravity, reversed, not measured."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Array = NDArray[np.float64]
 UNITS = ((1000.0, "mN·m"), (0.001, "kN·m"))
 """Scales of efforts that are torques in other units, and these units."""
 LIKE = 0.1
-"""Relative deviation from such a scale that still names the unit."""
+"""Largest relative deviation from a scale of :data:`UNITS` at which the unit is named."""
 MAJORITY = 0.5
-"""Share of the joints with another unit from which the others are doubted."""
+"""Share of joints with another unit from which the unit of the other joints is doubtful."""
 LARGE = 100.0
-"""Scale that no error of the masses explains."""
+"""Smallest scale that an error of the masses cannot explain."""
 CONFIDENT = 20.0
-"""A scale that is this many standard deviations large is known with high confidence."""
+"""Ratio of a scale to its standard deviation from which the confidence is high."""
 LOADED = 0.01
 """RMS torque, as a fraction of the effort limit, from which the size of an effort is certain."""
 UNCLEAR = 0.3
@@ -39,7 +39,7 @@ UNCLEAR = 0.3
 
 @dataclass(frozen=True)
 class JointEffort:
-    """What the effort of one joint is."""
+    """Kind, scale and friction of the effort of one joint."""
 
     joint: str
     kind: str
@@ -47,21 +47,21 @@ class JointEffort:
     ``not measured`` or ``unclear``."""
     level: Level
     finding: str
-    """What was found, with numbers; empty for a torque as declared."""
+    """The finding with its numbers; empty for a torque as declared."""
     remedy: str
-    """What to do about it; empty for a torque as declared."""
+    """The remedy; empty for a torque as declared."""
     is_torque: bool
     """Whether friction and misfit are in N·m: the effort is torque, or its scale is known."""
     scale: float
-    """Effort per torque of the model; NaN where it is not measured."""
+    """Effort per torque of the model; NaN if it is not measured."""
     deviation: float
     """Standard deviation of ``scale``."""
     confidence: str
-    """``high``, ``fair``, or ``none`` where the motion does not tell the scale."""
+    """``high``, ``fair``, or ``none`` if the motion does not determine the scale."""
     friction: tuple[float, float, float]
     """Coulomb [N·m or N], viscous [N·m·s/rad or N·s/m] and constant friction [N·m or N]."""
     misfit: float
-    """RMS effort that nothing explains [N·m or N]."""
+    """RMS of the unexplained effort [N·m or N]."""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -108,14 +108,14 @@ def joint_efforts(
     evidence: Evidence,
     level: Array,
 ) -> tuple[JointEffort, ...]:
-    """Return what the effort of each joint is.
+    """Return the kind and scale of the effort of each joint.
 
     Args:
         model: the robot.
-        parameters: of the detector, with the declared kind and gains of the efforts.
+        parameters: parameters of the detector, with the declared kind and gains of the efforts.
         motions: the recorded motions.
-        found: what is wrong.
-        evidence: the evidence with ``found`` taken into account.
+        found: the explanations.
+        evidence: the evidence after the explanations are applied.
         level: default contact threshold of each joint, (nv,) [N·m or N].
     """
     alive, why = measured(motions)
@@ -132,7 +132,7 @@ def joint_efforts(
 
 
 def _doubted(effort: JointEffort) -> JointEffort:
-    """Return the effort, doubted if its size is unknown while most joints have another unit."""
+    """Return the effort, marked as unclear if most other joints have another unit."""
     low, high = UNIT_SCALES
     if effort.kind != "torque" or (effort.confidence != "none" and low <= effort.scale <= high):
         return effort
@@ -171,7 +171,7 @@ def _of_joint(
     evidence: Evidence,
     level: float,
 ) -> JointEffort:
-    """Return what a measured effort is."""
+    """Return the kind of a measured effort."""
     factor = 1.0
     for one in found:
         if one.kind == "scale" and i in one.joints:
@@ -217,7 +217,7 @@ def _of_joint(
 
 
 def _of_scale(scale: float, loaded: bool) -> _Verdict:
-    """Return what an effort is that is ``scale`` times the model's torque."""
+    """Return the kind of an effort that is ``scale`` times the model's torque."""
     low, high = UNIT_SCALES
     size = f"{scale:.3g} times the model's torque"
     if -high / low <= scale <= -low / high:
@@ -235,7 +235,7 @@ def _of_scale(scale: float, loaded: bool) -> _Verdict:
 
 
 def _of_gravity(parameters: DetectorParameters) -> _Verdict:
-    """Return what an effort is whose share of gravity is not as declared."""
+    """Return the kind of an effort whose gravity share differs from the declaration."""
     if parameters.effort_kind == "torque_without_gravity":
         return _Verdict("torque", "bad", "holds gravity", "set effort_kind to torque")
     remedy = "set effort_kind to torque_without_gravity"
@@ -290,7 +290,7 @@ _NAMES = {
 
 
 def _scales(efforts: Sequence[JointEffort]) -> str:
-    """Return the range of the scales that are known with high confidence, in words."""
+    """Return a text with the range of the scales of high confidence."""
     known = [one.scale for one in efforts if one.confidence == "high"]
     if not known:
         return "; the motion does not tell its size"

@@ -1,15 +1,15 @@
-"""What a recording says of the arm, as columns of linear equations.
+"""The evidence of a recording about the arm, as columns of linear equations.
 
 Over a motion without contact the effort of joint ``i`` obeys, filtered and sampled once per time
 constant of the filter::
 
     effort_i = need_i + friction_i c_i + error        need = inertial torque + gravity torque
 
-``need`` is what the model says. Each thing that may be wrong with the arm adds columns: an inertia
-``J`` of motor and gear the product ``rotor J``, a gravity vector ``g`` the product ``gravity g``, a
-payload ``payload θ`` with ``θ = (m, m x, m y, m z)``. Friction (Coulomb, viscous, constant) is
-unknown in every case, so all columns of a joint are projected onto what its friction cannot
-explain. What remains of ``effort - need`` is the misfit.
+``need`` is the torque of the model. Each possible error of the description adds columns: an inertia
+``J`` of motor and gear adds ``rotor J``, a gravity vector ``g`` adds ``gravity g``, a payload adds
+``payload θ`` with ``θ = (m, m x, m y, m z)``. Friction (Coulomb, viscous, constant) is always
+unknown, so all columns of a joint are projected onto the orthogonal complement of its friction
+columns. The projection of ``effort - need`` is the misfit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rbd_control.robot.inertial_corrections import variations
 Array = NDArray[np.float64]
 
 RATE = 125.0
-"""Highest rate of the samples that are used [Hz]; the filter leaves nothing above 20 rad/s."""
+"""Highest rate of the samples [Hz]; the filter passes nothing above 20 rad/s."""
 
 
 EFFORT, NEED, ROTOR, GRAVITY, PAYLOAD = 0, 1, 2, slice(3, 6), slice(6, 10)
@@ -46,8 +46,8 @@ class Evidence:
         raw: effort, need, rotor, gravity (3) and payload (4), (n, nv, 10).
         friction: sign of the velocity, velocity, and one, (n, nv, 3).
         bases: orthonormal columns that span ``friction``, (n, nv, 3).
-        free: ``raw`` without what friction can explain, (n, nv, 10).
-        field: gravity vector that ``need`` holds, in the frame of the root, (3,) [m/s²].
+        free: ``raw`` without the part that friction can explain, (n, nv, 10).
+        field: gravity vector in ``need``, in the frame of the root, (3,) [m/s²].
     """
 
     raw: Array
@@ -89,7 +89,7 @@ class Evidence:
 
     @property
     def misfit(self) -> Array:
-        """RMS (nv,) of what neither model nor friction explains [N·m or N]."""
+        """RMS (nv,) of the part that neither model nor friction explains [N·m or N]."""
         return rms(self.effort - self.need)
 
     def with_effort(self, effort: Array) -> Evidence:
@@ -113,15 +113,15 @@ class Evidence:
 
 
 def gather(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Evidence:
-    """Return what motions say.
+    """Return the evidence of motions.
 
     Args:
         motions: motions, ``tau`` in torques if the driver publishes them.
         model: the robot.
-        maximum_gap: motions are cut where samples are farther apart [s].
+        maximum_gap: time between samples at which motions are cut [s].
 
     Raises:
-        RecordingError: when no stretch of the motions is long enough.
+        RecordingError: if no stretch of the motions is long enough.
     """
     field = np.array(model.arrays.gravity, dtype=float)
     variants = [model, *(_in_field(model, axis) for axis in (np.zeros(3), *np.eye(3)))]

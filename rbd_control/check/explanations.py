@@ -1,15 +1,15 @@
-"""What is wrong with an arm or its efforts: the explanations that fit a recording best.
+"""Explanations of the misfit of a recording by errors of the arm's description or its efforts.
 
 Every explanation changes the evidence: it divides an effort by a scale, exchanges two joints, adds
-a payload, turns the gravity vector, or takes gravity off. The search is greedy: of all
-explanations it takes the one that lowers the cost::
+a payload, turns the gravity vector, or subtracts gravity. The search is greedy. It accepts the
+explanation with the largest reduction of the cost::
 
     cost = sum over joints of log(misfit² + floor²)
 
-most, less a price for every number that it fits, and then searches again with the evidence
-changed. Logarithms make the search independent of units and keep a joint with large errors from
-hiding the others; ``floor`` is small beside what matters for the detection of contact. An
-explanation also has to be large enough to matter, and known well enough.
+minus a penalty for every fitted number, and repeats the search with the changed evidence.
+Logarithms make the search independent of units and prevent a joint with large errors from hiding
+the others; ``floor`` is small compared with contact thresholds. An explanation must also be large
+and significant enough.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ Array = NDArray[np.float64]
 Result = TypeVar("Result")
 
 FLOOR = 0.05
-"""Misfit that is not worth an explanation, as a fraction of the default contact threshold."""
+"""Misfit that needs no explanation, as a fraction of the default contact threshold."""
 RELEVANT = 0.06
 """Misfit that one joint must exceed for a search, as a fraction of the same threshold."""
 PRICE = 0.4
 """Cost of every number that an explanation fits."""
 GAIN = 1.0
-"""Smallest reduction of the cost, price included."""
+"""Smallest reduction of the cost, including the penalty."""
 SIGNIFICANT = 4.0
-"""A fitted number counts if it is this many standard deviations large."""
+"""Smallest ratio of a fitted number to its standard deviation."""
 UNIT_SCALES = (0.75, 1.35)
 """Scales of effort that friction, a payload or inaccurate masses explain."""
 EXPLAINED = 0.5
-"""Misfit that a scale may leave, as a fraction of the effort."""
+"""Largest misfit after a scale is applied, as a fraction of the effort."""
 LEAST_MASS = 0.15
 """Smallest payload that is reported [kg]."""
 LEAST_TILT = 2.0
@@ -55,7 +55,7 @@ MOST = 12
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """One thing that is wrong."""
+    """One explanation of the misfit."""
 
     kind: str
     """``scale``, ``rotor``, ``gravity``, ``payload``, ``tilt``, ``swapped effort`` or
@@ -65,9 +65,9 @@ class Explanation:
     values: Array
     """The fitted numbers: scales, rotor inertias, (m, m x, m y, m z), or the gravity vector."""
     evidence: Evidence
-    """The evidence with this taken into account."""
+    """The evidence after this explanation is applied."""
     price: float
-    """What the numbers cost."""
+    """Penalty of the fitted numbers."""
 
 
 def explain(
@@ -78,14 +78,14 @@ def explain(
     *,
     has_gravity: bool = True,
 ) -> tuple[tuple[Explanation, ...], Evidence]:
-    """Return what is wrong, in the order in which it was found, and the evidence without it.
+    """Return the explanations in the order of the search, and the evidence after them.
 
     Args:
-        evidence: of the recording.
+        evidence: evidence of the recording.
         level: default contact threshold of each joint, (nv,) [N·m or N].
         alive: joints whose effort is measured, (nv,).
         exchanged: returns the evidence of the recording with the names of two joints exchanged.
-        has_gravity: whether the effort is declared to hold what carries the arm's weight.
+        has_gravity: whether the declared effort includes the gravity torque.
     """
     return finish(explain_in_steps(evidence, level, alive, exchanged, has_gravity=has_gravity))
 
@@ -272,7 +272,7 @@ def _swapped_joints(
 
 
 def _pooled(features: Array, wanted: Array, alive: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Least squares over all joints, each weighted by the error that it leaves.
+    """Return the least-squares solution over all joints, each weighted by the error that it leaves.
 
     Args:
         features: (n, nv, m).

@@ -1,4 +1,4 @@
-"""What a check finds: lines with a level, and the numbers behind them."""
+"""Findings of a check: lines with a level and their numbers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Line:
     """One line of the page."""
 
     topic: str
-    """What it is about, such as ``rate`` or ``effort``."""
+    """Topic of the line, such as ``rate`` or ``effort``."""
     level: Level
     """``good`` (green), ``doubtful`` (yellow) or ``bad`` (red)."""
     text: str
-    """What was found, with numbers, and what to do about it."""
+    """The finding with its numbers, and the remedy."""
     values: dict[str, Any] = field(default_factory=dict)
     """The numbers as plain values that ``json`` can write."""
 

@@ -1,4 +1,4 @@
-"""Check a recording: what it is, whether it can be trusted, which pushes would be found."""
+"""The check of a recording: timing, efforts, arm, and weakest detectable pushes."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from rbd_control.playback.truth import GRACE
 Array = NDArray[np.float64]
 
 LEAST_TIME = 8.0
-"""Motion from which thresholds are estimated [s]; calibrate needs more for those of a detector."""
+"""Shortest motion for estimated thresholds [s]; calibrate needs more."""
 OUTLYING = 8.0
-"""A residual this many robust standard deviations off looks like contact ..."""
+"""Residual of an apparent contact in robust standard deviations."""
 OUTLYING_SHARE = 0.1
-"""... if it is also this fraction of the default contact threshold."""
+"""Smallest residual of an apparent contact, as a fraction of the default contact threshold."""
 MOST_TOUCHED = 0.35
-"""Largest share of the time that is left out as contact; more is an error of the model."""
+"""Largest share of the time that is excluded as contact; more indicates a model error."""
 PAD = 4
-"""Filtered samples beside such a residual that are left out too."""
+"""Number of neighbouring filtered samples that are excluded as well."""
 
 
 @dataclass(frozen=True, eq=False)
 class CheckResult:
-    """What a check found."""
+    """The result of a check."""
 
     recording: str
     duration: float
@@ -52,9 +52,9 @@ class CheckResult:
     lines: tuple[Line, ...]
     """The lines of the page."""
     efforts: tuple[JointEffort, ...]
-    """What the effort of each joint is; empty where nothing could be told."""
+    """The effort of each joint; empty without usable motion."""
     pushes: tuple[WeakestPush, ...]
-    """The weakest push that is found on each link; empty without effort."""
+    """The weakest detectable push on each link; empty without effort."""
     thresholds: str
     """Where the thresholds for ``pushes`` come from, in words."""
     evidence: tuple[Array, Array] | None = field(default=None, repr=False)
@@ -134,7 +134,7 @@ def check_recording(
 
 @dataclass(frozen=True, eq=False)
 class _Study:
-    """What the motions say of the arm."""
+    """The evidence of the motions about the arm."""
 
     found: tuple[Explanation, ...]
     evidence: Evidence
@@ -181,7 +181,7 @@ def _study(motions: Sequence[Motion], model: Model, declared: DetectorParameters
 
 
 def _outlying(evidence: Evidence, level: Array, alive: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which samples, and those beside them, look like contact, (n,) bool."""
+    """Return which samples, and their neighbours, are apparent contacts, (n,) bool."""
     residual = (evidence.effort - evidence.need)[:, alive]
     centre = np.median(residual, axis=0)
     spread = 1.4826 * np.median(np.abs(residual - centre), axis=0)
@@ -215,7 +215,7 @@ def _nothing(model: Model) -> Evidence:
 def _without_true_contact(
     recorded: RecordedMotions, recording: Recording
 ) -> tuple[tuple[Motion, ...], float]:
-    """Return the motions without the contacts that the recording tells of, and their time [s]."""
+    """Return the motions without the contacts labelled in the recording, and their time [s]."""
     contacts = recording.true_contacts or ()
     motions, lost = [], 0.0
     for motion, start in zip(recorded.motions, recorded.starts, strict=True):
@@ -250,7 +250,7 @@ def _thresholds(
     parameters: DetectorParameters | None,
     level: Level,
 ) -> tuple[DetectorParameters, Model, Line]:
-    """Return the detector's parameters and model for the weakest push, and where they come from."""
+    """Return the detector's parameters and model for the weakest push, and their source."""
     if parameters is not None and max(parameters.contact_threshold) > 0.0:
         return parameters, model, Line("thresholds", "good", "those of the parameter file")
     declared = parameters or DetectorParameters()

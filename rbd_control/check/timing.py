@@ -13,7 +13,7 @@ from rbd_control.joint_states.acceptance import GAP_PERIODS
 from rbd_control.playback.motions import RecordedMotions
 
 GOOD_RATE = 100.0
-"""Lowest rate at which collisions are found in time [Hz]."""
+"""Lowest rate at which collisions are detected in time [Hz]."""
 LOWEST_RATE = 10.0
 """Rate below which contact cannot be detected [Hz]."""
 JITTER = (0.5, 1.5)

@@ -1,4 +1,4 @@
-"""The weakest push that the thresholds let the detector find, for each link and direction.
+"""The weakest push that the detector can detect with its thresholds, by link and direction.
 
 A unit force at the origin of a link in direction ``d`` adds ``Jᵀ d`` to the residual. In one pose
 the weakest force that is found is the smallest ``f`` for which one of the detector's rules holds::
@@ -6,9 +6,9 @@ the weakest force that is found is the smallest ``f`` for which one of the detec
     |f Jᵀ d|_i > threshold_i                              for some joint i
     ‖W less_friction(f Jᵀ d)‖ > statistic threshold       with the covariance of the residual
 
-(:mod:`~rbd_control.estimation.thresholds`). Thresholds are those at the speed of the moment;
-friction is allowed for where a joint stands or reverses. The median over the poses is reported.
-Noise and errors of the model are left out; the thresholds stand above them. A push has to last
+(:mod:`~rbd_control.estimation.thresholds`). The thresholds are those at the recorded speed, with
+the friction margin of joints at rest or reversing. The result is the median over the poses.
+Noise and model errors are neglected; they are below the thresholds. A push must last
 longer than the delay of the observer.
 """
 
@@ -29,11 +29,11 @@ from rbd_control.estimation.detector_parameters import DetectorParameters
 Array = NDArray[np.float64]
 
 BLIND = 1e4
-"""Forces beyond this count as never found [N]."""
+"""Force above which a push counts as never detected [N]."""
 POSES = 200
-"""Largest number of poses that are looked at."""
+"""Largest number of evaluated poses."""
 LEAST_TORQUE = 1e-12
-"""Torque of a force of 1 N that counts as none [N·m or N]."""
+"""Torque of a force of 1 N below which the force has no effect [N·m or N]."""
 _STEPS = 40
 """Steps of the bisection for the statistic: forces are exact to 1e-8 of ``BLIND``."""
 
@@ -102,14 +102,14 @@ def pushes_in_steps(
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """The rules of the decision, at k moments."""
+    """The thresholds of the decision at k samples."""
 
     threshold: Array
     """(k, nv) threshold of each joint [N·m or N]."""
     allowance: Array
-    """(k, nv) part of each residual that is left to friction [N·m or N]."""
+    """(k, nv) friction margin of each residual [N·m or N]."""
     whitening: Array | None
-    """(nv, nv) makes residuals independent with a variance of one; None without a covariance."""
+    """(nv, nv) whitening matrix of the residuals; None without a covariance."""
     statistic: Array
     """(k,) threshold of the statistic."""
 
@@ -129,7 +129,7 @@ class Rules:
         return cls(moving * contact + allowance + slope * speed, allowance, whitening, statistic)
 
     def least_force(self, torque: Array) -> Array:
-        """Return the weakest force that is found at each moment, (k,) [N].
+        """Return the weakest detectable force at each sample, (k,) [N].
 
         Args:
             torque: residual of a force of 1 N, (k, nv) [N·m or N].

@@ -32,7 +32,7 @@ _OF_THE_ARM = (
     "friction_stribeck",
     "friction_stribeck_velocity",
 )
-"""Parameters of the arm that are identified; those at their neutral value are left out."""
+"""Identified parameters of the arm; parameters with their neutral value are not written."""
 
 _OF_THE_DETECTOR = (
     "observer",
@@ -51,10 +51,10 @@ _OF_THE_DETECTOR = (
 
 
 FRICTION_SCALE = 0.1
-"""Speed below which the controller's friction torque fades, for all joints [rad/s or m/s].
+"""Velocity scale of the controller's friction torque, for all joints [rad/s or m/s].
 
-The controller adds friction at the reference velocity; the scale that fits the measurement would
-let that torque switch with the noise of the encoders while the arm stands still.
+The controller adds friction at the reference velocity. With the scale that fits the measurement,
+this torque would switch with the noise of the encoders while the arm is at rest.
 """
 
 
@@ -70,13 +70,13 @@ def arm_file(
     robot: Robot,
     locked: Mapping[str, float],
 ) -> str:
-    """Return the parameter file: the arm for all nodes, then what each of them needs beside.
+    """Return the parameter file: the arm for all nodes, then the sections of single nodes.
 
     Args:
-        calibration: what was found.
-        recordings: what it was found from.
-        robot: the arm without what was identified.
-        locked: positions of joints locked beside those that the robot's parameters lock.
+        calibration: the identified parameters.
+        recordings: the recordings of the calibration.
+        robot: the arm without the identified parameters.
+        locked: positions of locked joints in addition to those of the robot's parameters.
     """
     parameters = calibration.parameters
     corrections = _of_the_arm_alone(calibration, robot)
@@ -116,7 +116,7 @@ def _drives(calibration: Calibration) -> list[str]:
 
 
 def _of_the_arm_alone(calibration: Calibration, robot: Robot) -> dict[str, Any]:
-    """Return what was identified of the arm, corrections without what its payload has in them."""
+    """Return the identified parameters of the arm, with corrections that exclude the payload."""
     parameters = calibration.parameters
     values = {name: getattr(parameters, name) for name in _OF_THE_ARM}
     n = robot.model.nv
@@ -126,7 +126,7 @@ def _of_the_arm_alone(calibration: Calibration, robot: Robot) -> dict[str, Any]:
 
 
 def _identified(values: Mapping[str, Any]) -> list[str]:
-    """Return the names of what is not neutral."""
+    """Return the names of the parameters that differ from their neutral value."""
     unused = set() if values["friction_model"] == "stribeck" else _STRIBECK
     return [
         name
@@ -140,7 +140,7 @@ _NEUTRAL = {**dict.fromkeys(CORRECTIONS, 0.0), "effort_gain": 1.0}
 
 
 def _description(robot: Robot, locked: Mapping[str, float]) -> list[str]:
-    """Return the lines that say which arm it is, how it is mounted and what it carries."""
+    """Return the lines with description, joints, mounting and payload of the arm."""
     arm = robot.parameters
     urdf = arm.urdf if arm.urdf == ARM7 else os.path.abspath(arm.urdf)
     lines = [

@@ -1,4 +1,4 @@
-"""Drive gains on the command line: what is known of them, and how they are shown."""
+"""Drive gains on the command line: arguments with prior knowledge, and the table of results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one way out of the command line: an exit code, and at most one line on stderr.
+"""The only error path of the command line: an exit code, and at most one line on stderr.
 
 Exit codes:
     0: done.
@@ -57,7 +57,7 @@ def guarded(  # noqa: PLR0911 - one exit code for each way a command may end
             if not debug:
                 # Warnings of the libraries are for developers, and stderr is for one line.
                 warnings.simplefilter("ignore")
-                # ... but for those about the robot, which are for whoever gave its description.
+                # Warnings about the robot description are for the user and are shown.
                 warnings.simplefilter("always", ModelWarning)
                 warnings.showwarning = _show
             code = run()

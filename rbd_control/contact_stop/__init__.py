@@ -1,4 +1,4 @@
-"""Stopping a position-controlled arm on contact: when, until when, and the way back."""
+"""Stop, latch and retreat of a position-controlled arm on contact."""
 
 from rbd_control.contact_stop.arm_motion import ArmMotion
 from rbd_control.contact_stop.contact_stop import ContactStop, StopTimes

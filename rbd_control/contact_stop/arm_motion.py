@@ -1,4 +1,4 @@
-"""Whether an arm stands still, from joint states of any number of publishers."""
+"""Detection of standstill from joint states of any number of publishers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import inf, isfinite
 
 JOINT_STATE_TIMEOUT = 0.5
-"""Age of a joint's last state above which its motion is not known [s]."""
+"""Age of a joint's last state above which its motion is unknown [s]."""
 
 MOST_JOINTS = 1000
 """Number of joints above which a message is ignored."""
@@ -16,13 +16,13 @@ LARGEST = 1e6
 
 
 class ArmMotion:
-    """Keeps the positions and speeds of the watched joints.
+    """Stores the positions and speeds of the monitored joints.
 
     Args:
-        joints: the joints to watch; empty: all that joint states name.
+        joints: the joints to monitor; empty: all joints in the joint states.
 
     Attributes:
-        ignored: number of messages that no arm sends.
+        ignored: number of implausible messages.
     """
 
     def __init__(self, joints: Sequence[str] = ()) -> None:
@@ -44,7 +44,7 @@ class ArmMotion:
         now: float,
         standstill_speed: float,
     ) -> bool:
-        """Take a joint state; return whether all watched joints have a position now.
+        """Process a joint state; return whether all monitored joints have a position.
 
         Without velocity the speed is the difference of two positions over that of their stamps.
 
@@ -70,9 +70,9 @@ class ArmMotion:
         return self._is_complete()
 
     def still_since(self, now: float) -> float | None:
-        """Return since when the arm stands still on the steady clock [s].
+        """Return the time on the steady clock since which the arm is at rest [s].
 
-        Infinite while it moves; None where that is not known, because joint states are missing.
+        It is infinite while the arm moves, and None if joint states are missing.
         """
         heard = min(self._heard.values(), default=-inf)
         if not self._is_complete() or now - heard > JOINT_STATE_TIMEOUT:
@@ -83,12 +83,12 @@ class ArmMotion:
         """Return the last positions in the order of ``joints`` [rad or m].
 
         Raises:
-            KeyError: when a joint was never heard.
+            KeyError: if no state of a joint was received.
         """
         return [self._position[name] for name in self._joints]
 
     def missing(self, now: float) -> list[str]:
-        """Return the watched joints without a recent state; of unnamed ones, those once heard."""
+        """Return the monitored joints without a recent state."""
         joints = self._joints or tuple(self._heard)
         return [j for j in joints if now - self._heard.get(j, -inf) > JOINT_STATE_TIMEOUT]
 
@@ -98,7 +98,7 @@ class ArmMotion:
         return name, self._speed.get(name, 0.0)
 
     def forget(self) -> None:
-        """Forget all states, as after a time in which none were taken."""
+        """Discard all states, for example after an interruption."""
         for memory in (self._position, self._speed, self._stamp, self._heard):
             memory.clear()
         self._still_since = inf

@@ -1,4 +1,4 @@
-"""The decision to stop an arm on contact, and the latch until somebody resumes."""
+"""The decision to stop an arm on contact, and the latch until it is resumed."""
 
 from __future__ import annotations
 
@@ -12,47 +12,48 @@ from rbd_control.errors import InputError
 State = Literal["watching", "stopping", "stopped"]
 
 FLAG_HOLD = 0.1
-"""Time for which a raised contact flag counts although a lowered one was heard [s].
+"""Time for which a raised contact flag counts after a lowered flag was received [s].
 
-A detector repeats its flag every 20 ms. The time bridges two publishers that contradict each other.
+A detector repeats its flag every 20 ms. With this time, a second publisher of a lowered flag cannot
+cancel a raised flag.
 """
 
 LATEST_EVENT = 1.0
-"""Longest time from the stop to the event that gives the onset of its contact [s]."""
+"""Longest time from the stop to the event with the onset of its contact [s]."""
 
 LONGEST_DELAY = 5.0
-"""Longest time from the onset of a contact to the stop that is believed [s]."""
+"""Longest plausible time from the onset of a contact to the stop [s]."""
 
 
 @dataclass(frozen=True)
 class StopTimes:
-    """Times of one stop on the steady clock [s]; NaN for what is not known."""
+    """Times of one stop on the steady clock [s]; NaN for unknown times."""
 
     begin: float
     """Receipt of the verdict, or the end of the timeout, that stopped the arm."""
     onset: float = nan
     """Onset of the contact, as the detector estimates it."""
     sent: float = nan
-    """When the last cancel request had left."""
+    """Time after the last cancel request was sent."""
     answered: float = nan
-    """When all cancel requests were answered."""
+    """Time at which all cancel requests were answered."""
     standstill: float = nan
-    """When the arm came to rest."""
+    """Time at which the arm came to rest."""
 
 
 class ContactStop:
-    """Tells when to stop an arm, whether it has stopped, and whether it may go on.
+    """State machine of a stop: when to stop an arm, whether it has stopped, and may resume.
 
     The states are *watching*, *stopping* (until all cancel requests are answered and the arm
-    stands still) and *stopped*. A stop is latched: only :meth:`resume` leads back to *watching*.
+    is at rest) and *stopped*. A stop is latched: only :meth:`resume` leads back to *watching*.
     All times are of the steady clock [s].
 
     Args:
-        parameters: what stops the arm.
+        parameters: conditions of a stop.
 
     Attributes:
-        parameters: the same; may be replaced at any time.
-        reason: why the arm was stopped, in words; empty while watching.
+        parameters: conditions of a stop; may be replaced at any time.
+        reason: reason of the stop as text; empty while watching.
         is_by_contact: whether a contact or collision was the reason.
         times: times of the last stop; None before the first.
         stops: number of stops so far.
@@ -75,23 +76,23 @@ class ContactStop:
 
     @property
     def is_latched(self) -> bool:
-        """Whether the arm was stopped and nobody has resumed yet."""
+        """Whether the arm was stopped and not resumed yet."""
         return self._state != "watching"
 
     def start(self, now: float) -> None:
-        """Begin to watch; verdicts from before count for :meth:`missing` alone."""
+        """Start to watch; earlier verdicts count for :meth:`missing` only."""
         self._state, self.reason = "watching", ""
         self._started, self._is_started, self._flag = now, True, False
         self._raised = self._since = -inf
 
     def end(self) -> None:
-        """Stop nothing any more, until :meth:`start`."""
+        """End the state machine until :meth:`start`; it stops nothing."""
         self._is_started = False
 
-    # What is heard -----------------------------------------------------------------------------
+    # Input -------------------------------------------------------------------------------------
 
     def hear(self, flag: bool, now: float) -> bool:
-        """Take a verdict of the detector; return whether a stop begins.
+        """Process a verdict of the detector; return whether a stop begins.
 
         Args:
             flag: whether there is contact.
@@ -109,11 +110,11 @@ class ContactStop:
         )
 
     def hear_collision(self, now: float) -> bool:
-        """Take an event of level collision; return whether a stop begins."""
+        """Process an event of level collision; return whether a stop begins."""
         return self._stop("collision", now, is_contact=True)
 
     def hear_onset(self, age: float, now: float) -> None:
-        """Take the estimated onset of a contact, which belongs to a stop of the last second.
+        """Store the estimated onset of a contact for a stop in the last second.
 
         Args:
             age: time since the onset [s].
@@ -127,11 +128,11 @@ class ContactStop:
             self._note(onset=onset)
 
     def fail(self, reason: str, now: float) -> bool:
-        """Stop because the guard itself is not sound; return whether a stop begins."""
+        """Stop because of a defect of the guard; return whether a stop begins."""
         return self._stop(reason, now)
 
     def check(self, now: float) -> bool:
-        """Look for silence and for a contact that lasts; return whether a stop begins."""
+        """Check for silence and for a long contact; return whether a stop begins."""
         parameters = self.parameters
         missing = self.missing(now)
         waited = now - self._started > parameters.silence_timeout
@@ -143,34 +144,34 @@ class ContactStop:
         return False
 
     def missing(self, now: float) -> str:
-        """Return since when there is no verdict, in words; empty while there is one."""
+        """Return a message with the time since the last verdict; empty with a valid verdict."""
         age = now - self._heard
         if age <= self.parameters.silence_timeout:
             return ""
         if isfinite(age):
             return f"no verdict about contact for {age:.1f} s"
-        return "no contact detector was ever heard"
+        return "no contact detector has published yet"
 
     def is_touched(self, now: float) -> bool:
-        """Return whether the flag is raised, or was so within :data:`FLAG_HOLD`.
+        """Return whether the flag is raised, or was raised within :data:`FLAG_HOLD`.
 
-        A raised flag that falls silent counts as raised.
+        A raised flag counts as raised also if no further verdicts arrive.
         """
         return self._flag or now - self._raised <= FLAG_HOLD
 
-    # What comes of it --------------------------------------------------------------------------
+    # Progress of a stop ------------------------------------------------------------------------
 
     def sent(self, now: float) -> None:
-        """Take that the requests of the stop have left."""
+        """Record that the requests of the stop were sent."""
         self._note(sent=now)
 
     def confirm(self, answered: bool, still_since: float | None, now: float) -> bool:
-        """Take what is known of a latched stop; return, once, that it is confirmed.
+        """Update a latched stop; return True once, when it is confirmed.
 
         Args:
             answered: whether each available server has accepted the last cancel request.
-            still_since: since when the arm stands still; infinite while it moves, None where that
-                is not known, which counts as standing still.
+            still_since: time since which the arm is at rest; infinite while it moves; None if it
+                is unknown, which counts as at rest.
             now: the time.
         """
         times = self.times
@@ -189,7 +190,7 @@ class ContactStop:
         return is_first
 
     def obstacle(self, now: float) -> str:
-        """Return why the arm may not go on, in words; empty when it may."""
+        """Return the reason why the arm must not resume; empty if it may."""
         missing = self.missing(now)
         if missing:
             return missing
@@ -200,10 +201,10 @@ class ContactStop:
         return ""
 
     def resume(self, now: float) -> None:
-        """Go on watching.
+        """Resume watching.
 
         Raises:
-            InputError: saying why the arm may not go on; the stop stays latched.
+            InputError: with the reason why the arm must not resume; the stop stays latched.
         """
         obstacle = self.obstacle(now)
         if obstacle:

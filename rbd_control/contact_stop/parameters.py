@@ -1,4 +1,4 @@
-"""The parameters that decide when an arm is stopped and what counts as standing still."""
+"""Parameters of stop, standstill and retreat."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rbd_control.parameters import Parameters, parameter
 
 @dataclass(frozen=True)
 class StopParameters(Parameters):
-    """When the arm is stopped, when it stands still, and how far it retreats.
+    """Conditions of a stop and of standstill, and the length of the retreat.
 
     Raises:
         ParameterError: for a joint named twice, and for a retreat without ``joints``.
@@ -24,8 +24,8 @@ class StopParameters(Parameters):
     )
     stop_at: str = parameter(
         "contact",
-        "what stops the arm: 'contact', or 'collision' alone (of the detector's events) and a "
-        "contact that lasts longer than longest_contact",
+        "condition of a stop: 'contact', or 'collision' (an event of the detector) or a contact "
+        "longer than longest_contact",
         choices=("contact", "collision"),
     )
     longest_contact: float = parameter(
@@ -54,14 +54,14 @@ class StopParameters(Parameters):
     )
     standstill_time: float = parameter(
         0.1,
-        "time for which all joints must stand still before the arm counts as stopped",
+        "time for which all joints must be at rest before the arm counts as stopped",
         unit="s",
         lower=0.0,
         upper=10.0,
     )
     retreat_distance: float = parameter(
         0.0,
-        "length of the way back along the travelled path, in motion of the joint that moves most; "
+        "length of the retreat along the travelled path, as motion of the joint that moves most; "
         "0: no retreat",
         unit="rad or m",
         lower=0.0,
@@ -70,7 +70,7 @@ class StopParameters(Parameters):
     )
     retreat_time: float = parameter(
         1.0,
-        "how far before the stop the travelled path is kept for the retreat",
+        "length of the stored path before the stop",
         unit="s",
         above=0.0,
         upper=10.0,

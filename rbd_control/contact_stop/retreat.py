@@ -7,7 +7,7 @@ from rbd_control.contact_stop.travelled_path import RetreatPoint, TravelledPath,
 
 
 class Retreat:
-    """Keeps the travelled path and gives the way back, once for each stop.
+    """Stores the travelled path and returns the retreat, once for each stop.
 
     Args:
         parameters: length and speed of the retreat; may be replaced at any time.
@@ -20,18 +20,18 @@ class Retreat:
         self._until = 0.0
 
     def reset(self) -> None:
-        """Forget the path, as after an interruption, and allow a retreat again."""
+        """Discard the path, for example after an interruption, and allow a new retreat."""
         self._path.clear()
         self._is_over = self._was_free = False
         self._until = 0.0
 
     def take(self, now: float, position: list[float], is_latched: bool) -> None:
-        """Take joint positions [rad or m]; those after a retreat has begun are ignored.
+        """Add joint positions [rad or m]; positions after the start of a retreat are ignored.
 
         Args:
             now: time on the steady clock [s].
             position: positions of all joints [rad or m].
-            is_latched: whether the arm was stopped; the path then grows until it stands still.
+            is_latched: whether the arm was stopped; the path then grows until it is at rest.
         """
         if self._is_over:
             return
@@ -40,7 +40,7 @@ class Retreat:
         self._path.add(now, position)
 
     def begin(self, now: float, position: list[float]) -> list[RetreatPoint]:
-        """Return the motion back from ``position``; empty without a path, and the second time."""
+        """Return the retreat from ``position``; empty without a path, and at the second call."""
         if self._is_over:
             return []
         self._is_over, self._was_free = True, False
@@ -50,7 +50,7 @@ class Retreat:
         return motion
 
     def is_hindered(self, now: float, is_touched: bool) -> bool:
-        """Return, once, that a new contact begins while the arm retreats.
+        """Return True once, if a new contact begins during the retreat.
 
         Args:
             now: time on the steady clock [s].

@@ -1,4 +1,4 @@
-"""The way an arm has come, and a slow way back along the last part of it."""
+"""The travelled path of an arm, and a slow retreat along its last part."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 SPACING = 0.002
-"""Least motion of any joint from one point of the path to the next [rad or m]."""
+"""Smallest motion of any joint between two points of the path [rad or m]."""
 
 LARGEST_STEP = 0.2
-"""Motion of a joint between two joint states that no arm makes [rad or m].
+"""Implausible motion of a joint between two joint states [rad or m].
 
-It is a continuous joint whose position was wrapped, or a gap; the path from before is forgotten.
+It means that the position of a continuous joint was wrapped, or a gap; the earlier path is
+discarded.
 """
 
 LONGEST_GAP = 0.2
-"""Time between two joint states after which the path from before is forgotten [s]."""
+"""Time between two joint states after which the earlier path is discarded [s]."""
 
 MOST_POINTS = 2000
-"""Maximum number of points that are kept."""
+"""Maximum number of stored points."""
 
 RETREAT_POINTS = 20
 """Number of points of a retreat."""
@@ -38,19 +39,19 @@ class RetreatPoint(NamedTuple):
 
 
 class TravelledPath:
-    """Keeps the joint positions of the last moments before a stop, and those until standstill."""
+    """Stores the joint positions shortly before a stop and until standstill."""
 
     def __init__(self) -> None:
         self._points: deque[tuple[float, list[float]]] = deque(maxlen=MOST_POINTS)
         self._last: float | None = None
 
     def clear(self) -> None:
-        """Forget the path."""
+        """Discard the path."""
         self._points.clear()
         self._last = None
 
     def add(self, now: float, position: list[float]) -> None:
-        """Take the joint positions of the time ``now`` on the steady clock [rad or m]."""
+        """Add the joint positions [rad or m] at the time ``now`` on the steady clock [s]."""
         late = self._last is not None and now - self._last > LONGEST_GAP
         if late or (self._points and _distance(position, self._points[-1][1]) > LARGEST_STEP):
             self._points.clear()
@@ -59,15 +60,15 @@ class TravelledPath:
             self._points.append((now, position))
 
     def forget_before(self, time: float) -> None:
-        """Forget the points from before ``time`` on the steady clock [s]."""
+        """Discard the points before ``time`` on the steady clock [s]."""
         while self._points and self._points[0][0] < time:
             self._points.popleft()
 
     def back(self, position: list[float], distance: float) -> list[list[float]]:
-        """Return the points of the way back from ``position``, which is the first one.
+        """Return the points of the retreat, beginning with ``position``.
 
         The motions of the joint that moves most between points add up to ``distance``, or less
-        where the path is shorter. Without a path there is ``position`` alone.
+        if the path is shorter. Without a path the result is ``position`` alone.
         """
         way, left = [position], distance
         for _, point in reversed(self._points):
@@ -88,7 +89,7 @@ def timed_retreat(way: Sequence[list[float]], speed: float) -> list[RetreatPoint
     The distance along the way follows the minimum-jerk polynomial 10 s^3 - 15 s^4 + 6 s^5.
 
     Args:
-        way: joint positions, of which the first is where the arm stands [rad or m].
+        way: joint positions, beginning with the present position [rad or m].
         speed: largest speed of any joint [rad/s or m/s].
     """
     distances = [0.0]

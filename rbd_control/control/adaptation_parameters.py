@@ -1,4 +1,4 @@
-"""What can be set about learning: described once for node, config file and law."""
+"""Parameters of the adaptive law for node, parameter file and Python."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from dataclasses import dataclass
 from rbd_control.parameters import Parameters, parameter
 
 ALL = "all"
-"""Stands for all links in ``adapted_links``."""
+"""Entry of ``adapted_links`` that selects all links."""
 
 
 @dataclass(frozen=True)
 class AdaptationParameters(Parameters):
     """Parameters of :class:`~rbd_control.control.AdaptiveSlotineLiController`.
 
-    ``largest_payload_mass`` and ``largest_payload_reach`` say how large an unknown payload may be.
-    They are the scale of the estimates, so that one learning rate serves masses, centres and
-    inertias alike, and they bound them. Friction errors are small beside weights and have a rate of
-    their own; what is to be learned of them must be larger than the dead zone.
+    ``largest_payload_mass`` and ``largest_payload_reach`` describe the largest unknown payload.
+    They scale the estimates, so that a single learning rate applies to masses, centres and
+    inertias, and they bound the estimates. Friction errors are small compared with weights and have
+    a learning rate of their own; only friction errors above the dead zone are learned.
     """
 
     adapted_links: tuple[str, ...] = parameter(
         (),
-        "links whose mass, centre of mass and inertia are learned, with what is fixed to them: "
-        "none for the last link alone, which is the one with the payload; 'all' for all",
+        "links whose mass, centre of mass and inertia are learned, including everything fixed to "
+        "them; empty: the last link alone, which carries the payload; 'all': all links",
     )
     adapt_friction: bool = parameter(
         False,
-        "learn Coulomb and viscous friction of the joints, from the values given, which must be "
-        "positive (friction_model coulomb_viscous)",
+        "learn Coulomb and viscous friction of the joints, starting from the given values, which "
+        "must be positive (friction_model coulomb_viscous)",
     )
     friction_learning_rate: float = parameter(
         200.0,
-        "speed of learning friction; its inverse is the energy that friction as wrong as the "
-        "value given may bring into the motion before it is learned",
+        "learning rate of friction; its inverse is the energy that a friction error as large as "
+        "the given value may add to the motion before it is learned",
         unit="1/J",
         above=0.0,
         upper=1e5,
     )
     learning_rate: float = parameter(
         5.0,
-        "speed of learning masses; its inverse is the energy that an error as large as the "
-        "expected payload may bring into the motion before it is learned",
+        "learning rate of masses; its inverse is the energy that an error as large as the "
+        "expected payload may add to the motion before it is learned",
         unit="1/J",
         above=0.0,
         upper=1000.0,
@@ -58,8 +58,8 @@ class AdaptationParameters(Parameters):
     )
     adaptation_dead_zone: tuple[float, ...] = parameter(
         (0.3,),
-        "torque error that is not learned from, for it may be friction or noise; at rest what "
-        "stays unlearned is about this",
+        "torque error below which nothing is learned, because it may be friction or noise; at rest "
+        "the remaining error is about this large",
         unit="N·m or N",
         lower=0.0,
         upper=1000.0,

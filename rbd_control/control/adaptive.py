@@ -1,4 +1,4 @@
-"""The adaptive law of Slotine and Li: it learns what the arm carries while it moves.
+"""The adaptive law of Slotine and Li, which learns the payload of the arm while it moves.
 
 Torques are linear in the inertial parameters, ``Y(q, v, v_r, a_r) pi = M a_r + C v_r + g``. With an
 estimate in place of pi, and ``v_r a_r s K_D`` as in :mod:`~rbd_control.control.slotine_li`::
@@ -7,8 +7,9 @@ estimate in place of pi, and ``v_r a_r s K_D`` as in :mod:`~rbd_control.control.
     pi_hat_dot = -Gamma Yᵀ s
 
 the storage ``V = ½ sᵀ M s + ½ (pi_hat - pi)ᵀ Gamma⁻¹ (pi_hat - pi)`` obeys ``V_dot = -sᵀ K_D s +
-sᵀ tau_ext`` whatever the true pi, with the true mass matrix in K_D: the same passivity, without
-knowing the arm. ``Yᵀ s`` is the power of each parameter's force along s: one sweep, no matrix.
+sᵀ tau_ext`` for any true pi, with the true mass matrix in K_D: the same passivity without
+knowledge of the parameters. ``Yᵀ s`` is the power of each parameter's force along s, computed by
+one sweep without the matrix Y.
 
 The metric Gamma. The pseudo-inertia P (4x4) of an adapted body is written ``P = S W Sᵀ`` with the
 fixed ``S Sᵀ`` = pseudo-inertia of the body as described + that of a ball of mass
@@ -19,20 +20,20 @@ are measured in multiples of the values given. This is the metric of Lee, Kwon &
 plausible body: moving with the estimate it would make a link of 0.2 kg learn a hundred times as
 slowly as one of 2 kg.
 
-Physical consistency. A body exists if and only if P, and so W, is positive definite. After each
-step W goes back to the nearest matrix with eigenvalues between half the least of the described body
-and a bound that no expected payload reaches. It goes on to the nearest that weighs at most
-``largest_payload_mass`` more than the described body, and whose second moment about the link's
-origin is at most ``largest_payload_mass largest_payload_reach²`` larger. These sets are convex and
-hold the truth, and nearest is meant in the same metric, so a projection never adds to V. They are
-hard bounds: after every step the estimates keep them, whatever the arm leans against or the sensors
-say.
+Physical consistency. A body is physically possible if and only if P, and therefore W, is positive
+definite. After each step W is projected onto the matrices with eigenvalues between half the
+smallest eigenvalue of the described body and a bound above that of any expected payload. It is then
+projected onto the matrices whose mass is at most ``largest_payload_mass`` above the mass of the
+described body, and whose second moment about the link's origin is at most ``largest_payload_mass
+largest_payload_reach²`` larger. These sets are convex and contain the true parameters, and the
+projection uses the same metric, so it never increases V. The bounds are hard: the estimates keep
+them after every step, for any contact and any sensor error.
 
-Dead zone. Friction left over and noise are torques up to some d that no pi explains, and would be
-learned all the same: estimates drift. The arm learns only while ``sᵀ K_D s > sum of d_i |s_i|``,
-for s averaged over 0.05 s. Then the dissipation outweighs whatever such torques can do, and V
-falls, on that average, whenever estimates change. A torque error smaller than d is not learned.
-Friction is learned of joints that slide only: one that sticks would always seem to need more.
+Dead zone. Unmodelled friction and noise are torques up to some d that no pi explains; learning from
+them makes estimates drift. The law learns only while ``sᵀ K_D s > sum of d_i |s_i|``, for s
+averaged over 0.05 s. Then the dissipation exceeds the power of such torques, and V falls, on that
+average, whenever estimates change. A torque error smaller than d is not learned. Friction is
+learned for sliding joints only, because a sticking joint would seem to have ever more friction.
 
 Sources: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 6(3), 1987; Wensing,
 Kim & Slotine, *Linear Matrix Inequalities for Physically Consistent Inertial Parameter
@@ -69,25 +70,25 @@ from rbd_control.robot.friction import CoulombViscousFriction
 Array = NDArray[np.float64]
 
 ROUNDING = 1e-9
-"""By how much estimates that were written and read again may have left their bounds."""
+"""Relative tolerance of the bounds for estimates that were written to a file and read again."""
 
 LONGEST_STEP = 0.01
-"""Longest period that is learned from [s]; of a longer one this much counts."""
+"""Upper bound of the period used for learning [s]; a longer period counts as this."""
 
 
 class AdaptiveSlotineLiController:
-    """The law for one arm; its state are the estimates.
+    """The adaptive law for one arm; its state consists of the estimates.
 
     Args:
-        model: an arm with a fixed base, whose masses and inertias are the first estimates.
-        parameters: of which the gains and the friction are used.
-        adaptation: what is learned, and how fast.
+        model: an arm with a fixed base, whose masses and inertias are the initial estimates.
+        parameters: the law uses their gains and friction.
+        adaptation: the learned parameters and the learning rates.
 
     Raises:
         InputError: for a floating base, which has no torque at its root, or an unknown or fixed
             link.
-        ParameterError: for a per-joint parameter of the wrong length, or friction to be learned
-            from nothing.
+        ParameterError: for a per-joint parameter of the wrong length, or if friction is to be
+            learned from initial values that are not positive.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class AdaptiveSlotineLiController:
         self.reset()
 
     def reset(self) -> None:
-        """Forget what was learned: the description's inertias and the parameters' friction."""
+        """Reset the estimates to the inertias of the description and the given friction."""
         arrays = self._nominal.arrays
         self.packed = self._nominal.packed.copy()
         own = views(self.packed, constants_of(arrays))
@@ -131,10 +132,9 @@ class AdaptiveSlotineLiController:
     def torque(
         self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array, dt: float = 0.0
     ) -> Array:
-        """The joint torque that tracks ``q_d(t)``; then learn from the error.
+        """Return the joint torque that tracks ``q_d(t)``; then learn from the error.
 
-        Do not learn (``dt = 0``) while something else than the arm acts or the law does not: in
-        contact, in saturation, with the brakes closed.
+        Do not learn (``dt = 0``) in contact, in saturation, or while the brakes are closed.
 
         Args:
             q, v: measured positions [rad or m] and velocities [rad/s or m/s], (nv,) each.
@@ -175,7 +175,7 @@ class AdaptiveSlotineLiController:
         return self._refuse(q=q, v=v, v_r=v_r, a_r=a_r) if tau is None else tau
 
     def _step(self, q: Array, v: Array, v_r: Array, a_r: Array, dt: float) -> Array | None:
-        """Return the torque and learn; None, and nothing learned, when it is not finite."""
+        """Return the torque and learn; return None without learning if it is not finite."""
         if not 0.0 <= dt < np.inf:
             raise InputError(f"dt is {dt} s; it must be finite and not negative")
         tau = np.empty(self._nominal.nv)
@@ -205,7 +205,7 @@ class AdaptiveSlotineLiController:
         raise InputError(f"the torque at q = {arguments['q']}, v = {arguments['v']} is not finite")
 
     def _shaped(self, **arguments: Array) -> list[Array]:
-        """Return (nv,) arguments as arrays of one kind."""
+        """Return (nv,) arguments as contiguous arrays of float64."""
         n = self._nominal.nv
         arrays = []
         for name, value in arguments.items():
@@ -222,10 +222,10 @@ class AdaptiveSlotineLiController:
 
     @property
     def learned_energy(self) -> float:
-        """Distance of the estimates from those of the last reset, as an energy [J].
+        """Distance of the estimates from the estimates of the last reset, as an energy [J].
 
-        It is ``½ |W_hat - W_start|² / learning_rate``, and friction likewise. The distance to the
-        true parameters cannot be known.
+        It is ``½ |W_hat - W_start|² / learning_rate``, plus the same term for friction. The
+        distance to the true parameters is unknown.
         """
         bodies = np.square(self._bodies.W - self._bodies.start).sum()
         f = self._friction
@@ -239,7 +239,7 @@ class AdaptiveSlotineLiController:
 
     @property
     def model(self) -> Model:
-        """The arm with the present estimates, for everything else that needs a model."""
+        """The model of the arm with the present estimates."""
         arrays = self._arrays
         own = {
             name: getattr(arrays, name).copy() for name in ("mass", "first_moment", "second_moment")
@@ -248,13 +248,13 @@ class AdaptiveSlotineLiController:
 
     @property
     def payload(self) -> float:
-        """Mass of the adapted links above what the description says [kg]."""
+        """Estimated mass of the adapted links above the mass of the description [kg]."""
         rows = self._bodies.row
         return float((self._arrays.mass - self._nominal.arrays.mass)[rows].sum())
 
     @property
     def estimates(self) -> Estimates:
-        """The present estimates of the adapted links, and of friction if that is adapted."""
+        """The present estimates of the adapted links, and of friction if it is adapted."""
         links = []
         for link, S, W in zip(self._links, self._bodies.S, self._bodies.W, strict=True):
             to_link = np.linalg.inv(self._nominal.link_placement[link])
@@ -266,11 +266,11 @@ class AdaptiveSlotineLiController:
         return Estimates(tuple(links), tuple(FrictionEstimate(*joint) for joint in joints))
 
     def set_estimates(self, estimates: Estimates) -> None:
-        """Take up estimates of this arm with the same adapted links and joints.
+        """Replace the estimates; adapted links and joints must be the same.
 
         Raises:
-            InputError: naming what is missing, unknown or outside of what can be learned; the
-                estimates are then as before.
+            InputError: naming a missing or unknown entry, or a value outside the bounds; the
+                estimates are then unchanged.
         """
         W = np.empty_like(self._bodies.W)
         friction = np.array([self._friction.coulomb, self._friction.viscous])
@@ -305,7 +305,7 @@ class AdaptiveSlotineLiController:
 
     @property
     def friction(self) -> CoulombViscousFriction | None:
-        """The present friction; None when the friction model is another."""
+        """The present friction; None unless the friction model is ``coulomb_viscous``."""
         if self._other_friction is not None:
             return None
         f = self._friction
@@ -314,7 +314,7 @@ class AdaptiveSlotineLiController:
         )
 
     def _scaled(self, k: int, estimate: LinkEstimate) -> Array:
-        """W of adapted body k."""
+        """Return W of adapted body k for an estimate."""
         placement = self._nominal.link_placement[estimate.link]
         P = pseudo_inertia(estimate.mass, estimate.com, estimate.inertia)
         P = placement @ P @ placement.T
@@ -339,7 +339,7 @@ class AdaptiveSlotineLiController:
             self._arrays.second_moment[row] = P[:3, :3]
 
 
-# --- Made once -----------------------------------------------------------------------------------
+# --- Construction --------------------------------------------------------------------------------
 
 
 def _links(model: Model, adaptation: AdaptationParameters) -> tuple[str, ...]:
@@ -380,7 +380,7 @@ def _bodies(model: Model, links: tuple[str, ...], adaptation: AdaptationParamete
         for c, (A, room) in enumerate(zip(weights, (mass, mass * reach**2), strict=True)):
             cap[k, c] = S[k].T @ A @ S[k]
             most[k, c] = (A * P).sum() + room
-    # A described body may be a point or a rod, on the border of what exists.
+    # A described body may be a point or a rod, on the border of the physically possible bodies.
     least = np.maximum(0.5 * np.linalg.eigvalsh(W)[:, 0], 1e-9)
     return Bodies(rows, S, W, least, W.copy(), cap, most)
 

@@ -1,6 +1,6 @@
 """The compiled period of the adaptive law: torque first, then one step of the estimates.
 
-:mod:`~rbd_control.control.adaptive` says what is computed and why.
+:mod:`~rbd_control.control.adaptive` has the equations and their derivation.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ most 6.
 """
 
 LARGEST_FRICTION = 4.0
-"""Largest estimate of a friction coefficient, in multiples of the value given."""
+"""Largest estimate of a friction coefficient, in multiples of the given value."""
 
 
 SMOOTHING = 0.05
 """Time over which s is averaged for the dead zone [s]."""
 
 ROUNDS = 3
-"""Number of times that an estimate is projected onto its bounds in turn."""
+"""Number of cycles of projections of an estimate onto its bounds."""
 
 
 class Gains(NamedTuple):
@@ -79,10 +79,11 @@ class JointFriction(NamedTuple):
 
 @compiled
 def adaptive_step(packed, gains, bodies, friction, smooth, q, v, v_r, reference_rate, dt, tau):
-    """Write the torque, then learn over ``dt``: 1, 0 in the dead zone and for dt = 0.
+    """Write the torque, then learn over ``dt``; return a status.
 
-    ``v_r`` is the reference velocity, ``reference_rate`` its rate. -1 says that the torque, and so
-    some argument, is not finite; then nothing has been learned.
+    ``v_r`` is the reference velocity, ``reference_rate`` its rate. The status is 1 if estimates
+    changed, 0 in the dead zone or for dt = 0, and -1 if the torque, and therefore an argument, is
+    not finite; then nothing is learned.
     """
     model, n = unpacked(packed), q.shape[0]
     a_r, s = np.empty(n), np.empty(n)
@@ -120,7 +121,7 @@ def adaptive_step(packed, gains, bodies, friction, smooth, q, v, v_r, reference_
     step = -gains.friction_learning_rate * dt
     for i in range(n):
         if not v[i] * v_r[i] > friction.scale[i] * abs(v_r[i]):
-            continue  # It sticks, or turns round: no friction of a sliding joint.
+            continue  # The joint sticks or reverses, so this is not sliding friction.
         unit = friction.coulomb_unit[i]
         change = step * unit * unit * np.tanh(v_r[i] / friction.scale[i]) * s[i]
         if unit > 0.0 and np.isfinite(change):
@@ -136,9 +137,9 @@ def adaptive_step(packed, gains, bodies, friction, smooth, q, v, v_r, reference_
 
 @inlined
 def _coefficients(model, v_r, a_r, s, smooth, sweep, coefficients):
-    """Fill Yᵀ s, ten numbers a body, without Y; xᵀ M x for x = smooth, with M as estimated.
+    """Write Yᵀ s, ten numbers per body, without Y; return xᵀ M x for x = smooth, M estimated.
 
-    ``sweep`` says where the bodies are and how they move.
+    ``sweep`` has the poses and velocities of the bodies.
     """
     rows = model.parent.shape[0]
     reference, rate = np.empty((rows, 6)), np.empty((rows, 6))
@@ -186,7 +187,7 @@ def _coefficients(model, v_r, a_r, s, smooth, sweep, coefficients):
 
 @inlined
 def _move(bodies, index, y, step):
-    """Take one step of W against the gradient y, back into its bounds; False if not finite."""
+    """Move W one step against the gradient y and project it; return False if not finite."""
     S, W = bodies.S[index], bodies.W[index]
     # tr(L dP) = yᵀ d pi with I = tr(Sigma) 1 - Sigma.
     L = np.empty((4, 4))
@@ -221,9 +222,10 @@ def _move(bodies, index, y, step):
 
 @inlined
 def project(bodies, index):
-    """Go to the nearest W within each bound in turn; True if the caps were kept at once.
+    """Project W onto each bound in turn; return True if it kept the caps without projection.
 
-    Each bound is a convex set that holds the truth, so none of these steps leads away from it.
+    Each bound is a convex set that contains the true parameters, so no projection increases the
+    distance to them.
     """
     W, kept = bodies.W[index], True
     for c in range(bodies.cap.shape[1]):
@@ -280,9 +282,9 @@ def write_body(model, row, S, W):
 
 @inlined
 def clip_eigenvalues(W, low, high):
-    """The nearest symmetric matrix, by the sum of squares, with eigenvalues in low ... high.
+    """Return the nearest symmetric matrix (Frobenius norm) with eigenvalues in low ... high.
 
-    Nearly always W itself, which a Cholesky factorisation and the trace show at once.
+    It nearly always is W itself, which a Cholesky factorisation and the trace show quickly.
     """
     n = W.shape[0]
     A = W.copy()

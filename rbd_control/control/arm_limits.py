@@ -1,6 +1,6 @@
 """Limits on torque and speed of one arm, from its description and the parameters.
 
-A limit of zero or below counts as not filled in, wherever it comes from. The parameters
+A limit of zero or below counts as unknown, from any source. The parameters
 ``effort_limit`` and ``velocity_limit`` replace a description's limit joint by joint.
 """
 
@@ -20,14 +20,14 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class ArmLimits:
-    """Limits of one arm, each (nv,); infinite where there is none.
+    """Limits of one arm, each (nv,); infinite for a joint without limit.
 
     Attributes:
         joint_names: names of the joints.
         effort: largest torque of the motors [N·m or N].
         torque: largest torque that the controller uses, ``torque_share * effort`` [N·m or N].
         velocity: speed limit of planned motions [rad/s or m/s].
-        assumed_velocity: the same, with an assumed limit where there is none; always finite.
+        assumed_velocity: ``velocity``, with an assumed limit for a joint without one; finite.
         plausible_speed: speed above which a sample is implausible [rad/s or m/s]; finite.
         overspeed: measured speed that is a fault [rad/s or m/s]; finite.
     """
@@ -62,10 +62,10 @@ class ArmLimits:
         )
 
     def require_effort(self) -> None:
-        """Refuse an arm with a joint whose torque has no limit.
+        """Raise an error if the torque of a joint has no limit.
 
         Raises:
-            InputError: naming the joints and the parameter that would help.
+            InputError: naming the joints and the parameter to set.
         """
         unknown = [
             name

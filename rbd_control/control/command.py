@@ -1,4 +1,4 @@
-"""What the controller answers to a joint state."""
+"""The answer of the controller to a joint state."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ Goal = Literal["none", "moving", "paused", "reached", "missed", "aborted", "canc
 
 
 class Command(NamedTuple):
-    """What to send, and what to say about it."""
+    """The torque command of one sample, with the state of the controller."""
 
     torque: Array
-    """(nv,) [N·m or N]; finite and within the limits, always."""
+    """(nv,) torque command [N·m or N]; always finite and within the limits."""
     q_d: Array
-    """(nv,) desired position; the measured one in modes without."""
+    """(nv,) desired position [rad or m]; the measured position in modes without one."""
     v_d: Array
-    """(nv,) desired velocity; the measured one in modes without."""
+    """(nv,) desired velocity [rad/s or m/s]; the measured velocity in modes without one."""
     mode: Mode
     saturated: bool
-    """The torque was made smaller to keep the limits."""
+    """Whether the torque was reduced to keep the limits."""
     rate_limited: bool
-    """The torque was slowed down to keep the largest rate of change."""
+    """Whether the rate of the torque was limited."""
     goal: Goal
-    """What became of the last trajectory."""
+    """Outcome of the last trajectory."""
     reason: str
-    """Why the mode is not the one asked for, or the sample was not used; else empty."""
+    """Reason if the mode is not the requested mode, or the sample was not used; else empty."""

@@ -1,4 +1,4 @@
-"""What can be set about the controller: described once for node, config file and law."""
+"""Parameters of the controller for node, parameter file and Python."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ class ControllerParameters(
 ):
     """Parameters of :class:`SlotineLiController` and :class:`PassivityController`.
 
-    The gain on s is ``K_D(q) = diag(damping) + damping_rate M(q)``, which is positive definite;
-    the proof asks no more. The second part is as strong in every direction as the arm is heavy
-    there, so that one number fits any arm in any posture: with it alone s decays as
-    exp(-damping_rate t). A loop that is late by T (delays and filters summed) wants
-    damping_rate T and bandwidth T below about 0.5; the defaults bear 6 ms. The first part adds
-    stiffness where friction is large beside inertia, in wrists above all; the delay bounds it by
-    the least inertia its joint can have. Set ``damping_rate`` to zero for the textbook's K_D.
+    The gain on s is ``K_D(q) = diag(damping) + damping_rate M(q)``, which is positive definite, as
+    the passivity proof requires. The second part is proportional to the inertia in every direction,
+    so that one number fits any arm in any posture: with it alone s decays as
+    exp(-damping_rate t). A loop with a total delay T (including filters) needs
+    damping_rate T and bandwidth T below about 0.5; the defaults tolerate 6 ms. The first part adds
+    stiffness to joints whose friction is large compared with their inertia, mainly wrists; the
+    delay limits it by the smallest inertia of the joint. Set ``damping_rate`` to zero for the
+    textbook's K_D.
 
-    The friction of the joints, where it is known, is added at the reference velocity. A wide
-    ``friction_velocity_scale`` (0.1 rad/s) keeps it from switching while the arm stands still.
+    Known joint friction is added at the reference velocity. A wide ``friction_velocity_scale``
+    (0.1 rad/s) prevents it from switching while the arm is at rest.
     """
 
     bandwidth: tuple[float, ...] = parameter(
@@ -61,7 +62,7 @@ class ControllerParameters(
         per_joint=True,
     )
     adaptive: bool = parameter(
-        False, "learn masses (and friction, if told to) while moving, from the errors of tracking"
+        False, "learn masses (and friction with adapt_friction) from the tracking error"
     )
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What the contact detector said, and how old it is."""
+"""The last verdict and force of the contact detector, and their age."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 VERDICT_TIMEOUT = 0.5
-"""Age at which a verdict ends [s].
+"""Age at which a verdict expires [s].
 
-A contact detector repeats a valid verdict at 50 Hz, so silence for this long is no delay.
+A contact detector repeats a valid verdict at 50 Hz, so a gap of this length is not a delay.
 """
 
 FORCE_AGE = 0.1
-"""Age up to which an estimate of the contact force tells where to retract to [s]."""
+"""Age up to which an estimated contact force determines the direction of a retraction [s]."""
 
 
 class ContactForce(NamedTuple):
@@ -28,11 +28,11 @@ class ContactForce(NamedTuple):
     force: Array
     """(3,) force on it, in world axes [N]."""
     stamp: float
-    """Time of the joint state at which it came [s]."""
+    """Time of the last joint state when the estimate arrived [s]."""
 
 
 class DetectorVerdict:
-    """The last verdict of a contact detector; it ends after VERDICT_TIMEOUT of silence."""
+    """The last verdict of a contact detector; it expires after VERDICT_TIMEOUT."""
 
     def __init__(self) -> None:
         self._flag = False
@@ -40,7 +40,7 @@ class DetectorVerdict:
         self._force: ContactForce | None = None
 
     def hear(self, flag: bool, now: float) -> bool:
-        """Take a verdict; return whether a contact begins with it.
+        """Store a verdict; return whether a contact begins with it.
 
         Args:
             flag: whether there is contact.
@@ -51,7 +51,7 @@ class DetectorVerdict:
         return begins
 
     def feel(self, link: str, force: Array, stamp: float) -> None:
-        """Take an estimate of the force on a link; a force without direction is ignored.
+        """Store an estimate of the force on a link; ignore a zero or non-finite force.
 
         Args:
             link: the touched link.
@@ -62,7 +62,7 @@ class DetectorVerdict:
             self._force = ContactForce(link, np.array(force, dtype=float), stamp)
 
     def forget_force(self) -> None:
-        """Forget the estimate of the force, as its stamp means nothing any more."""
+        """Discard the estimate of the force after a jump of the clock."""
         self._force = None
 
     def force(self, stamp: float, oldest: float) -> ContactForce | None:
@@ -76,18 +76,18 @@ class DetectorVerdict:
         return now - self._heard if isfinite(self._heard) else inf
 
     def fresh(self, now: float) -> bool:
-        """Return whether there is a verdict that has not ended."""
+        """Return whether there is a verdict that has not expired."""
         return self.age(now) <= VERDICT_TIMEOUT
 
     def missing(self, now: float) -> str:
-        """Return since when there is no verdict, in words; empty while there is one."""
+        """Return a message with the time since the last verdict; empty with a valid verdict."""
         age = self.age(now)
         if age <= VERDICT_TIMEOUT:
             return ""
         if isfinite(age):
             return f"no verdict about contact for {age:.1f} s"
-        return "no contact detector was ever heard"
+        return "no contact detector has published yet"
 
     def contact(self, now: float) -> bool:
-        """Return whether the detector says that there is contact."""
+        """Return whether the detector reports contact."""
         return self._flag and self.fresh(now)

@@ -1,4 +1,4 @@
-"""The energy that the proof of passivity is about, measured while the arm runs.
+"""Online computation of the storage function and powers in the passivity proof.
 
 With ``e = q - q_d``, ``s = v - v_r``, ``K_D = D + damping_rate M`` (D = diag(damping)) and
 ``K = 2 Lambda D``, the law of :mod:`~rbd_control.control.slotine_li` has the storage::
@@ -8,39 +8,39 @@ With ``e = q - q_d``, ``s = v - v_r``, ``K_D = D + damping_rate M`` (D = diag(da
             - (e_dotᵀ D e_dot + eᵀ Lambda D Lambda e + damping_rate sᵀ M s)
 
 for ``s = e_dot + Lambda e``, and so ``sᵀ D s = e_dotᵀ D e_dot + eᵀ Lambda D Lambda e + d/dt ½ eᵀ K
-e``. Here d is what model and friction are wrong by, tau the torque that acts and tau_law what the
-law asks for at this instant. The second power is what the *loop* injects: computing takes time, a
-command stands for a period, commands are cut to limits. It needs neither accelerations nor the
-truth about contacts and masses.
+e``. Here d is the error of model and friction, tau the acting torque and tau_law the torque of the
+law at this instant. The second power is injected by the *control loop*: computation takes time, a
+command is held for a period, and commands are limited. Its computation needs neither accelerations
+nor the true contacts and masses.
 
 Bounded references. Where speed or position limits bound v_r, s is not ``e_dot + Lambda e``, and
-``½ eᵀ K e`` would grow as the arm is pushed away with less work than that. The elastic energy of a
-joint is therefore at most what its damping has taken in::
+``½ eᵀ K e`` would grow by more than the work that pushes the arm away. The elastic energy of a
+joint is therefore bounded by the work of its damping::
 
     E_i = min(½ K_i e_i², E_i before + work of D_i s_i²)
     dissipated_i = work of D_i s_i² - change of E_i >= 0
 
-Any E_i >= 0 that rises by no more than the work of ``D_i s_i²`` leaves V a storage: what it holds
-was taken from the motion along s. While references are not bounded, E_i is ``½ K_i e_i²``, as the
-identity above shows. Beyond soft limits V also holds the energy of their springs, and ``v_rᵀ
-tau_spring >= 0`` is dissipated, see :mod:`~rbd_control.control.soft_limits`.
+For any E_i >= 0 that rises by no more than the work of ``D_i s_i²``, V is a storage function: its
+energy was taken from the motion along s. While references are not bounded, E_i is ``½ K_i e_i²``,
+as the identity above shows. Beyond soft limits V also contains the energy of their springs, and
+``v_rᵀ tau_spring >= 0`` is dissipated, see :mod:`~rbd_control.control.soft_limits`.
 
-Sampled control. Over a period the command of its beginning acts, while the law's torque moves on to
-that of the end. With a straight line between, which is wrong by O(dt²), the loop injects at most::
+Sampled control. In a period the command of its beginning acts, while the torque of the law changes
+to that of the end. With linear interpolation, whose error is O(dt²), the loop injects at most::
 
     bound = ½ dt sum of max(|s|) |tau_law(end) - tau_law(begin)|
 
-so with a right model, no delay and no contact ``V(end) - V(begin) <= bound - dissipated``, to
+With an exact model, no delay and no contact, ``V(end) - V(begin) <= bound - dissipated`` to
 O(dt³): the quadratures are trapezoids. A delay of k periods injects up to 2k + 1 times as much.
 
-What can be checked online, then, and what cannot: V, the dissipation and the injection are known
-with the masses that the model has. Their balance gives ``supplied``, the energy of contacts and of
-model errors together; no measurement tells these apart. With an adaptive law V lacks the term
-``½ |W_hat - W|² / learning_rate``, as nobody knows W; its energy passes through ``supplied``.
+Limits of the online check. V, dissipation and injection are computed with the masses of the model.
+Their balance gives ``supplied``, the energy of contacts and model errors together; measurements
+cannot separate the two. With an adaptive law V lacks the term
+``½ |W_hat - W|² / learning_rate``, because W is unknown; its energy appears in ``supplied``.
 
-The loop counts as passive while, on average, it injects less than K_D dissipates: the sum of
-stores then only falls but for what is supplied. See ``passivity_margin`` and
-``passivity_tolerance``; the latter keeps sensor noise and the lag of a moving feed-forward out.
+The loop counts as passive while, on average, it injects less than K_D dissipates: the stored energy
+then rises only by supplied energy. See ``passivity_margin`` and ``passivity_tolerance``; the
+latter excludes sensor noise and the lag of a changing feed-forward torque.
 """
 
 from __future__ import annotations
@@ -64,22 +64,22 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class EnergyBalance:
-    """Of the period that ends with a sample; energies in J, all zero for the first sample."""
+    """Energies of the period that ends with a sample [J]; all zero for the first sample."""
 
     storage: float
-    """V at its end."""
+    """V at the end of the period."""
     rise: float
-    """V at its end less V at its beginning: supplied - dissipated + injected."""
+    """V at the end minus V at the beginning: supplied - dissipated + injected."""
     dissipated: float
-    """By K_D."""
+    """Energy dissipated by K_D."""
     injected: float
-    """By the loop: delay, hold and limits, less what they take out."""
+    """Energy injected by the loop through delay, hold and limits; negative if they dissipate."""
     supplied: float
-    """From outside: contacts and errors of the model."""
+    """Energy supplied by contacts and model errors."""
     bound: float
-    """What holding the command for this period can have injected."""
+    """Bound on the energy injected by holding the command for this period."""
     passive: bool
-    """Whether the loop injects less than it dissipates, on average."""
+    """Whether the loop injects less energy than K_D dissipates, on average."""
 
 
 class EnergyMonitor:
@@ -87,8 +87,8 @@ class EnergyMonitor:
 
     Args:
         model: an arm with a fixed base.
-        parameters: of the law, whose gains are used.
-        energy: when the loop counts as not passive.
+        parameters: parameters of the law; the monitor uses the gains.
+        energy: thresholds of the passivity check.
         soft: soft position limits, whose springs store energy; none by default.
 
     Raises:
@@ -114,7 +114,7 @@ class EnergyMonitor:
         self.reset()
 
     def reset(self) -> None:
-        """Start again: the next sample has no period before it."""
+        """Restart the monitor; the next sample begins the first period."""
         self._started = False
         self._injected, self._dissipated = 0.0, 0.0
 
@@ -129,22 +129,22 @@ class EnergyMonitor:
         dt: float,
         v_r: Array | None = None,
     ) -> EnergyBalance:
-        """Take one sample in.
+        """Process one sample and return the balance of the period before it.
 
-        Call :meth:`reset` where the law was not in charge or its target jumped.
+        Call :meth:`reset` after the law was not in control or its target jumped.
 
         Args:
             q, v: measured positions [rad or m] and velocities [rad/s or m/s], (nv,) each.
             q_d, v_d: desired, likewise.
             law: torque of the law for this sample, before any limit, (nv,) [N·m or N].
-            acting: torque of the motors since the last sample, (nv,): measured, or else the
-                command that was sent then, in which case the delay on its way is not seen.
+            acting: torque of the motors since the last sample, (nv,) [N·m or N]: measured, or the
+                last command, which excludes transport delay from the balance.
             dt: time since the last sample [s]; ignored for the first one.
             v_r: reference velocity of the law, (nv,); without it ``v_d - Lambda e``, not bounded.
 
         Raises:
-            InputError: for arguments of the wrong shape or not finite; the monitor is then as it
-                was.
+            InputError: for arguments of the wrong shape or not finite; the monitor is then
+                unchanged.
         """
         n = self.model.nv
         names = ("q", "v", "q_d", "v_d", "law", "acting", "v_r")

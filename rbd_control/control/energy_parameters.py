@@ -1,4 +1,4 @@
-"""What can be set about energy: described once for node, config file and law."""
+"""Parameters of energy monitor and energy tank for node, parameter file and Python."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ class EnergyParameters(Parameters):
 
     passivity_margin: float = parameter(
         0.1,
-        "share of the dissipation by K_D that must be left after what the loop injects (delay, "
-        "saturation), or the loop is reported as not passive",
+        "share of the dissipation by K_D that must remain after subtraction of the energy that the "
+        "loop injects (delay, saturation); otherwise the loop is reported as not passive",
         lower=0.0,
         upper=1.0,
     )
     passivity_tolerance: float = parameter(
-        0.5, "power that the loop may inject unreported", unit="W", lower=0.0, upper=1e4
+        0.5, "largest injected power that is not reported", unit="W", lower=0.0, upper=1e4
     )
     passivity_window: float = parameter(
         0.1,
-        "time constant over which powers are averaged for that",
+        "time constant of the average powers in the passivity check",
         unit="s",
         above=0.0,
         upper=60.0,
     )
     tank_capacity: float = parameter(
         0.0,
-        "energy that the controller may put into the arm before it must have taken some out; 0 "
-        "for no such bound",
+        "capacity of the energy tank: energy that the controller may inject into the arm; 0 for no "
+        "bound",
         unit="J",
         lower=0.0,
         upper=1e6,
     )
     tank_refill: float = parameter(
         1.0,
-        "power that flows into the tank by itself, for losses that no friction model covers",
+        "constant power that refills the tank, for losses that the friction model does not cover",
         unit="W",
         lower=0.0,
         upper=1e5,

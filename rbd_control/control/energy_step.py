@@ -1,6 +1,6 @@
 """The compiled periods of the energy monitor and of the energy tank.
 
-:mod:`~rbd_control.control.energy` and :mod:`~rbd_control.control.energy_tank` say what is computed.
+:mod:`~rbd_control.control.energy` and :mod:`~rbd_control.control.energy_tank` have the equations.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rbd_control.dynamics.sweep import new_sweep
 
 
 class LastSample(NamedTuple):
-    """What the monitor keeps of a sample, changed by every call."""
+    """The monitor's data of the last sample; every call changes them in place."""
 
     s: np.ndarray  # (n,)
     law: np.ndarray  # (n,) the law's torque
@@ -29,9 +29,10 @@ class LastSample(NamedTuple):
 
 @compiled
 def balance_step(packed, gains, bounds, last, q, v, q_d, v_r, law, acting, dt):
-    """``(V, dissipated, injected, bound)`` of the period that ends here; keeps this sample.
+    """Return ``(V, dissipated, injected, bound)`` of the period that ends with this sample.
 
-    Not finite if an argument is; then nothing is kept. With dt = 0 the energies are zero.
+    The sample is stored in ``last``. If an argument is not finite, the results are not finite and
+    nothing is stored. With dt = 0 the energies are zero.
     """
     model, n = unpacked(packed), q.shape[0]
     s, elastic, damped = np.empty(n), np.empty(n), np.empty(n)
@@ -42,7 +43,7 @@ def balance_step(packed, gains, bounds, last, q, v, q_d, v_r, law, acting, dt):
         damped[i] = gains.damping[i] * s[i] * s[i]
         elastic[i] = gains.Lambda[i] * gains.damping[i] * e * e
         if dt > 0.0:
-            # No more is stored than the damping has taken.
+            # The stored energy rises by no more than the work of the damping.
             work = 0.5 * dt * (damped[i] + last.damped[i])
             elastic[i] = min(elastic[i], last.elastic[i] + work)
             dissipated += work - (elastic[i] - last.elastic[i])
@@ -78,10 +79,9 @@ def balance_step(packed, gains, bounds, last, q, v, q_d, v_r, law, acting, dt):
 
 @compiled
 def tank_step(packed, damping, damping_rate, q, v, tau, share, most, limited):
-    """Write ``g - K_D v + share w`` with ``w = tau - g + K_D v``, and minus g of it to ``tau``.
+    """Write ``g - K_D v + share w`` with ``w = tau - g + K_D v``, and the same minus g to ``tau``.
 
-    The share is made smaller where the power against the arm would be more than ``most``; what it
-    was is returned.
+    The share is reduced where the injected power would exceed ``most``; the share used is returned.
     """
     model, n = unpacked(packed), q.shape[0]
     p, unused, g = np.empty(n), np.empty(n), np.empty(n)

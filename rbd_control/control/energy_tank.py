@@ -1,25 +1,26 @@
-"""A bound on the energy that a controller may put into the arm and what it touches.
+"""A bound on the energy that a controller may inject into the arm and its surroundings.
 
-A law that tracks a trajectory is passive along ``s = v - v_r``, not along v: what stands in the
-way of v_r is pushed with all the power of the motors. A tank makes the bound along v. Its level
-falls by the work that the controller does against the arm, and rises by the work it takes out, up
-to a capacity::
+A law that tracks a trajectory is passive with respect to ``s = v - v_r``, not to v: an obstacle in
+the path is pushed with the full power of the motors. The tank bounds the energy with respect to v.
+Its level falls by the work of the controller on the arm, and rises by the work taken from the arm,
+up to a capacity::
 
     level_dot = refill - vᵀ (tau - g) + vᵀ F(v)        level <= capacity
 
-(F: the known friction, whose losses stay inside the joints and are no injection.) The torque has a
-part that only takes out, ``g - K_D v``, and the active rest ``w = tau - g + K_D v``, which holds
-``K_D v_r`` and the feed-forward. While the level is below ``valve`` x capacity, w fades with it::
+(F: the known friction, whose losses occur inside the joints and do not count as injection.) The
+torque has a dissipative part, ``g - K_D v``, and an active part ``w = tau - g + K_D v``, which
+contains ``K_D v_r`` and the feed-forward. While the level is below ``valve`` x capacity, w fades::
 
     tau' = g - K_D v + min(1, level / (valve capacity)) w
 
-and further where the power expected at the measured v would empty the tank within the period. So
-over any time t the controller injects no more than ``capacity + refill t``, wherever the trajectory
-leads: after a collision the arm gives away the kinetic energy it had, what was in the tank, and the
-refill. Work is accounted exactly, as held torque times way. Only where v changes within the period
-can a little more be taken than is left, O(dt²); the level is negative then, to be filled up again.
+and further if the power expected at the measured v would empty the tank within the period. Over any
+time t the controller therefore injects at most ``capacity + refill t``, for any trajectory: after a
+collision the arm releases at most its kinetic energy, the content of the tank, and the refill.
+Work is computed exactly, as held torque times distance. If v changes within the period, the work
+may exceed the level by O(dt²); the level is then negative until it is refilled.
 
-Weights that the model has wrong are lifted out of the tank too; a loaded arm wants a learned model.
+Lifting a weight that the model does not contain also takes energy from the tank; for a loaded arm,
+use a model with the payload.
 
 Sources: Duindam & Stramigioli, *Port-based asymptotic curve tracking for mechanical systems*,
 European Journal of Control 2004; Ferraguti, Secchi & Fantuzzi, *A tank-based approach to impedance
@@ -44,12 +45,12 @@ Array = NDArray[np.float64]
 
 
 class EnergyTank:
-    """The tank of one arm; full at first.
+    """The energy tank of one arm, initially full.
 
     Args:
-        model: the arm; its gravity torque is no injection.
-        parameters: of the law, whose K_D and friction are used.
-        energy: capacity, refill and valve; without a capacity torques pass unchanged.
+        model: the arm; its gravity torque does not count as injection.
+        parameters: parameters of the law; the tank uses K_D and friction.
+        energy: capacity, refill and valve; with capacity zero, torques pass unchanged.
 
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.
@@ -66,21 +67,21 @@ class EnergyTank:
         self.reset()
 
     def reset(self) -> None:
-        """Full, with no period to account for."""
+        """Fill the tank and discard the present period."""
         self._level = self._energy.tank_capacity
         self._pushing = np.zeros(self.model.nv)
         self._losing = np.zeros(self.model.nv)
         self.skip()
 
     def skip(self) -> None:
-        """Leave out the period that runs: something else than the last torque acted in it."""
+        """Exclude the present period, in which another torque than the last one acted."""
         self._q: Array | None = None
 
     def take_over(self, before: EnergyTank) -> None:
-        """Go on with the level, and the account of this period, of a tank for the same arm.
+        """Copy the level and the present period of a tank for the same arm.
 
-        A tank that was switched off before is full now, and one that became smaller is at most
-        full; one that became larger has no more in it than it had.
+        If the previous tank was disabled, this tank is full. A smaller tank is at most full; a
+        larger tank keeps the previous level.
         """
         if before._energy.tank_capacity == 0.0:
             return
@@ -94,28 +95,28 @@ class EnergyTank:
 
     @property
     def share(self) -> float:
-        """The share of the active torque that the level allows, 0 to 1."""
+        """Share of the active torque that the level allows, 0 to 1."""
         capacity = self._energy.tank_capacity
         if capacity == 0.0:
             return 1.0
         return min(max(self._level / (self._energy.tank_valve * capacity), 0.0), 1.0)
 
     def limit(self, q: Array, v: Array, tau: Array, dt: float) -> Array:
-        """Account for the last period, then let through what the level allows.
+        """Account for the work of the last period, then limit a torque as the level requires.
 
-        What is returned must be what acts. Where other limits follow, tell :meth:`sent`.
+        The returned torque must be the acting torque. If other limits follow, call :meth:`sent`.
 
         Args:
             q, v: measured positions [rad or m] and velocities [rad/s or m/s], (nv,) each.
-            tau: wanted torque, (nv,) [N·m or N], cut to the limits: of a torque that nobody could
-                give a small share is still too much.
+            tau: requested torque, (nv,) [N·m or N], already limited: even a small share of an
+                unlimited torque may be too large.
             dt: the period [s]: time since the last call, and until the next.
 
         Returns:
-            (nv,) [N·m or N]; ``tau`` itself where all of it may pass.
+            (nv,) [N·m or N]; ``tau`` itself if it need not be limited.
 
         Raises:
-            InputError: for arguments of the wrong shape or not finite; the level is then as it was.
+            InputError: for arguments of the wrong shape or not finite; the level is then unchanged.
         """
         if self._energy.tank_capacity == 0.0:
             return tau
@@ -154,5 +155,5 @@ class EnergyTank:
         return limited if share < 1.0 else tau
 
     def sent(self, limited: Array, tau: Array) -> None:
-        """Correct the account: not ``limited``, which :meth:`limit` gave, but ``tau`` was sent."""
+        """Correct the account if ``tau`` was sent instead of ``limited``, the result of limit."""
         self._pushing += tau - limited

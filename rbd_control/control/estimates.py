@@ -1,4 +1,4 @@
-"""What an adaptive law has learned, as numbers with names: to publish, to keep and to take up."""
+"""Estimates of an adaptive law, for publication and for files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class LinkEstimate:
-    """An adapted link and all that is fixed to it, payload included."""
+    """Inertial parameters of an adapted link, including everything fixed to it and the payload."""
 
     link: str
     mass: float
@@ -27,7 +27,7 @@ class LinkEstimate:
     com: Array
     """(3,) centre of mass in the frame of the link [m]."""
     inertia: Array
-    """(3, 3) about the centre of mass, axes of the link [kg·m²]."""
+    """(3, 3) rotational inertia about the centre of mass, axes of the link [kg·m²]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,13 @@ class FrictionEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """All that was learned; ``joints`` is empty where friction is not."""
+    """All estimates; ``joints`` is empty if friction is not learned."""
 
     links: tuple[LinkEstimate, ...]
     joints: tuple[FrictionEstimate, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, lists and names, for YAML or JSON."""
+        """Return plain numbers, lists and names, for YAML or JSON."""
         return {
             "links": {
                 x.link: {"mass": x.mass, "com": x.com.tolist(), "inertia": x.inertia.tolist()}
@@ -60,11 +60,11 @@ class Estimates:
 
     @classmethod
     def from_dict(cls, values: Any) -> Estimates:
-        """The inverse of :meth:`to_dict`.
+        """Return the estimates in a dictionary of :meth:`to_dict`.
 
         Raises:
-            InputError: naming what is missing or no number. Whether there can be such a body is
-                for the law to say that takes it up.
+            InputError: naming a missing value or a value that is not a number. Physical
+                consistency is checked later, by the law that uses the estimates.
         """
         top = _section(values, "the file", ("links", "joints"))
         links, joints = _section(top["links"], "links"), _section(top["joints"], "joints")
@@ -89,7 +89,7 @@ class Estimates:
         return cls(tuple(link_estimates), tuple(joint_estimates))
 
     def save(self, path: str | Path) -> None:
-        """Write a YAML file; one that is there stays whole until the new one is."""
+        """Write a YAML file; an existing file stays complete until the new file is complete."""
         path = Path(path)
         unfinished = path.with_name(f"{path.name}.new")
         unfinished.write_text(yaml.safe_dump(self.to_dict(), sort_keys=False), encoding="utf-8")
@@ -100,7 +100,7 @@ class Estimates:
         """Read a file that :meth:`save` wrote.
 
         Raises:
-            InputError: as :meth:`from_dict`, and when the file cannot be read.
+            InputError: as :meth:`from_dict`, and if the file cannot be read.
         """
         try:
             values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
@@ -110,7 +110,7 @@ class Estimates:
 
 
 def _section(values: Any, name: str, keys: tuple[str, ...] = ()) -> Mapping[str, Any]:
-    """``values`` as a mapping that has all ``keys``."""
+    """Return ``values`` as a mapping; raise an InputError unless it has all ``keys``."""
     if not isinstance(values, Mapping):
         what = ", ".join(keys) or "names"
         raise InputError(f"estimates: {name} is {values!r}; it must hold {what}")

@@ -1,4 +1,4 @@
-"""Whether a trajectory is kept to, and whether its goal is reached."""
+"""Path tolerance, goal tolerance and tracking limit of a trajectory."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Tolerances:
 
     Args:
         joint_names: names of the joints.
-        parameters: of which tolerances and limits of the tracking error are used.
+        parameters: tolerances, and limits of the tracking error.
 
     Attributes:
         goal_time: time after the last point within which the goal must be reached [s].
@@ -102,11 +102,11 @@ class Tolerances:
         return self._beyond(v, v_d, self._path_velocity, "the velocity of its path; its tolerance")
 
     def lost(self, q: Array, q_d: Array) -> str:
-        """Return which joint is so far from its desired position that it is a fault, or nothing."""
+        """Return a message if a tracking error is a fault; else an empty text."""
         return self._beyond(q, q_d, self._fault, "its desired position; its tracking_limit")
 
     def reached(self, q: Array, v: Array, goal: Array) -> bool:
-        """Return whether every joint is near its goal and as good as still."""
+        """Return whether every joint is within its goal tolerance and almost at rest."""
         near = (np.abs(q - goal) <= self._goal).all()
         return bool(near and (np.abs(v) <= self._stopped).all())
 

@@ -1,4 +1,4 @@
-"""The compiled parts of the control loop that are short loops over joints."""
+"""Compiled parts of the control loop: short loops over joints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rbd_control.dynamics.compiled import compiled, inlined
 
 @inlined
 def reference_motion(q, v, q_d, v_d, a_d, Lambda, bounds, v_r, a_r, s):
-    """Write v_r, its rate and s of the law, with v_r kept within bounds of speed and distance."""
+    """Write v_r, its rate a_r and s of the law, with v_r bounded by speed and position limits."""
     for i in range(q.shape[0]):
         speed = v_d[i] - Lambda[i] * (q[i] - q_d[i])
         rate = a_d[i] - Lambda[i] * (v[i] - v_d[i])
@@ -18,7 +18,7 @@ def reference_motion(q, v, q_d, v_d, a_d, Lambda, bounds, v_r, a_r, s):
         down = -min(fastest, approach * max(q[i] - bounds.lower[i], 0.0))
         if speed > up or speed < down:
             speed = up if speed > up else down
-            # The rate of the bound: that of approach times distance, else it is constant.
+            # The rate of the bound: approach times the rate of the distance, or zero.
             rate = -approach * v[i] if 0.0 < abs(speed) < fastest else 0.0
         v_r[i], a_r[i], s[i] = speed, rate, v[i] - speed
 
@@ -43,7 +43,7 @@ def spring_torque(q, lower, upper, stiffness):
 
 @compiled
 def close_behind(q, slack, nominal_lower, nominal_upper, lower, upper):
-    """Move limits that were opened back towards the nominal ones; True once all are there."""
+    """Move opened limits back towards the nominal limits; return True when all have arrived."""
     closed = True
     for i in range(q.shape[0]):
         upper[i] = max(nominal_upper[i], min(upper[i], q[i] + slack))
@@ -54,7 +54,7 @@ def close_behind(q, slack, nominal_lower, nominal_upper, lower, upper):
 
 @compiled
 def equal(a, b):
-    """Return whether two arrays are equal to the last digit."""
+    """Return whether two arrays are exactly equal."""
     same = True
     for i in range(a.shape[0]):
         same &= a[i] == b[i]
@@ -101,7 +101,7 @@ def needs_cut(torque, largest, q, lower, upper):
 
 @compiled
 def slowed(torque, last, rate, dt, largest):
-    """Return as far from the last torque as all joints can go in ``dt``, and if that is short."""
+    """Return the torque with a limited rate of change, and whether the limit was active."""
     share = 1.0
     for i in range(torque.shape[0]):
         change = abs(torque[i] - last[i])

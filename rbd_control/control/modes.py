@@ -1,17 +1,18 @@
-"""What the arm shall do: modes, and the orders that change them.
+"""Modes of the controller, and the orders that change them.
 
 Modes:
 
 - ``hold``: the law keeps the arm at a point,
 - ``follow``: the law tracks a trajectory, then holds its last point,
-- ``float``: gravity compensation only, the arm can be led by hand,
-- ``safe``: after a fault, and before the start. Only :meth:`Modes.resume` leads out.
+- ``float``: gravity compensation only, the arm can be guided by hand,
+- ``safe``: after a fault, and before the start. Only :meth:`Modes.resume` leaves it.
 
-A stop brings the desired motion to rest within ``stop_time`` in real time, whatever was going on:
-a trajectory at any pace, a stream, a retreat. A stop that is under way is not begun again, so that
-orders in a row do not put the rest off.
+A stop brings the desired motion to rest within ``stop_time`` in real time, from any motion: a
+trajectory at any speed factor, a stream, a retreat. A new order does not restart a stop in
+progress, so that repeated orders do not delay standstill.
 
-A mode that was ordered, or that is a reaction, is latched: it lasts until :meth:`Modes.resume`.
+A mode that was ordered, or that is a reaction to contact, is latched: it lasts until
+:meth:`Modes.resume`.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ class Modes:
         model: the arm.
         samples: the measured state.
         motion: the desired motion.
-        verdict: what the contact detector says.
+        verdict: the verdict of the contact detector.
 
     Attributes:
         mode: see the module.
-        reason: why the mode is not the one asked for; empty when it is.
+        reason: why the mode is not the requested mode; empty if it is.
         latched: whether the mode lasts until :meth:`resume`.
         goal: outcome of the last trajectory.
         sent: who waits for the outcome of the present trajectory; None when nobody does.
@@ -78,7 +79,7 @@ class Modes:
     def set_parameters(
         self, parameters: ControllerParameters, soft: SoftLimits, tolerances: Tolerances
     ) -> None:
-        """Use other parameters from the next sample on."""
+        """Apply new parameters from the next sample on."""
         self._parameters, self._soft, self._tolerances = parameters, soft, tolerances
 
     @property
@@ -95,7 +96,7 @@ class Modes:
         self.mode, self.reason = "safe", "not started"
 
     def start(self) -> None:
-        """Hold the arm where it is."""
+        """Hold the arm at its present position."""
         self.started = True
         self.goal = "none"
         self._motion.wanted_pace = 1.0
@@ -103,7 +104,7 @@ class Modes:
         self._hold_here()
 
     def require_free(self) -> None:
-        """Refuse a trajectory while the arm must stay in its mode.
+        """Raise an error while the mode does not permit a trajectory.
 
         Raises:
             TrajectoryError: naming the mode.
@@ -121,7 +122,7 @@ class Modes:
             sent: told what becomes of the trajectory; its tolerances replace the parameters'.
 
         Raises:
-            TrajectoryError: when the arm must stay in its mode.
+            TrajectoryError: if the mode does not permit a trajectory.
         """
         self.require_free()
         self._motion.follow(trajectory, at)
@@ -132,10 +133,10 @@ class Modes:
         self.mode, self.goal, self.reason = "follow", "moving", self._slowness()
 
     def cancel(self) -> None:
-        """Give up the trajectory, or a retreat, and stop; a latched mode stays latched.
+        """Cancel the trajectory or a retreat, and stop; a latched mode stays latched.
 
         Raises:
-            InputError: when there is nothing to cancel.
+            InputError: if there is neither a trajectory nor a retreat.
         """
         if self.mode == "follow":
             self._give_up("cancelled by request")
@@ -148,14 +149,14 @@ class Modes:
             raise InputError(f"no trajectory to cancel: in {self.mode}")
 
     def hold(self, reason: str, again: bool = False) -> None:
-        """Stop and stay until :meth:`resume`, which goes on with the trajectory.
+        """Stop and hold until :meth:`resume`, which continues the trajectory.
 
         A trajectory that was sent as a goal is given up instead: its sender is told so, and the arm
         must not move on afterwards without the sender's knowledge.
 
         Args:
-            reason: why.
-            again: whether an arm that is held already is held anew, where it is now.
+            reason: reason of the hold.
+            again: whether an arm that is already held is held at its present position instead.
 
         Raises:
             InputError: in mode safe.
@@ -179,7 +180,7 @@ class Modes:
             self.goal = "paused"
 
     def float_(self, reason: str) -> None:
-        """Compensate gravity only until :meth:`resume`; the trajectory is given up.
+        """Compensate gravity only until :meth:`resume`; the trajectory is cancelled.
 
         Raises:
             InputError: in mode safe.
@@ -189,10 +190,10 @@ class Modes:
         self.mode, self.latched, self.reason = "float", True, reason
 
     def retract(self, reason: str) -> None:
-        """Stop, move the touched link off along the force on it, and stay until :meth:`resume`.
+        """Stop, move the touched link along the force on it, and hold until :meth:`resume`.
 
-        The force is the last one that is no older than ``FORCE_AGE`` or from while the arm stops;
-        without any the arm stays where it stopped.
+        The force is the last estimate that is no older than ``FORCE_AGE`` or arrives during the
+        stop; without an estimate the arm stays where it stopped.
 
         Raises:
             InputError: in mode safe.
@@ -201,7 +202,7 @@ class Modes:
         self._retracting = True
 
     def slow(self, reason: str) -> None:
-        """Go on at ``slow_factor`` of the speed, in this trajectory and others, until resumed.
+        """Continue at ``slow_factor`` of the speed, also in later trajectories, until resumed.
 
         Raises:
             InputError: in mode safe.
@@ -212,7 +213,7 @@ class Modes:
             self.reason = reason
 
     def react(self) -> None:
-        """React to a contact that begins, as ``contact_reaction`` says."""
+        """React to the begin of a contact as the parameter ``contact_reaction`` selects."""
         if not self.tracks:
             return
         reaction = self._parameters.contact_reaction
@@ -228,13 +229,13 @@ class Modes:
             self.slow("contact")
 
     def resume(self) -> str:
-        """Go on after a hold, a float, a contact or a fault; return in words what that means.
+        """Resume after a hold, a float, a contact or a fault; return a description of the result.
 
-        A trajectory that a hold interrupted goes on, if the arm still is where it stopped. After
-        float and safe the arm holds where it is.
+        A trajectory that a hold interrupted continues if the arm is still where it stopped. After
+        float and safe the arm is held at its present position.
 
         Raises:
-            InputError: before the start, and after a fault while joint states are not good.
+            InputError: before the start, and after a fault while joint states are not valid.
         """
         if not self.started:
             raise InputError("cannot resume: not started")
@@ -263,7 +264,7 @@ class Modes:
         return "following the trajectory again"
 
     def fault(self, reason: str) -> None:
-        """Be safe until :meth:`resume`; the first reason stays."""
+        """Switch to safe until :meth:`resume`; the first reason is kept."""
         if self.mode == "safe":
             return
         self._leave_motion(f"safe torque: {reason}")
@@ -275,7 +276,7 @@ class Modes:
         self._verdict.forget_force()
         if self.tracks:
             latched, reason = self.latched, self.reason
-            self._stopping = False  # a stop under way leads to where the arm was
+            self._stopping = False  # A stop in progress leads to the former position of the arm.
             self._hold_here()
             self.latched = latched
             self.reason = reason if latched else self._slowness()
@@ -283,7 +284,7 @@ class Modes:
     # --- Samples ---------------------------------------------------------------------------------
 
     def advance(self, dt: float) -> DesiredState:
-        """Move on by ``dt`` [s] and return the desired state; a trajectory's end is held."""
+        """Advance by ``dt`` [s] and return the desired state; the end of a trajectory is held."""
         if not self.tracks:
             return DesiredState(self._samples.q, self._samples.v, np.zeros_like(self._samples.v))
         motion = self._motion
@@ -353,7 +354,7 @@ class Modes:
         return self._retracting or (self._motion.moving and not self._stopping)
 
     def _stop(self) -> None:
-        """Bring the desired motion to rest where the arm is, unless that is under way."""
+        """Bring the desired motion to rest at the arm's position, unless a stop is in progress."""
         self._retracting = False
         if self._stopping and self._motion.moving:
             return

@@ -1,7 +1,6 @@
-"""The desired motion of the arm: a trajectory at its own pace or slower, or a stop.
+"""The desired motion of the arm: a trajectory at full or reduced speed, or a stop.
 
-The pace is a property of following a trajectory. Stops and retreats run in real time, whatever the
-pace was.
+The pace is the speed factor of a trajectory. Stops and retreats run in real time at any pace.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ Array = NDArray[np.float64]
 
 
 class Place(NamedTuple):
-    """A time on a trajectory; replaced as a whole, so that another thread reads no mixture."""
+    """A time on a trajectory; always replaced as a whole, so that other threads read it safely."""
 
     trajectory: Trajectory
     time: float
@@ -27,11 +26,11 @@ class Motion:
     """The desired motion of one arm.
 
     Args:
-        trajectory: the first one; it is run in real time.
+        trajectory: the first trajectory; it runs in real time.
 
     Attributes:
-        wanted_pace: the pace that trajectories go at, 0 to 1; changes take ``ramp`` evenly.
-        jumps: number of times that the desired state was set anew, instead of moving on.
+        wanted_pace: speed factor of trajectories, 0 to 1; a change by one takes the time ``ramp``.
+        jumps: number of discontinuities of the desired state.
     """
 
     def __init__(self, trajectory: Trajectory) -> None:
@@ -45,7 +44,7 @@ class Motion:
 
     @property
     def place(self) -> Place:
-        """The present trajectory and the time on it [s], which runs on after its end."""
+        """The present trajectory and the time on it [s], which continues after its end."""
         return self._place
 
     @property
@@ -55,7 +54,7 @@ class Motion:
 
     @property
     def pace(self) -> float:
-        """Time on the trajectory for each second."""
+        """Speed factor: time on the trajectory per second."""
         return self._pace
 
     @property
@@ -65,16 +64,16 @@ class Motion:
 
     @property
     def moving(self) -> bool:
-        """Whether the end of the trajectory has not been reached, or another one is waiting."""
+        """Whether the trajectory has not ended, or another trajectory is waiting."""
         return self.overtime < 0.0 or self._next is not None
 
     @property
     def waiting(self) -> Place | None:
-        """A trajectory that is going to be followed, and the time on the present one when."""
+        """The next trajectory, and the time on the present trajectory at which it begins."""
         return self._next
 
     def stop(self, names: tuple[str, ...], q: Array, v: Array, time: float) -> None:
-        """Come to rest at ``q`` from there with velocity ``v``, within ``time`` [s], real time."""
+        """Stop at ``q`` from velocity ``v`` within ``time`` [s], in real time."""
         self._run(Trajectory.stop(names, q, v, time))
         self.jumps += 1
 
@@ -95,11 +94,11 @@ class Motion:
         self._begin(trajectory, 0.0)
 
     def drop_waiting(self) -> None:
-        """Give up a trajectory that waits to be followed."""
+        """Discard a waiting trajectory."""
         self._next = None
 
     def advance(self, dt: float, ramp: float) -> None:
-        """Move on by ``dt`` [s]; the pace changes by one in the time ``ramp`` [s]."""
+        """Advance by ``dt`` [s]; the pace changes by one in the time ``ramp`` [s]."""
         trajectory, time = self._place
         step = 0.0
         if self._paced and dt > 0.0:
@@ -115,11 +114,11 @@ class Motion:
             self._begin(self._next.trajectory, time - self._next.time)
 
     def state(self) -> DesiredState:
-        """Return the present state of the trajectory at its own pace, to begin another one with."""
+        """Return the present state of the trajectory at full speed, as start of another one."""
         return self._place.trajectory.sample(self._place.time)
 
     def desired(self) -> DesiredState:
-        """Return where the arm should be now."""
+        """Return the present desired state."""
         if self._rest is not None:
             return self._rest
         trajectory, time = self._place
@@ -138,7 +137,7 @@ class Motion:
         self._pace, self._pace_rate = 1.0, 0.0
 
     def _begin(self, trajectory: Trajectory, time: float) -> None:
-        # From rest any pace can be taken at once; a motion in real time is left at its own.
+        # From rest any pace can begin at once; a motion in real time keeps its pace.
         if not self._paced and self.overtime >= 0.0:
             self._pace = self.wanted_pace
         self._place = Place(trajectory, time)

@@ -9,10 +9,10 @@ from rbd_control.parameters import Parameters, parameter
 
 @dataclass(frozen=True)
 class TrajectoryParameters(Parameters):
-    """Which trajectories are accepted, and when their goal is reached."""
+    """Parameters of the acceptance of trajectories, and of their tolerances."""
 
     allow_partial_joints_goal: bool = parameter(
-        False, "take trajectories that name some of the joints; the others stay where they are"
+        False, "accept trajectories that name some of the joints; the other joints stay at rest"
     )
     angle_wraparound: bool = parameter(
         False,
@@ -21,20 +21,20 @@ class TrajectoryParameters(Parameters):
     )
     stretch_to_limits: bool = parameter(
         False,
-        "slow a trajectory that is over the speed or effort limits down until it is not, instead "
-        "of refusing it; only speed is looked at otherwise",
+        "slow down a trajectory above the speed or effort limits until it keeps them, instead of "
+        "refusing it; otherwise only speed limits are checked",
     )
     stream_horizon: float = parameter(
         0.25,
-        "one-point trajectories due within this time that follow each other are a stream, whose "
-        "points are passed without a stop; 0: none are",
+        "successive one-point trajectories due within this time are a stream, whose points are "
+        "passed without a stop; 0: no streams",
         unit="s",
         lower=0.0,
         upper=2.0,
     )
     path_tolerance: tuple[float, ...] = parameter(
         (0.0,),
-        "distance from the desired position beyond which a trajectory is aborted; 0: none",
+        "distance from the desired position above which a trajectory is aborted; 0: no limit",
         unit="rad or m",
         lower=0.0,
         upper=10.0,
@@ -66,20 +66,20 @@ class TrajectoryParameters(Parameters):
 
 @dataclass(frozen=True)
 class ReactionParameters(Parameters):
-    """Stops and reactions to contact."""
+    """Parameters of stops and of reactions to contact."""
 
     stop_time: float = parameter(
         0.1,
-        "time in which a moving arm is brought to rest where it was told to hold",
+        "duration of a stop",
         unit="s",
         above=0.0,
         upper=10.0,
     )
     contact_reaction: str = parameter(
         "hold",
-        "what a rising contact flag does until resumed: 'none', 'hold' (stay here), 'float' "
-        "(gravity compensation only), 'retract' (stop, move off along the estimated force, stay) "
-        "or 'slow' (go on at slow_factor)",
+        "reaction to a rising contact flag, until resumed: 'none', 'hold' (stop and stay), 'float' "
+        "(gravity compensation only), 'retract' (stop, move along the estimated force, stay) "
+        "or 'slow' (continue at slow_factor)",
         choices=("none", "hold", "float", "retract", "slow"),
     )
     require_detector: bool = parameter(
@@ -88,15 +88,15 @@ class ReactionParameters(Parameters):
         "they stop",
     )
     retract_distance: float = parameter(
-        0.05, "how far the touched link moves to retract", unit="m", above=0.0, upper=0.5
+        0.05, "distance by which the touched link retracts", unit="m", above=0.0, upper=0.5
     )
     retract_time: float = parameter(
         0.5,
-        "least time that takes; more where the speed limits need it",
+        "shortest duration of a retraction; longer if the speed limits require it",
         unit="s",
         above=0.0,
         upper=10.0,
     )
     slow_factor: float = parameter(
-        0.2, "share of its speed at which a trajectory goes on when slowed", lower=0.01, upper=1.0
+        0.2, "speed factor of trajectories in the reaction slow", lower=0.01, upper=1.0
     )

@@ -1,9 +1,10 @@
-"""Measured speeds that no controlled motion has.
+"""Detection of measured speeds above those of any controlled motion.
 
 The reference is bounded at 1.2 velocity limits. A light wrist that recoils from a collision exceeds
-two of them for some milliseconds; an arm that comes free under load, or that does not obey, for
-longer. The latter is a fault. A joint that rings is too fast again and again: time below the limit
-is forgotten more slowly than time above it counts.
+two velocity limits for some milliseconds. An arm that is released under load, or does not follow
+its commands, exceeds them for longer, which is a fault. An oscillating joint is too fast
+intermittently; therefore time below the limit is subtracted at a lower rate than time above it is
+added.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ OVERSPEED_TIME = 0.02
 """Time for which a joint may exceed its overspeed limit without a fault [s]."""
 
 FORGETTING = 0.25
-"""Share of the time below the limits that is taken off the time above them."""
+"""Share of the time below the limits that is subtracted from the time above them."""
 
 
 class Overspeed:
-    """Watches the measured speed of one arm."""
+    """Checks the measured speed of one arm."""
 
     def __init__(self) -> None:
         self._time = 0.0
 
     def fault(self, dt: float, v: Array, limits: ArmLimits) -> str:
-        """Return which joint has been too fast for too long, or an empty text.
+        """Return a message if a joint has been too fast for too long; else an empty text.
 
         Args:
             dt: time since the last sample [s].
             v: (nv,) measured velocities [rad/s or m/s].
-            limits: of the arm; the overspeed limit is used.
+            limits: limits of the arm; the overspeed limit is used.
         """
         j = first_above(v, limits.overspeed)
         if j < 0:

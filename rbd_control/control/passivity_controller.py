@@ -1,8 +1,9 @@
-"""The controller of one arm without ROS: joint states in, torque out, faults.
+"""The controller of one arm without ROS: from joint states to torque, with faults.
 
-:class:`PassivityController` composes the parts; docs/control.md has the block diagram. What follows
-a fault is explained in :mod:`~rbd_control.control.safe_torque`, what the arm does between faults in
-:mod:`~rbd_control.control.modes`. A fault is latched until :meth:`PassivityController.resume`.
+:class:`PassivityController` composes the parts; docs/control.md has the block diagram.
+:mod:`~rbd_control.control.safe_torque` describes the torque after a fault,
+:mod:`~rbd_control.control.modes` the modes. A fault is latched until
+:meth:`PassivityController.resume`.
 """
 
 from __future__ import annotations
@@ -40,19 +41,19 @@ from rbd_control.errors import InputError
 Array = NDArray[np.float64]
 
 SHORTEST = 1e-6
-"""Period that the tank is given for samples of one stamp [s]."""
+"""Period for the energy tank if two samples have the same stamp [s]."""
 
 
 class PassivityController:
-    """Slotine-Li control of one arm with the care a real one needs.
+    """Slotine-Li control of one arm with limits, faults and reactions to contact.
 
-    Calls must not overlap, but for :meth:`plan_trajectory`, which may run in another thread.
-    Times: ``stamp`` is the time of a joint state, ``now`` that of a steady clock; neither is read
-    here.
+    Calls must not overlap, except :meth:`plan_trajectory`, which may run in another thread.
+    Times: ``stamp`` is the time of a joint state, ``now`` the time of a steady clock; the
+    controller reads no clock.
 
     Args:
         model: an arm with a fixed base.
-        parameters: all that can be set.
+        parameters: parameters of the controller.
 
     Raises:
         InputError: for a model with a floating base.
@@ -74,9 +75,9 @@ class PassivityController:
         self._desired = DesiredState.at_rest(zero)
         self._is_limited = False
         self._tracked = False
-        """Whether the law was in charge of the last sample."""
+        """Whether the law computed the torque of the last sample."""
         self._jumps = -1
-        """Count of jumps of the motion that the energy monitor knows."""
+        """Count of jumps of the motion at the last sample of the energy monitor."""
         self._restarting = False
         self._soft: SoftLimits
         self._law: TrackingLaw
@@ -85,12 +86,12 @@ class PassivityController:
     # --- Settings and state ----------------------------------------------------------------------
 
     def set_parameters(self, parameters: ControllerParameters, model: Model | None = None) -> None:
-        """Use other parameters from the next sample on; on an error the old ones stay.
+        """Apply new parameters from the next sample on; on an error the old ones stay in force.
 
         Args:
-            parameters: all of them.
-            model: another model of the same arm, with another payload for instance; what the
-                adaptive law has learned belongs to the model before, and is forgotten.
+            parameters: the complete new parameters.
+            model: another model of the same arm, for example with another payload. The estimates
+                of the adaptive law belong to the previous model and are discarded.
 
         Raises:
             InputError: for a model with other joints.
@@ -106,7 +107,7 @@ class PassivityController:
         self._samples.repetition.forget_torque()
 
     def refuse_heavy(self, model: Model) -> None:
-        """Refuse a model whose weight the motors cannot carry where the arm stands.
+        """Raise an error if the motors cannot hold the weight of a model in the present posture.
 
         Args:
             model: the arm with a payload.
@@ -134,7 +135,7 @@ class PassivityController:
         torque_limits = TorqueLimits(model, parameters, soft)
         safe = SafeTorque(model, limits, parameters)
         law = TrackingLaw(model, parameters, soft, before)
-        # Nothing is refused from here on.
+        # No step after this point can fail.
         self._output.set_parameters(model, limits, parameters)
         self._samples.set_parameters(limits, parameters)
         self._modes.set_parameters(parameters, soft, tolerances)
@@ -169,7 +170,7 @@ class PassivityController:
 
     @property
     def law(self) -> TrackingLaw:
-        """The law with what it has learned and the level of its tank."""
+        """The law with its estimates and its energy tank."""
         return self._law
 
     @property
@@ -181,7 +182,7 @@ class PassivityController:
         return f"joint states have repeated for {time:.3g} s while torque is sent"
 
     def detector_warning(self, now: float) -> str:
-        """Return a warning while a verdict is missing that is needed; empty otherwise.
+        """Return a warning while a required verdict is missing; empty otherwise.
 
         Args:
             now: time on the steady clock [s].
@@ -194,11 +195,11 @@ class PassivityController:
     # --- Orders ----------------------------------------------------------------------------------
 
     def start(self, stamp: float, q: Array, v: Array | None, now: float | None = None) -> None:
-        """Begin to hold the arm where it is.
+        """Start the controller; it holds the arm at its present position.
 
         Raises:
-            InputError: without a plausible position and velocity, for velocity is never assumed
-                zero; without effort limits; and without a verdict where a detector is required.
+            InputError: without a plausible position and velocity (a missing velocity never counts
+                as zero); without effort limits; without a verdict if a detector is required.
         """
         now = stamp if now is None else now
         self._modes.end()
@@ -224,11 +225,11 @@ class PassivityController:
         lead: float | None = None,
         streams: bool = True,
     ) -> PlannedTrajectory:
-        """Plan a trajectory without following it; nothing changes.
+        """Plan a trajectory without following it; the controller is unchanged.
 
-        This may run in another thread than all else. The motion is planned from the desired state
-        that the arm will have ``lead`` from now; :meth:`accept` must be called by then, unless the
-        arm is at rest.
+        This method may run in another thread than all others. The motion begins with the desired
+        state at the time ``lead`` from now; :meth:`accept` must be called before that time, unless
+        the arm is at rest.
 
         Args:
             names, points: see :meth:`Waypoints.of`.
@@ -238,7 +239,7 @@ class PassivityController:
             streams: whether a single point may belong to a stream, which passes it with speed.
 
         Raises:
-            TrajectoryError: saying which point and why, or in which mode the arm must stay.
+            TrajectoryError: naming the point and the reason, or the mode that must end first.
         """
         starts_in = stamp - now if stamp else None
         return self._planning.prepare(names, points, starts_in, lead, streams)
@@ -246,16 +247,16 @@ class PassivityController:
     def accept(self, planned: PlannedTrajectory, goal: TrajectoryGoal | None = None) -> None:
         """Follow a planned trajectory, without a jump; this takes microseconds.
 
-        Parameters and motion must still be those it was planned from. A plan of up to 50 points
-        that does not fit any more is made anew at once.
+        Parameters and motion must not have changed since the planning. A plan of up to 50 points
+        that is out of date is repeated at once.
 
         Args:
             planned: the trajectory.
             goal: told what becomes of the trajectory, which is then never continued after a stop.
 
         Raises:
-            TrajectoryError: when the arm must stay in its mode, or the plan made anew is refused.
-            StalePlanError: for a larger plan that does not fit any more; plan it again.
+            TrajectoryError: if the mode does not permit a trajectory, or the repeated plan fails.
+            StalePlanError: for a larger plan that is out of date; plan it again.
         """
         self._planning.accept(planned, goal)
 
@@ -276,22 +277,22 @@ class PassivityController:
     def set_trajectory(
         self, names: Sequence[str], points: Points, now: float = 0.0, stamp: float = 0.0
     ) -> None:
-        """Plan a trajectory and follow it from now on; a bad one leaves all as it is.
+        """Plan a trajectory and follow it; after an error the controller is unchanged.
 
         Args:
             names, points, now, stamp: see :meth:`plan_trajectory`.
 
         Raises:
-            TrajectoryError: saying which point and why, or in which mode the arm must stay.
+            TrajectoryError: naming the point and the reason, or the mode that must end first.
         """
         self.accept(self.plan_trajectory(names, points, now, stamp, lead=0.0))
 
     def cancel(self) -> None:
-        """Give up the trajectory or a retreat, see :meth:`Modes.cancel`."""
+        """Cancel the trajectory or a retreat, see :meth:`Modes.cancel`."""
         self._modes.cancel()
 
     def hold(self, reason: str = "held by request") -> None:
-        """Stop and stay, see :meth:`Modes.hold`."""
+        """Stop and hold, see :meth:`Modes.hold`."""
         self._modes.hold(reason)
 
     def float_(self, reason: str = "floating by request") -> None:
@@ -299,25 +300,25 @@ class PassivityController:
         self._modes.float_(reason)
 
     def retract(self, reason: str = "retracting by request") -> None:
-        """Stop and move off along the contact force, see :meth:`Modes.retract`."""
+        """Stop and move along the contact force, see :meth:`Modes.retract`."""
         self._modes.retract(reason)
 
     def slow(self, reason: str = "slowed by request") -> None:
-        """Go on slowly, see :meth:`Modes.slow`."""
+        """Continue at reduced speed, see :meth:`Modes.slow`."""
         self._modes.slow(reason)
 
     def fault(self, reason: str) -> None:
-        """Be safe until :meth:`resume`, for a reason that is not in the joint states."""
+        """Switch to safe until :meth:`resume`, for a fault outside the joint states."""
         self._modes.fault(reason)
 
     def resume(self, now: float | None = None) -> str:
-        """Go on after a hold, a float, a contact or a fault, see :meth:`Modes.resume`.
+        """Resume after a hold, a float, a contact or a fault, see :meth:`Modes.resume`.
 
         Args:
-            now: time on the steady clock [s]; that of the last joint state by default.
+            now: time on the steady clock [s]; by default the time of the last joint state.
 
         Raises:
-            InputError: as :meth:`Modes.resume`, and without a verdict where a detector is required.
+            InputError: as :meth:`Modes.resume`, and without a verdict if a detector is required.
         """
         self._require_verdict("resume", self._samples.now if now is None else now)
         if self._modes.mode == "safe" and self._samples.good:
@@ -325,28 +326,28 @@ class PassivityController:
         return self._modes.resume()
 
     def contact(self, flag: bool, now: float | None = None) -> None:
-        """Take a verdict of the contact detector; a contact that begins starts the reaction.
+        """Process a verdict of the contact detector; the begin of a contact starts the reaction.
 
-        A verdict ends after ``VERDICT_TIMEOUT`` of silence: the next contact begins anew. Verdicts
-        count before the start, too.
+        A verdict expires after ``VERDICT_TIMEOUT``; a contact after that counts as a new contact.
+        Verdicts also count before the start.
 
         Args:
             flag: whether there is contact.
-            now: time on the steady clock [s]; that of the last joint state by default.
+            now: time on the steady clock [s]; by default the time of the last joint state.
         """
         if self._verdict.hear(bool(flag), self._samples.now if now is None else now):
             self._modes.react()
 
     def touched(self, link: str, force: Array) -> None:
-        """Take an estimate of the force on a link, (3,) in world axes [N]; nonsense is ignored."""
+        """Store the estimated force on a link, (3,) in world axes [N]; ignore invalid values."""
         if link in self.model.link_body:
             self._verdict.feel(link, force, self._samples.stamp)
 
     def touched_in_frame(self, link: str, force: Array) -> None:
-        """Take an estimate of the force on a link, in the frame of that link.
+        """Store an estimate of the force on a link, in the frame of that link.
 
-        The force is turned to world axes where the arm was at the last joint state. Unknown links
-        and forces without direction are ignored.
+        The force is rotated to world axes at the positions of the last joint state. Unknown links
+        and zero forces are ignored.
 
         Args:
             link: the touched link.
@@ -357,11 +358,11 @@ class PassivityController:
             self.touched(link, rotation @ force)
 
     def clock_went_back(self) -> None:
-        """Start again with the next joint state, whose stamp may be any: hold the arm there.
+        """Restart with the next joint state, at any stamp, and hold the arm at its position.
 
-        A trajectory is given up. As simulators put the arm elsewhere when they start again, it may
-        have jumped. Float, safe and a hold that waits for :meth:`resume` stay what they are.
-        Without this call a stamp that goes back stops the trajectory for one sample.
+        A trajectory is cancelled, because a restarted simulator may have moved the arm. The modes
+        float, safe and a latched hold do not change. Without this call, a stamp that goes back
+        stops the trajectory for one sample.
         """
         self._restarting = True
         self._samples.lose()
@@ -378,15 +379,15 @@ class PassivityController:
         now: float | None = None,
         effort: Array | None = None,
     ) -> Command:
-        """Take one joint state and answer with the torque for it; nothing is raised.
+        """Process one joint state and return the torque for it; the method never raises.
 
         Args:
             stamp: time of the sample [s].
-            q, v: measured, (nv,) each [rad or m, rad/s or m/s]; ``v`` None when it is missing.
-            now: time of its arrival on the steady clock that :meth:`silence` uses [s]; the stamp
-                by default.
-            effort: measured torque, (nv,) [N·m or N], by which joint states that repeat are told
-                from those of an arm at rest; None when it is missing.
+            q, v: measured, (nv,) each [rad or m, rad/s or m/s]; ``v`` None if it is missing.
+            now: time of arrival on the steady clock that :meth:`silence` uses [s]; by default the
+                stamp.
+            effort: measured torque, (nv,) [N·m or N], which distinguishes frozen joint states from
+                an arm at rest; None if it is missing.
         """
         self._tracked = False
         try:
@@ -396,7 +397,7 @@ class PassivityController:
             return self._command(self._output.halt())
 
     def silence(self, now: float) -> Command | None:
-        """Return None while joint states come, else what to send; for a watchdog.
+        """Return None while joint states arrive, else the command to send; for a watchdog.
 
         Args:
             now: time on the steady clock [s].
@@ -413,14 +414,15 @@ class PassivityController:
     def balance(self, effort: Array | None = None) -> EnergyBalance | None:
         """Return the energies of the period before the last sample.
 
-        To be called once after each :meth:`update`, best when the torque has been sent.
+        Call it once after each :meth:`update`, preferably after the torque has been sent.
 
         Args:
-            effort: measured torque of the motors, (nv,) [N·m or N]; without it, and for an arm
-                that carries itself, the torque sent is taken: delays on its way are not seen.
+            effort: measured torque of the motors, (nv,) [N·m or N]. Without it, and for an arm
+                that compensates its gravity, the sent torque is used, which excludes transport
+                delay.
 
         Returns:
-            None where the law was not in charge, and for efforts that are not finite.
+            The energies; None if the law was not in control, or an effort is not finite.
         """
         samples, law = self._samples, self._law
         if not self._tracked or samples.dt <= 0.0:
@@ -429,7 +431,7 @@ class PassivityController:
         if self._jumps != self._motion.jumps:
             self._jumps = self._motion.jumps
             law.jump()
-        # Arms that carry themselves measure torque with their weight (Franka) or without it (UR).
+        # Arms that compensate gravity measure torque with their weight (Franka) or without (UR).
         compensated = self._parameters.gravity_compensated
         acting = self._output.acted if effort is None or compensated else effort
         try:
@@ -445,7 +447,7 @@ class PassivityController:
     def _step(
         self, stamp: float, q: Array, v: Array | None, now: float, effort: Array | None
     ) -> Command:
-        """Carry one joint state through the parts, in the order of the block diagram."""
+        """Pass one joint state through the parts in the order of the block diagram."""
         samples, modes = self._samples, self._modes
         follows = samples.good
         refusal = samples.take(stamp, q, v, now, effort)
@@ -468,16 +470,16 @@ class PassivityController:
         return self._drive(wanted)
 
     def _wanted(self) -> LawTorque:
-        """Return the torque of the law, not limited."""
+        """Return the torque of the law before limits."""
         samples, law = self._samples, self._law
         if not self._modes.tracks:
             return law.floating(samples.q, samples.v)
-        # Neither what touches the arm nor what the limits take is to be learned.
+        # Do not learn from contacts or from saturation.
         learns = not (self._is_limited or self._verdict.contact(samples.now))
         return law.torque(samples.q, samples.v, self._desired, samples.dt if learns else 0.0)
 
     def _drive(self, wanted: LawTorque) -> Command:
-        """Send what the law wants, within limits of torque, energy and rate."""
+        """Send the torque of the law within limits of torque, energy and rate."""
         samples, law, limits, output = self._samples, self._law, self._torque_limits, self._output
         q, v, period = samples.q, samples.v, samples.longest_period
         cut = limits.cut(wanted.torque, law.packed, q, v, wanted.s, period, wanted.share)
@@ -510,7 +512,7 @@ class PassivityController:
         return self._command(self._output.send_command(sent, samples.q))
 
     def _refuse(self, refusal: str) -> Command:
-        """Let the last torque stand for a few unusable samples; then the fault, and zero."""
+        """Hold the last torque for a few unusable samples; then switch to the fault and zero."""
         if self._modes.mode != "safe":
             if not self._samples.lost:
                 return self._command(self._output.sent.copy(), refusal=refusal)
@@ -547,13 +549,13 @@ class PassivityController:
     # --- Watches ---------------------------------------------------------------------------------
 
     def _watch(self, follows: bool) -> None:
-        """Look for faults that a good sample shows, and start again after a jump of the clock.
+        """Check a valid sample for faults, and restart after a jump of the clock.
 
         Args:
-            follows: whether the sample before was good.
+            follows: whether the previous sample was valid.
         """
         samples, modes = self._samples, self._modes
-        # A process that was stopped finds samples without a gap in its queue, but has sent nothing.
+        # After a stop of the process its queue has samples without a gap, but no torque was sent.
         gap = max(samples.dt, samples.wait)
         if gap > self._parameters.timeout and (follows or self._restarting):
             heard = samples.wait <= self._parameters.timeout
@@ -569,14 +571,14 @@ class PassivityController:
         self._watch_detector(samples.now)
 
     def _watch_tracking(self) -> None:
-        """Look for an arm that does not go where the law tells it to."""
+        """Check for an arm that does not follow the desired motion."""
         if self._modes.tracks:
             lost = self._tolerances.lost(self._samples.q, self._desired.q_d)
             if lost:
                 self._modes.fault(lost)
 
     def _watch_detector(self, now: float) -> None:
-        """Hold the arm when verdicts have stopped that are required."""
+        """Hold the arm if required verdicts have stopped."""
         modes = self._modes
         if not self._parameters.require_detector or self._verdict.fresh(now):
             return
@@ -584,7 +586,7 @@ class PassivityController:
             modes.hold(self._verdict.missing(now))
 
     def _start_here(self) -> None:
-        """Let an arm beyond its soft limits stay there; forget what has other coordinates."""
+        """Open the soft limits to the arm's position; discard data in former coordinates."""
         self._soft.open_to(self._samples.q)
         self._planning.forget_stream()
 

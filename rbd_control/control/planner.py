@@ -1,8 +1,8 @@
-"""From the points of a message to a motion, by the rules that the parameters choose.
+"""Planning of a motion from the points of a message, by the rules that the parameters select.
 
-A plan is a pure function of the request and of a snapshot of the controller, so that it may be
-made in another thread while the arm moves on. What it was made from goes with it: before the
-motion is followed, the controller compares that with what is then.
+A plan is a pure function of the request and of a snapshot of the controller, so that another thread
+can compute it while the arm moves. The plan contains its snapshot: before the motion is followed,
+the controller compares the snapshot with its present state.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class TrajectoryRequest:
-    """A trajectory as it was asked for.
+    """A requested trajectory.
 
     Attributes:
         names, points: see :meth:`Waypoints.of`.
@@ -45,17 +45,17 @@ class TrajectoryRequest:
 
 @dataclass(frozen=True, eq=False)
 class PlanningState:
-    """A snapshot of the controller: everything that a plan depends on.
+    """A snapshot of the controller with everything that a plan depends on.
 
     Attributes:
         parameters, limits, soft: rules and limits.
-        base: the motion that the new one follows on.
-        splice: the time on ``base`` at which it does [s].
-        start: the desired state there.
+        base: the motion that the new motion replaces.
+        splice: the time on ``base`` at which it is replaced [s].
+        start: the desired state at the splice.
         lead: time from the snapshot to the splice [s].
         stamp: time of the last joint state [s].
-        turned: what unwrapping added to the reported positions [rad]; None for nothing.
-        stream: the last single point, if there is one.
+        turned: offset that unwrapping added to the reported positions [rad]; None for zero.
+        stream: the last single point, if any.
     """
 
     parameters: ControllerParameters
@@ -72,13 +72,13 @@ class PlanningState:
 
 @dataclass(frozen=True, eq=False)
 class PlannedTrajectory:
-    """A motion, and what it was planned from and for."""
+    """A planned motion with its request and its snapshot."""
 
     request: TrajectoryRequest
     state: PlanningState
     trajectory: Trajectory
     stream: StreamPoint | None
-    """The single point it leads to, by which the next one knows a stream."""
+    """The single point at its end, which identifies a stream when the next point arrives."""
 
 
 def plan(
@@ -89,11 +89,11 @@ def plan(
     Args:
         model: the arm.
         continuous: indices of its continuous joints.
-        request: what is asked for.
-        state: what it begins with.
+        request: the requested trajectory.
+        state: the snapshot of the controller.
 
     Raises:
-        TrajectoryError: saying which point and why.
+        TrajectoryError: naming the point and the reason.
     """
     p = state.parameters
     waypoints = Waypoints.of(

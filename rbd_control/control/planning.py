@@ -1,4 +1,4 @@
-"""Trajectories on their way into the motion: prepared from a snapshot, then accepted."""
+"""Preparation of trajectories from a snapshot of the controller, and their acceptance."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from rbd_control.dynamics import Model
 from rbd_control.errors import StalePlanError
 
 SMALL_PLAN = 50
-"""Number of points up to which a stale plan is made anew at once, in less than 1 ms."""
+"""Largest number of points of an outdated plan that is repeated at once, in less than 1 ms."""
 
 LEAD = 0.005
-"""Least time from a plan that is made beside the control loop to the begin of its motion [s]."""
+"""Shortest time from the start of planning to the start of the motion [s]."""
 
 LEAD_PER_POINT = 2e-5
-"""Time that each point adds to LEAD [s]."""
+"""Time that each point adds to ``LEAD`` [s]."""
 
 
 class Planning:
-    """Prepares trajectories and hands them to the modes.
+    """Prepares trajectories and passes them to the modes.
 
-    :meth:`prepare` may run in another thread than all else: it reads the controller and changes
-    nothing. :meth:`accept` takes microseconds.
+    :meth:`prepare` may run in another thread than all other calls: it reads the controller and
+    changes nothing. :meth:`accept` takes microseconds.
 
     Args:
         model: the arm.
-        samples, motion, modes: the parts it reads, and the one that follows a trajectory.
+        samples, motion, modes: parts of the controller; ``modes`` follows accepted trajectories.
     """
 
     def __init__(self, model: Model, samples: SampleJudge, motion: Motion, modes: Modes) -> None:
@@ -47,12 +47,12 @@ class Planning:
     def set_parameters(
         self, model: Model, limits: ArmLimits, soft: SoftLimits, parameters: ControllerParameters
     ) -> None:
-        """Use other rules and limits, or another payload, from the next plan on."""
+        """Apply new rules, limits or another payload from the next plan on."""
         self._model = model
         self._limits, self._soft, self._parameters = limits, soft, parameters
 
     def forget_stream(self) -> None:
-        """Take the next single point for a goal, as positions may have been unwrapped anew."""
+        """Treat the next single point as a goal, because the unwrapping may have changed."""
         self._stream = None
 
     def prepare(
@@ -63,7 +63,7 @@ class Planning:
         lead: float | None,
         streams: bool = True,
     ) -> PlannedTrajectory:
-        """Plan a trajectory from the state that the motion will have ``lead`` from now.
+        """Plan a trajectory that begins with the state of the motion ``lead`` from now.
 
         Args:
             names, points: see :meth:`Waypoints.of`.
@@ -72,7 +72,7 @@ class Planning:
             streams: whether a single point may belong to a stream.
 
         Raises:
-            TrajectoryError: saying which point and why, or in which mode the arm must stay.
+            TrajectoryError: naming the point and the reason, or the mode that must end first.
         """
         check_size(self._model.joint_names, names, points)
         self._modes.require_free()
@@ -103,8 +103,8 @@ class Planning:
             goal: told what becomes of the trajectory; None when nobody waits for that.
 
         Raises:
-            TrajectoryError: when the arm must stay in its mode, or the plan made anew is refused.
-            StalePlanError: for a large plan that does not fit any more.
+            TrajectoryError: if the mode does not permit a trajectory, or the repeated plan fails.
+            StalePlanError: for a large plan that is out of date.
         """
         self._modes.require_free()
         if not self._fits(planned):
@@ -122,7 +122,7 @@ class Planning:
         self._stream = planned.stream
 
     def _fits(self, planned: PlannedTrajectory) -> bool:
-        """Return whether a plan follows on from the present motion."""
+        """Return whether a plan continues the present motion."""
         state, place = planned.state, self._motion.place
         if state.parameters is not self._parameters or state.base is not place.trajectory:
             return False

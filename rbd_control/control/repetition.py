@@ -1,17 +1,17 @@
-"""Joint states that repeat to the last digit: a driver or a simulation that has stopped.
+"""Detection of frozen joint states: a driver or simulation that repeats its last sample.
 
-Stamps that go on make such data look alive, and no timeout notices. Exact repetition of position,
-velocity and measured effort is judged by what it would mean:
+Such data have increasing stamps, so a timeout does not detect them. Exact repetition of position,
+velocity and measured effort has two cases:
 
-- With a velocity that would move the encoder by a step it contradicts itself. Three equal
-  samples over ``repeated_time`` are frozen. Two or a few equal samples are normal where a driver
-  publishes faster than its hardware updates.
-- At rest it is normal, as velocities may be cut to zero and encoders have steps, as long as the
-  torque stays what it was. Where the torque has changed by more than dry friction can bear, the
-  arm should have moved: after ``repeated_time`` the joint states are frozen. A measured effort that
-  repeats while the torque changes is frozen at a fifth of that.
+- In motion, with a velocity that would move the encoder by at least one step, repetition is a
+  contradiction. Three equal samples over ``repeated_time`` count as frozen. Two or a few equal
+  samples are normal if a driver publishes faster than its hardware updates.
+- At rest, repetition is normal as long as the torque does not change, because velocities may be
+  rounded to zero and encoders have steps. If the torque has changed by more than static friction
+  can hold, the arm should have moved: after ``repeated_time`` the joint states count as frozen. If
+  the measured effort repeats as well, a fifth of this change suffices.
 
-Joint states that are frozen stay so until one of their numbers changes.
+Frozen joint states stay frozen until one of their numbers changes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rbd_control.control.safety_parameters import FaultParameters
 Array = NDArray[np.float64]
 
 LEAST_SAMPLES = 3
-"""Number of equal samples below which nothing is concluded."""
+"""Smallest number of equal samples that can count as frozen."""
 
 ENCODER_STEP = 1e-5
 """Motion within ``repeated_time`` below which a joint counts as at rest [rad or m].
@@ -34,22 +34,22 @@ An encoder of 19 bits has steps of 1.2e-5 rad.
 """
 
 WITH_EFFORT = 0.2
-"""Share of ``repeated_torque_share`` that counts where the measured effort repeats, too."""
+"""Share of ``repeated_torque_share`` that applies if the measured effort repeats as well."""
 
 NEVER = 2.0
-"""Value of ``repeated_torque_share`` that turns the check at rest off."""
+"""Value of ``repeated_torque_share`` that disables the check at rest."""
 
 _ROUNDING = 1e-9
-"""Error of a difference of stamps [s]."""
+"""Rounding error of a difference of stamps [s]."""
 
 
 class Repetition:
-    """Follows the repetition of one arm's joint states.
+    """Detects repeated joint states of one arm.
 
     Args:
         names: names of the joints.
         effort: (nv,) largest torque of each joint [N·m or N].
-        parameters: times and torque share that are tolerated.
+        parameters: tolerated times and torque share.
     """
 
     def __init__(self, names: tuple[str, ...], effort: Array, parameters: FaultParameters) -> None:
@@ -59,11 +59,11 @@ class Repetition:
     def set_parameters(
         self, names: tuple[str, ...], effort: Array, parameters: FaultParameters
     ) -> None:
-        """Use other limits from the next sample on."""
+        """Apply new limits from the next sample on."""
         self._names, self._effort, self._parameters = names, effort, parameters
 
     def reset(self) -> None:
-        """Compare the next sample with none."""
+        """Forget the last sample, so that the next one is not compared."""
         self._last: tuple[Array, Array, Array | None] | None = None
         self._count = 0
         self._since = self._stamp = 0.0
@@ -74,23 +74,23 @@ class Repetition:
         self._pushed_since = np.inf
 
     def take(self, stamp: float, q: Array, v: Array, effort: Array | None) -> str:
-        """Compare a sample with the one before it.
+        """Compare a sample with the previous sample.
 
         Args:
             stamp: time of the sample [s].
             q, v: positions and velocities, (nv,) each.
-            effort: measured torque, (nv,), or None; one that is not finite is none.
+            effort: measured torque, (nv,), or None; a torque that is not finite counts as None.
 
         Returns:
-            Why the joint states are frozen, or an empty text.
+            The reason if the joint states are frozen, or an empty text.
         """
         if effort is not None and not np.isfinite(effort).all():
-            effort = None  # NaN would be unlike itself, and repetition go unseen
+            effort = None  # NaN is never equal to itself and would hide a repetition
         last, self._last = self._last, (q, v, effort)
         self._stamp = stamp
         if last is None or not _same(q, v, effort, last):
             self._count, self._since = 1, stamp
-            # A slower joint may well repeat: an encoder shows no part of a step.
+            # A slower joint may repeat, because an encoder has a finite resolution.
             way = np.abs(v) * self._parameters.repeated_time
             self._moving = bool((way > ENCODER_STEP).any())
             self._measured = effort is not None and bool(effort.any())
@@ -110,15 +110,15 @@ class Repetition:
         return self._frozen
 
     def push(self, torque: Array, order: int) -> str:
-        """Compare the torque wanted for this sample with that at the begin of the repetition.
+        """Compare the torque for this sample with the torque at the start of the repetition.
 
         Args:
-            torque: (nv,) torque that the law wants [N·m or N].
-            order: changes where the desired motion jumps, and with it the torque; the comparison
-                then begins anew.
+            torque: (nv,) torque of the law [N·m or N].
+            order: number that changes when the desired motion, and with it the torque, jumps; the
+                comparison then restarts.
 
         Returns:
-            Why the joint states are frozen, or an empty text.
+            The reason if the joint states are frozen, or an empty text.
         """
         if self._torque is None or order != self._order:
             self._torque, self._order = torque, order
@@ -145,7 +145,7 @@ class Repetition:
         return self._frozen
 
     def forget_torque(self) -> None:
-        """Compare torques anew: a change of the payload or of a gain changes them at rest, too."""
+        """Restart the comparison of torques, for example after a change of payload or gains."""
         self._torque, self._pushed_since = None, np.inf
 
     @property

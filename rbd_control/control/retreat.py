@@ -1,4 +1,4 @@
-"""Moving a touched link off what it touches."""
+"""The motion of a touched link away from the contact."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ def retreat(
     distance: float,
     time: float,
 ) -> Trajectory:
-    """Return a motion that takes ``link`` along ``force`` by about ``distance``, then stays.
+    """Return a motion of ``link`` along ``force`` by about ``distance``, which ends at rest.
 
-    The joints move by the damped least-squares inverse of the link's Jacobian, within the limits
-    and by no more than :data:`LARGEST_TURN`; a link that cannot move that way moves as far as it
-    can.
+    The joint motion is ``Jᵀ (J Jᵀ + d² 1)⁻¹ distance force / |force|``, the damped least-squares
+    inverse of the link's Jacobian J, within the limits and by at most :data:`LARGEST_TURN`. If the
+    link cannot move in this direction, it moves as far as possible.
 
     Args:
         model: the arm.
         limits: position and speed limits to keep.
-        start: the desired state now.
+        start: the present desired state.
         link: the touched link.
         force: (3,) force on it, in world axes [N]; neither zero nor infinite.
-        distance: [m].
-        time: least duration [s]; longer where the speed limits need it.
+        distance: distance of the link's origin [m].
+        time: shortest duration [s]; longer if the speed limits require it.
 
     Raises:
         InputError: for an unknown link.
-        TrajectoryError: when no such motion can be made.
+        TrajectoryError: if no such motion exists within the limits.
     """
     q = start.q_d
     J = frame_jacobian(model, q, link)[3:]

@@ -1,20 +1,20 @@
 """The torque after a fault.
 
-Without good joint states (silence, no velocity, garbage, frozen data) the command is exactly zero.
-Then nothing is known of v, so any other torque may push a moving arm on, into whoever stands beside
-it; zero is also what a consumer gets when this process ends, and the one command that arms answer
-with their brakes or their own gravity compensation. An arm that has neither will sink: give it
-brakes. With ``safe_torque: zero`` the command is exactly zero always, for arms that hold
-themselves. No weight is taken off it: ``-g`` would cancel the arm's own compensation.
+Without valid joint states (silence, no velocity, invalid numbers, frozen data) the command is
+exactly zero. Then v is unknown, so any other torque may accelerate a moving arm towards a person.
+Zero is also the last command when this process ends, and arms answer it with their brakes or their
+own gravity compensation. An arm that has neither will sink: it needs brakes. With
+``safe_torque: zero`` the command is always exactly zero, for arms that hold themselves. The gravity
+torque is not subtracted: ``-g`` would cancel the arm's own compensation.
 
-With ``safe_torque: damping`` and good joint states the motors carry the weight and each joint is
-braked for itself::
+With ``safe_torque: damping`` and valid joint states the motors compensate gravity and damp each
+joint separately::
 
     tau = g + brake        brake_i between 0 and -D_i v_i        D_i = safe_damping M_ii(q), or less
 
-So ``v_i (tau_i - g_i) <= 0`` for every joint in every sample: the safe torque takes energy out of
-each joint and gives none to any, and no joint drags another along, as damping by the whole mass
-matrix would. Four rules keep this true on the way to the motors:
+Therefore ``v_i (tau_i - g_i) <= 0`` for every joint in every sample: the safe torque removes energy
+from each joint and adds none. Damping by the full mass matrix would not have this property, because
+one joint could accelerate another. Four rules preserve it:
 
 - D is scaled down, all joints alike, until ``period * |D^½ M^-1 D^½| <= 0.5``. This norm bounds the
   largest eigenvalue of M^-1 D, so no velocity changes its sign within a period, at any rate of the
@@ -27,7 +27,7 @@ matrix would. Four rules keep this true on the way to the motors:
 - An arm that compensates its own gravity gets the brake only. What its motors bear beside the brake
   is the weight that it knows of, whatever the controller has learned.
 
-A joint whose weight is over its torque limit sinks; it still is braked as far as it can be.
+A joint whose gravity torque exceeds its torque limit sinks; the remaining torque still damps it.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class SafeTorque:
     """The safe torque of one arm.
 
     Args:
-        model: the arm as described, by which it is braked.
-        limits: of the arm.
-        parameters: of which the safe torque and the torque rate are used.
+        model: the described arm, whose M determines the damping.
+        limits: limits of the arm.
+        parameters: the safe torque and the torque rate.
     """
 
     def __init__(self, model: Model, limits: ArmLimits, parameters: ControllerParameters) -> None:
@@ -63,15 +63,15 @@ class SafeTorque:
     def torque(
         self, packed: Array, q: Array, v: Array, acting: Array, dt: float, period: float
     ) -> tuple[Array, Array]:
-        """Return the command and the torque of the motors that goes with it, (nv,) each [N·m or N].
+        """Return the command and the corresponding motor torque, (nv,) each [N·m or N].
 
         Args:
             packed: the model whose weight is carried, as kernels take it; an arm that compensates
                 its own gravity carries that of the model as described.
             q, v: measured positions and velocities, (nv,) each.
-            acting: (nv,) last torque of the motors.
-            dt: time since then [s].
-            period: longest time for which the torque stands [s].
+            acting: (nv,) last torque of the motors [N·m or N].
+            dt: time since the last torque [s].
+            period: longest time for which the torque is held [s].
         """
         weight, brake = safe_step(
             self._described if self._compensated else packed,

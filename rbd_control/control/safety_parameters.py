@@ -11,12 +11,12 @@ from rbd_control.parameters import Parameters, parameter
 
 @dataclass(frozen=True)
 class LimitParameters(Parameters):
-    """Limits on torque, speed and position."""
+    """Parameters of limits on torque, speed and position."""
 
     effort_limit: tuple[float, ...] = parameter(
         (0.0,),
-        "largest torque of the motors; 0: the effort limit of the robot description, without "
-        "which the controller does not start",
+        "largest torque of the motors; 0: the effort limit of the robot description. Without any "
+        "limit the controller does not start",
         unit="N·m or N",
         lower=0.0,
         upper=1e5,
@@ -40,8 +40,8 @@ class LimitParameters(Parameters):
     )
     torque_rate: tuple[float, ...] = parameter(
         (20000.0,),
-        "largest rate of change of the commanded torque; as it is a lag, it must be able to cross "
-        "the effort limits in a fraction of 1 / bandwidth",
+        "largest rate of the commanded torque; because it adds delay, the torque must be able to "
+        "cross the effort limits in a fraction of 1 / bandwidth",
         unit="N·m/s or N/s",
         above=0.0,
         upper=1e9,
@@ -49,8 +49,8 @@ class LimitParameters(Parameters):
     )
     gravity_compensated: bool = parameter(
         False,
-        "the arm adds its own weight to the commanded torque (Franka, KUKA FRI): send the torque "
-        "without it",
+        "the arm adds its gravity torque to the command (Franka, KUKA FRI): send the torque "
+        "without gravity",
     )
     limit_margin: tuple[float, ...] = parameter(
         (0.05,),
@@ -63,14 +63,14 @@ class LimitParameters(Parameters):
     )
     limit_torque_share: tuple[float, ...] = parameter(
         (0.5,),
-        "share of the effort limit with which the spring at a position limit pushes back there",
+        "torque of the spring at a position limit, as a share of the effort limit",
         lower=0.0,
         upper=1.0,
         per_joint=True,
     )
     limit_approach: float = parameter(
         10.0,
-        "the reference nears a soft limit no faster than this times the distance left",
+        "largest reference speed towards a soft limit, per remaining distance",
         unit="1/s",
         above=0.0,
         upper=1000.0,
@@ -79,9 +79,10 @@ class LimitParameters(Parameters):
 
 @dataclass(frozen=True)
 class FaultParameters(PlausibilityParameters):
-    """What counts as a fault, and the torque that follows.
+    """Parameters of faults and of the torque after a fault.
 
-    Measured efforts do not count: the law does not use them, and drivers publish them in any unit.
+    Implausible efforts are not a fault: the law does not use them, and drivers publish them in any
+    unit.
     """
 
     FORMER_NAMES: ClassVar[dict[str, str]] = {
@@ -91,69 +92,68 @@ class FaultParameters(PlausibilityParameters):
 
     timeout: float = parameter(
         0.05,
-        "silence on joint_states, or a gap between stamps, after which the torque is safe",
+        "time without joint states, or gap between stamps, that is a fault",
         unit="s",
         above=0.0,
         upper=1.0,
     )
     safe_torque: str = parameter(
         "damping",
-        "torque after a fault while joint states are good: 'damping' carries the arm's weight and "
-        "brakes each joint, 'zero' sends zero, for arms that hold themselves; without good joint "
-        "states it is zero either way",
+        "torque after a fault while joint states are valid: 'damping' compensates gravity and "
+        "damps each joint, 'zero' sends zero, for arms that hold themselves; without valid joint "
+        "states it is always zero",
         choices=("damping", "zero"),
     )
     safe_damping: float = parameter(
         10.0,
-        "rate at which the safe torque brakes a joint; less where the rate of the joint states "
-        "does not allow it",
+        "decay rate of a joint's speed under the safe torque; lower if the rate of the joint "
+        "states requires it",
         unit="1/s",
         lower=0.0,
         upper=100.0,
     )
     bad_samples: int = parameter(
         5,
-        "successive unusable samples (no velocity, not finite, implausible) that are a fault; "
-        "until then the last torque stands",
+        "number of consecutive unusable samples (no velocity, not finite, implausible) that is a "
+        "fault; until then the last torque is held",
         lower=1,
         upper=1000,
     )
     repeated_time: float = parameter(
         0.015,
-        "time for which three joint states or more may repeat to the last digit with a velocity "
-        "that is not zero; then they are frozen, which is a fault. Must exceed the period at which "
-        "the hardware updates",
+        "time of three or more identical joint states with a velocity that is not zero after which "
+        "they count as frozen, which is a fault. Must exceed the period at which the hardware "
+        "updates",
         unit="s",
         above=0.0,
         upper=3600.0,
     )
     repeated_torque_share: float = parameter(
         0.05,
-        "share of the effort limit by which the torque may change while joint states at rest "
-        "repeat to the last digit; then they are frozen, too. Must exceed dry friction; a fifth of "
-        "it counts where measured efforts repeat as well. 2: never",
+        "change of torque, as a share of the effort limit, after which identical joint states at "
+        "rest count as frozen. Must exceed static friction; a fifth of it applies if measured "
+        "efforts repeat as well. 2: never",
         above=0.0,
         upper=2.0,
     )
     repeated_time_at_rest: float = parameter(
         5.0,
-        "time after which joint states at rest that repeat to the last digit are reported as "
-        "frozen while torque is sent",
+        "time of identical joint states at rest, while torque is sent, after which to warn",
         unit="s",
         above=0.0,
         upper=3600.0,
     )
     implausible_speed: float = parameter(
         5.0,
-        "multiple of a joint's velocity limit above which its speed, or the way from one sample to "
-        "the next, is taken for an error; above overspeed_factor, which brakes instead",
+        "multiple of a joint's velocity limit above which its speed, or its motion between two "
+        "samples, is a sensor error; must be above overspeed_factor, which leads to damping",
         lower=1.0,
         upper=1000.0,
     )
     default_velocity_limit: float = parameter(
         10.0,
-        "velocity limit that implausible_speed and overspeed_factor multiply for a revolute joint "
-        "that has none; a fifth of it, in m/s, for a prismatic joint",
+        "velocity limit assumed by implausible_speed and overspeed_factor for a revolute joint "
+        "without limit; a fifth of it, in m/s, for a prismatic joint",
         unit="rad/s",
         above=0.0,
         upper=1e4,
@@ -166,14 +166,14 @@ class FaultParameters(PlausibilityParameters):
     )
     implausible_jump: float = parameter(
         0.02,
-        "jump of a position between two samples that is plausible at any speed",
+        "change of a position between two samples that is accepted at any speed",
         unit="rad or m",
         lower=0.0,
         upper=10.0,
     )
     tracking_limit: tuple[float, ...] = parameter(
         (0.5,),
-        "distance from the desired position that is a fault in hold and follow; 0: none",
+        "distance from the desired position that is a fault in hold and follow; 0: no limit",
         unit="rad or m",
         lower=0.0,
         upper=100.0,

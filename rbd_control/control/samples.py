@@ -1,4 +1,4 @@
-"""The joint states of one arm: which of them are believed, and the last good one."""
+"""Validation of the joint states of one arm, and the last valid sample."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _FORGETTING = 0.05
 
 
 class SampleJudge:
-    """Judges joint states and keeps the last good one.
+    """Validates joint states and stores the last valid sample.
 
-    Positions of continuous joints are unwrapped here: each is taken the shortest way from the one
-    before. All other parts of the controller see the unwrapped positions only. The unwrapping
-    starts anew with the first sample after a loss of joint states.
+    Positions of continuous joints are unwrapped here: each position is the one nearest to the
+    previous position. All other parts of the controller use the unwrapped positions only. The
+    unwrapping restarts with the first sample after a loss of joint states.
 
     Args:
         model: the arm.
 
     Attributes:
-        q, v: positions, unwrapped, and velocities of the last good sample, (nv,) each.
-        stamp: its time [s]; ``now`` that of its arrival on a steady clock.
-        dt: time between it and the good sample before [s]; 0 for the first after a loss.
+        q, v: positions, unwrapped, and velocities of the last valid sample, (nv,) each.
+        stamp: its stamp [s]; ``now`` is its time of arrival on a steady clock.
+        dt: time from the previous valid sample [s]; 0 for the first sample after a loss.
         wait: the same on the steady clock [s].
-        good: whether it is fresh; false before the first sample and after a loss.
+        good: whether the sample is up to date; false before the first sample and after a loss.
         lost: whether the samples refused since then are a fault.
-        turned: (nv,) what unwrapping added to the reported positions [rad]; None for nothing.
+        turned: (nv,) offset added by unwrapping [rad]; None for zero.
         longest_period: running largest period of the samples [s].
     """
 
@@ -59,7 +59,7 @@ class SampleJudge:
         self._repetition: Repetition | None = None
 
     def set_parameters(self, limits: ArmLimits, parameters: ControllerParameters) -> None:
-        """Use other limits from the next sample on."""
+        """Apply new limits from the next sample on."""
         self._parameters = parameters
         self._plausibility = MotionPlausibility(
             limits.joint_names, limits.plausible_speed, parameters.implausible_jump, self.continuous
@@ -72,32 +72,32 @@ class SampleJudge:
 
     @property
     def repetition(self) -> Repetition:
-        """The watch over samples that repeat."""
+        """The detector of repeated samples."""
         assert self._repetition is not None
         return self._repetition
 
     def reset(self) -> None:
-        """Forget all samples: the next one has none before it."""
+        """Discard all samples; the next sample counts as the first."""
         self.lose()
         self._rejected = 0
         self.longest_period = self._parameters.timeout
         self.repetition.reset()
 
     def lose(self) -> None:
-        """Take the joint states for lost until the next good sample."""
+        """Mark the joint states as lost until the next valid sample."""
         self.good = False
 
     def take(self, stamp: float, q: Any, v: Any, now: float, effort: Any = None) -> str:
-        """Judge one sample and, if it is good, keep it.
+        """Validate one sample and, if it is valid, store it.
 
         Args:
-            stamp: its time [s].
-            q, v: reported positions and velocities, (nv,) each; ``v`` None when it is missing.
+            stamp: its stamp [s].
+            q, v: reported positions and velocities, (nv,) each; ``v`` None if it is missing.
             now: time of its arrival on a steady clock [s].
             effort: measured torque, (nv,), or None.
 
         Returns:
-            Why the sample cannot be used, or an empty text.
+            The reason if the sample cannot be used, or an empty text.
         """
         try:
             position, velocity, measured = self._arrays(q, v, effort)
@@ -129,15 +129,15 @@ class SampleJudge:
         return ""
 
     def reported(self, q: Array) -> Array:
-        """Return positions as the encoders report them, without the turns of the unwrapping."""
+        """Return positions without the offset of the unwrapping, as the encoders report them."""
         return q if self.turned is None else q - self.turned
 
     def silent(self, now: float) -> bool:
-        """Return whether no good sample has come for longer than ``timeout``."""
+        """Return whether the last valid sample is older than ``timeout``."""
         return now - self.now > self._parameters.timeout
 
     def _arrays(self, q: Any, v: Any, effort: Any) -> tuple[Array, Array, Array | None]:
-        """Copy the fields of a sample: kernels are compiled for one kind of array."""
+        """Copy the fields of a sample into contiguous arrays, as the kernels require."""
         if v is None:
             raise ValueError("joint states carry no velocity")
         position = np.array(q, dtype=np.float64)

@@ -6,19 +6,20 @@ With the position error ``e = q - q_d``::
     tau = M a_r + C v_r + g - K_D s
 
 the arm moves as ``M s_dot + C s + K_D s = tau_ext``. As M_dot - 2C is skew-symmetric, the storage
-``V = ½ sᵀ M s`` obeys ``V_dot = -sᵀ K_D s + sᵀ tau_ext``: from what it touches the controlled arm
-takes energy, measured along s, and never gives any.
+``V = ½ sᵀ M s`` obeys ``V_dot = -sᵀ K_D s + sᵀ tau_ext``: with respect to s, the controlled arm
+takes energy from its surroundings and never supplies any.
 
 The proof lets K_D depend on the configuration. Here ``K_D = diag(damping) + damping_rate M(q)``,
 and the second part costs nothing: ``M a_r - damping_rate M s = M (a_r - damping_rate s)``.
 
-Known joint friction ``F`` is added at the reference velocity, ``tau + F(v_r)``. What is left is
-``F(v) - F(v_r)``, and where friction does not fall with speed, ``sᵀ (F(v) - F(v_r)) >= 0``: it only
-adds to the dissipation. Compensation at the measured velocity would take friction's damping away,
-and so would that of Stribeck's excess, which falls with speed: it is left out.
+Known joint friction ``F`` is added at the reference velocity, ``tau + F(v_r)``. The remainder is
+``F(v) - F(v_r)``, and for friction that does not decrease with speed, ``sᵀ (F(v) - F(v_r)) >= 0``:
+it only adds to the dissipation. Compensation at the measured velocity would remove the damping by
+friction, and so would compensation of the Stribeck excess, which decreases with speed and is
+therefore not compensated.
 
-With :class:`~rbd_control.control.soft_limits.SoftLimits` ``v_r`` is bounded, near position limits
-above all, and their springs are added; the proof stands there.
+With :class:`~rbd_control.control.soft_limits.SoftLimits` ``v_r`` is bounded, mainly near position
+limits, and their springs are added; that module has the proof.
 
 Source: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 6(3), 1987.
 """
@@ -43,7 +44,7 @@ Array = NDArray[np.float64]
 
 
 class Reference(NamedTuple):
-    """What the law makes of measured and desired motion, each (nv,)."""
+    """Reference motion of the law, each (nv,)."""
 
     v_r: Array
     """Reference velocity [rad/s or m/s]."""
@@ -54,7 +55,7 @@ class Reference(NamedTuple):
 
 
 class LawTorque(NamedTuple):
-    """Torque of a law, not limited, and what limits and energies need to know of it."""
+    """Torque of a law before limits, and the quantities that limits and energies need."""
 
     torque: Array
     """(nv,) [N·m or N]."""
@@ -63,15 +64,15 @@ class LawTorque(NamedTuple):
     s: Array
     """(nv,) v - v_r; the torque contains the damping ``-share K_D s``."""
     share: float = 1.0
-    """Share of K_D that damps."""
+    """Share of K_D in the damping, 0 to 1."""
 
 
 class SlotineLiController:
-    """The law for one arm; it has no state.
+    """The law for one arm, without state.
 
     Args:
         model: an arm with a fixed base.
-        parameters: of which the gains and the friction are used.
+        parameters: the law uses their gains and friction.
         limits: soft position limits to keep; none by default.
 
     Raises:
@@ -108,8 +109,8 @@ class SlotineLiController:
     def torque(self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array) -> Array:
         """Return the joint torque that tracks ``q_d(t)``.
 
-        Position errors are taken as they are: a continuous joint that is one turn away from its
-        desired position is brought back by a turn.
+        Position errors are not wrapped: a continuous joint that is one turn away from its
+        desired position moves back by a turn.
 
         Args:
             q, v: measured positions [rad or m] and velocities [rad/s or m/s], (nv,) each.
@@ -122,7 +123,7 @@ class SlotineLiController:
             InputError: for arguments of the wrong shape or not finite.
         """
         self._check_shapes(q=q, v=v, q_d=q_d, v_d=v_d, a_d=a_d)
-        # Kernels are compiled for one kind of array.
+        # The kernels require contiguous arrays of float64.
         state = [np.array(x, dtype=np.float64) for x in (q, v, q_d, v_d, a_d)]
         torque = self.step(*state).torque
         if not isfinite(torque.dot(torque)):
@@ -147,13 +148,13 @@ class SlotineLiController:
         return LawTorque(torque, v_r, s)
 
     def floating(self, packed: Array, q: Array, v: Array) -> LawTorque:
-        """Return the weight of the arm; near soft limits it is damped, and kept off them.
+        """Return the gravity torque, with damping and springs near soft limits.
 
-        This is the law with ``v_r = 0`` and a gain that rises from nothing to K_D as the arm comes
-        near a limit.
+        This is the law with ``v_r = 0`` and a gain that rises from zero to K_D as the arm
+        approaches a limit.
 
         Args:
-            packed: the model whose weight is meant, as kernels take it.
+            packed: the model whose gravity is compensated, in the form of the kernels.
             q, v: measured positions and velocities, (nv,) each, not checked.
         """
         torque, share = float_step(packed, self._gains, self._bounds, self._margin, q, v)

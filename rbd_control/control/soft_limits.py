@@ -1,24 +1,24 @@
-"""Position limits that the arm is kept off, by a spring and by a bound on the reference.
+"""Soft position limits: a spring, and a bound on the reference velocity.
 
-Each joint with limits has soft ones, ``limit_margin`` inside of them. Beyond a soft limit a spring
-pushes back, with the stored energy ``U = sum ½ k x²`` of the depths ``x``; at the limit itself it
-takes ``limit_torque_share`` of the joint's effort limit. Before it, the reference velocity towards
-the limit is bounded by ``limit_approach`` times the distance left (the velocity damper of Faverjon
-& Tournassoud, ICRA 1987), so that the law slows the arm down and the spring is seldom met. It is
-bounded by the joint's speed limit, too, and a little more to catch up with: an arm that was held
-off its path does not rush back.
+Each joint with limits has soft limits, ``limit_margin`` inside of them. Beyond a soft limit a
+spring pushes back, with the stored energy ``U = sum ½ k x²`` of the depths ``x``; at the hard limit
+its torque is ``limit_torque_share`` of the joint's effort limit. Inside the soft limit, the
+reference velocity towards the limit is bounded by ``limit_approach`` times the remaining distance
+(the velocity damper of Faverjon & Tournassoud, ICRA 1987), so that the law slows the arm down and
+the arm seldom reaches the spring. The reference velocity is also bounded at slightly more than the
+joint's speed limit: an arm that was held away from its path does not accelerate back too fast.
 
-None of this costs the law its passivity. With the bounds as part of ``v_r``, and their exact rate
-as part of ``a_r``, the storage ``½ sᵀ M s + U`` obeys
+The law stays passive. With the bounds as part of ``v_r``, and their exact rate as part of ``a_r``,
+the storage ``½ sᵀ M s + U`` obeys
 
     V_dot = -sᵀ K_D s - v_rᵀ tau_spring + sᵀ tau_ext
 
 and ``v_rᵀ tau_spring >= 0``: where a spring is stretched, the bounded reference is zero or leads
 away from the limit.
 
-An arm that starts beyond a soft limit opens the limit as far as it stands, so that it is not
-pushed. The limit closes behind the arm as it comes back. The springs are then not stretched, so
-closing costs no energy.
+If an arm starts beyond a soft limit, the limit is moved to its position, so that it is not
+pushed. The limit follows the arm back. The springs are then not stretched, so this motion of the
+limit adds no energy.
 """
 
 from __future__ import annotations
@@ -37,44 +37,44 @@ from rbd_control.dynamics import Model
 Array = NDArray[np.float64]
 
 LARGEST_SHARE = 0.1
-"""Share of a joint's range that a margin takes at most, at either end."""
+"""Largest margin at either end, as a share of the joint's range."""
 
 CATCH_UP = 1.2
 """Largest reference speed, in speed limits."""
 
 CLOSING_SLACK = 1e-3
-"""Distance that an open limit keeps from the arm that comes back [rad or m].
+"""Distance that an opened limit keeps from an arm that moves back [rad or m].
 
-Noise of the encoders moves the limit no closer, so that its spring does not creep with the arm.
+Encoder noise does not move the limit closer, so that its spring does not follow the noise.
 """
 
 
 @dataclass(frozen=True, eq=False)
 class PositionLimits:
-    """Limits that trajectories are checked against, each (nv,), as they are at one instant."""
+    """Limits for the check of trajectories at one instant, each (nv,)."""
 
     lower_limit: Array
     """Lowest position [rad or m]."""
     upper_limit: Array
     """Highest position [rad or m]."""
     velocity_limit: Array
-    """Greatest speed [rad/s or m/s]; infinite where there is none."""
+    """Greatest speed [rad/s or m/s]; infinite without limit."""
 
 
 class SoftLimits:
     """The soft limits of one arm.
 
     Args:
-        model: the arm; joints without limits (continuous ones) have no soft ones either.
-        parameters: of which those of the limits are used.
-        here: a position that must not be outside, such as that of an arm parked at its limits.
+        model: the arm; joints without limits (continuous joints) have no soft limits.
+        parameters: parameters of the limits.
+        here: a position that must be inside, for example of an arm parked at its limits.
 
     Attributes:
-        lower_limit, upper_limit: (nv,) soft limits as they are now [rad or m].
+        lower_limit, upper_limit: (nv,) present soft limits [rad or m].
         margin: (nv,) distance of the soft limits from the hard ones [rad or m]; 0 without limits.
-        lowest, highest: (nv,) the same once they have closed behind the arm.
+        lowest, highest: (nv,) nominal soft limits, which the present ones return to.
         velocity_limit: (nv,) speed limit of planned motions [rad/s or m/s].
-        stiffness: (nv,) of the springs [N·m/rad or N/m].
+        stiffness: (nv,) stiffness of the springs [N·m/rad or N/m].
         speed: (nv,) largest reference speed [rad/s or m/s].
         approach: bound on the reference speed for each unit of distance [1/s].
 
@@ -109,10 +109,10 @@ class SoftLimits:
             self.open_to(here)
 
     def open_to(self, here: Array, before: SoftLimits | None = None) -> None:
-        """Move the limits out so that ``here`` (nv,) is inside.
+        """Move the limits outwards so that ``here`` (nv,) is inside.
 
-        With ``before``, they are moved no further than those limits were, so that an arm that has
-        been pushed into a spring is still pushed back.
+        With ``before``, the limits are moved no further than those of ``before``, so that an arm
+        that was pushed into a spring is still pushed back.
         """
         low = high = here
         if before is not None:
@@ -124,7 +124,7 @@ class SoftLimits:
         )
 
     def close_behind(self, q: Array) -> None:
-        """Move open limits back as far as the arm at ``q`` (nv,) has come back."""
+        """Move opened limits back as far as the arm at ``q`` (nv,) has moved back."""
         if self._is_open:
             closed = close_behind(
                 q, CLOSING_SLACK, self.lowest, self.highest, self.lower_limit, self.upper_limit
@@ -132,7 +132,7 @@ class SoftLimits:
             self._is_open = not closed
 
     def now(self) -> PositionLimits:
-        """Return the limits as they are now, for a plan."""
+        """Return the present limits, for a plan."""
         return self._now() if self._is_open else self._closed
 
     def bounds(self) -> ReferenceBounds:

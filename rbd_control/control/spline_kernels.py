@@ -1,6 +1,6 @@
-"""The compiled parts of planning: splines through points, and their limits.
+"""Compiled parts of planning: splines through points, and the check of their limits.
 
-None holds Python's lock, so that a long trajectory is planned beside the control loop.
+All functions release Python's global interpreter lock, so that planning does not delay control.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def polynomials(coefficients, i, u):
 
 @compiled
 def fill_velocities(knots, q, v):
-    """Replace rows of NaN in ``v`` (m, n), run by run between rows that have a velocity.
+    """Replace rows of NaN in ``v`` (m, n) by the velocities of a clamped cubic spline.
 
-    They are the velocities of the cubic spline through the positions ``q`` (m, n) at the times
-    ``knots`` (m,) with the given velocities at both ends of the run.
+    Each run of NaN rows gets the velocities of the cubic spline through the positions ``q`` (m, n)
+    at the times ``knots`` (m,) with the given velocities at both ends of the run.
     """
     m, n = q.shape
     diagonal = np.empty(m)
@@ -71,7 +71,7 @@ def fill_velocities(knots, q, v):
 def hermite(h, q, v, a):
     """Return coefficients (m, 6, n) through m + 1 states, for segments of length ``h`` (m,).
 
-    They are quintic where both ends carry accelerations, cubic where one of them is a row of NaN.
+    A segment is quintic if both ends have accelerations, and cubic if one of them is a row of NaN.
     """
     m, n = h.shape[0], q.shape[1]
     c = np.zeros((m, 6, n))
@@ -85,7 +85,7 @@ def hermite(h, q, v, a):
                 c[i, 2, j] = (3.0 * mean - 2.0 * v[i, j] - v[i + 1, j]) / hi
                 c[i, 3, j] = (v[i, j] + v[i + 1, j] - 2.0 * mean) / hi**2
                 continue
-            # What position, velocity and acceleration still lack at the end of the segment.
+            # Remaining differences of position, velocity and acceleration at the end.
             x = q[i + 1, j] - q[i, j] - v[i, j] * hi - 0.5 * a[i, j] * hi**2
             y = v[i + 1, j] - v[i, j] - a[i, j] * hi
             z = a[i + 1, j] - a[i, j]
@@ -100,9 +100,9 @@ def hermite(h, q, v, a):
 def first_over(coefficients, lengths, lowest, highest, fastest, probes):
     """Return where polynomials (m, 6, n) first leave their limits: segment, joint, what, how far.
 
-    What is 0 for nowhere, 1 for speed, 2 for position and 3 for a number that is not finite. Each
-    is looked at ``probes`` times, but for those that cannot leave: a sum of absolute values bounds
-    them.
+    ``what`` is 0 for no violation, 1 for speed, 2 for position and 3 for a number that is not
+    finite. Each polynomial is evaluated at ``probes`` times, unless the sum of the absolute values
+    of its terms already excludes a violation.
     """
     for i in range(coefficients.shape[0]):
         h = lengths[i]

@@ -1,9 +1,9 @@
-"""Points that come one by one, as from a teleoperator: passed with speed, not stopped at.
+"""Streams of single points, for example from teleoperation, which the arm passes without a stop.
 
-Each point arrives before the one ahead of it is reached. Were it a goal, the arm would slow down
-for every one of them. Here the speed to pass it with is that from point to point, but no more than
-the arm needs on average to get there and none against it: a quintic with such ends does not swing
-out. Should no more points come, the arm stops at the last one.
+Each point arrives before the previous point is reached. If each point were a goal, the arm would
+slow down at every point. Instead the arm passes a point with the speed from point to point, but at
+most the average speed needed to reach it, and not in the opposite direction: a quintic with such
+ends does not overshoot. If no more points arrive, the arm stops at the last point.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rbd_control.errors import TrajectoryError
 Array = NDArray[np.float64]
 
 _ROUNDS = 20
-"""Number of times for which a motion past a point is tried, each slower than the one before."""
+"""Maximum number of attempts of a motion past a point, each slower than the previous one."""
 
 _PROBES = 24
 """Number of intervals per segment at whose ends the speed is compared with the limits."""
@@ -27,11 +27,11 @@ _PROBES = 24
 
 @dataclass(frozen=True, eq=False)
 class StreamPoint:
-    """The last single point, by which a stream is told from a goal.
+    """The last single point, which distinguishes a stream from a goal.
 
     Attributes:
         target: (n,) its position, unwrapped [rad or m].
-        stamp: time of the joint state at which it came [s].
+        stamp: time of the last joint state when it arrived [s].
     """
 
     target: Array
@@ -50,14 +50,14 @@ def past_point(
 
     Args:
         point: the motion that would stop at the point.
-        start: the desired state now.
-        last: the point before.
-        stamp: when the point came [s].
-        horizon: half the longest time to which the point's own time is stretched [s].
+        start: the present desired state.
+        last: the previous point.
+        stamp: time of arrival of the point [s].
+        horizon: half the longest duration of the motion to the point [s].
         limits: position and speed limits to keep.
 
     Raises:
-        TrajectoryError: when the point cannot be reached within the limits in that time.
+        TrajectoryError: if the point cannot be reached within the limits in that time.
     """
     longest, elapsed = 2.0 * horizon, stamp - last.stamp
     still = np.zeros_like(point.final)
@@ -89,7 +89,7 @@ def past_point(
 
 
 def _past(point: Trajectory, start: DesiredState, speed: Array, time: float) -> Trajectory:
-    """Return a motion from ``start`` past the point with ``speed``, and back to it."""
+    """Return a motion from ``start`` past the point with ``speed``, which then returns to it."""
     q = np.vstack((start.q_d, point.final, point.final))
     v = np.vstack((start.v_d, speed, np.zeros_like(speed)))
     a = np.vstack((start.a_d, np.zeros((2, len(speed)))))

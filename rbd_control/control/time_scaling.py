@@ -1,4 +1,4 @@
-"""Slowing a trajectory down, evenly, until it keeps the limits on speed and effort."""
+"""Uniform time scaling of a trajectory that exceeds the limits on speed or effort."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from rbd_control.errors import TrajectoryError
 Array = NDArray[np.float64]
 
 _STATES = 600
-"""Number of states of a trajectory, roughly, at which its torque is computed."""
+"""Approximate number of states of a trajectory at which its torque is computed."""
 
 _INTERVALS = 48
 """Largest number of intervals of a segment at whose ends speed and torque are computed."""
 
 _ROUNDS = 10
-"""Number of factors on time that are tried."""
+"""Maximum number of time factors that are tried."""
 
 
 def stretched(build: Callable[[float], Trajectory], model: Model, limits: ArmLimits) -> Trajectory:
-    """Return the trajectory ``build(slower)`` with the least ``slower >= 1`` that keeps the limits.
+    """Return ``build(slower)`` with the smallest ``slower >= 1`` that keeps the limits.
 
-    Times that are ``slower`` as long divide speeds by it and what a torque has beyond the weight
-    by its square. That gives ``slower`` at once for a trajectory that starts at rest; from a
-    moving arm, whose speed stays, the answer is looked for in rounds.
+    Multiplication of all times by ``slower`` divides speeds by ``slower`` and the torque beyond
+    gravity by its square. For a trajectory that starts at rest this gives ``slower`` directly. From
+    a moving arm, whose initial speed is fixed, the factor is found iteratively.
 
     Args:
-        build: makes the trajectory with all its times multiplied; checks nothing of the limits.
+        build: returns the trajectory with all its times multiplied, without a check of limits.
         model: the arm.
-        limits: speed and torque that may be used.
+        limits: limits of speed and torque.
 
     Raises:
-        TrajectoryError: when the arm cannot stand somewhere on the way, however slow; when no
-            such factor is found; and whatever ``build`` raises.
+        TrajectoryError: if a gravity torque on the path exceeds its limit; if no factor is found;
+            and errors of ``build``.
     """
     slower = 1.0
     for _ in range(_ROUNDS):
@@ -53,13 +53,13 @@ def stretched(build: Callable[[float], Trajectory], model: Model, limits: ArmLim
 
 
 def _excess(trajectory: Trajectory, model: Model, limits: ArmLimits) -> float:
-    """Return the factor on time that is still needed; 1 or less when the limits are kept."""
+    """Return the remaining time factor; 1 or less if the limits are kept."""
     segments = len(trajectory.knots) - 1
     intervals = min(max(_STATES // segments, 1), _INTERVALS)
     q, v, a = (x.reshape(-1, model.nv) for x in trajectory.probe(intervals))
-    v0 = np.maximum(limits.velocity, np.abs(v[0]))  # the speed it starts with is as it is
+    v0 = np.maximum(limits.velocity, np.abs(v[0]))  # The initial speed cannot be changed.
     speed = float((np.abs(v) / v0).max())
-    # Points by the hundred lie close together: what some of them need, all do.
+    # Hundreds of points lie close together, so a subset suffices.
     some = slice(None, None, max(len(q) // _STATES, 1))
     q, v, a = q[some], v[some], a[some]
     weight, largest = gravity_torque(model, q), limits.torque

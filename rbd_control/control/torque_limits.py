@@ -1,24 +1,23 @@
-"""Torques cut to what the motors may be asked for.
+"""Limitation of torques to the torque limits of the motors.
 
-A torque that is over a limit is built up anew:
+A torque above a limit is composed again from three parts:
 
-1. The weight of the arm, joint by joint.
-2. The rest, tracking and damping, as a whole: the share ``x`` of it for which all joints have
-   room. Cutting each joint for itself would turn the direction of the torque, and through the mass
-   matrix a joint that is cut throws its neighbours about: an arm that brakes with its shoulder at
-   the limit spins its wrist.
-3. The damping that is missing then, joint by joint, as far as it brakes the joint: each joint that
-   is too fast, ``s_i v_i > 0``, is braked by ``(1 - x) D_i`` times the smaller of s_i and v_i, with
-   what room it has. D is positive and diagonal, so the brakes dissipate along s and along v, and
-   together with the second part ``sᵀ tau_damping <= -x sᵀ K_D s``. A joint without room makes x
-   zero for all joints, but keeps no other joint from being braked.
+1. The gravity torque, joint by joint.
+2. The remainder (tracking and damping), scaled by one factor ``x`` for which all joints keep their
+   limits. Limiting each joint separately would change the direction of the torque, and the mass
+   matrix couples a limited joint to its neighbours: an arm that brakes with a saturated shoulder
+   would spin its wrist.
+3. The damping that the scaling removes, joint by joint, as far as it brakes the joint: each joint
+   that is too fast, ``s_i v_i > 0``, is braked by ``(1 - x) D_i`` times the smaller of s_i and v_i,
+   within its remaining torque. D is positive and diagonal, so these brakes dissipate with respect
+   to s and v, and together with the second part ``sᵀ tau_damping <= -x sᵀ K_D s``. A joint without
+   remaining torque makes x zero for all joints, but does not prevent the braking of other joints.
 
-D is ``diag(damping) + damping_rate diag(M)``, made smaller so that it stays stable as it is
-computed once a period only, see :func:`~rbd_control.control.torque_step.joint_damper`. Its M is
-that of the arm as described: an inertia learned too large would make the brakes unstable.
+D is ``diag(damping) + damping_rate diag(M)``, reduced to be stable at one computation per period,
+see :func:`~rbd_control.control.torque_step.joint_damper`. M is the mass matrix of the described
+arm: an overestimated inertia would make the brakes unstable.
 
-A joint that is beyond its soft limit gets no torque that leads further out, but what slows it down
-on its way in.
+A joint beyond its soft limit gets no outward torque, except to brake an inward motion.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ Array = NDArray[np.float64]
 class TorqueLimits:
     """Limits on torque, from the model and the parameters.
 
-    They are limits of what the motors bear. For an arm that adds its own weight (parameter
-    ``gravity_compensated``) that is the torque sent and the weight.
+    The limits apply to the motor torque. For an arm that adds its gravity torque (parameter
+    ``gravity_compensated``) this is the sum of command and gravity torque.
 
     Args:
         model: the arm.
@@ -49,7 +48,7 @@ class TorqueLimits:
         soft: soft position limits; none by default.
 
     Attributes:
-        largest: (nv,) torque that may be asked of the motors [N·m or N].
+        largest: (nv,) largest motor torque [N·m or N].
 
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.
@@ -77,14 +76,14 @@ class TorqueLimits:
         period: float,
         share: float = 1.0,
     ) -> Array:
-        """Return the torque itself where it keeps the limits, else what is left of it.
+        """Return the torque within the limits; the torque itself if it keeps them.
 
         Args:
             torque: (nv,) torque of the motors [N·m or N].
-            packed: the model whose weight the torque has, as kernels take it.
+            packed: the model whose gravity the torque contains, in the form of the kernels.
             q, v: measured positions and velocities, (nv,) each.
-            s: (nv,) velocity error that the torque damps, by ``-share K_D s``.
-            period: longest time for which the torque stands [s].
+            s: (nv,) velocity error; the torque contains the damping ``-share K_D s``.
+            period: longest time for which the torque is held [s].
             share: share of K_D.
         """
         if not needs_cut(torque, self.largest, q, self._lower, self._upper):

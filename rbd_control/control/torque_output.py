@@ -1,4 +1,4 @@
-"""The torque that acts: its rate of change, and what of it is the command."""
+"""Conversion of motor torque to the command, and the limit of its rate."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Array = NDArray[np.float64]
 
 
 class TorqueOutput:
-    """Keeps the torque of the motors and the command of one arm.
+    """Stores the motor torque and the command of one arm.
 
-    For an arm that adds its own weight (parameter ``gravity_compensated``) the motors bear the
-    command and the weight. Limits and rates are those of the motors.
+    For an arm that adds its gravity torque (parameter ``gravity_compensated``) the motor torque is
+    the sum of command and gravity torque. Limits and rates apply to the motor torque.
 
     Args:
-        model: the arm, with the payload that it carries.
+        model: the arm with its payload.
 
     Attributes:
         sent: (nv,) last command [N·m or N].
-        acting: (nv,) torque of the motors now [N·m or N]; ``acted`` that before.
+        acting: (nv,) present motor torque [N·m or N]; ``acted`` is the previous one.
     """
 
     def __init__(self, model: Model) -> None:
@@ -38,72 +38,72 @@ class TorqueOutput:
     def set_parameters(
         self, model: Model, limits: ArmLimits, parameters: ControllerParameters
     ) -> None:
-        """Use other limits, or another payload, from the next torque on."""
+        """Apply new limits or another payload from the next torque on."""
         self._model = model
         self._largest = limits.torque
         self._rate = parameters.for_joints("torque_rate", self._model.nv)
         self._compensated = parameters.gravity_compensated
 
     def slow(self, torque: Array, dt: float) -> Array:
-        """Return the torque, or as far from the last one towards it as all joints can go in ``dt``.
+        """Return the torque after the rate limit; one factor scales the change of all joints.
 
         Args:
-            torque: (nv,) wanted torque of the motors [N·m or N].
-            dt: time since the last one [s].
+            torque: (nv,) requested motor torque [N·m or N].
+            dt: time since the last torque [s].
         """
         slower, short = slowed(torque, self.acting, self._rate, dt, self._largest)
         return slower if short else torque
 
     def send(self, motors: Array, q: Array) -> Array:
-        """Return the command for a torque of the motors at the positions ``q``.
+        """Return the command for a motor torque at the positions ``q``.
 
         Raises:
-            FloatingPointError: for a torque that is not finite; nothing has changed then.
+            FloatingPointError: for a torque that is not finite; nothing is changed then.
         """
-        # What the arm adds by itself is no part of the command.
+        # The command excludes the torque that the arm adds by itself.
         sent = motors - gravity_torque(self._model, q) if self._compensated else motors
         return self.send_both(sent, motors)
 
     def send_command(self, sent: Array, q: Array) -> Array:
-        """Return a command after noting the torque that the motors bear with it at ``q``.
+        """Return a command, and store the motor torque that results from it at ``q``.
 
-        An arm that adds its own weight knows nothing of masses that the controller has learned.
+        An arm that adds its gravity torque does not include masses that the controller has learned.
 
         Raises:
-            FloatingPointError: for a torque that is not finite; nothing has changed then.
+            FloatingPointError: for a torque that is not finite; nothing is changed then.
         """
         motors = sent + gravity_torque(self._model, q) if self._compensated else sent
         return self.send_both(sent, motors)
 
     def send_both(self, sent: Array, motors: Array) -> Array:
-        """Return a command that goes with a torque of the motors.
+        """Return a command, and store it with its motor torque.
 
         Raises:
-            FloatingPointError: for a torque that is not finite; nothing has changed then.
+            FloatingPointError: for a torque that is not finite; nothing is changed then.
         """
         require_finite(sent, "limited torque")
         self.acted, self.acting, self.sent = self.acting, motors, sent
         return sent
 
     def zero(self, q: Array) -> Array:
-        """Return the command of exactly zero; an arm that adds its weight goes on to do so."""
+        """Return a zero command; an arm that adds its gravity torque continues to do so."""
         self.halt()
         if self._compensated:
             self.acting = self.acted = gravity_torque(self._model, q)
         return self.sent.copy()
 
     def halt(self) -> Array:
-        """Return the command of exactly zero, with nothing computed that could fail."""
+        """Return a zero command without any computation that could fail."""
         self.sent = np.zeros(self._model.nv)
         self.acting = self.acted = self.sent
         return self.sent.copy()
 
 
 def require_finite(torque: Array, what: str) -> None:
-    """Refuse a torque that is not finite.
+    """Raise an error for a torque that is not finite.
 
     Raises:
-        FloatingPointError: saying what is not finite.
+        FloatingPointError: naming the torque that is not finite.
     """
     if not isfinite(torque.dot(torque)):
         raise FloatingPointError(f"the {what} is not finite")

@@ -1,7 +1,7 @@
-"""The compiled parts of one control step that need the arm's dynamics.
+"""Compiled parts of one control step that need the arm's dynamics.
 
 :mod:`~rbd_control.control.slotine_li`, :mod:`~rbd_control.control.torque_limits` and
-:mod:`~rbd_control.control.safe_torque` say what is computed and why.
+:mod:`~rbd_control.control.safe_torque` have the equations and the reasons.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from rbd_control.dynamics.sweep import new_sweep
 from rbd_control.robot.friction import joint_friction
 
 LARGEST_STEP = 0.5
-"""Largest share of a velocity that joint-wise damping may take in one period.
+"""Largest share of a velocity that joint-wise damping may remove in one period.
 
-A damper ``v+ = v - x v`` is stable for x < 2. At 0.5 it bears a delay of two more periods.
+A damper ``v+ = v - x v`` is stable for x < 2. At 0.5 it tolerates a delay of two more periods.
 """
 
 
@@ -85,9 +85,9 @@ def law_step(packed, gains, bounds, kind, friction, q, v, q_d, v_d, a_d):
 
 @compiled
 def float_step(packed, gains, bounds, margin, q, v):
-    """Return the weight with damping and springs near soft limits, and the share of K_D.
+    """Return the gravity torque with damping and springs near soft limits, and the share of K_D.
 
-    The share is 0 a margin or more before every soft limit, 1 at one.
+    The share is 0 at a margin or more from every soft limit, and 1 at a soft limit.
     """
     model, n = unpacked(packed), q.shape[0]
     share = 0.0
@@ -112,10 +112,10 @@ def float_step(packed, gains, bounds, margin, q, v):
 def joint_damper(M, rate, damping, period, L, column, D):
     """Write the gains D of a joint-wise damper: ``damping + rate M_ii``, or less.
 
-    All are scaled alike so that a damper that is computed once in each ``period`` takes at most
-    LARGEST_STEP of any velocity: ``period * lambda_max(M^-1 D) <= period * |D^½ M^-1 D^½|``, with
-    the Frobenius norm, which is at most ``trace(M^-1 D)``. Without a positive definite M there is
-    no damper. ``L`` (n, n), ``column`` (n,) are workspace.
+    One factor scales all gains so that a damper that is computed once per ``period`` removes at
+    most LARGEST_STEP of any velocity: ``period * lambda_max(M^-1 D) <= period * |D^½ M^-1 D^½|``,
+    with the Frobenius norm, which is at most ``trace(M^-1 D)``. If M is not positive definite, D is
+    zero. ``L`` (n, n), ``column`` (n,) are workspace.
     """
     n = M.shape[0]
     for i in range(n):
@@ -141,12 +141,11 @@ def joint_damper(M, rate, damping, period, L, column, D):
 
 @compiled
 def safe_step(packed, described, q, v, last, largest, rate, slew, period):
-    """Return the weight that the motors can bear and the braking torque beside it.
+    """Return the gravity torque within the motor limits, and the braking torque in addition.
 
-    The weight is that of the model ``packed``, the brake that of ``described``. ``last`` is the
-    torque of the motors before, ``slew`` what a brake may grow by now. The brake of each joint lies
-    between zero and ``-D v``: it never pushes a joint along its motion, and it never turns one
-    round.
+    The model ``packed`` determines the gravity torque, ``described`` the brake. ``last`` is the
+    previous motor torque, ``slew`` the largest increase of a brake. The brake of each joint lies
+    between zero and ``-D v``: it never accelerates a joint, and never reverses its motion.
     """
     model, n = unpacked(packed), q.shape[0]
     sweep = new_sweep(model.parent.shape[0])
@@ -166,11 +165,11 @@ def safe_step(packed, described, q, v, last, largest, rate, slew, period):
 
 @compiled
 def cut_step(packed, described, gains, share, q, v, s, torque, largest, lower, upper, period):
-    """Return the torque cut to the limits: weight, the rest as a whole, and brakes.
+    """Return the torque within the limits: gravity, the scaled remainder, and brakes.
 
-    The weight is that of the model ``packed``, the brakes are those of ``described``. The damping
-    of the torque is ``-share K_D s``. Beyond ``lower`` or ``upper`` nothing but a brake
-    leads further out.
+    The model ``packed`` determines the gravity torque, ``described`` the brakes. The torque
+    contains the damping ``-share K_D s``. Beyond ``lower`` or ``upper`` only a brake may act
+    outwards.
     """
     model, n = unpacked(packed), q.shape[0]
     sweep = new_sweep(model.parent.shape[0])
@@ -190,10 +189,10 @@ def cut_step(packed, described, gains, share, q, v, s, torque, largest, lower, u
     for i in range(n):
         out[i] = weight[i] + kept * rest[i]
         if s[i] * v[i] > 0.0:
-            # The damping that is missing, as far as it brakes the joint.
+            # The removed damping, as far as it brakes the joint.
             out[i] -= (1.0 - kept) * D[i] * (s[i] if abs(s[i]) < abs(v[i]) else v[i])
         out[i] = min(max(out[i], -largest[i]), largest[i])
-        # An arm beyond its limits is not pushed further out, only slowed on its way in.
+        # An arm beyond its limits gets no outward torque, except to brake an inward motion.
         brake = weight[i] - D[i] * v[i]
         if q[i] > upper[i]:
             out[i] = min(out[i], max(weight[i], min(brake, largest[i])))

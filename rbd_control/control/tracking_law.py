@@ -1,4 +1,4 @@
-"""The law as the controller uses it: fixed or adaptive, within soft limits, with its energies."""
+"""The law of the controller: fixed or adaptive, with soft limits and energies."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from rbd_control.errors import InputError
 Array = NDArray[np.float64]
 
 LEARNED_PERIOD = 0.5
-"""Period at which tank and monitor take over what the adaptive law has learned [s]."""
+"""Period at which tank and monitor use new estimates of the adaptive law [s]."""
 
 
 class TrackingLaw:
-    """The law of one arm with what belongs to it.
+    """The law of one arm with its energy monitor and energy tank.
 
     Args:
-        model: the arm, with the payload that it carries.
-        parameters: gains, friction, what is learned, energies.
+        model: the arm with its payload.
+        parameters: gains, friction, learned parameters, energies.
         soft: soft position limits.
-        before: the law that this one replaces; the level of its tank is kept and, for the same
-            model, what it learned.
+        before: the law that this one replaces. The level of its tank is kept; its estimates are
+            kept if the model is the same.
 
     Attributes:
-        adaptive: the adaptive law, if it is chosen.
-        tank: bounds what may be injected.
+        adaptive: the adaptive law, if it is selected.
+        tank: bound on the injected energy.
 
     Raises:
         InputError: for a floating base, or an unknown link to learn.
@@ -52,7 +52,7 @@ class TrackingLaw:
     ) -> None:
         self._model = self._described = model
         self._learned = False
-        """Whether something was learned that _model does not have yet."""
+        """Whether the estimates have changed since _model was made."""
         self._fixed = SlotineLiController(model, parameters, soft)
         self._soft = soft
         self._monitor = EnergyMonitor(model, parameters, parameters, soft)
@@ -63,7 +63,7 @@ class TrackingLaw:
         self._taken_over = -inf
         if parameters.adaptive:
             self.adaptive = AdaptiveSlotineLiController(model, parameters, parameters)
-            # What was learned is what another model lacks.
+            # Estimates describe the errors of their model only.
             if before is not None and before.adaptive is not None and before._described is model:
                 self._keep(before.adaptive)
         self._last: LawTorque | None = None
@@ -72,15 +72,15 @@ class TrackingLaw:
         assert self.adaptive is not None
         try:
             self.adaptive.set_estimates(before.estimates)
-        except InputError:  # other links or bounds: learned anew
+        except InputError:  # other links or bounds: learning restarts
             return
         self._use_estimates()
 
     def set_estimates(self, estimates: Estimates) -> None:
-        """Go on from these estimates, see :meth:`AdaptiveSlotineLiController.set_estimates`.
+        """Replace the estimates, see :meth:`AdaptiveSlotineLiController.set_estimates`.
 
         Raises:
-            InputError: when nothing is learned, and for estimates that are not of this arm.
+            InputError: if the law is not adaptive, or the estimates belong to another arm.
         """
         if self.adaptive is None:
             raise InputError("nothing is learned: parameter adaptive is false")
@@ -89,14 +89,14 @@ class TrackingLaw:
 
     @property
     def model(self) -> Model:
-        """The arm as described, or as learned."""
+        """The model of the arm, with the estimates of an adaptive law."""
         if self._learned:
             self._use_estimates()
         return self._model
 
     @property
     def packed(self) -> Array:
-        """The same as kernels take it, with all that was learned so far."""
+        """The model in the form of the kernels, with the present estimates."""
         return self._model.packed if self.adaptive is None else self.adaptive.packed
 
     def _use_estimates(self) -> None:
@@ -117,7 +117,7 @@ class TrackingLaw:
         return self._last
 
     def floating(self, q: Array, v: Array) -> LawTorque:
-        """Return gravity compensation off the soft limits, see :class:`SlotineLiController`."""
+        """Return gravity compensation with soft limits, see :class:`SlotineLiController`."""
         return self._fixed.floating(self.packed, q, v)
 
     def floating_torque(self, q: Array, v: Array) -> Array:
@@ -129,8 +129,8 @@ class TrackingLaw:
     ) -> EnergyBalance:
         """Return the energies of the period before this sample; see :class:`EnergyMonitor`.
 
-        To be called after :meth:`torque` for the same sample. ``acting`` is the torque of the
-        motors since the last one.
+        Call it after :meth:`torque` for the same sample. ``acting`` is the motor torque since the
+        previous sample.
         """
         assert self._last is not None
         if self.adaptive is not None and not 0.0 <= stamp - self._taken_over < LEARNED_PERIOD:
@@ -142,5 +142,5 @@ class TrackingLaw:
         )
 
     def jump(self) -> None:
-        """What is desired jumps, or another law was in charge: no balance over that."""
+        """Restart the balance after a jump of the desired motion, or control by another law."""
         self._monitor.reset()

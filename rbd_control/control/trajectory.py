@@ -1,8 +1,8 @@
-"""Joint trajectories: checked as a whole, then sampled as splines.
+"""Joint trajectories, checked as a whole and then sampled as splines.
 
-The checks are those joint_trajectory_controller makes and the ones it leaves out: numbers that
-are not finite or far too large, joints named twice, negative times, limits on position and speed
-(between the points too) and a first point that is too far away for the time given.
+The checks include those of joint_trajectory_controller, and checks that it lacks: numbers that
+are not finite or far too large, repeated joint names, negative times, limits on position and speed
+(also between the points) and a first point that is too far away for its time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["DesiredState", "JointLimits", "Trajectory", "TrajectoryPoint"]
 Array = NDArray[np.float64]
 
 START_TOLERANCE = 0.05
-"""Distance from the desired position at which a point that is due at once is refused [rad or m]."""
+"""Largest distance from the desired position to a point that is due at once [rad or m]."""
 
 AT_ONCE = 0.1
 """Time in which the arm moves to a last point that is due at once [s]."""
@@ -34,19 +34,19 @@ REST_TOLERANCE = 1e-5
 """Largest last velocity that counts as zero [rad/s or m/s]."""
 
 POSITION_SLACK = 1e-3
-"""Distance by which a spline may pass a position limit between points that keep it [rad or m]."""
+"""Largest violation of a position limit by a spline between points that keep it [rad or m]."""
 
 SPEED_SLACK = 1.01
-"""Factor on the velocity limit, so that a plan that uses the whole of it is accepted."""
+"""Tolerance factor on the velocity limit, so that a plan at the limit is accepted."""
 
 LEAD_IN = 0.25
-"""Least time from a resumed motion to the knot at which it joins its trajectory again [s]."""
+"""Shortest time from a resumed motion to the knot at which it rejoins its trajectory [s]."""
 
 _PROBES = 24
 """Number of intervals per segment at whose ends a spline is compared with the limits."""
 
 _LONGER = 6
-"""Number of times for which a lead-in is tried, each twice as long as the one before."""
+"""Maximum number of attempts of a lead-in, each twice as long as the previous one."""
 
 
 class DesiredState(NamedTuple):
@@ -116,7 +116,7 @@ class Trajectory:
         turning: Sequence[int] = (),
         slower: float = 1.0,
     ) -> Trajectory:
-        """Check the points and lay splines through them, from ``start`` at time 0 on.
+        """Check the points and compute splines through them, from ``start`` at time 0.
 
         Args:
             joint_names, names, points, partial: see :meth:`Waypoints.of`.
@@ -142,26 +142,25 @@ class Trajectory:
         slower: float = 1.0,
         turned: Array | None = None,
     ) -> Trajectory:
-        """Lay splines through checked points, from ``start`` at time 0 on.
+        """Compute splines through checked points, from ``start`` at time 0.
 
         A segment between two points is the quintic through position, velocity and acceleration
-        where both carry all three, else the cubic through position and velocity. Points without
-        velocities get those that make the acceleration continuous along their run (a clamped
-        cubic spline); a last point without velocity is one at rest. (joint_trajectory_controller
-        joins points without velocities by straight lines; no torque can follow their corners.)
+        if both points have all three, else the cubic through position and velocity. Points without
+        velocities get velocities for which the acceleration is continuous (a clamped cubic
+        spline); a last point without velocity is at rest. (joint_trajectory_controller joins
+        points without velocities by straight lines; no torque can follow their corners.)
 
         Args:
             waypoints: the points.
-            start: the desired state that the arm has now. As the spline begins there, replacing
-                a running trajectory makes no jump.
+            start: the present desired state, at which the spline begins, so that replacing a
+                running trajectory causes no jump.
             limits: position and speed limits to keep; None for no check.
-            delay: when the points' time 0 is [s from now]; negative when it has passed. Points
-                that are due already are left out.
+            delay: time from now to the points' time 0 [s]; negative for a time in the past. Points
+                that are already due are skipped.
             turning: indices of continuous joints, whose positions are shifted by the whole turns
                 that bring the first point nearest to the start.
-            slower: factor on all times, with which speeds and accelerations fall.
-            turned: (n,) what to add to all positions, as ``start`` is unwrapped and they are not
-                [rad].
+            slower: factor on all times, which reduces speeds and accelerations.
+            turned: (n,) offset of the unwrapping in ``start``, to add to all positions [rad].
 
         Raises:
             TrajectoryError: naming the point, the joint and the reason.
@@ -212,15 +211,15 @@ class Trajectory:
     def joining(
         cls, joint_names: tuple[str, ...], knots: Array, q: Array, v: Array, a: Array
     ) -> Trajectory:
-        """Join states by splines; nothing is checked.
+        """Return splines through states, without any check.
 
         Args:
             joint_names: the joints of the arm.
             knots: (m + 1,) times of the states [s]; the first is 0.
-            q: (m + 1, n) positions [rad or m]; the last is that of rest.
-            v: (m + 1, n) velocities [rad/s or m/s]; rows of NaN but for the first and last are
-                chosen, in place, so that the acceleration is continuous.
-            a: (m + 1, n) accelerations [rad/s² or m/s²], rows of NaN where there are none.
+            q: (m + 1, n) positions [rad or m]; the last is the position at rest.
+            v: (m + 1, n) velocities [rad/s or m/s]; rows of NaN, except the first and last, are
+                replaced in place by velocities for which the acceleration is continuous.
+            a: (m + 1, n) accelerations [rad/s² or m/s²], rows of NaN for states without.
         """
         fill_velocities(knots, q, v)
         coefficients = hermite(np.diff(knots), q, v, a)
@@ -228,17 +227,17 @@ class Trajectory:
 
     @classmethod
     def stop(cls, joint_names: tuple[str, ...], q: Array, v: Array, time: float) -> Trajectory:
-        """Come to rest at ``q`` from there with velocity ``v``, within ``time`` [s].
+        """Return a stop at ``q`` from velocity ``v`` within ``time`` [s].
 
-        The cubic brakes with 4 v / time at first, overshoots by 4/27 v time and comes back: an arm
-        that stops because it has run into something ends no deeper in it.
+        The cubic begins with the deceleration 4 v / time, overshoots by 4/27 v time and returns to
+        ``q``: after a collision the arm does not end deeper in the obstacle.
         """
         none = np.full((2, len(q)), np.nan)
         velocities = np.vstack((v, np.zeros_like(v)))
         return cls.joining(joint_names, np.array((0.0, time)), np.vstack((q, q)), velocities, none)
 
     def sample(self, t: float) -> DesiredState:
-        """Return the desired state at ``t`` [s]: before 0 the first, after the end the last."""
+        """Return the desired state at ``t`` [s]; the first before 0, the last after the end."""
         if t >= self.knots[-1]:
             return DesiredState.at_rest(self.final)
         t = max(t, 0.0)
@@ -246,20 +245,19 @@ class Trajectory:
         return DesiredState(*polynomials(self.coefficients, i, t - self.knots[i]))
 
     def resumed(self, t: float, start: DesiredState, limits: JointLimits) -> Trajectory:
-        """Return the rest of this trajectory after a stop at time ``t``, led into from ``start``.
+        """Return the remainder of this trajectory after a stop at time ``t``, with a lead-in.
 
-        A quintic takes the arm to the first knot that is at least ``LEAD_IN`` ahead of ``t`` (or
-        the last) in twice the time that was left to it, or as much longer as the speed limits
-        need.
+        A quintic moves the arm from ``start`` to the first knot at least ``LEAD_IN`` after ``t``
+        (or the last knot) in twice the remaining time, or longer if the speed limits require it.
 
         Raises:
-            TrajectoryError: when no such lead-in keeps the limits.
+            TrajectoryError: if no lead-in keeps the limits.
         """
         ahead = bisect_right(self.knots[:-1], t + LEAD_IN)
         knot = self.knots[ahead]
         target = self.sample(knot)
         time = 2.0 * max(knot - t, LEAD_IN)
-        # The acceleration of a stop that is not over yet would swing a long lead-in far out.
+        # The acceleration of an unfinished stop would make a long lead-in overshoot far.
         ends = zip(start._replace(a_d=np.zeros_like(start.a_d)), target, strict=True)
         q, v, a = (np.vstack(pair) for pair in ends)
         for _ in range(_LONGER):
@@ -285,12 +283,12 @@ class Trajectory:
         return DesiredState(q, v, a)
 
     def check(self, limits: JointLimits | None, start: DesiredState, first_point: int = 0) -> None:
-        """Compare the splines with the limits; the arm may come in from outside of them.
+        """Check the splines against the limits; the arm may start outside of them.
 
         Args:
-            limits: to be kept; None for a check of the numbers only.
-            start: the state it begins with.
-            first_point: number of the point at the end of its first segment, for the message.
+            limits: limits to keep; None to check only that numbers are finite.
+            start: the initial state.
+            first_point: number of the point at the end of the first segment, for the message.
 
         Raises:
             TrajectoryError: naming the segment, the joint and the limit.
@@ -339,7 +337,7 @@ def _check_points(q: Array, v: Array, joint_names: Sequence[str], limits: JointL
 
 
 def _check_start(q: Array, here: Array, joint_names: Sequence[str], point: int) -> None:
-    """Refuse a point that is due at once and is not where the arm is."""
+    """Raise an error if a point is due at once and too far from the arm."""
     distance = np.abs(q - here)
     j = int(distance.argmax())
     if distance[j] > START_TOLERANCE:

@@ -18,7 +18,7 @@ MOST_POINTS = 2000
 """Largest number of points of a trajectory."""
 
 LARGEST = 1e9
-"""Bound on every number of a trajectory, whatever its unit; splines then never overflow."""
+"""Bound on every number of a trajectory, in any unit, so that splines never overflow."""
 
 _NONE: Array = np.empty((0, 0))
 _FIELDS = ("positions", "velocities", "accelerations")
@@ -33,16 +33,16 @@ class PastTrajectoryError(TrajectoryError):
 
 
 class TrajectoryPoint(NamedTuple):
-    """A waypoint: what trajectory_msgs/JointTrajectoryPoint carries, as plain values."""
+    """A waypoint: the fields of trajectory_msgs/JointTrajectoryPoint as plain values."""
 
     positions: Sequence[float] | Array
-    """[rad or m], in the order of the names given with the points."""
+    """Positions [rad or m], in the order of the names given with the points."""
     velocities: Sequence[float] | Array = ()
-    """[rad/s or m/s], or empty."""
+    """Velocities [rad/s or m/s], or empty."""
     accelerations: Sequence[float] | Array = ()
-    """[rad/s² or m/s²], or empty."""
+    """Accelerations [rad/s² or m/s²], or empty."""
     time_from_start: float = 0.0
-    """[s] from the stamp of the trajectory."""
+    """Time from the stamp of the trajectory [s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,10 +69,10 @@ Points = Sequence[TrajectoryPoint] | TrajectoryArrays
 
 
 def check_size(joint_names: Sequence[str], names: Sequence[str], points: Points) -> None:
-    """Refuse a trajectory for its size, at no cost whatever it holds.
+    """Check the size of a trajectory, without reading its points.
 
     Raises:
-        TrajectoryError: saying what there is too much of, or that there is nothing.
+        TrajectoryError: if the trajectory is empty or too large.
     """
     if not len(names):
         raise TrajectoryJointsError(
@@ -113,11 +113,11 @@ class Waypoints:
         """Check names, sizes and numbers of a trajectory.
 
         Args:
-            joint_names: the joints of the arm, in the order samples shall have.
-            names: the joints in the order of the points; the same set, or with ``partial`` some
-                of them.
+            joint_names: the joints of the arm, in the order of the samples.
+            names: the joints in the order of the points; the same set, or with ``partial`` a
+                subset.
             points: see :class:`TrajectoryPoint` and :class:`TrajectoryArrays`.
-            partial: whether joints may be left out.
+            partial: whether joints may be missing.
 
         Raises:
             TrajectoryError: naming the point, the joint and the reason.
@@ -147,12 +147,12 @@ class Waypoints:
         """Return the time of each point from now [s], strictly increasing.
 
         Args:
-            delay: when the points' time 0 is [s from now]; negative when it has passed.
+            delay: time from now to the points' time 0 [s]; negative for a time in the past.
             slower: factor on the points' times.
 
         Raises:
-            TrajectoryError: for a last point in the past, and for times too far away to be told
-                apart.
+            TrajectoryError: for a last point in the past, and for times so far in the future that
+                they become equal by rounding.
         """
         if not -math.inf < delay < LARGEST:
             raise TrajectoryError(
@@ -179,11 +179,11 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _places(joint_names: Sequence[str], names: Sequence[str], partial: bool) -> list[int]:
-    """Return where each of ``names`` stands among the joints of the arm."""
+    """Return the index of each of ``names`` in the joints of the arm."""
     known = _listed(joint_names)
     index = {name: i for i, name in enumerate(joint_names)}
     places: list[int] = []
-    # Of more names than joints one of the first is unknown or stands twice.
+    # If there are more names than joints, one of the first is unknown or repeated.
     for name in names[: len(joint_names) + 1]:
         place = index.get(name)
         if place is None:

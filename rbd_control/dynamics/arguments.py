@@ -29,7 +29,7 @@ def _first_not_finite(x):
 
 
 def as_batch(name: str, value: Any, size: int) -> tuple[np.ndarray, tuple[int, ...]]:
-    """``value`` as a finite (batch, size) array, and its leading axes.
+    """Return ``value`` as a finite (batch, size) array, and its leading axes.
 
     Raises:
         InputError: naming the argument, its shape and what the model has.
@@ -49,7 +49,7 @@ def as_batch(name: str, value: Any, size: int) -> tuple[np.ndarray, tuple[int, .
 
 
 def configuration(model: Model, q: Any) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Joint positions as a (batch, nq) array, and their leading axes."""
+    """Return joint positions as a (batch, nq) array, and their leading axes."""
     batch, shape = as_batch("q", q, model.nq)
     if model.floating_base and not np.linalg.norm(batch[:, 3:7], axis=1).all():
         raise InputError("q[3:7], the quaternion of the base, is zero; give [qx qy qz qw]")
@@ -57,7 +57,7 @@ def configuration(model: Model, q: Any) -> tuple[np.ndarray, tuple[int, ...]]:
 
 
 def state(model: Model, q: Any, **vectors: Any) -> tuple[list[np.ndarray], tuple[int, ...]]:
-    """``q`` and joint-space vectors ((..., nv) each) as one batch, and the common leading axes."""
+    """Return ``q`` and vectors ((..., nv) each) as one batch, and the common leading axes."""
     first, shape = configuration(model, q)
     batches, shapes = [first], [shape]
     for name, value in vectors.items():
@@ -98,7 +98,7 @@ def check_out(out: Sequence[np.ndarray], shapes: Sequence[tuple[int, ...]]) -> N
 
 
 def link_attachment(model: Model, link: str) -> tuple[int, np.ndarray]:
-    """The row of the body a link belongs to (-1: the world) and its placement in that body.
+    """Return the row of the body a link belongs to (-1: the world) and its placement in that body.
 
     Raises:
         InputError: for an unknown link, listing the links.
@@ -115,7 +115,7 @@ _NO_BODIES, _NO_POINTS = np.empty(0, dtype=np.int64), np.empty((0, 3))
 def external_wrenches(
     model: Model, wrenches: Mapping[str, Any] | None, shape: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Wrenches on links as arrays for a kernel: bodies (k,), points (k, 3), values (batch, k, 6).
+    """Return wrenches as kernel arrays: bodies (k,), points (k, 3), values (batch, k, 6).
 
     ``wrenches`` maps link names to ``[moment ; force]`` (..., 6) [N·m, N], world-aligned at the
     link's origin, as the environment applies them; leading axes broadcast to ``shape``. A wrench

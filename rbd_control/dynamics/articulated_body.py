@@ -102,7 +102,7 @@ class Articulated(NamedTuple):
 
 @njit(inline="always")
 def new_articulated(n):
-    """A workspace for n bodies, for kernels."""
+    """Return a workspace for n bodies, for kernels."""
     return _articulated_in(scratch(41 * n + n * n), n)
 
 
@@ -167,7 +167,7 @@ def _load_symmetric(array, i):
 
 @inlined
 def _times(x, i, v):
-    """The articulated inertia of row ``i`` times a motion."""
+    """Return the articulated inertia of row ``i`` times a motion."""
     H = load_matrix(x.H, i)
     return (
         add_transform(symmetric_times(_load_symmetric(x.J, i), v[0]), H, v[1]),
@@ -253,7 +253,7 @@ def _articulate_tree(model, v, tau, s, x, a):
 
 @inlined
 def articulated_body_sweep(model, q, v, tau, s, x, a):
-    """Forward dynamics of one state; ``s`` and ``x`` are workspace."""
+    """Compute forward dynamics of one state; ``s`` and ``x`` are workspace."""
     bodies_apart(model, q, v, s, x)
     articulate(model, v, tau, s, x, a)
 

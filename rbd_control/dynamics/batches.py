@@ -203,13 +203,13 @@ def over_states(
 
 @inlined
 def count_states(model, q):
-    """How many states there are in ``q``; none of a model that does not move."""
+    """Return the number of states in ``q``; zero for a model that does not move."""
     return q.shape[0] // (model.nv + position_offset(model)) if model.nv > 0 else 0
 
 
 @inlined
 def part(array, b, length):
-    """Rows of state ``b``, if each has so many."""
+    """Return rows of state ``b``, if each has so many."""
     return array[b * length : (b + 1) * length]
 
 
@@ -227,7 +227,7 @@ def columns_fit(model, q, x):
 
 @inlined
 def finite(x):
-    """Whether all numbers of a vector are finite."""
+    """Return whether all numbers of a vector are finite."""
     result = True
     for i in range(x.shape[0]):
         result &= np.isfinite(x[i])
@@ -236,7 +236,7 @@ def finite(x):
 
 @inlined
 def places(model, q):
-    """Whether ``q`` places the bodies: finite numbers, and no quaternion of length zero."""
+    """Return whether ``q`` places the bodies: finite numbers, and no quaternion of length zero."""
     result = finite(q)
     if position_offset(model) > 0:
         for first in range(3, q.shape[0], model.nv + 1):

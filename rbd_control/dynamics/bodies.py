@@ -13,7 +13,7 @@ from rbd_control.dynamics.inertia import cross_matrix
 Array = NDArray[np.float64]
 
 ROOT_JOINT = "root_joint"
-"""What messages call the joint of a floating base."""
+"""Name of the joint of a floating base in messages."""
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Body:
 
 
 def displacement(subspace: Array, position: float) -> Array:
-    """The (4, 4) placement a joint gives its body at ``position`` [rad or m]."""
+    """Return the (4, 4) placement a joint gives its body at ``position`` [rad or m]."""
     result = np.eye(4)
     result[:3, 3] = subspace[3:] * position
     axis = cross_matrix(subspace[:3])

@@ -52,7 +52,7 @@ from rbd_control.dynamics.sweep import (
 
 @inlined
 def christoffel_sweep(model, q, s, Gamma):
-    """EW21 Algorithm 2 for one configuration; ``s`` is workspace."""
+    """Compute EW21 Algorithm 2 for one configuration; ``s`` is workspace."""
     place_bodies(model, q, s)
     place_inertias(model, s)  # line 2
     Gamma[:] = 0.0
@@ -96,7 +96,7 @@ def christoffel_sweep(model, q, s, Gamma):
 
 @inlined
 def base_pairs(model, s, Gamma):
-    """The symbols Gamma[i, j, k] with j and k both of a floating root, anew.
+    """Recompute the symbols Gamma[i, j, k] with j and k both of a floating root.
 
     The root's columns turn with its whole twist, so ``dPhi_dot_j / dv_k = Phi_k x Phi_j`` for each
     pair of them, in both orders; EW21 eq. 35 has it for k up to j only, and eq. 36 builds on that.

@@ -45,7 +45,7 @@ class Constants(NamedTuple):
 
 
 def constants_of(arrays: ModelArrays) -> Constants:
-    """What the sweeps take, of floats or of expressions."""
+    """Return the constants of the sweeps, as floats or as expressions."""
     turns = (arrays.joint_type == REVOLUTE)[:, None, None]
     axis = np.matmul(arrays.rotation, arrays.axis[:, :, None])
     about = np.matmul(axis, arrays.axis[:, None, :])
@@ -72,7 +72,7 @@ def constants_of(arrays: ModelArrays) -> Constants:
 
 
 def packed(constants: Constants) -> np.ndarray:
-    """All of it in one array: the number of rows, then field after field."""
+    """Return all constants in one array: the number of rows, then field after field."""
     n = constants.parent.size
     head = np.array([n, constants.nv, constants.bodies], dtype=np.int64)
     fields = [head, *constants[2:]]
@@ -81,7 +81,7 @@ def packed(constants: Constants) -> np.ndarray:
 
 
 def views(array: np.ndarray, constants: Constants) -> Constants:
-    """The fields of ``array``, packed of such ``constants``: what is written there goes into it."""
+    """Return views of the fields of ``array``, which was packed from such ``constants``."""
     fields, first = [], 3
     for x in constants[2:]:
         fields.append(array[first : first + x.size].view(x.dtype).reshape(x.shape))
@@ -91,7 +91,7 @@ def views(array: np.ndarray, constants: Constants) -> Constants:
 
 @inlined
 def unpacked(model):
-    """The fields of :func:`packed`, where they lie, for kernels."""
+    """Return the fields of :func:`packed`, where they lie, for kernels."""
     head = integers(model, 0, (3,))
     n = head[0]
     after = 6 + 4 * n

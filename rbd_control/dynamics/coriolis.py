@@ -66,7 +66,7 @@ _as_tuple = tuple.__new__
 
 
 class DynamicsTerms(NamedTuple):
-    """What one sweep of :func:`dynamics_terms` yields, in ``M a + C v + g = tau``."""
+    """Results of :func:`dynamics_terms`, in ``M a + C v + g = tau``."""
 
     M: np.ndarray
     """Mass matrix, (..., nv, nv) [kg·m², kg·m or kg]."""
@@ -80,7 +80,7 @@ class DynamicsTerms(NamedTuple):
 
 @inlined
 def mass_matrix_sweep(model, q, s, M):
-    """Composite rigid bodies, EW21 Algorithm 1 lines 5, 10, 13, 21 and 24: M of one state."""
+    """Compute M of one state by composite rigid bodies, EW21 Algorithm 1."""
     place_bodies(model, q, s)
     place_inertias(model, s)
     clear(M)
@@ -101,7 +101,7 @@ def mass_matrix_sweep(model, q, s, M):
 
 @inlined
 def coriolis_sweep(model, q, v, s, memory, M, C, CTv, g):
-    """EW21 Algorithm 1 for one state, with Cᵀ v and g from the same composites.
+    """Compute EW21 Algorithm 1 for one state, with Cᵀ v and g from the same composites.
 
     ``s`` and ``memory`` (12 n,) are workspace.
     """
@@ -259,7 +259,7 @@ def mass_matrix(model: Model, q: np.ndarray, *, out: np.ndarray | None = None) -
 
 
 def coriolis_matrix(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """The Christoffel-consistent Coriolis matrix, ``C_ij = sum_k Gamma_ijk(q) v_k``.
+    """Return the Christoffel-consistent Coriolis matrix, ``C_ij = sum_k Gamma_ijk(q) v_k``.
 
     ``C v`` is the Coriolis and centripetal torque and ``M_dot - 2 C`` is skew-symmetric; of all
     such matrices this is the one of the Christoffel symbols.
@@ -281,7 +281,7 @@ def coriolis_matrix(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def mass_matrix_rate(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """The rate of the mass matrix along ``v``: ``M_dot = C + Cᵀ`` (EW21 eq. 2).
+    """Return the rate of the mass matrix along ``v``: ``M_dot = C + Cᵀ`` (EW21 eq. 2).
 
     Args:
         model: the robot.

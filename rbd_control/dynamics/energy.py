@@ -32,7 +32,7 @@ def _potential_energies(packed, q, out):
 
 
 def kinetic_energy(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """The kinetic energy T = ½ vᵀ M(q) v.
+    """Return the kinetic energy T = ½ vᵀ M(q) v.
 
     Args:
         model: the robot.
@@ -50,7 +50,7 @@ def kinetic_energy(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def potential_energy(model: Model, q: np.ndarray) -> np.ndarray:
-    """The potential energy V of the moving bodies, zero with all mass at the world's origin.
+    """Return the potential energy V of the moving bodies, zero with all mass at the world's origin.
 
     Args:
         model: the robot.

@@ -129,7 +129,7 @@ class FrozenDynamics:
 
 
 def freeze(model: Model) -> FrozenDynamics:
-    """The dynamics of ``model`` as compiled functions without checks, for hot loops.
+    """Return the dynamics of ``model`` as compiled functions without checks, for hot loops.
 
     Compiling takes about a second a function, the first time for each model.
 

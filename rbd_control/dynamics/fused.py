@@ -9,7 +9,7 @@ from rbd_control.dynamics.lanes import DOUBLE, call_on_lanes, lanes, on_lanes
 
 @intrinsic
 def fma(_context, a, b, c):
-    """a b + c, rounded once if the processor can, in compiled code only.
+    """Return a b + c, rounded once if the processor has FMA; for compiled code only.
 
     Written out where it is meant: if the compiler were free to choose which products to fuse, it
     would choose one way in one kernel and another way in the next, and they would differ by bits.

@@ -22,7 +22,7 @@ inequality by a unit in the last of them.
 
 
 def pseudo_inertia(mass: float, com: Array, inertia: Array) -> Array:
-    """The (4, 4) pseudo-inertia of a body of ``mass`` [kg] with its centre at ``com`` (3,) [m].
+    """Return the (4, 4) pseudo-inertia of a body of ``mass`` [kg] with centre ``com`` (3,) [m].
 
     ``inertia`` (3, 3) [kg·m²] is the rotational inertia about the centre of mass.
     """
@@ -35,7 +35,7 @@ def pseudo_inertia(mass: float, com: Array, inertia: Array) -> Array:
 
 
 def central_inertia(pseudo: Array) -> Array:
-    """The (3, 3) rotational inertia about the centre of mass; about the origin without mass."""
+    """Return the (3, 3) inertia about the centre of mass; about the origin without mass."""
     second, first, mass = pseudo[:3, :3], pseudo[:3, 3], pseudo[3, 3]
     if mass > 0.0:
         second = second - np.outer(first, first) / mass
@@ -43,7 +43,7 @@ def central_inertia(pseudo: Array) -> Array:
 
 
 def spatial_inertia(pseudo: Array) -> Array:
-    """The (6, 6) inertia that maps [omega; u] to [angular; linear momentum] about the origin."""
+    """Return the (6, 6) map from [omega; u] to [angular; linear momentum] about the origin."""
     second, first, mass = pseudo[:3, :3], pseudo[:3, 3], pseudo[3, 3]
     result = np.zeros((6, 6))
     result[:3, :3] = np.trace(second) * np.eye(3) - second
@@ -54,12 +54,12 @@ def spatial_inertia(pseudo: Array) -> Array:
 
 
 def cross_matrix(x: Array) -> Array:
-    """The matrix of x cross, (3, 3)."""
+    """Return the matrix of x cross, (3, 3)."""
     return np.array([[0.0, -x[2], x[1]], [x[2], 0.0, -x[0]], [-x[1], x[0], 0.0]])
 
 
 def violation(inertia: Array, *, definite: bool) -> str:
-    """What is wrong with a rotational inertia about the centre of mass, "" when nothing is.
+    """Return why a rotational inertia about the centre of mass is impossible; "" if it is valid.
 
     A mass distribution has a positive semidefinite inertia whose principal moments satisfy the
     triangle inequality, which is to say that Sigma is positive semidefinite. Both are tested to

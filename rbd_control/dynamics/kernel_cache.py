@@ -62,7 +62,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class CacheUse:
-    """What this process did with compiled code on disk.
+    """Use of compiled code on disk by this process.
 
     Attributes:
         loaded: folders from which code was loaded.

@@ -23,13 +23,13 @@ from rbd_control.dynamics.sweep import move_bodies, new_sweep, place_bodies, pos
 
 @inlined
 def link_point(s, body, offset):
-    """A point given in the frame of a body, about the root's origin."""
+    """Return a point given in the frame of a body, about the root's origin."""
     return add(load3(s.p, body), transform(load_matrix(s.R, body), offset))
 
 
 @inlined
 def _at_point(m, point):
-    """A motion about the origin, re-expressed about ``point`` (same axes)."""
+    """Return a motion about the origin, re-expressed about ``point`` (same axes)."""
     return (m[0], add(m[1], cross(m[0], point)))
 
 
@@ -76,7 +76,7 @@ def _frame_jacobian_rates(packed, q, v, body, offset, out):
 
 
 def frame_placement(model: Model, q: np.ndarray, link: str) -> np.ndarray:
-    """Where a link is: the homogeneous transform from its frame to the world's.
+    """Return the placement of a link: the homogeneous transform from its frame to the world.
 
     Args:
         model: the robot.
@@ -98,7 +98,7 @@ def frame_placement(model: Model, q: np.ndarray, link: str) -> np.ndarray:
 
 
 def frame_jacobian(model: Model, q: np.ndarray, link: str) -> np.ndarray:
-    """The Jacobian of a link, world-aligned at the link's origin: ``[w ; u] = J v``.
+    """Return the Jacobian of a link, world-aligned at the link's origin: ``[w ; u] = J v``.
 
     Args:
         model: the robot.
@@ -120,7 +120,7 @@ def frame_jacobian(model: Model, q: np.ndarray, link: str) -> np.ndarray:
 
 
 def frame_jacobian_rate(model: Model, q: np.ndarray, v: np.ndarray, link: str) -> np.ndarray:
-    """The time derivative of :func:`frame_jacobian` along ``v``.
+    """Return the time derivative of :func:`frame_jacobian` along ``v``.
 
     With it ``[w_dot ; u_dot] = J a + J_dot v``.
 

@@ -134,7 +134,7 @@ def _as_lanes(_context, array):
 
 @njit(inline="always")
 def scratch(size):
-    """So many floats like ``np.empty(size)``, for workspace of a kernel.
+    """Return ``size`` floats like ``np.empty(size)``, as workspace of a kernel.
 
     One a kernel will do: :func:`numbers` makes many arrays of it. numba inlines this, and what
     calls it must be a kernel or inlined by numba in the same way: the stack of a helper would be

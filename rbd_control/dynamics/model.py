@@ -45,7 +45,7 @@ class Model:
     i of ``joint_names`` is row nv - len(joint_names) + i of v.
 
     A joint that mimics another is no degree of freedom: its position is multiplier times that of
-    its leader plus an offset, and its inertia and weight are felt by the leader.
+    its leader plus an offset, and its inertia and weight act on the leader.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Model:
     joint_row: dict[str, int]
     """Row in ``arrays`` of the body that each moving joint moves, those that mimic included."""
     remarks: tuple[str, ...] = ()
-    """What cannot be right in the description, though it can be used."""
+    """Errors of the description that do not prevent its use."""
 
     @classmethod
     def from_urdf(
@@ -189,11 +189,11 @@ class Model:
 
     @cached_property
     def packed(self) -> Array:
-        """What the compiled kernels take: all of ``arrays`` in one."""
+        """All of ``arrays`` in one array, for the compiled kernels."""
         return packed(constants_of(self.arrays))
 
     def with_payload(self, link: str, mass: float, com: ArrayLike, inertia: ArrayLike) -> Model:
-        """This model with a rigid body fixed to ``link``.
+        """Return this model with a rigid body fixed to ``link``.
 
         ``mass`` [kg]; ``com`` (3,) its centre of mass in the frame of the link [m]; ``inertia``
         (3, 3) its rotational inertia about that centre in the axes of the link [kg·m²], zero for
@@ -242,7 +242,7 @@ class Model:
         return self.nv - len(self.joint_names) + self.joint_names.index(name)
 
     def link_index(self, link: str) -> int:
-        """Row of the moving body that ``link`` is rigidly part of, -1 when fixed to the world.
+        """Return the row of the moving body of ``link``; -1 if it is fixed to the world.
 
         Raises:
             InputError: when there is no such link; the message lists them.

@@ -57,7 +57,7 @@ from rbd_control.dynamics.sweep import (
 
 
 class MomentumTerms(NamedTuple):
-    """What a momentum observer needs of one state, from one sweep."""
+    """Terms of a momentum observer for one state, from one sweep."""
 
     p: np.ndarray
     """Generalised momentum M v, (..., nv) [N·m·s or N·s]."""
@@ -69,7 +69,7 @@ class MomentumTerms(NamedTuple):
 
 @inlined
 def gravity_of_subtree(model, inertia, Phi):
-    """The gravity torque of a joint ``Phi`` that carries the composite ``inertia``."""
+    """Return the gravity torque of a joint ``Phi`` that carries the composite ``inertia``."""
     m, c, _ = inertia
     gamma = (model.gravity[0], model.gravity[1], model.gravity[2])
     return -dot6(Phi, (cross(c, gamma), scale(m, gamma)))
@@ -77,7 +77,7 @@ def gravity_of_subtree(model, inertia, Phi):
 
 @inlined
 def momentum_sweep(model, q, v, s, p, CTv, g):
-    """M v, Cᵀ v and g of one state; ``s`` is workspace."""
+    """Compute M v, Cᵀ v and g of one state; ``s`` is workspace."""
     place_bodies(model, q, s)
     move_bodies(model, v, s)
     place_inertias(model, s)
@@ -99,7 +99,7 @@ def momentum_sweep(model, q, v, s, p, CTv, g):
 
 @inlined
 def gravity_sweep(model, q, s, g):
-    """g of one state; ``s`` is workspace."""
+    """Compute g of one state; ``s`` is workspace."""
     place_bodies(model, q, s)
     place_inertias(model, s)
     g[:] = 0.0
@@ -221,7 +221,7 @@ def momentum_terms(
 
 
 def momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """The generalised momentum p = M(q) v.
+    """Return the generalised momentum p = M(q) v.
 
     Args:
         model: the robot.
@@ -238,7 +238,7 @@ def momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def coriolis_transpose_product(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """C(q, v)ᵀ v, in O(N) and without C; also the derivative of the kinetic energy by ``q``.
+    """Return C(q, v)ᵀ v, in O(N) and without C; also the derivative of the kinetic energy by ``q``.
 
     Args:
         model: the robot.

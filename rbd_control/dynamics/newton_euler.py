@@ -69,7 +69,7 @@ class Forces(NamedTuple):
 
 @njit(inline="always")
 def new_forces(n):
-    """A workspace for n bodies, for kernels."""
+    """Return a workspace for n bodies, for kernels."""
     return _forces_in(scratch(18 * n), n)
 
 
@@ -118,7 +118,7 @@ def force_bodies(model, v_r, a_r, s, reference, f):
 
 @inlined
 def gather_torques(model, s, force, tau):
-    """The torques that hold up the forces; these become those of the subtrees."""
+    """Write the torques that balance the forces, and sum the forces over subtrees in place."""
     tau[:] = 0.0
     for i in range(model.parent.shape[0] - 1, -1, -1):
         force_i = load6(force, i)
@@ -129,7 +129,7 @@ def gather_torques(model, s, force, tau):
 
 @inlined
 def forces_of_motion(model, q, v, a, s, f):
-    """RNEA's way out for one state."""
+    """Compute the outward sweep of RNEA for one state."""
     place_bodies(model, q, s)
     move_bodies(model, v, s)
     place_inertias(model, s)
@@ -138,14 +138,14 @@ def forces_of_motion(model, q, v, a, s, f):
 
 @inlined
 def newton_euler_sweep(model, q, v, a, s, f, tau):
-    """Inverse dynamics of one state; ``s`` and ``f`` are workspace."""
+    """Compute inverse dynamics of one state; ``s`` and ``f`` are workspace."""
     forces_of_motion(model, q, v, a, s, f)
     gather_torques(model, s, f.force, tau)
 
 
 @inlined
 def slotine_li_sweep(model, q, v, v_r, a_r, s, f, tau):
-    """The Slotine-Li torque of one state; ``s`` and ``f`` are workspace."""
+    """Write the Slotine-Li torque of one state; ``s`` and ``f`` are workspace."""
     place_bodies(model, q, s)
     move_bodies(model, v, s)
     place_inertias(model, s)

@@ -66,7 +66,7 @@ PARAMETERS = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz")
 
 @inlined
 def in_body(point, R_transpose, m):
-    """A motion about the common origin, about ``point`` and in the axes of a body."""
+    """Return a motion about the common origin, about ``point`` and in the axes of a body."""
     return (
         transform(R_transpose, m[0]),
         transform(R_transpose, add(m[1], cross(m[0], point))),
@@ -75,7 +75,7 @@ def in_body(point, R_transpose, m):
 
 @inlined
 def power_coefficients(motion, velocity, reference, rate):
-    """Ten numbers that times the parameters of a body make the power of its force along a motion.
+    """Return ten numbers whose product with a body's parameters is the power of its force.
 
     All four are twists about the origin and in the axes of the body, as :func:`in_body` gives: the
     motion, the true and the reference twist, and the rate of the latter.
@@ -228,7 +228,7 @@ def regressor(
 
 
 def inertial_parameters(model: Model) -> np.ndarray:
-    """The inertial parameters pi of the model, ten for each body and rotor.
+    """Return the inertial parameters pi of the model, ten for each body and rotor.
 
     Returns:
         (10 bodies,), per body ``m, m c (3), I_xx I_xy I_xz I_yy I_yz I_zz`` about the origin and
@@ -244,7 +244,7 @@ def inertial_parameters(model: Model) -> np.ndarray:
 
 
 def inertial_parameter_names(model: Model) -> tuple[str, ...]:
-    """What each of :func:`inertial_parameters` is, such as ``"forearm Ixx"``.
+    """Return the names of the :func:`inertial_parameters`, such as ``"forearm Ixx"``.
 
     A body goes by the link that its joint moves, a rotor by its joint.
     """
@@ -257,5 +257,5 @@ def inertial_parameter_names(model: Model) -> tuple[str, ...]:
 
 
 def _bodies(model: Model) -> np.ndarray:
-    """Rows that are bodies: of a floating root only the last."""
+    """Return rows that are bodies: of a floating root only the last."""
     return np.arange(5 if model.floating_base else 0, model.arrays.mass.size)

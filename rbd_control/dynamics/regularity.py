@@ -1,4 +1,4 @@
-"""Whether the mass matrix of a tree of bodies is regular, some of them massless or not."""
+"""Check that the mass matrix of a tree of bodies is regular, also with massless bodies."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from rbd_control.wording import quoted
 Array = NDArray[np.float64]
 
 ROUNDOFF = 1e-12
-"""Share of the inertia that a joint carries below which what resists it is roundoff."""
+"""Ratio of a pivot to the inertia that its joint carries, below which the pivot is roundoff."""
 
 
 def carrying_nothing(bodies: Sequence[Body]) -> list[str]:
-    """Return a remark for each joint that carries no mass at all, as grippers without inertials do.
+    """Return a remark for each joint that carries no mass, such as in grippers without inertials.
 
-    Such a joint is no matter for the torques of the others, though it makes M(q) singular. When M
-    is singular for another reason the bodies are refused: a joint carries mass, but nothing that
-    resists its acceleration.
+    Such a joint does not affect the torques of the others, but makes M(q) singular. If M is
+    singular for another reason, an error is raised: a joint carries mass, but no inertia about its
+    axis.
 
-    M = Lᵀ D L with L lower triangular, so M is positive definite exactly where each D_i is
-    positive: the inertia that degree of freedom i feels when all those after it are free. It is
-    computed at one configuration that is nothing special, which decides for almost all; the model
-    may still be singular at special ones, such as a wrist of massless links when its axes line up.
+    M = Lᵀ D L with L lower triangular, so M is positive definite if and only if each D_i is
+    positive: the inertia of degree of freedom i when all later ones are free. It is computed at one
+    generic configuration, which decides for almost all configurations; the model may still be
+    singular at special ones, such as a wrist of massless links with aligned axes.
 
     Raises:
-        ModelError: naming the joint and its link, when it carries mass or no joint does.
+        ModelError: naming the joint and its link, if it carries mass, or if no joint carries mass.
     """
     placed = _placed(bodies)
     follows = any(body.dof != i for i, body in enumerate(bodies))

@@ -95,7 +95,7 @@ def with_rotor(
 
 
 def _inertia(name: str, value: ArrayLike, axis: np.ndarray) -> np.ndarray:
-    """The rotational inertia about the centre of mass, (3, 3)."""
+    """Return the rotational inertia about the centre of mass, (3, 3)."""
     if np.ndim(value) == 0:
         inertia = float(checked_array(f"{name}: inertia", value, ())) * np.outer(axis, axis)
     else:

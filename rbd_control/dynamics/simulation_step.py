@@ -29,7 +29,7 @@ Method = Literal["euler", "semi_implicit_euler", "runge_kutta"]
 
 
 def configuration_rate(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """The derivative of q that belongs to v: v itself, but for a floating base.
+    """Return the derivative of q that belongs to v: v itself, but for a floating base.
 
     Its position moves with ``R u`` and its quaternion with ``½ quaternion * [w, 0]``, w and u in
     the axes of the base.
@@ -60,7 +60,7 @@ def simulation_step(
     friction: Callable[[np.ndarray], np.ndarray] | None = None,
     wrenches: Mapping[str, Any] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The state after ``dt`` under constant torques.
+    """Return the state after ``dt`` under constant torques.
 
     Args:
         model: the robot.

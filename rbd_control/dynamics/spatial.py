@@ -24,31 +24,31 @@ from rbd_control.dynamics.fused import fma
 
 @inlined
 def add(a, b):
-    """a + b."""
+    """Return a + b."""
     return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
 
 
 @inlined
 def sub(a, b):
-    """a - b."""
+    """Return a - b."""
     return (a[0] - b[0], a[1] - b[1], a[2] - b[2])
 
 
 @inlined
 def scale(k, a):
-    """k a."""
+    """Return k a."""
     return (k * a[0], k * a[1], k * a[2])
 
 
 @inlined
 def dot(a, b):
-    """aᵀb."""
+    """Return aᵀb."""
     return fma(a[0], b[0], fma(a[1], b[1], a[2] * b[2]))
 
 
 @inlined
 def cross(a, b):
-    """a x b."""
+    """Return a x b."""
     return (
         fma(a[1], b[2], -(a[2] * b[1])),
         fma(a[2], b[0], -(a[0] * b[2])),
@@ -58,7 +58,7 @@ def cross(a, b):
 
 @inlined
 def add_cross(x, a, b):
-    """x + a x b."""
+    """Return x + a x b."""
     return (
         fma(-a[2], b[1], fma(a[1], b[2], x[0])),
         fma(-a[0], b[2], fma(a[2], b[0], x[1])),
@@ -68,13 +68,13 @@ def add_cross(x, a, b):
 
 @inlined
 def add_scaled(a, k, b):
-    """a + k b."""
+    """Return a + k b."""
     return (fma(k, b[0], a[0]), fma(k, b[1], a[1]), fma(k, b[2], a[2]))
 
 
 @inlined
 def load3(array, i):
-    """Row ``i`` of an (n, 3) array."""
+    """Return the row ``i`` of an (n, 3) array."""
     return (array[i, 0], array[i, 1], array[i, 2])
 
 
@@ -88,7 +88,7 @@ def store3(array, i, a):
 
 @inlined
 def load_matrix(array, i):
-    """Matrix ``i`` of an (n, 3, 3) array, as a tuple of rows."""
+    """Return the matrix ``i`` of an (n, 3, 3) array, as a tuple of rows."""
     return (
         (array[i, 0, 0], array[i, 0, 1], array[i, 0, 2]),
         (array[i, 1, 0], array[i, 1, 1], array[i, 1, 2]),
@@ -107,13 +107,13 @@ def store_matrix(array, i, R):
 
 @inlined
 def transform(R, x):
-    """R x."""
+    """Return R x."""
     return (dot(R[0], x), dot(R[1], x), dot(R[2], x))
 
 
 @inlined
 def add_transform(a, R, x):
-    """a + R x."""
+    """Return a + R x."""
     return (
         fma(R[0][2], x[2], fma(R[0][1], x[1], fma(R[0][0], x[0], a[0]))),
         fma(R[1][2], x[2], fma(R[1][1], x[1], fma(R[1][0], x[0], a[1]))),
@@ -123,7 +123,7 @@ def add_transform(a, R, x):
 
 @inlined
 def transpose(R):
-    """Rᵀ."""
+    """Return Rᵀ."""
     return (
         (R[0][0], R[1][0], R[2][0]),
         (R[0][1], R[1][1], R[2][1]),
@@ -133,7 +133,7 @@ def transpose(R):
 
 @inlined
 def multiply(A, B):
-    """A B."""
+    """Return A B."""
     columns = transpose(B)
     return (
         (dot(A[0], columns[0]), dot(A[0], columns[1]), dot(A[0], columns[2])),
@@ -144,7 +144,7 @@ def multiply(A, B):
 
 @inlined
 def add_scaled_matrix(A, k, B):
-    """A + k B."""
+    """Return A + k B."""
     return (
         add_scaled(A[0], k, B[0]),
         add_scaled(A[1], k, B[1]),
@@ -154,7 +154,7 @@ def add_scaled_matrix(A, k, B):
 
 @inlined
 def quaternion_rotation(x, y, z, w):
-    """The rotation of a quaternion, which need not have unit length."""
+    """Return the rotation of a quaternion, which need not have unit length."""
     k = 2.0 / (x * x + y * y + z * z + w * w)
     return (
         (1.0 - k * (y * y + z * z), k * (x * y - w * z), k * (x * z + w * y)),
@@ -194,7 +194,7 @@ def copy(source, target):
 
 @inlined
 def load6(array, i):
-    """Row ``i`` of an (n, 6) array, as a spatial vector."""
+    """Return the row ``i`` of an (n, 6) array, as a spatial vector."""
     return (
         (array[i, 0], array[i, 1], array[i, 2]),
         (array[i, 3], array[i, 4], array[i, 5]),
@@ -219,43 +219,43 @@ def accumulate6(array, i, x):
 
 @inlined
 def add6(a, b):
-    """a + b for spatial vectors."""
+    """Return a + b for spatial vectors."""
     return (add(a[0], b[0]), add(a[1], b[1]))
 
 
 @inlined
 def sub6(a, b):
-    """a - b for spatial vectors."""
+    """Return a - b for spatial vectors."""
     return (sub(a[0], b[0]), sub(a[1], b[1]))
 
 
 @inlined
 def scale6(k, a):
-    """k a for a spatial vector."""
+    """Return k a for a spatial vector."""
     return (scale(k, a[0]), scale(k, a[1]))
 
 
 @inlined
 def add_scaled6(a, k, b):
-    """a + k b for spatial vectors."""
+    """Return a + k b for spatial vectors."""
     return (add_scaled(a[0], k, b[0]), add_scaled(a[1], k, b[1]))
 
 
 @inlined
 def dot6(m, f):
-    """The power of a force along a motion: mᵀf."""
+    """Return the power of a force along a motion: mᵀf."""
     return dot(m[0], f[0]) + dot(m[1], f[1])
 
 
 @inlined
 def cross_motion(v, m):
-    """The rate of the motion ``m`` carried along by ``v``: v x m."""
+    """Return the rate of the motion ``m`` carried along by ``v``: v x m."""
     return (cross(v[0], m[0]), add_cross(cross(v[0], m[1]), v[1], m[0]))
 
 
 @inlined
 def cross_force(v, f):
-    """The rate of the force ``f`` carried along by ``v``: v x* f."""
+    """Return the rate of the force ``f`` carried along by ``v``: v x* f."""
     return (add_cross(cross(v[0], f[0]), v[1], f[1]), cross(v[0], f[1]))
 
 
@@ -264,7 +264,7 @@ def cross_force(v, f):
 
 @inlined
 def symmetric_times(S, x):
-    """S x for S stored as (xx, xy, xz, yy, yz, zz)."""
+    """Return S x for S stored as (xx, xy, xz, yy, yz, zz)."""
     return (
         fma(S[2], x[2], fma(S[1], x[1], S[0] * x[0])),
         fma(S[4], x[2], fma(S[3], x[1], S[1] * x[0])),
@@ -274,7 +274,7 @@ def symmetric_times(S, x):
 
 @inlined
 def inertia_times(inertia, v):
-    """The momentum I v = [tr(S) w - S w + h x u ; m u + w x h]."""
+    """Return the momentum I v = [tr(S) w - S w + h x u ; m u + w x h]."""
     m, h, S = inertia
     w, u = v
     J = (S[3] + S[5], -S[1], -S[2], S[0] + S[5], -S[4], S[0] + S[3])
@@ -283,7 +283,7 @@ def inertia_times(inertia, v):
 
 @inlined
 def place_inertia(m, h, S, R, p):
-    """An inertia (S as a full matrix) given about a frame placed at (R, p), about the origin.
+    """Return an inertia about the origin, given about a frame at (R, p) with S as a full matrix.
 
     With x = p + R y:  h' = R h + m p,  S' = R S Rᵀ + (R h) pᵀ + p h'ᵀ.
     """
@@ -306,7 +306,7 @@ def place_inertia(m, h, S, R, p):
 
 @inlined
 def load_inertia(array, i):
-    """Row ``i`` of an (n, 10) array of inertias."""
+    """Return the row ``i`` of an (n, 10) array of inertias."""
     return (
         array[i, 0],
         (array[i, 1], array[i, 2], array[i, 3]),
@@ -330,7 +330,7 @@ def store_inertia(array, i, inertia):
 
 @inlined
 def coriolis_factor(v, inertia):
-    """The factor B(v, I) = ½[(v x*) I + (I v) x̄* - I (v x)] of EW21 eq. (10), in twelve numbers.
+    """Return B(v, I) = ½[(v x*) I + (I v) x̄* - I (v x)] of EW21 eq. (10) as twelve numbers.
 
     With I = (m, h, S), v = [w; u] and the linear momentum f = m u + w x h, all that depends on the
     linear part of the vector B acts on cancels::
@@ -369,21 +369,21 @@ def coriolis_factor(v, inertia):
 
 @inlined
 def factor_times(B, x):
-    """B x = [A x_w ; x_w x f]: a force."""
+    """Return B x = [A x_w ; x_w x f]: a force."""
     A, f = B
     return (transform(A, x[0]), cross(x[0], f))
 
 
 @inlined
 def factor_transpose_times(B, x):
-    """The angular part Aᵀ x_w + f x x_u of the force Bᵀ x; its linear part is zero."""
+    """Return the angular part Aᵀ x_w + f x x_u of the force Bᵀ x; its linear part is zero."""
     A, f = B
     return add_cross(transform(transpose(A), x[0]), f, x[1])
 
 
 @inlined
 def add_coriolis_force(force, v, inertia, x):
-    """force + B(v, I) x without forming B, for use where it acts on one vector only."""
+    """Return the force + B(v, I) x without forming B, for use where it acts on one vector only."""
     m, h, S = inertia
     w, u = v
     y = x[0]
@@ -394,7 +394,7 @@ def add_coriolis_force(force, v, inertia, x):
 
 @inlined
 def load_factor(array, i):
-    """Row ``i`` of an (n, 12) array of factors."""
+    """Return the row ``i`` of an (n, 12) array of factors."""
     return (
         (
             (array[i, 0], array[i, 1], array[i, 2]),

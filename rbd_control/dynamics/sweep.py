@@ -71,7 +71,7 @@ class Sweep(NamedTuple):
 
 @njit(inline="always")
 def new_sweep(n):
-    """A workspace for n bodies, for kernels: make it once and use it for many states."""
+    """Return a workspace for n bodies, for kernels: make it once and use it for many states."""
     return _sweep_in(scratch(46 * n), n)
 
 
@@ -97,7 +97,7 @@ def _sweep_in(memory, n):
 
 @inlined
 def position_offset(model):
-    """How far joint positions stand behind velocities: a quaternion has a number more."""
+    """Return the offset of joint positions to velocities: a quaternion has one more number."""
     return 1 if model.dof.shape[0] > 0 and model.joint_type[0] == FLOATING else 0
 
 

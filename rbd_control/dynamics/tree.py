@@ -1,4 +1,4 @@
-"""Links and joints -> moving bodies: the tree is checked, fixed and locked joints disappear."""
+"""Conversion of links and joints to moving bodies, with checks; fixed joints are merged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 @dataclass
 class Tree:
-    """The moving bodies, parents first, and where each link went.
+    """The moving bodies, parents first, and the body of each link.
 
     Attributes:
         bodies: the moving bodies.
@@ -132,7 +132,7 @@ def _refuse_unsupported(robot: Robot) -> None:
 
 
 def _root(robot: Robot) -> str:
-    """The one link that is nobody's child, once it is known that all others hang from it."""
+    """Return the one link that is nobody's child, once it is known that all others hang from it."""
     parents: dict[str, Joint] = {}
     names = [link.name for link in robot.links]
     known = set(names)

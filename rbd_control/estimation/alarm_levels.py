@@ -1,17 +1,17 @@
-"""Levels that a signal without contact passes as seldom as wanted: extreme-value statistics.
+"""Levels that a signal without contact exceeds at a required rate, by extreme-value statistics.
 
-The signal, the size of a residual, is cut into blocks much longer than its memory, so that their
-maxima hardly depend on each other however alike neighbouring samples are. These maxima tend to a
+The signal, the magnitude of a residual, is cut into blocks much longer than its correlation time,
+so that their maxima are nearly independent. These maxima tend to a
 Gumbel distribution; with location ``mu`` and scale ``beta`` fitted to ``n`` of them, the level that
 a block passes with probability ``p`` is::
 
     level = mu + beta y        y = -log(-log(1 - p))
 
-Gaussian noise would have a lighter tail, and levels somewhat lower; but the largest residuals come
-of moments in which the model errs, reversals of friction above all, and are rarer and larger.
+Gaussian noise would have a lighter tail and lower levels; but model errors, mainly at reversals of
+friction, cause the largest residuals, which are rarer and larger.
 
-The fit is as uncertain as the maxima are few. By the information matrix of the fit the variance of
-the level is ``(beta² / n) (1.109 + 0.514 y + 0.608 y²)``, and the level returned is
+A small number of maxima makes the fit uncertain. From the information matrix of the fit, the
+variance of the level is ``(beta² / n) (1.109 + 0.514 y + 0.608 y²)``, and the returned level is
 :data:`CERTAINTY` standard deviations above the fitted one.
 
 Source: Coles, *An Introduction to Statistical Modeling of Extreme Values*, Springer 2001, ch. 3.
@@ -27,13 +27,13 @@ Array = NDArray[np.float64]
 BLOCK = 0.25
 """Length of a block [s]; residuals remember some tens of milliseconds."""
 CERTAINTY = 1.28
-"""Standard deviations of the normal distribution that nine in ten do not pass."""
+"""One-sided 90 % quantile of the normal distribution, in standard deviations."""
 SEEN = 1.05
-"""No level lies lower than this many times the largest value seen."""
+"""Smallest ratio of a level to the largest observed value."""
 
 
 def block_maxima(t: Array, signal: Array) -> Array:
-    """Largest value of each whole block of ``signal`` (k, m) at times ``t`` (k,) [s], (n, m)."""
+    """Return the maxima (n, m) of the complete blocks of ``signal`` (k, m) at times ``t`` [s]."""
     number = np.floor((t - t[0]) / BLOCK).astype(int)
     starts = np.flatnonzero(np.diff(number, prepend=-1))
     # The last block is hardly ever whole.
@@ -41,7 +41,7 @@ def block_maxima(t: Array, signal: Array) -> Array:
 
 
 def alarm_levels(maxima: Array, alarms_per_hour: float) -> Array:
-    """The level that each column of block maxima (n, m) passes so often, (m,)."""
+    """Return the level that each column of block maxima (n, m) exceeds at this rate, (m,)."""
     from scipy.stats import gumbel_r
 
     p = alarms_per_hour * BLOCK / 3600.0

@@ -1,25 +1,25 @@
-"""Everything the detector needs to know of an arm, from motions without contact.
+"""Calibration of the detector's parameters from motions without contact.
 
 0. For efforts that are currents, the gains of the drives:
    :mod:`~rbd_control.estimation.drive_gains`.
 1. Friction and corrections of masses: :mod:`~rbd_control.estimation.identification`.
-2. Observer gains, the ones that would notice pushes soonest: :mod:`~rbd_control.estimation.tuning`.
-3. Contact thresholds. The residual that is left passes the threshold of its joint as seldom as
-   wanted: :mod:`~rbd_control.estimation.alarm_levels`.
+2. Observer gains with the shortest detection delay: :mod:`~rbd_control.estimation.tuning`.
+3. Contact thresholds. The residual exceeds the threshold of its joint at the required rate of false
+   alarms: :mod:`~rbd_control.estimation.alarm_levels`.
 
-What the motions do not show. Some tens of seconds hold every kind of noise, but not every posture
-and speed, and another motion brings other errors of the model. How large these are, identification
-tells: it is the error ``e`` of predicting parts of the motion from others. It grows with the
-motion, so the threshold of a joint does::
+Limits of the calibration data. Some tens of seconds contain every kind of noise, but not every
+posture and speed, and other motions have other model errors. The identification estimates the size
+of these errors: the error ``e`` of the prediction of parts of the motion that were left out of the
+fit. It grows with the motion, and so does the threshold of a joint::
 
     threshold(v) = MARGIN level + REVERSAL coulomb + MODEL_MARGIN (e / rms(v)) |v|
 
-The second part is for reversals: each leaves a peak of its own height, a part of dry friction that
-the filter lets through, and tens of seconds hold few of them. Away from reversals the first two
-parts are smaller, by ``moving_ratio``, whose level is taken from what was recorded there.
+The second term is for reversals. Each reversal causes a peak of different height, a part of the
+Coulomb friction that passes the filter, and tens of seconds contain few reversals. Away from
+reversals the first two terms are smaller by the factor ``moving_ratio``, from the residuals there.
 
-The rate of false alarms that is promised holds for motions like the recorded ones, with both
-margins to spare for others.
+The implied rate of false alarms holds for motions like the recorded ones; both margins are for
+other motions.
 """
 
 from __future__ import annotations
@@ -54,70 +54,70 @@ from rbd_control.robot.inertial_corrections import CORRECTIONS, InertialCorrecti
 Array = NDArray[np.float64]
 
 LEAST_TIME = 20.0
-"""Motion that is needed [s]: less is too little to tell a distribution from."""
+"""Shortest motion that suffices to estimate the distribution of the residual [s]."""
 MARGIN = 1.2
-"""Thresholds are this many times the level of the wanted false-alarm rate."""
+"""Ratio of a threshold to the level of the required false-alarm rate."""
 REVERSAL = 0.4
-"""Part of a joint's Coulomb friction that thresholds leave room for besides."""
+"""Margin of the thresholds for reversals, as a share of the joint's Coulomb friction."""
 AWAY = 0.05
-"""A joint is away from its reversals where less than this is left of their trace."""
+"""Value of the reversal trace below which a joint counts as away from reversals."""
 STATISTIC_MARGIN = 1.5
-"""That of the statistic over all joints is this many times its level."""
+"""Ratio of ``statistic_threshold`` to its level."""
 MODEL_MARGIN = 2.0
-"""Standard deviations of the model's error elsewhere that thresholds leave room for."""
+"""Margin of the thresholds for model errors, in standard deviations of the prediction error."""
 SUSPICIOUS = 8.0
-"""A residual this many robust standard deviations large ..."""
+"""Residual of an apparent contact, in robust standard deviations."""
 SUSPICIOUS_FRICTION = 0.5
-"""... and this part of the joint's Coulomb friction besides ..."""
+"""Additional residual of an apparent contact, as a share of the joint's Coulomb friction."""
 SUSPICIOUS_TIME = 0.05
-"""... for this long [s] looks like contact."""
+"""Duration of an apparent contact [s]."""
 GROSS_FRICTION = 4.0
-"""An error of half of so many times a joint's Coulomb friction ..."""
+"""Errors below half of this multiple of the Coulomb friction are not reported as mismatches."""
 GROSS_SHARE = 0.05
-"""... and of half this share of its effort limit is worth an explanation."""
+"""Errors below half of this share of the effort limit are not reported as mismatches."""
 
 
 @dataclass(frozen=True)
 class CalibratedParameters(DetectorParameters, InertialCorrections):
-    """What calibration finds: the detector's parameters, and what it corrects of the arm."""
+    """Results of the calibration: parameters of the detector, and corrections of the arm."""
 
 
 START = CalibratedParameters(observer="second_order", observer_damping=0.7)
-"""What calibration begins with: the observer that measured best (see docs/detection.md)."""
+"""Initial parameters: the observer with the best measured results (docs/detection.md)."""
 
 
 @dataclass(frozen=True)
 class JointCalibration:
-    """What calibration found of one joint [N·m or N]."""
+    """Calibration of one joint, RMS values and thresholds [N·m or N]."""
 
     joint: str
     rms_before: float
     """Residual of the URDF's model without friction."""
     rms_after: float
-    """Residual with what was identified."""
+    """Residual with the identified model."""
     prediction_error: float
     """RMS error of the model in parts of the motion it was not fitted to."""
     largest: float
-    """Largest absolute residual with what was identified."""
+    """Largest absolute residual with the identified model."""
     threshold: float
     """Contact threshold at rest."""
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What was found of the arm and the detector's parameters, and what they rest on."""
+    """The calibrated parameters, and the data on which they are based."""
 
     parameters: CalibratedParameters
-    """The detector takes them with the corrected model, ``parameters.corrected(model)``."""
+    """Parameters of the detector, for the corrected model ``parameters.corrected(model)``."""
     joints: tuple[JointCalibration, ...]
     duration: float
-    """Motion that was used [s]."""
+    """Duration of the motion that was used [s]."""
     false_alarms_per_hour: float
-    """What the thresholds imply, for motions like the recorded ones."""
+    """Rate of false alarms that the thresholds imply, for motions like the recorded ones [1/h]."""
     notes: tuple[str, ...]
-    """What could not be identified and what looks implausible."""
+    """Warnings about unidentified or implausible results."""
     residuals: tuple[tuple[str, Array, Array, Array, Array], ...]
-    """Of each stretch: name, times (k,) [s]; before and after, and thresholds, (k, nv)."""
+    """Name, times (k,) [s], residuals before and after, and thresholds (k, nv) of each stretch."""
     gains: tuple[DriveGain, ...] = ()
     """Gains of the drives, if they were identified."""
 
@@ -139,15 +139,15 @@ def calibrate(
         model: the robot, as described.
         parameters: the kind of observer, the kind of effort and timing; for currents
             ``effort_gain`` too, unless it is 1, which is to be identified.
-        false_alarms_per_hour: wanted over all joints.
-        keep_gain: whether ``observer_gain`` is taken from ``parameters``, not chosen.
+        false_alarms_per_hour: required rate over all joints.
+        keep_gain: whether to keep the ``observer_gain`` of ``parameters``.
         evidence: known payloads and known gains of drives, for currents whose ``effort_gain`` is to
             be identified.
-        least_time: motion that is needed [s]; thresholds from less than twenty seconds are an
-            estimate for a report, and none to run a detector with.
+        least_time: shortest duration of the motion [s]; thresholds from less than twenty seconds
+            are an estimate for a report, not for a running detector.
 
     Returns:
-        The parameters, what they rest on, and notes on everything that is doubtful.
+        The parameters, their data, and warnings.
 
     Raises:
         RecordingError: naming the joint or the moment, when there is too little motion, what looks
@@ -199,7 +199,7 @@ def calibrate(
     known = replace(known, settling_time=settling)
     mismatches = _what_does_not_fit(motions, model, known)
     notes = (*notes, *(mismatch.text for mismatch in mismatches))
-    # Identified gains are known with their errors; the scales below know nothing of rotors.
+    # Identified gains have standard errors; the scale check below does not include rotors.
     if not drives and not any(mismatch.kind == "gravity" for mismatch in mismatches):
         notes = (*notes, *_refuse_other_efforts(recorded, felt, gap))
     calibration = _with_thresholds(
@@ -211,7 +211,7 @@ def calibrate(
 def _in_torque(
     motions: Sequence[Motion], model: Model, start: DetectorParameters, evidence: GainEvidence
 ) -> tuple[list[Motion], Array, tuple[DriveGain, ...], tuple[str, ...]]:
-    """Return the motions with efforts in N·m or N, the gains of all joints, and how they are known.
+    """Return the motions with efforts in N·m or N, the gains of all joints, and their drives.
 
     Args:
         motions: motions as recorded.
@@ -244,13 +244,13 @@ def _in_torque(
 
 
 def _start(parameters: DetectorParameters) -> CalibratedParameters:
-    """Return the parameters with room for what will be identified."""
+    """Return the parameters as calibrated parameters, with corrections of zero."""
     names = [item.name for item in fields(parameters)]
     return CalibratedParameters(**{name: getattr(parameters, name) for name in names})
 
 
 def _refuse_other_efforts(motions: Sequence[Motion], model: Model, gap: float) -> list[str]:
-    """Refuse joints whose effort is no torque, and return what is doubtful about the others."""
+    """Raise an error for efforts that are not torques; return warnings about the others."""
     scales = effort_scales(motions, model, gap)
     for scale in scales:
         if scale.text and (scale.is_reversed or scale.ratio > CERTAIN):
@@ -261,7 +261,7 @@ def _refuse_other_efforts(motions: Sequence[Motion], model: Model, gap: float) -
 def _what_does_not_fit(
     motions: Sequence[Motion], model: Model, known: DetectorParameters
 ) -> tuple[Mismatch, ...]:
-    """Return errors of the longest motion far larger than friction, which fits would only hide."""
+    """Return mismatches far larger than friction in the longest motion, which a fit would hide."""
     motion = max(motions, key=lambda m: float(m.t[-1] - m.t[0]))
     limit = np.where(np.isfinite(model.effort_limit), model.effort_limit, 0.0)
     large = np.maximum(GROSS_FRICTION * np.array(known.friction_coulomb), GROSS_SHARE * limit) + 0.1
@@ -311,7 +311,7 @@ def _with_thresholds(
     maxima = np.concatenate(
         [block_maxima(t, np.abs(r)) for t, r in zip(times, residuals, strict=True)]
     )
-    # Half of the alarms are left to the statistic.
+    # Half of the false alarms are assigned to the statistic.
     alarms = 0.5 * false_alarms_per_hour / model.nv
     level = alarm_levels(maxima, alarms)
     threshold = MARGIN * level + REVERSAL * found.coulomb
@@ -327,13 +327,13 @@ def _with_thresholds(
     unexplained = [r - np.clip(r, -a, a) for r, a in zip(residuals, left, strict=True)]
     matrix, whitening = covariance(unexplained)
     statistics = [statistic(r, whitening) for r in unexplained]
-    # A sum of squares has the exponential tail that its extremes are taken to have.
+    # A sum of squares has the exponential tail that the extreme-value fit assumes.
     highest = np.concatenate(
         [block_maxima(t, s[:, None]) for t, s in zip(times, statistics, strict=True)]
     )
     square = alarm_levels(np.square(highest), 0.5 * false_alarms_per_hour)[0]
     statistic_level = STATISTIC_MARGIN * np.sqrt(square)
-    # The error of the model as the statistic sees it, were all joints wrong at once.
+    # The statistic of the model error if all joints are wrong at the same time.
     fastest = np.sqrt(np.mean(np.concatenate(speeds).max(axis=1) ** 2))
     statistic_slope = _rms_statistic(whitening, found.error) / fastest
     known = replace(
@@ -374,13 +374,13 @@ def _moving_ratio(
     threshold: Array,
     alarms_per_hour: float,
 ) -> Array:
-    """Part of the thresholds that suffices away from reversals, (nv,)."""
+    """Return the share of the thresholds that suffices away from reversals, (nv,)."""
     r, trace = np.abs(np.concatenate(residuals)), np.concatenate(traces)
     away = [np.where(w < AWAY, np.abs(x), 0.0) for x, w in zip(residuals, traces, strict=True)]
     maxima = np.concatenate([block_maxima(t, x) for t, x in zip(times, away, strict=True)])
     ratio = np.ones_like(threshold)
     for i, column in enumerate(maxima.T):
-        # Blocks in which the joint has done nothing but reverse say nothing.
+        # Blocks in which the joint only reverses are excluded.
         told = column[column > 0.0]
         if told.size * BLOCK >= 0.5 * LEAST_TIME:
             level = MARGIN * alarm_levels(told[:, None], alarms_per_hour)[0] / threshold[i]
@@ -393,14 +393,14 @@ def _moving_ratio(
 
 
 def _felt(model: Model, effort_kind: str) -> Model:
-    """The model of what the efforts hold: without gravity where the driver takes it off."""
+    """Return the model of what the efforts hold: without gravity where the driver takes it off."""
     if effort_kind != "torque_without_gravity":
         return model
     return replace(model, arrays=model.arrays._replace(gravity=np.zeros(3)))
 
 
 def _rms_statistic(whitening: Array, error: Array) -> float:
-    """RMS of the statistic for independent errors of the joints of these sizes (nv,)."""
+    """Return the RMS of the statistic for independent joint errors of these sizes (nv,)."""
     return float(np.linalg.norm(whitening * error))
 
 
@@ -411,14 +411,14 @@ def _rms(x: Array) -> float:
 def _refuse_contact(
     name: str, t: Array, r: Array, speed: Array, every: Array, coulomb: Array, model: Model
 ) -> None:
-    """Refuse a motion whose residual stands out for a while: somebody touched the arm."""
+    """Raise an error for a motion with apparent contact: a long outlier of the residual."""
     centre = np.median(every, axis=0)
     spread = 1.4826 * np.median(np.abs(every - centre), axis=0)
     limit = SUSPICIOUS * spread + SUSPICIOUS_FRICTION * coulomb
-    # In a joint that hardly moves dry friction may be anything: that is no contact.
+    # The static friction of a joint that hardly moves is unknown, so it is not checked.
     out = (np.abs(r - centre) > limit) & (speed > SLOW)
     for i, joint in enumerate(model.joint_names):
-        # Runs of samples that stand out, by their first and one past their last.
+        # Runs of outliers, by their first index and the index after their last.
         edges = np.flatnonzero(np.diff(out[:, i].astype(int), prepend=0, append=0))
         for begin, end in edges.reshape(-1, 2):
             if t[end - 1] - t[begin] >= SUSPICIOUS_TIME:

@@ -1,11 +1,10 @@
-"""From joint states to a verdict: contact, no contact, or no verdict at all.
+"""The contact detector: from joint states to contact, no contact, or no verdict.
 
 A contact begins when a joint's residual has stayed above its threshold for ``onset_debounce``, and
 ends when every residual has stayed below ``release_ratio`` of its threshold for
 ``release_debounce``. It is a collision from the sample on that any residual passes its collision
-threshold. Doubt is its own answer: without effort or velocity, after a gap, while the observer
-settles, when samples repeat, jump or saturate the detection is not valid, which is not the same as
-"no contact".
+threshold. Without effort or velocity, after a gap, while the observer settles, and when samples
+repeat, jump or saturate, the detection is not valid, which is not the same as "no contact".
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ STEADY = 0.2
 class ContactDetector:
     """Momentum observer, thresholds and events for one arm, fed sample by sample or in blocks.
 
-    However samples are cut into blocks, the verdicts are the same to the last bit.
+    The division of samples into blocks does not change the verdicts, to the last bit.
 
     Args:
         model: the robot.
@@ -100,10 +99,10 @@ class ContactDetector:
         self._start()
 
     def reset(self) -> ContactEvent | None:
-        """Start the observer again, as with a clock that may be another.
+        """Restart the observer; the next stamp may come from another clock.
 
         Returns:
-            The release of the contact that was open, at the last sample; None without one.
+            The release of an open contact, at the last sample; None without an open contact.
         """
         event = self._events.end(self._stamp)
         self._start()
@@ -118,14 +117,14 @@ class ContactDetector:
 
     @property
     def bias(self) -> np.ndarray:
-        """What tares have taken off so far, (nv,) [N·m or N]."""
+        """Torque that tares have removed so far, (nv,) [N·m or N]."""
         return self._bias.copy()
 
     def tare(self) -> np.ndarray:
-        """Remove the mean residual of the last second from now on.
+        """Subtract the mean residual of the last second from all later residuals.
 
         Returns:
-            What all tares have removed so far, (nv,) [N·m or N].
+            Torque that all tares have removed so far, (nv,) [N·m or N].
 
         Raises:
             InputError: without a valid verdict, in contact, and while the residual has been
@@ -137,13 +136,13 @@ class ContactDetector:
         mean = joint["mean"].copy()
         self._bias += mean
         self._settings.joint["bias"] = self._bias
-        # The filters are linear: they stand where they would had it been off all along.
+        # The filters are linear: this state is the same as if the bias had always been removed.
         self._memory.observer["residual"] -= mean
         forget_mean(self._memory)
         return self.bias
 
     def _refuse_tare(self) -> None:
-        """Raise an InputError that says why there is no mean to tare with, and how long to wait."""
+        """Raise an InputError with the reason and the time to wait if no mean is available."""
         if self._code != VALID:
             raise InputError(f"cannot tare: there is no verdict ({REASONS[self._code]})")
         if self._events.open is not None:
@@ -166,7 +165,7 @@ class ContactDetector:
             )
 
     def set_parameters(self, parameters: DetectorParameters) -> None:
-        """Go on with other parameters; tare, open contact and validity stay.
+        """Apply new parameters; tare, open contact and validity are kept.
 
         Raises:
             ParameterError: for a per-joint parameter of the wrong length; nothing is changed then.
@@ -174,12 +173,13 @@ class ContactDetector:
         self._change(self.model, parameters)
 
     def set_model(self, model: Model) -> None:
-        """Go on with another model of the same arm, one with a payload for instance.
+        """Apply another model of the same arm, for example with a payload.
 
-        The residual does not jump: the momentum of the last sample is taken of the new model too.
+        The residual does not jump, because the momentum of the last sample is recomputed with the
+        new model.
 
         Raises:
-            InputError: when the model has other joints.
+            InputError: if the model has other joints.
         """
         if model.joint_names != self.model.joint_names or model.nq != self.model.nq:
             raise InputError(
@@ -191,16 +191,16 @@ class ContactDetector:
     def update(
         self, stamp: float, q: np.ndarray, v: np.ndarray | None, tau: np.ndarray | None
     ) -> Detection:
-        """Judge one sample.
+        """Process one sample and return the detection.
 
-        A sample that no arm can have is dropped, see
-        :class:`~rbd_control.estimation.Detection`; it raises nothing.
+        An implausible sample is dropped without an exception, see
+        :class:`~rbd_control.estimation.Detection`.
 
         Args:
             stamp: time of the sample [s]; must increase.
             q: joint positions, (nq,) [rad or m].
-            v: joint velocities, (nv,) [rad/s or m/s]; None when not measured.
-            tau: joint efforts, (nv,), what ``effort_kind`` says; None when not measured.
+            v: joint velocities, (nv,) [rad/s or m/s]; None if not measured.
+            tau: joint efforts, (nv,), of the kind ``effort_kind``; None if not measured.
 
         Raises:
             InputError: for arguments of the wrong shape or not finite, or a stamp that does not
@@ -234,17 +234,17 @@ class ContactDetector:
     def update_block(
         self, stamps: np.ndarray, q: np.ndarray, v: np.ndarray | None, tau: np.ndarray | None
     ) -> BlockDetection:
-        """Judge k samples.
+        """Process k samples and return their detections.
 
         Args:
             stamps: times of the samples, (k,) [s]; must increase.
             q: joint positions, (k, nq) [rad or m].
-            v: joint velocities, (k, nv) [rad/s or m/s]; None when not measured.
-            tau: joint efforts, (k, nv), what ``effort_kind`` says; None when not measured.
+            v: joint velocities, (k, nv) [rad/s or m/s]; None if not measured.
+            tau: joint efforts, (k, nv), of the kind ``effort_kind``; None if not measured.
 
         Raises:
             InputError: for arguments of the wrong shape or not finite, or stamps that do not
-                increase. The detector then is as it was before.
+                increase. The detector is then unchanged.
         """
         stamps = np.ascontiguousarray(stamps, dtype=float)
         if stamps.ndim != 1:
@@ -275,13 +275,13 @@ class ContactDetector:
         )
 
     def tool_wrench(self) -> ToolWrench | None:
-        """Return the wrench at ``tool_frame`` for the last sample that was believed.
+        """Return the wrench at ``tool_frame`` for the last valid sample.
 
         A tare, a payload and a reset act on it as on the residual.
 
         Returns:
-            The wrench, (6,), with its covariance, (6, 6); None without a ``tool_frame``, while
-            there is no valid verdict, and where the numbers are beyond any arm's.
+            The wrench, (6,), with its covariance, (6, 6); None without a ``tool_frame``, without a
+            valid verdict, and for numbers out of range.
         """
         if self._tool is None or self._code != VALID:
             return None
@@ -289,7 +289,7 @@ class ContactDetector:
         return self._tool.of_sample(memory.q, memory.residual, self._events.doubt())
 
     def _set(self, model: Model, parameters: DetectorParameters) -> None:
-        """Make everything that follows from the model and the parameters."""
+        """Create everything that depends on the model and the parameters."""
         parameters = with_default_thresholds(parameters, model)
         force_link = parameters.force_link or model.joint_links[-1]
         model.link_index(force_link)
@@ -309,13 +309,13 @@ class ContactDetector:
         self._events.use(model, observer, settings, isolation)
 
     def _change(self, model: Model, parameters: DetectorParameters) -> None:
-        """Go on with another model or other parameters from the last sample."""
+        """Apply another model or other parameters from the last sample on."""
         kind, memory = self._observer.kind, self._memory
         self._set(model, parameters)
         if self._observer.kind != kind:
             self._observer.restart_filter()
         forget_mean(memory)
-        # The residual does not jump: the last sample's momentum is taken of the new model, too.
+        # The residual does not jump: the last momentum is recomputed with the new model.
         self._observer.begin_interval(memory.q, memory.v, memory.effort)
 
     def _copied(
@@ -329,7 +329,7 @@ class ContactDetector:
                 row[0][0], row[1][0], row[2][0] = q, v, tau
                 return row
         except (AttributeError, TypeError, ValueError):
-            pass  # lists and texts take the way with all checks
+            pass  # Lists and other types take the path with all checks.
         batch, shape = state(self.model, q, v=v, tau=tau)
         if shape:
             raise InputError(f"update takes one sample, not {shape}; update_block takes many")
@@ -338,7 +338,7 @@ class ContactDetector:
     def _lose(
         self, what: str, stamps: np.ndarray, verdict: np.ndarray
     ) -> list[tuple[int, ContactEvent]]:
-        """Take samples that lack ``what``: no verdict, and the observer starts again."""
+        """Process samples that lack ``what``: no verdict, and the observer restarts."""
         event = self._events.end(self._stamp)
         restart(self._memory)
         verdict["reason"] = NO_VELOCITY if what == "velocity" else NO_EFFORT
@@ -373,12 +373,12 @@ class ContactDetector:
         return events
 
     def _told(self, code: int, row: int) -> str:
-        """Return a reason in words, with the joint of ``row`` if it is one."""
+        """Return a reason as text, with the joint of ``row`` if it concerns a joint."""
         first = self.model.nv - len(self.model.joint_names)
         return fault_text(code, self.model.joint_names[row - first] if row >= first else "")
 
     def _attend(self, why: int, stamp: float, q: np.ndarray) -> ContactEvent | None:
-        """Do what the decision stopped for at the sample with ``stamp`` [s] and ``q`` (nq,)."""
+        """Handle the stop of the decision loop at the sample with ``stamp`` [s] and ``q`` (nq,)."""
         if why == BROKEN_OFF:
             return self._events.end(float(self._memory.arm["ended"][0]))
         if why == ENDED:
@@ -390,7 +390,7 @@ class ContactDetector:
         return None
 
     def _jacobians(self, q: np.ndarray) -> np.ndarray:
-        """Return those of the point whose force is judged, (k, 3, nv), or none."""
+        """Return Jacobians of the point with force thresholds, (k, 3, nv), or (0, 3, nv)."""
         if not self._judges_force:
             return self._no_jacobian
         return np.ascontiguousarray(frame_jacobian(self.model, q, self._force_link)[:, 3:])

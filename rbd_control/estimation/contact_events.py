@@ -1,4 +1,4 @@
-"""Onset and release of one contact after the other: who was touched, where, since when."""
+"""Onset and release events of contacts, with link, force, point and onset time."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from rbd_control.estimation.residual_doubt import jolt_doubt, residual_doubt
 
 
 class ContactEvents:
-    """Makes the events of one detector.
+    """Creates the events of one detector.
 
     Args:
-        memory: what the detector carries from sample to sample; only read here.
+        memory: memory of the detector; read only.
 
     Attributes:
-        open: the contact that lasts, as told at its onset or later; None without one.
-        now: isolation of that contact at its last look; None without one.
+        open: the present contact with its latest estimates; None without contact.
+        now: the last isolation of the present contact; None without contact.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -43,7 +43,7 @@ class ContactEvents:
     def use(
         self, model: Model, observer: Observer, settings: Settings, isolation: LinkIsolation
     ) -> None:
-        """Go on with another model or other parameters; an open contact stays open."""
+        """Apply another model or other parameters; an open contact stays open."""
         self._model, self._observer = model, observer
         self._settings, self._isolation = settings, isolation
 
@@ -89,7 +89,7 @@ class ContactEvents:
         Args:
             stamp: time of the sample [s].
             q: joint positions, (nq,) [rad or m].
-            at_peak: whether link and force of this moment are those of the peak.
+            at_peak: whether this sample gives link and force of the peak.
         """
         assert self.open is not None
         residual = self._memory.residual

@@ -1,8 +1,8 @@
-"""From momentum balance to verdict, compiled: everything that depends on the samples before.
+"""Compiled loop from momentum balance to verdict, with all memory of previous samples.
 
-The loop filters the residual, judges its validity and applies thresholds, debounce and hysteresis.
-It stops where a contact begins or ends, and at intervals while a contact lasts, so that its caller
-can look at the contact more closely. The caller then resumes it at the next sample.
+The loop filters the residual, checks its validity and applies thresholds, debounce and hysteresis.
+It stops where a contact begins or ends, and periodically while a contact lasts, so that the caller
+can isolate the contact. The caller then resumes it at the next sample.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from rbd_control.estimation.validity import (
 )
 
 NOTHING, BEGUN, ENDED, BROKEN_OFF, LOOK, LOOK_AT_PEAK = range(6)
-"""Why the loop stops: a contact begins, ends, is cut short for lack of a verdict, or lasts."""
+"""Reasons for a stop of the loop: a contact begins, ends, ends without a verdict, or lasts."""
 
 LOOK_PERIOD = 0.02
-"""Time between two isolations of a contact that lasts [s]."""
+"""Period of the isolation of a lasting contact [s]."""
 NEAR_PEAK = 0.9
-"""Link and force are taken at the peak from this part of its height on."""
+"""Fraction of the peak residual from which link and force count as those of the peak."""
 TARE_TIME = 1.0
 """Time over which the residual is averaged before a tare removes it [s]."""
 RECENT_TIME = 0.2
@@ -49,43 +49,43 @@ RECENT_TIME = 0.2
 ROUNDING = 1e-6
 """Largest rounding error of a sum of intervals, compared with a round debounce time [s]."""
 DROPS_IN_A_ROW = 3
-"""Number of dropped samples in a row after which there is no verdict. A jump of position is then
-believed: the observer restarts from there."""
+"""Number of consecutive dropped samples after which there is no verdict. A jump of position is then
+accepted: the observer restarts at the new position."""
 
 
 CARRY, RESTART, FREEZE, DROP, SKIP = range(5)
-"""What becomes of a sample: it ends an interval; the observer starts with it; samples have repeated
+"""Outcomes of a sample: it ends an interval; the observer restarts with it; samples have repeated
 for too long; it is dropped; it repeats the last sample of a moving arm and is skipped.
 
-An arm that moves never shows the same sample twice: the driver has read nothing new. Such a sample
-must not reach the filter, which would see a motion that stands still under an unchanged torque, and
-report a contact. The interval ends with the next sample that is new."""
+An identical sample of a moving arm means that the driver has read no new data. Such a sample must
+not reach the filter: a motion that stops under an unchanged torque would look like a contact. The
+interval ends with the next new sample."""
 
 
 class Excess(NamedTuple):
-    """How far the residual of a sample stands above its thresholds."""
+    """Ratio of the residual of a sample to its thresholds."""
 
     joint: int
     """Row of the joint with the highest ratio of residual to threshold."""
     ratio: float
-    """That ratio."""
+    """Highest ratio of residual to threshold."""
     level: int
     """Level of the contact, if there is one."""
     torque: float
-    """Residual of that joint [N·m or N]."""
+    """Residual of ``joint`` [N·m or N]."""
     largest: float
-    """Largest ratio, those of the statistic and of the force included."""
+    """Largest ratio, including the ratios of the statistic and of the force."""
 
 
 @compiled
 def restart(memory):
-    """Let the observer start again with the next sample."""
+    """Restart the observer with the next sample."""
     _restart(memory)
 
 
 @compiled
 def forget_mean(memory):
-    """Let the average that a tare removes start again."""
+    """Restart the average that a tare removes."""
     _forget_mean(memory.arm[0], memory.joint)
 
 
@@ -129,7 +129,7 @@ def _carry(settings, memory, samples, k, dt):
 
 @inlined
 def _keep(settings, memory, samples, k):
-    """Keep a sample as the beginning of the next interval."""
+    """Store a sample as the beginning of the next interval."""
     arm, stamp = memory.arm[0], samples.stamp[k]
     for i in range(memory.joint.shape[0]):
         memory.observer[i].p = samples.p[k, i]
@@ -147,7 +147,7 @@ def _keep(settings, memory, samples, k):
 
 @inlined
 def _lose(arm, joints, ended):
-    """Give up the verdict; return whether that cuts a contact short, which ended at ``ended``."""
+    """End the verdict; return whether this ends a contact, whose last valid time is ``ended``."""
     event = BROKEN_OFF if arm.level != FREE else NOTHING
     arm.level = FREE
     arm.above = 0.0
@@ -159,7 +159,7 @@ def _lose(arm, joints, ended):
 
 @inlined
 def _fate(samples, k, settings, memory):
-    """Return what becomes of sample ``k``, why, and the row of the joint to blame."""
+    """Return the outcome of sample ``k``, the reason, and the row of the joint concerned."""
     arm, rules, stamp = memory.arm[0], settings.arm[0], samples.stamp[k]
     is_fresh = math.isnan(arm.started)
     fault, row = find_fault(samples, k, settings, memory, is_fresh or arm.frozen)
@@ -188,10 +188,10 @@ def _fate(samples, k, settings, memory):
 
 @inlined
 def _drop(rules, arm, joints, fault, stamp):
-    """Drop a sample: the last verdict holds, unless samples keep failing.
+    """Drop a sample; the last verdict is kept until too many samples in a row are dropped.
 
     Returns:
-        The reason why there is no verdict, or ``VALID``, and why the loop has to stop.
+        The reason why there is no verdict, or ``VALID``; and the reason for a stop of the loop.
     """
     arm.dropped += 1
     if arm.dropped >= DROPS_IN_A_ROW or stamp - arm.stamp > rules.maximum_gap:
@@ -201,7 +201,7 @@ def _drop(rules, arm, joints, fault, stamp):
 
 @inlined
 def _remember(memory, stamp):
-    """Add the residual to the history in which the start of a contact is searched."""
+    """Add the residual to the history for the search of the onset of a contact."""
     arm = memory.arm[0]
     row = memory.history[arm.remembered % memory.history.shape[0]]
     row[0] = stamp
@@ -212,10 +212,10 @@ def _remember(memory, stamp):
 
 @inlined
 def _average(memory, dt):
-    """Advance the mean residuals that a tare looks at."""
+    """Advance the mean residuals for a tare."""
     arm, joints = memory.arm[0], memory.joint
     arm.averaged += dt
-    # As long as less has been averaged, all of it counts alike.
+    # Before the averaging time is complete, all samples have equal weight.
     share = min(dt / min(arm.averaged, TARE_TIME), 1.0)
     recent = min(dt / min(arm.averaged, RECENT_TIME), 1.0)
     for i in range(joints.shape[0]):
@@ -226,7 +226,7 @@ def _average(memory, dt):
 
 @inlined
 def _event(rules, arm, stamp, dt, doubtful, excess):
-    """Apply debounce and hysteresis to a valid sample; return why the loop has to stop."""
+    """Apply debounce and hysteresis to a valid sample; return the reason for a stop."""
     if arm.level == FREE:
         arm.above = arm.above + dt if excess.largest > 1.0 else 0.0
         if arm.above == 0.0 or arm.above < rules.onset_debounce - ROUNDING:
@@ -254,7 +254,7 @@ def _event(rules, arm, stamp, dt, doubtful, excess):
 
 @inlined
 def _excess(samples, k, settings, memory):
-    """Return how far the residual stands above its thresholds at sample ``k``."""
+    """Return the ratio of the residual to its thresholds at sample ``k``."""
     rules = settings.arm[0]
     joint, ratio, level = highest_residual(settings, memory)
     largest = max(ratio, statistic_ratio(settings, memory))
@@ -268,7 +268,7 @@ def _excess(samples, k, settings, memory):
 
 @compiled
 def decide(first, samples, settings, memory, residual, verdict):
-    """Go through the samples from ``first`` on.
+    """Process the samples from ``first`` on, until the end or a stop.
 
     Args:
         first: index of the first sample.

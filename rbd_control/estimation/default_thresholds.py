@@ -1,15 +1,15 @@
-"""Thresholds for an arm that nobody has calibrated: from its effort limits and its reach.
+"""Default thresholds of an arm that is not calibrated, from its effort limits and its reach.
 
-A parameter of zero stands for the default of its joint. With ``limit`` the effort limit and
+A parameter of zero selects the default of its joint. With ``limit`` the effort limit and
 ``push`` the largest torque that a force of 20 N at any link causes at the joint in the middle of
 all joint ranges, the defaults are::
 
     contact   = max(min(0.4 push, 10 % of limit), 5 % of limit, min(1.5, 15 % of limit))
     collision = max(5 contact, 15 % of limit)
 
-The share of the push leaves room to find it in poses with a shorter lever. The shares of the effort
-limit leave room for friction, which nobody has identified yet: it grows with the size of the drive.
-A joint without an effort limit takes ``max(0.4 push, 1.5)``.
+The share of the push makes it detectable in poses with a shorter lever arm. The shares of the
+effort limit are a margin for unidentified friction, which grows with the size of the drive. The
+default of a joint without an effort limit is ``max(0.4 push, 1.5)``.
 """
 
 from __future__ import annotations

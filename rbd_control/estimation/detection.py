@@ -1,4 +1,4 @@
-"""What the detector says: the verdict on a sample, on a block of them, and events."""
+"""Results of the detector: the verdict on a sample, on a block of samples, and events."""
 
 from __future__ import annotations
 
@@ -18,49 +18,49 @@ class ContactEvent:
     """The beginning or the end of one contact."""
 
     id: int
-    """Counts contacts from 1; the onset and the release of one contact share it."""
+    """Number of the contact, from 1; the onset and the release of one contact share it."""
     phase: Literal["onset", "release"]
     level: Level
     """``contact`` or ``collision``; the release carries the highest level reached."""
     onset: float
     """Estimated true start [s], on the clock of the samples."""
     detected: float
-    """When the flag rose [s]."""
+    """Time at which the flag rose [s]."""
     release: float | None
-    """When the flag fell [s]; None at the onset."""
+    """Time at which the flag fell [s]; None at the onset."""
     joint: str
-    """The joint whose residual stood highest over its threshold."""
+    """The joint with the highest ratio of residual to threshold."""
     link: str
-    """The link the residual points to, of all that was seen so far."""
+    """The most probable link, from all residuals of the contact so far."""
     peak_torque: float
     """The residual of ``joint`` at its peak, signed [N·m or N]."""
     force: np.ndarray | None
-    """Force on ``link`` at the peak, (3,) world axes [N]; None where it is not observable."""
+    """Force on ``link`` at the peak, (3,) world axes [N]; None if it is not observable."""
 
     onset_uncertainty: float = math.nan
-    """Standard deviation of ``onset`` [s]; NaN where it cannot be told."""
+    """Standard deviation of ``onset`` [s]; NaN if it is unknown."""
     candidates: tuple[str, ...] = ()
-    """Links that explain the residual, the most probable first: one of them was touched."""
+    """Links that explain the residual, the most probable first; one of them was touched."""
     confidence: float = math.nan
     """Probability of ``link``, in [0, 1]."""
     point: np.ndarray | None = None
-    """Where the line of the force passes the middle of the link, (3,) world axes [m]; None where
+    """Point at which the line of force passes the middle of the link, (3,) world axes [m]; None if
     it is not observable."""
 
     @property
     def duration(self) -> float | None:
-        """From the estimated start to the fall of the flag [s]; None at the onset."""
+        """Time from the estimated start to the fall of the flag [s]; None at the onset."""
         return None if self.release is None else self.release - self.onset
 
     def since(self, start: float) -> ContactEvent:
-        """The same event with times that count from ``start`` [s]."""
+        """Return the same event with times that count from ``start`` [s]."""
         release = None if self.release is None else self.release - start
         return replace(
             self, onset=self.onset - start, detected=self.detected - start, release=release
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values that ``json`` can write; what is not known is None."""
+        """Return the event as plain values that ``json`` can write; unknown values are None."""
         return {
             "onset": self.onset,
             "onset_uncertainty": _known(self.onset_uncertainty),
@@ -93,11 +93,11 @@ class Detection:
     stamp: float
     """Time of the sample [s]."""
     valid: bool
-    """Whether there is a verdict at all."""
+    """Whether there is a verdict."""
     reason: str
-    """Why there is no verdict, with the joint to blame if there is one; empty when valid."""
+    """Reason why there is no verdict, with the joint if it concerns one; empty if valid."""
     contact: bool
-    """The verdict; False also when not valid, so look at ``valid`` first."""
+    """The verdict; False also if not valid, so check ``valid`` first."""
     level: Level
     """``none``, ``contact`` or ``collision``, of the contact so far."""
     residual: np.ndarray
@@ -105,7 +105,7 @@ class Detection:
     link: str
     """The touched link; empty without contact."""
     force: np.ndarray | None
-    """Force on that link now, (3,) world axes [N]; None where unknown or not observable."""
+    """Present force on that link, (3,) world axes [N]; None if unknown or not observable."""
     event: ContactEvent | None
     """The onset or release that happened at this sample."""
     candidates: tuple[str, ...] = ()
@@ -113,11 +113,11 @@ class Detection:
     confidence: float = math.nan
     """Probability of ``link``, in [0, 1]; NaN without contact."""
     point: np.ndarray | None = None
-    """Where the line of the force passes the middle of the link, (3,) world axes [m]; None where
+    """Point at which the line of force passes the middle of the link, (3,) world axes [m]; None if
     unknown or not observable."""
     dropped: str = ""
-    """Why the sample was dropped, with the joint to blame; empty when it was used. The verdict on a
-    dropped sample is the one before, or none once samples keep being dropped."""
+    """Reason why the sample was dropped, with the joint; empty if it was used. A dropped sample
+    keeps the previous verdict; after several dropped samples in a row there is no verdict."""
     reason_code: int = 0
     """Index of ``reason`` into :data:`~rbd_control.estimation.REASONS`."""
     dropped_code: int = 0
@@ -125,11 +125,11 @@ class Detection:
 
 
 def fault_text(code: int, joint: str) -> str:
-    """Return what is wrong with a sample, in words.
+    """Return the fault of a sample as text.
 
     Args:
         code: index into :data:`~rbd_control.estimation.REASONS`.
-        joint: name of the joint to blame; empty for none.
+        joint: name of the joint with the fault; empty for none.
     """
     text = REASONS[code]
     if not joint:
@@ -142,18 +142,18 @@ class BlockDetection:
     """The verdicts on k samples."""
 
     residual: np.ndarray
-    """(k, nv) [N·m or N]."""
+    """(k, nv) external joint torque estimates [N·m or N]."""
     reason: np.ndarray
     """(k,) index into :data:`~rbd_control.estimation.REASONS`; 0 where there is a verdict."""
     level: np.ndarray
     """(k,) index into :data:`~rbd_control.estimation.LEVELS`: 0 none, 1 contact, 2 collision."""
     events: tuple[tuple[int, ContactEvent], ...]
-    """Index of the sample at which it happened, and the event."""
+    """Pairs of the index of a sample and its event."""
     dropped: np.ndarray
-    """(k,) index into :data:`~rbd_control.estimation.REASONS`: why a sample was dropped; 0 where it
-    was used."""
+    """(k,) index into :data:`~rbd_control.estimation.REASONS` for dropped samples; 0 for samples
+    that were used."""
     joint: np.ndarray
-    """(k,) row of the joint that ``reason`` or ``dropped`` blames; -1 where it blames none."""
+    """(k,) row of the joint of ``reason`` or ``dropped``; -1 if none."""
 
     @property
     def valid(self) -> np.ndarray:

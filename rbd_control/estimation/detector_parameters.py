@@ -29,10 +29,10 @@ LEAST_VARIANCE = 1e-15
 class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilityParameters):
     """Observer, friction, thresholds and timing of the contact detector.
 
-    Per-joint parameters hold one value for all joints or one for each, in the order of the joints.
-    Thresholds of zero stand for defaults that follow from the effort limits and the reach of the
-    arm (:mod:`~rbd_control.estimation.default_thresholds`); they are no substitute for a
-    calibration with contact-free recordings.
+    Per-joint parameters have one value for all joints or one for each, in the order of the joints.
+    Thresholds of zero are replaced by defaults from the effort limits and the reach of the arm
+    (:mod:`~rbd_control.estimation.default_thresholds`), which do not replace a calibration with
+    contact-free recordings.
 
     Raises:
         ParameterError: for a value out of bounds, a collision threshold that does not lie above
@@ -46,8 +46,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
     )
     observer_gain: tuple[float, ...] = parameter(
         (50.0,),
-        "Gain K_O of the observer: one over its time constant, the natural frequency of "
-        "second_order; with kalman only of speed and acceleration in the thresholds",
+        "Gain K_O of the observer: inverse time constant, or natural frequency of second_order; "
+        "kalman uses it only to filter speed and acceleration in the thresholds",
         unit="1/s",
         above=0.0,
         upper=5000.0,
@@ -75,7 +75,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
     )
     torque_drift: tuple[float, ...] = parameter(
         (5.0,),
-        "How fast the external torque wanders; more makes a faster observer (kalman)",
+        "Random walk of the external torque; a larger value makes a faster observer (kalman)",
         unit="N·m/√s or N/√s",
         lower=1e-6,
         upper=1e6,
@@ -99,24 +99,24 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
     )
     contact_force_threshold: float = parameter(
         0.0,
-        "Force at force_link above which there is contact; 0: force is not judged",
+        "Force at force_link above which there is contact; 0: no force threshold",
         unit="N",
         lower=0.0,
         upper=1e5,
     )
     collision_force_threshold: float = parameter(
         0.0,
-        "Force at force_link above which a contact is a collision; 0: force is not judged",
+        "Force at force_link above which a contact is a collision; 0: no force threshold",
         unit="N",
         lower=0.0,
         upper=1e6,
     )
     force_link: str = parameter(
-        "", "Link at whose origin the force thresholds take the force to act; empty: the last one"
+        "", "Link at whose origin the force of the force thresholds acts; empty: the last link"
     )
     threshold_speed: tuple[float, ...] = parameter(
         (0.0,),
-        "How much both thresholds of a joint grow with its speed",
+        "Increase of both thresholds of a joint with its speed",
         unit="N·m·s/rad or N·s/m",
         lower=0.0,
         upper=1e5,
@@ -124,7 +124,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
     )
     threshold_acceleration: tuple[float, ...] = parameter(
         (0.0,),
-        "How much both thresholds of a joint grow with its acceleration",
+        "Increase of both thresholds of a joint with its acceleration",
         unit="N·m·s²/rad or N·s²/m",
         lower=0.0,
         upper=1e5,
@@ -132,14 +132,14 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
     )
     moving_ratio: tuple[float, ...] = parameter(
         (1.0,),
-        "Part of contact_threshold that holds while the joint moves, away from its reversals",
+        "Share of contact_threshold that applies while the joint moves, away from reversals",
         above=0.0,
         upper=1.0,
         per_joint=True,
     )
     reversal_speed: tuple[float, ...] = parameter(
         (0.02,),
-        "Speed below which a joint stands or reverses, and contact_threshold holds whole",
+        "Speed below which a joint is at rest or reverses, and the full contact_threshold applies",
         unit="rad/s or m/s",
         lower=0.0,
         upper=100.0,
@@ -147,8 +147,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
     )
     residual_covariance: tuple[float, ...] = parameter(
         (),
-        "Covariance of the residuals without contact, row by row; empty: joints are judged one by "
-        "one only",
+        "Covariance of the residuals without contact, row by row; empty: thresholds of single "
+        "joints only",
         unit="(N·m)² or N²",
         lower=-1e8,
         upper=1e8,
@@ -163,14 +163,14 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
     )
     statistic_speed: float = parameter(
         0.0,
-        "How much statistic_threshold grows with the speed of the fastest joint",
+        "Increase of statistic_threshold with the speed of the fastest joint",
         unit="s/rad or s/m",
         lower=0.0,
         upper=1e6,
     )
     release_ratio: float = parameter(
         0.7,
-        "Hysteresis: a contact can end once every residual is below this part of its threshold",
+        "Hysteresis: a contact can end when every residual is below this share of its threshold",
         lower=0.05,
         upper=1.0,
     )
@@ -197,15 +197,15 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
     )
     maximum_gap: float = parameter(
         0.1,
-        "Longest time between samples that is bridged; after a longer one the observer restarts",
+        "Longest time between samples; after a longer gap the observer restarts",
         unit="s",
         above=0.0,
         upper=10.0,
     )
     saturation_ratio: float = parameter(
         1.0,
-        "Part of a joint's effort limit from which its torque counts as saturated: no verdict of "
-        "no contact then, and for settling_time after",
+        "Share of a joint's effort limit from which its torque counts as saturated: then, and for "
+        "settling_time afterwards, the detector does not report 'no contact'",
         above=0.0,
         upper=1000.0,
     )
@@ -223,21 +223,21 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
 
     tool_frame: str = parameter(
         "",
-        "Link at whose origin and along whose axes the wrench at the tool is estimated; empty: it "
-        "is not estimated",
+        "Link at whose origin, along whose axes, the wrench at the tool is estimated; empty: no "
+        "estimate",
         live=False,
     )
     tool_wrench_prior_force: float = parameter(
         30.0,
-        "Standard deviation of each component of the force at tool_frame before anything is "
-        "measured; less damps more near singularities",
+        "Prior standard deviation of each force component at tool_frame; a smaller value damps "
+        "more near singularities",
         unit="N",
         lower=1e-3,
         upper=1e5,
     )
     tool_wrench_prior_moment: float = parameter(
         5.0,
-        "The same of the moment at tool_frame",
+        "Prior standard deviation of each moment component at tool_frame",
         unit="N·m",
         lower=1e-3,
         upper=1e5,
@@ -248,7 +248,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         n = max(len(self.contact_threshold), len(self.collision_threshold))
         contact = self.for_joints("contact_threshold", n)
         collision = self.for_joints("collision_threshold", n)
-        # Zero stands for a default, which is chosen to fit.
+        # Zero is replaced by a default that is consistent.
         for i in np.flatnonzero((collision <= contact) & (collision > 0.0)):
             raise ParameterError(
                 f"collision_threshold[{i}] is {collision[i]} but contact_threshold[{i}] is "
@@ -267,10 +267,10 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         self.covariance(math.isqrt(count))
 
     def covariance(self, n: int) -> np.ndarray | None:
-        """``residual_covariance`` of n joints, (n, n) [(N·m)² or N²]; None when it is not known.
+        """Return ``residual_covariance`` of n joints, (n, n) [(N·m)² or N²]; None if unknown.
 
         Raises:
-            ParameterError: when it is of other size, not symmetric or not positive definite.
+            ParameterError: if it has the wrong size, or is not symmetric and positive definite.
         """
         covariance = self.joint_matrix("residual_covariance", n)
         if covariance is None:

@@ -1,4 +1,4 @@
-"""From the parameters of the detector to the settings that its compiled code takes."""
+"""Conversion of the detector's parameters to the settings of its compiled code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rbd_control.estimation.observers import Observer
 from rbd_control.joint_states.plausibility import limits_or
 
 LOADED = 0.5
-"""A load above this fraction of a joint's contact threshold shows in the effort of every drive."""
+"""Fraction of the contact threshold above which a load is visible in the effort of any drive."""
 
 _FORCES = ("contact_force_threshold", "collision_force_threshold")
 _PER_JOINT = {
@@ -48,7 +48,7 @@ def decision_settings(
     for field, name in _PER_JOINT.items():
         joint[field] = parameters.for_joints(name, n)
     joint["bias"] = bias
-    # A limit of zero in a description means that nobody filled it in.
+    # A limit of zero in a description counts as unknown.
     joint["saturated"] = parameters.saturation_ratio * limits_or(model.effort_limit, math.inf)
     joint["highest_speed"], joint["highest_effort"], joint["turn"] = parameters.bounds(model)
     joint["loaded"] = LOADED * joint["contact"]

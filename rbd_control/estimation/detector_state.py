@@ -1,8 +1,8 @@
-"""The arrays that the compiled decision works on, with their fields by name.
+"""Structured arrays of the compiled decision.
 
-Everything about a joint is one element of a structured array, everything about the whole arm the
-single element of another. Python and compiled code use the same field names, and a call into
-compiled code pays for each array, not for each field.
+Each joint is one element of a structured array; the whole arm is the single element of another.
+Python and compiled code use the same field names. The overhead of a call into compiled code depends
+on the number of arrays, not of fields.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ REASONS = (
 ) = range(len(REASONS))
 
 NO_JOINT = -1
-"""Row in a verdict that concerns no joint, or all of them."""
+"""Row in a verdict that concerns no joint, or all joints."""
 
 LEVELS = ("none", "contact", "collision")
 """Levels of contact, by code."""
@@ -139,12 +139,12 @@ _ARM_MEMORY = np.dtype(
 VERDICT = np.dtype(
     [("reason", "i1"), ("level", "i1"), ("dropped", "i1"), ("joint", "i2")], align=True
 )
-"""Verdict on a sample: index into ``REASONS`` and ``LEVELS``; why the sample was dropped, or 0; the
-row of the joint to blame, or ``NO_JOINT``."""
+"""Verdict on a sample: index into ``REASONS`` and ``LEVELS``; reason for dropping the sample, or 0;
+row of the joint concerned, or ``NO_JOINT``."""
 
 
 class Settings(NamedTuple):
-    """What the decision takes from the parameters."""
+    """Settings of the decision, from the parameters."""
 
     kind: int
     """Kind of filter."""
@@ -159,7 +159,7 @@ class Settings(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What the decision carries from sample to sample."""
+    """Memory of the decision from sample to sample."""
 
     observer: np.ndarray
     """(nv,) state of the observer, of :data:`~rbd_control.estimation.linear_filters.STATE`."""
@@ -168,7 +168,7 @@ class Memory(NamedTuple):
     arm: np.ndarray
     """(1,) of ``_ARM_MEMORY``."""
     q: np.ndarray
-    """(nq,) positions of the last sample that was believed [rad or m]."""
+    """(nq,) positions of the last valid sample [rad or m]."""
     v: np.ndarray
     """(nv,) its velocities [rad/s or m/s]."""
     effort: np.ndarray
@@ -183,7 +183,7 @@ class Memory(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """The samples that the decision goes through, with their momentum balance."""
+    """The samples of the decision, with their momentum balance."""
 
     stamp: np.ndarray
     """(k,) [s]."""
@@ -200,11 +200,11 @@ class Samples(NamedTuple):
     torque: np.ndarray
     """(k, nv) the effort as a torque [N·m or N]."""
     load: np.ndarray
-    """(k, nv) the arm's own weight in the effort [N·m or N]."""
+    """(k, nv) gravity torque in the effort [N·m or N]."""
     quality: np.ndarray
     """(k,) int8, see :class:`~rbd_control.estimation.momentum_balance.Balance`."""
     jacobian: np.ndarray
-    """(k, 3, nv) of the point whose force is judged, or (0, 3, nv)."""
+    """(k, 3, nv) Jacobian of the point with force thresholds, or (0, 3, nv)."""
 
 
 def new_settings(kind: int, design: np.ndarray) -> Settings:
@@ -215,7 +215,7 @@ def new_settings(kind: int, design: np.ndarray) -> Settings:
 
 
 def new_memory(nq: int, nv: int) -> Memory:
-    """Return the memory of a detector that has not taken any sample."""
+    """Return the memory of a detector before its first sample."""
     memory = Memory(
         np.zeros(nv, STATE),
         np.zeros(nv, _JOINT_MEMORY),

@@ -1,4 +1,4 @@
-"""Settings that are allowed and yet switch detection off, or nearly: what a user should be told."""
+"""Warnings about valid settings that disable or nearly disable detection."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from rbd_control.estimation.default_thresholds import with_default_thresholds
 from rbd_control.estimation.detector_parameters import DetectorParameters
 
 HIGH_RELEASE = 0.95
-"""A contact whose ``release_ratio`` is higher may be released by noise."""
+"""``release_ratio`` above which noise may release a contact."""
 SHORT_RELEASE = 0.01
-"""A shorter ``release_debounce`` filters no noise [s]."""
+"""``release_debounce`` below which noise is not filtered [s]."""
 LONG_RELEASE = 2.0
-"""A longer ``release_debounce`` makes one contact of two that follow each other [s]."""
+"""``release_debounce`` above which successive contacts are reported as one [s]."""
 HARMFUL_FORCE = 140.0
-"""ISO/TS 15066 lets a robot press a person's hand or forearm with no more than about this [N]."""
+"""Approximate limit of ISO/TS 15066 for quasi-static force on a hand or forearm [N]."""
 COLLISION_TIME = 0.02
-"""A hard collision is over after about this [s]."""
+"""Approximate duration of a hard collision [s]."""
 LONG_DELAY = 0.1
-"""A residual that takes longer to show most of a torque comes late for anything [s]."""
+"""Rise time of a residual above which contacts are reported too late [s]."""
 RISEN = 0.63
-"""Part of a torque that shows after one time constant."""
+"""Step response after one time constant."""
 TICK, TICKS = 0.001, 2000
-"""Step and count of the samples that a filter's rise is looked at with [s]."""
+"""Step [s] and number of samples for the evaluation of a step response."""
 
 
 def detector_warnings(parameters: DetectorParameters, model: Model) -> list[str]:
-    """What is doubtful about ``parameters`` for ``model``, the worst first; often nothing.
+    """Return warnings about ``parameters`` for ``model``, the most serious first.
 
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.
@@ -44,7 +44,7 @@ def detector_warnings(parameters: DetectorParameters, model: Model) -> list[str]
 
 
 def _deaf_joints(parameters: DetectorParameters, model: Model) -> list[str]:
-    """Thresholds that no torque of the joint can reach, at rest or in motion."""
+    """Return warnings about thresholds that no torque of the joint can reach."""
     n = model.nv
     base = parameters.for_joints("contact_threshold", n)
     speed = np.where(np.isfinite(model.velocity_limit), model.velocity_limit, 0.0)
@@ -65,7 +65,7 @@ def _deaf_joints(parameters: DetectorParameters, model: Model) -> list[str]:
 
 
 def _weak_sense_of_force(parameters: DetectorParameters, model: Model) -> list[str]:
-    """Thresholds that a harmful push at the tip of the arm stays below."""
+    """Return warnings about thresholds above the effect of a harmful push at the tip."""
     if parameters.residual_covariance or parameters.contact_force_threshold:
         return []
     base = parameters.for_joints("contact_threshold", model.nv)
@@ -79,14 +79,14 @@ def _weak_sense_of_force(parameters: DetectorParameters, model: Model) -> list[s
         return []
     first = model.nv - len(model.joint_names)
     return [
-        f"contact_threshold: no push below {force[best]:.0f} N is felt (by joint "
+        f"contact_threshold: no push below {force[best]:.0f} N is detected (by joint "
         f"{model.joint_names[joints[best] - first]!r}, {lever[joints[best]]:.2f} m away at most), "
         f"and {HARMFUL_FORCE:.0f} N harm a person; calibrate the thresholds"
     ]
 
 
 def _late_verdicts(parameters: DetectorParameters, model: Model) -> list[str]:
-    """Filters that are slow, or not given the time to settle."""
+    """Return warnings about slow filters, and about a settling time that is too short."""
     response = parameters.make_observer(model).step_response(TICK, TICKS)
     rise = TICK * (1.0 + (response < RISEN).sum(axis=0))
     said = []
@@ -115,7 +115,7 @@ def _lost_collisions(parameters: DetectorParameters) -> list[str]:
 
 
 def _loose_ends(parameters: DetectorParameters) -> list[str]:
-    """Releases that come with every ripple, or so late that contacts run into one."""
+    """Return warnings about releases that are too sensitive to noise, or too late."""
     said = []
     if parameters.release_ratio > HIGH_RELEASE and parameters.release_debounce < SHORT_RELEASE:
         said.append(
@@ -131,7 +131,7 @@ def _loose_ends(parameters: DetectorParameters) -> list[str]:
 
 
 def _levers(model: Model) -> np.ndarray:
-    """How far from each joint the farthest link origin it moves can be, (nv,) [m]."""
+    """Return the largest possible distance of a link origin from each joint, (nv,) [m]."""
     arrays = model.arrays
     reach = np.zeros(model.bodies)
     for link, body in model.link_body.items():
@@ -141,7 +141,7 @@ def _levers(model: Model) -> np.ndarray:
         parent = arrays.parent[i]
         if parent >= 0:
             reach[parent] = max(reach[parent], np.linalg.norm(arrays.translation[i]) + reach[i])
-    # A prismatic joint feels force as it is.
+    # The effort of a prismatic joint is the force itself.
     own = np.where(arrays.joint_type[: model.bodies] == PRISMATIC, 1.0, reach)
     lever = np.zeros(model.nv)
     np.maximum.at(lever, arrays.dof[: model.bodies], np.abs(arrays.ratio[: model.bodies]) * own)

@@ -1,13 +1,13 @@
-"""Gains of the drives: what is known of them beforehand, and which of them the motions determine.
+"""Gains of the drives: prior knowledge, and acceptance of identified gains.
 
 :mod:`~rbd_control.estimation.drive_gain_fit` has the equation and the estimate. A gain is accepted
 if its relative standard error is at most :data:`ACCEPTED_ERROR`.
 
-In free motion the gain of a joint shows only in what gravity and the inertia of the links need. The
-description states these in kg, and its error is the error of the gain. The inertia of motor and
-gear, which is unknown, tells nothing. A known payload states a torque in N·m that the joint must
-carry, so it fixes the gain of each joint that it loads: of the last one only if its centre of mass
-lies off the axis of that joint, of a vertical one by its acceleration alone.
+In free motion only the torque for gravity and for the inertia of the links determines the gain of a
+joint. The description states these in kg, and its error is the error of the gain. The unknown
+inertia of motor and gear gives no information. A known payload adds a known torque in N·m, so it
+determines the gain of each joint that it loads: the last joint only if the centre of mass of the
+payload is off its axis, a vertical joint only by acceleration.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Array = NDArray[np.float64]
 ACCEPTED_ERROR = 0.04
 """Largest relative standard error of an accepted gain."""
 CONFIDENT = 2.0
-"""Standard errors to each side that hold the true gain in 95 of 100 cases."""
+"""Half width of a 95 % confidence interval in standard errors."""
 PAYLOAD_CENTRE_ERROR = 0.002
 """Standard deviation of a stated centre of mass of a payload along each axis [m]."""
 CENTRE_UNKNOWN = 0.15
-"""The same where the centre is not stated, about the origin of the link [m]."""
+"""Standard deviation of an unstated centre of mass about the origin of the link [m]."""
 SIZE = 0.05
 """Radius of gyration of a payload about its centre of mass, within a factor of two or so [m]."""
 
@@ -46,7 +46,7 @@ class KnownGain:
     value: float
     """Torque per unit of effort [N·m or N per unit]; its sign is that of the drive."""
     error: float = 0.0
-    """Its standard error; zero if it is exact."""
+    """Standard error of the gain; zero if it is exact."""
 
     def __post_init__(self) -> None:
         if self.value == 0.0 or not np.isfinite([self.value, self.error]).all() or self.error < 0.0:
@@ -63,7 +63,7 @@ class KnownPayload:
     motions: Sequence[Motion]
     """Motions without contact, ``tau`` in the unit of the effort."""
     mass: float
-    """Mass [kg] beside what the description knows."""
+    """Mass in addition to the description [kg]."""
     mass_error: float = 0.0
     """Standard error of the mass [kg]."""
     centre: tuple[float, float, float] | None = None
@@ -81,7 +81,7 @@ class KnownPayload:
 
     @property
     def prior(self) -> Prior:
-        """What is known of mass, first and second moments."""
+        """Prior of mass, first and second moments."""
         c = np.array(self.centre or (0.0, 0.0, 0.0))
         deviation = CENTRE_UNKNOWN if self.centre is None else PAYLOAD_CENTRE_ERROR
         products = np.outer(c, c) + SIZE**2 * np.eye(3)
@@ -95,12 +95,12 @@ class KnownPayload:
 
 @dataclass(frozen=True)
 class GainEvidence:
-    """What is known of the drive gains beside the motions without payload."""
+    """Evidence for the drive gains in addition to the motions without payload."""
 
     payloads: tuple[KnownPayload, ...] = ()
     """Motions with known payloads."""
     known: Mapping[str, KnownGain] = field(default_factory=dict)
-    """Known gains by joint; they are accepted as they are."""
+    """Known gains by joint; they are accepted without a check."""
     accepted_error: float = ACCEPTED_ERROR
     """Largest relative standard error of an accepted gain."""
     mass_error: float = MASS_ERROR
@@ -115,9 +115,9 @@ class DriveGain:
     gain: float
     """Torque per unit of effort [N·m or N per unit]."""
     standard_error: float
-    """Standard error in the same unit; infinite if the motions tell nothing."""
+    """Standard error in the same unit; infinite if the motions do not determine the gain."""
     is_given: bool
-    """Whether it was known beforehand."""
+    """Whether the gain was given, not identified."""
 
     @property
     def relative_error(self) -> float:
@@ -178,12 +178,12 @@ def drive_gains(
         evidence: known payloads and gains, and how exact the gains must be.
 
     Returns:
-        The gains in the order of the model, and notes on what is doubtful.
+        The gains in the order of the model, and warnings.
 
     Raises:
-        InputError: when a known gain belongs to no joint of the model.
-        DriveGainError: when a gain cannot be identified; the message says what would help.
-        RecordingError: when no stretch of the motions is long enough to be used.
+        InputError: if a known gain belongs to no joint of the model.
+        DriveGainError: if a gain cannot be identified; the message gives a remedy.
+        RecordingError: if no stretch of the motions is long enough.
     """
     for name in evidence.known:
         if name not in model.joint_names:

@@ -1,16 +1,17 @@
-"""Is the effort of each joint the model's torque, in its unit and with its sign?
+"""Check of unit and sign of each joint's effort against the torque of the model.
 
-Over motions without contact the effort of a joint is regressed on the torque that the model needs,
+Over motions without contact the effort of a joint is regressed on the torque ``need`` of the model
 together with friction::
 
     effort = scale need + friction(v)
 
 Efforts that are declared to be torques must have a scale near one; the gains of drives that
-publish currents come from :mod:`~rbd_control.estimation.drive_gains`. Where the model's torque does
-not show, the sign of friction tells the sign of the effort: friction never drives a joint.
+publish currents come from :mod:`~rbd_control.estimation.drive_gains`. If the torque of the model is
+too small, the sign of friction determines the sign of the effort: friction never drives a joint.
 
-A payload that the model lacks looks like a scale above one on the joints that carry it. So it is
-fitted too, to all joints at once, and a scale counts only where no payload explains as much.
+A payload that the model lacks has the effect of a scale above one on the joints that carry it.
+Therefore a payload is fitted as well, to all joints at once, and a scale is reported only if no
+payload explains the efforts equally well.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ from rbd_control.estimation.motion import SLOW, Motion, implausible, in_range
 Array = NDArray[np.float64]
 
 VAGUE = 0.2
-"""A scale with a larger relative standard deviation is not known."""
+"""Relative standard deviation above which a scale counts as unknown."""
 SCALES = (0.6, 1.6)
-"""Scales that friction, motion or a small payload explain."""
+"""Range of scales that friction, motion or a small payload can explain."""
 REVERSED = -0.3
 """Scale below which the sign of the effort is wrong."""
 CERTAIN = 5.0
-"""The error of the scale one must be this many times that of the fitted scale to refuse a joint."""
+"""Ratio of the error with scale one to the error with the fitted scale that refuses a joint."""
 SUSPECT = 1.2
-"""The same ratio from which a joint is named."""
+"""Ratio of the same errors from which a joint is reported."""
 SIGNIFICANT = 10.0
 """A coefficient of friction is certain from this many standard deviations on."""
 PAYLOAD_EXPLAINS = 1.5
@@ -57,7 +58,7 @@ FRICTION = SHAPES.index((0.05, None))
 
 @dataclass(frozen=True)
 class EffortScale:
-    """What the efforts of one joint tell of their unit and sign."""
+    """Scale of the efforts of one joint, as a check of unit and sign."""
 
     joint: str
     scale: float
@@ -87,7 +88,7 @@ class EffortScale:
 
     @property
     def text(self) -> str:
-        """What is wrong with the effort, and what to do about it; empty when it is right."""
+        """Problem of the effort and its remedy; empty for a correct effort."""
         if self.is_reversed:
             return (
                 f"the effort of joint {self.joint!r} has the wrong sign: it is {self.scale:.3g} "
@@ -106,7 +107,7 @@ class EffortScale:
 def usable_efforts(
     motions: Sequence[Motion], model: Model, parameters: DetectorParameters
 ) -> tuple[list[Motion], tuple[str, ...]]:
-    """Leave out stray samples, and refuse joints that have no effort, or an absurd one.
+    """Drop outliers, and raise an error for joints with missing or implausible effort.
 
     Args:
         motions: motions without contact, ``tau`` as ``parameters.effort_kind`` declares.
@@ -114,10 +115,10 @@ def usable_efforts(
         parameters: kind and gains of the efforts; a gain of one for currents is not known yet.
 
     Returns:
-        The motions without samples that no arm can have, and notes that count these.
+        The motions without implausible samples, and notes with their number.
 
     Raises:
-        RecordingError: naming the joint, what is wrong with its effort, and how often.
+        RecordingError: naming the joint, the problem of its effort, and its frequency.
     """
     usable, notes = [], []
     _refuse_dead(motions, model)
@@ -146,14 +147,14 @@ def are_unknown_currents(model: Model, parameters: DetectorParameters) -> bool:
 
 
 def stray_bounds(tau: Array) -> Array:
-    """Return the size (nv,) beyond which an effort does not belong to the others of its joint."""
+    """Return the magnitude (nv,) above which an effort of a joint counts as an outlier."""
     with np.errstate(invalid="ignore"):
         median = np.nanmedian(np.abs(tau), axis=0)
     return np.where(median > 0.0, np.minimum(STRAY_FACTOR * median, LARGEST), LARGEST)
 
 
 def _refuse_dead(motions: Sequence[Motion], model: Model) -> None:
-    """Refuse joints whose effort is not measured, or only now and then."""
+    """Raise an error for joints whose effort is not measured, or only intermittently."""
     tau, v = (np.concatenate(x) for x in zip(*((m.tau, m.v) for m in motions), strict=True))
     if not tau.any():
         raise RecordingError(
@@ -176,7 +177,7 @@ def _refuse_dead(motions: Sequence[Motion], model: Model) -> None:
 
 
 def _refuse_absurd(motion: Motion, bad: NDArray[np.bool_], model: Model) -> None:
-    """Refuse a motion with more than a few stray efforts."""
+    """Raise an error for a motion with more than a few outliers of effort."""
     share = bad.mean(axis=0)
     i = int(np.argmax(share))
     if share[i] <= STRAY_SHARE:
@@ -221,7 +222,7 @@ def _regressors(
     """Return needed torque (n, nv), friction (n, nv, 3) and effort (n, nv), all filtered."""
     still = [replace(m, tau=np.zeros_like(m.tau)) for m in motions]
     columns = filtered_columns(still, model, maximum_gap)
-    # The external torque falls by what the motor gives.
+    # The motor torque enters the external torque with a negative sign.
     effort = columns.x - filtered_columns(motions, model, maximum_gap).x
     return columns.x, columns.friction[:, :, FRICTION, :3], effort
 

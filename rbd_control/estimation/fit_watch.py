@@ -1,4 +1,4 @@
-"""What the first seconds of a robot tell of its model: samples gathered for the mismatch check."""
+"""Collection of samples of the first seconds for the check of the model."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rbd_control.estimation.mismatch import Mismatch, find_mismatches
 from rbd_control.estimation.motion import Motion
 
 PERIOD = 0.02
-"""Time between the samples that are kept [s]: errors of the model change with the motion only."""
+"""Period of the stored samples [s]; model errors change only as fast as the motion."""
 
 
 class FitWatch:
-    """Keeps samples, one in :data:`PERIOD`, until it has those of ``length`` seconds.
+    """Stores one sample per :data:`PERIOD` for ``length`` seconds.
 
     Args:
-        length: how long to gather [s]; bounds the memory it takes.
+        length: duration of the collection [s], which bounds the memory.
     """
 
     def __init__(self, length: float) -> None:
@@ -28,11 +28,11 @@ class FitWatch:
 
     @property
     def is_full(self) -> bool:
-        """Whether it has all it wants."""
+        """Whether the collection is complete."""
         return len(self._samples) >= self._most
 
     def add(self, stamp: float, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> bool:
-        """Take one sample, later than the ones before; whether it is the last that is wanted."""
+        """Add one sample with an increasing stamp; return whether the collection is complete."""
         slot = stamp // PERIOD
         if slot <= self._slot or self.is_full:
             return False
@@ -41,14 +41,14 @@ class FitWatch:
         return self.is_full
 
     def add_block(self, stamps: np.ndarray, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> None:
-        """Take k samples."""
+        """Add k samples."""
         if self.is_full:
             return
         for k in np.flatnonzero(np.diff(stamps // PERIOD, prepend=self._slot) > 0.0):
             self.add(float(stamps[k]), q[k], v[k], tau[k])
 
     def mismatches(self, detector: ContactDetector) -> tuple[Mismatch, ...]:
-        """What explains the residual that ``detector`` sees in what was gathered."""
+        """Return the explanations of the detector's residual in the collected samples."""
         if not self._samples:
             return ()
         motion = Motion("start", *(np.array(each) for each in zip(*self._samples, strict=True)))

@@ -1,19 +1,19 @@
 """Friction and inertial corrections from contact-free motions, by least squares.
 
-Without contact the momentum balance leaves nothing: with ``x`` the mean external torque that a
-model without friction sees over an interval,
+Without contact the momentum balance is zero: with ``x`` the mean external torque of a model without
+friction over an interval,
 
-    0 = x + friction(v) + (what the corrections of masses and centres of mass change)
+    0 = x + friction(v) + (effect of the corrections of masses and centres of mass)
 
 which is linear in the coefficients of friction and, to first order, in the corrections. Every
-column goes through one low-pass filter, far slower than the noise of the velocity and far faster
-than the motion. Joints are weighted by the spread they are left with.
+column passes one low-pass filter, far slower than the noise of the velocity and far faster
+than the motion. Joints are weighted by the inverse standard deviation of their residual.
 
-Corrections of bodies are drawn towards none, by a prior of :data:`MASS_SPREAD` of a body's mass and
-:data:`COM_SPREAD`. They are kept only if they pay where they were not fitted: the motion is cut
-into :data:`FOLDS` parts, each is predicted from the others, and the error of these predictions has
-to fall. The inertia of rotors, which is not negative, and the shape of friction are chosen joint by
-joint in the same way.
+Corrections of bodies have a prior of mean zero and standard deviation :data:`MASS_SPREAD` of a
+body's mass, and :data:`COM_SPREAD`. They are kept only if cross-validation improves: the motion is
+cut into :data:`FOLDS` parts, each part is predicted from the others, and the error of these
+predictions must decrease. The inertia of rotors, which is not negative, and the shape of friction
+are chosen joint by joint in the same way.
 """
 
 from __future__ import annotations
@@ -34,37 +34,37 @@ from rbd_control.wording import listed
 Array = NDArray[np.float64]
 
 FILTER_GAIN = 20.0
-"""Poles of the filter [1/s], lower at rates below ..."""
+"""Pole of the filter [1/s]; lower at low sample rates, see the next constant."""
 PER_RATE = 0.3
-"""... this many of them to a sample."""
+"""Largest pole of the filter times the sample period."""
 SETTLING = 5.0
-"""Time constants after which the filter has forgotten its start."""
+"""Number of time constants after which the initial state of the filter has decayed."""
 SHAPES: tuple[tuple[float, float | None], ...] = (
     *((scale, None) for scale in (0.003, 0.006, 0.01, 0.02, 0.05, 0.1, 0.2)),
     *((scale, stribeck) for scale in (0.003, 0.01, 0.02) for stribeck in (0.05, 0.15)),
 )
 """Shapes of friction that are tried: velocity scale and Stribeck velocity [rad/s or m/s]."""
 PLAIN_SHAPES = sum(stribeck is None for _, stribeck in SHAPES)
-"""The first of them know no Stribeck effect."""
+"""Number of the first shapes, which have no Stribeck effect."""
 LEAST_FADING = 0.05
-"""Stribeck velocity of a joint that has no excess to fade [rad/s or m/s]."""
+"""Stribeck velocity of a joint without a Stribeck effect [rad/s or m/s]."""
 FOLDS = 4
 """Parts of the motion, each predicted from the others."""
 PAYS = 0.95
-"""The error of these predictions must fall to this part for more to be kept than friction."""
+"""Ratio to which the prediction error must decrease for corrections to be kept."""
 ROTOR_PAYS = 0.9
-"""That of a joint must fall to this part for its rotor to be kept: torque that comes late, and a
-body of other shape, look a little like one."""
+"""Ratio to which the prediction error of a joint must decrease for its rotor to be kept; delayed
+torque and a wrong shape of a body have a similar effect."""
 MASS_SPREAD = 0.03
 """Prior standard deviation of a body's mass, as a part of it."""
 COM_SPREAD = 0.005
 """Prior standard deviation of a centre of mass along each axis [m]."""
 IMPLAUSIBLE_MASS = 0.25
-"""A larger correction, as a part of the body's mass, is worth a word."""
+"""Share of the body's mass above which a mass correction is reported as implausible."""
 IMPLAUSIBLE_SHIFT = 0.05
-"""A larger shift of the centre of mass is [m]."""
+"""Shift of the centre of mass above which it is reported as implausible [m]."""
 LEAST_SPREAD = 1e-4
-"""Weights are bounded by this spread [N·m or N], for data without any noise."""
+"""Smallest standard deviation in the weights [N·m or N], for data without noise."""
 
 COLUMNS = 4
 """Coulomb, viscous, offset, excess near standstill; only the offset may be negative."""
@@ -75,7 +75,7 @@ LOWER = np.array([0.0, 0.0, -np.inf, 0.0])
 
 @dataclass(frozen=True, eq=False)
 class Identification:
-    """What was found; arrays hold one row or value for each joint."""
+    """Identified friction and corrections; arrays have one row or value per joint."""
 
     coulomb: Array
     viscous: Array
@@ -84,18 +84,18 @@ class Identification:
     stribeck: Array
     stribeck_velocity: Array
     corrections: Array
-    """(nv, 5), in the order of ``CORRECTIONS``; zero where they do not pay."""
+    """(nv, 5) corrections in the order of ``CORRECTIONS``; zero if they were not kept."""
     uncorrected_error: Array
     """(nv,) RMS error of predictions with friction alone [N·m or N]."""
     error: Array
-    """(nv,) the same with what was found: how far the model can be trusted elsewhere."""
+    """(nv,) RMS error of predictions with the identified model [N·m or N]."""
     notes: tuple[str, ...]
-    """What could not be identified, and what looks implausible."""
+    """Warnings about unidentified or implausible results."""
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Everything that is linear, filtered and thinned out; n rows."""
+    """Columns of the linear regression, filtered and downsampled to n rows."""
 
     x: Array
     """(n, nv)."""
@@ -109,7 +109,7 @@ class Columns:
     """(P,) prior standard deviation of each."""
 
     def only(self, chosen: NDArray[np.bool_]) -> Columns:
-        """With some of the corrections."""
+        """Return the columns with only the chosen corrections."""
         return replace(
             self,
             inertia=self.inertia[:, :, chosen],
@@ -122,7 +122,7 @@ def identify(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Ide
     """Identify friction and corrections from motions whose ``tau`` is torque.
 
     Raises:
-        RecordingError: when there is too little to learn from.
+        RecordingError: if the motions are too short.
     """
     columns = filtered_columns(motions, model, maximum_gap, variations(model))
     joint, column = columns.which.T
@@ -164,9 +164,9 @@ def identify(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Ide
 
 
 def _tried(columns: Columns, shapes: NDArray[np.int64]) -> tuple[Columns, NDArray[np.int64], Array]:
-    """Columns, shapes of friction and error of prediction where all corrections are made."""
+    """Return columns, shapes of friction and prediction error with all corrections."""
     found = _fit(columns, shapes)
-    # With the masses right, friction may show another shape.
+    # With corrected masses, another shape of friction may fit better.
     others = _best_shapes(
         columns.x + columns.inertia @ found[: len(columns.which)], columns.friction
     )
@@ -174,13 +174,13 @@ def _tried(columns: Columns, shapes: NDArray[np.int64]) -> tuple[Columns, NDArra
 
 
 def external_means(motion: Motion, model: Model) -> Array:
-    """Mean external torque over each interval without any friction, (k - 1, nv) [N·m or N]."""
+    """Return the mean external torque of each interval without friction, (k - 1, nv) [N·m or N]."""
     p, CTv, g = momentum_terms(model, motion.q, motion.v)
     return np.diff(p, axis=0) / np.diff(motion.t)[:, None] - means(motion.tau + CTv - g)
 
 
 def means(x: Array) -> Array:
-    """Mean over each interval between two samples by the trapezoidal rule."""
+    """Return the mean over each interval between two samples by the trapezoidal rule."""
     return np.asarray(0.5 * (x[1:] + x[:-1]))
 
 
@@ -249,7 +249,7 @@ def filtered_columns(
 def _fit(
     columns: Columns, shapes: NDArray[np.int64], rows: NDArray[np.bool_] | slice = slice(None)
 ) -> Array:
-    """Coefficients: corrections, then friction joint by joint."""
+    """Return the coefficients: corrections, then friction joint by joint."""
     from scipy.optimize import lsq_linear
 
     D = _design(columns, shapes)
@@ -264,19 +264,19 @@ def _fit(
     for _ in range(2):
         A = (D[rows] / weight[:, None]).reshape(-1, size)
         b = -(columns.x[rows] / weight).ravel()
-        # The triangular factor holds all there is to know, in as few rows as columns.
+        # The triangular factor of a QR decomposition is equivalent, with as few rows as columns.
         R: Array = np.linalg.qr(np.column_stack([A, b]), mode="r")  # type: ignore[assignment]
         A, b = np.vstack([R[:, :-1], prior]), np.append(R[:, -1], np.zeros(corrections))
         found = lsq_linear(A, b, bounds=(lower, np.inf), method="bvls").x
         left = columns.x[rows] + D[rows] @ found
         weight = np.maximum(np.sqrt((left**2).mean(axis=0)), LEAST_SPREAD)
-    # A column without anything in it, such as no Stribeck effect, says nothing of its coefficient.
+    # A zero column, such as that of an absent Stribeck effect, does not determine its coefficient.
     found[~D.any(axis=(0, 1))] = 0.0
     return np.asarray(found)
 
 
 def _design(columns: Columns, shapes: NDArray[np.int64]) -> Array:
-    """(n, nv, P + 4 nv): what every coefficient puts on every joint."""
+    """Return the design matrix, (n, nv, P + 4 nv): the effect of every coefficient."""
     n, nv, corrections = columns.inertia.shape
     D = np.zeros((n, nv, corrections + COLUMNS * nv))
     D[:, :, :corrections] = columns.inertia
@@ -287,7 +287,7 @@ def _design(columns: Columns, shapes: NDArray[np.int64]) -> Array:
 
 
 def _prediction_error(columns: Columns, shapes: NDArray[np.int64]) -> Array:
-    """RMS of what is left of each part of the motion with what the others say, (nv,)."""
+    """Return the RMS error of the prediction of each part of the motion by the others, (nv,)."""
     fold = np.arange(len(columns.x)) * FOLDS // len(columns.x)
     D = _design(columns, shapes)
     left = np.empty_like(columns.x)
@@ -298,9 +298,9 @@ def _prediction_error(columns: Columns, shapes: NDArray[np.int64]) -> Array:
 
 
 def _best_shapes(x: Array, friction: Array) -> NDArray[np.int64]:
-    """The shape of each joint's friction that predicts it best, (nv,).
+    """Return the shape of each joint's friction that predicts it best, (nv,).
 
-    A Stribeck effect has to pay; one scale may win over another by as little as it likes.
+    A Stribeck effect must reduce the error by a margin; between velocity scales the best is chosen.
     """
     from scipy.optimize import lsq_linear
 

@@ -88,7 +88,7 @@ class Isolation:
 
 
 def found(isolation: Isolation | None) -> dict[str, Any]:
-    """The part of it that detections and events tell as it is."""
+    """Return the part of it that detections and events tell as it is."""
     if isolation is None:
         return {"link": ""}
     names = ("link", "candidates", "confidence", "point")

@@ -1,4 +1,4 @@
-"""The external torque as a Kalman filter sees it: a disturbance of the momentum that wanders."""
+"""Kalman filter of the external torque, modelled as a random-walk disturbance of the momentum."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class KalmanObserver(Observer):
         torque_noise: standard deviation of one sample of the torque, a number or (nv,) [N·m or N].
         momentum_noise: standard deviation of one sample of the momentum, that of the velocity
             times the joint's inertia, a number or (nv,) [N·m·s or N·s].
-        drift: how fast the external torque wanders, a number or (nv,) [N·m/√s or N/√s].
+        drift: random walk of the external torque, a number or (nv,) [N·m/√s or N/√s].
         friction: tau_friction(v); none by default.
 
     Raises:

@@ -1,18 +1,18 @@
-"""Does the model fit the robot at all? What a residual without contact looks like, in words.
+"""Explanations of a residual without contact by errors of model, effort or payload.
 
-A wrong hand, a sign, a unit, gravity that the driver has taken off already: each leaves a residual
-of its own shape. Over some seconds without contact, ``x`` being the mean external torque that the
-model sees, ``y`` the torque that it says the joints need and ``g`` gravity:
+A wrong hand, sign or unit, or gravity already subtracted by the driver each cause a characteristic
+residual. Over some seconds without contact, with ``x`` the mean external torque by the model, ``y``
+the torque of the model and ``g`` its gravity torque:
 
 * no effort:            effort = 0 on one joint that needs a torque
 * gravity taken off:    ``x = g`` on all joints that carry weight; ``-g`` if it is not, as declared
-* payload not modelled: ``x`` is minus what a mass fixed to the last link needs, on all joints
+* payload not modelled: ``x`` is the negative torque of a mass fixed to the last link, on all joints
 * sign or unit:         effort = ``gain y`` on one joint, with a gain far from one
-* constant torque:      ``x`` is the same throughout on one joint
+* constant torque:      ``x`` is constant on one joint
 
-They are tried in the order gravity, sign and unit, payload, constant torque. An explanation counts
-if it leaves less than :data:`LEFT` of the mean square (:data:`WELL` for the first two), and what
-it explains is worth half the contact threshold.
+They are tested in the order gravity, sign and unit, payload, constant torque. An explanation counts
+if the remaining mean square is below :data:`LEFT` of the original (:data:`WELL` for the first two),
+and the explained torque exceeds half the contact threshold.
 """
 
 from __future__ import annotations
@@ -32,36 +32,36 @@ from rbd_control.estimation.second_order_observer import SecondOrderObserver
 Array = NDArray[np.float64]
 
 FILTER_GAIN = 10.0
-"""Poles of the filter that takes noise off before anything is compared [1/s]."""
+"""Pole of the noise filter before the comparison [1/s]."""
 SAMPLES = 50
-"""Fewer filtered samples tell nothing."""
+"""Smallest number of filtered samples for an explanation."""
 SPACING = 0.05
 """Time between samples that are compared [s]."""
 LEFT = 0.4
-"""Part of the mean square that an explanation may leave, ..."""
+"""Largest remaining share of the mean square for an explanation."""
 WELL = 0.15
-"""... and one that would change the meaning of efforts."""
+"""Largest remaining share of the mean square for an explanation by kind, sign or unit of effort."""
 GAINS = (0.6, 1.6)
-"""Gains that friction, motion or a small payload explain."""
+"""Range of gains that friction, motion or a small payload can explain."""
 LEAST_MASS = 0.05
 """Payloads below this mass are not reported [kg]."""
 NO_EFFORT = 1e-6
-"""An effort that is less than this fraction of the torque that the model needs is none."""
+"""Fraction of the model torque below which an effort counts as missing."""
 MINORITY = 0.5
-"""Implausible samples are left out if they are fewer than this fraction of all. Otherwise the whole
-effort is in another unit, and they are what shows it."""
+"""Largest fraction of implausible samples that are dropped. A larger fraction means that the effort
+is in another unit, and the samples are kept for the explanation."""
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """One thing about the model or the efforts that does not fit."""
+    """One difference between model, effort and robot."""
 
     kind: str
     """``dead``, ``gravity``, ``payload``, ``sign``, ``unit`` or ``offset``."""
     joint: str
     """The joint it concerns; empty when it concerns all."""
     text: str
-    """What was found, with numbers, and what to do about it."""
+    """The finding with its numbers, and the remedy."""
 
 
 def find_mismatches(
@@ -70,16 +70,16 @@ def find_mismatches(
     parameters: DetectorParameters,
     bias: Array | None = None,
 ) -> tuple[Mismatch, ...]:
-    """What explains the residual of a motion that is free of contact for the most part.
+    """Return explanations of the residual of a motion that is mostly free of contact.
 
     Args:
         motion: some seconds at the least, ``tau`` as ``parameters.effort_kind`` declares.
         model: the robot, as described.
         parameters: friction, corrections and thresholds of the detector.
-        bias: constant external torque that a tare has taken off, (nv,) [N·m or N].
+        bias: constant external torque that a tare has removed, (nv,) [N·m or N].
 
     Returns:
-        What was found, the likeliest first; nothing when the model fits or too little is recorded.
+        The explanations, the most likely first; empty if the model fits or the data are too few.
     """
     if motion.t.size and not motion.tau.any():
         # No driver that measures publishes this, whether the arm carries something or not.
@@ -99,7 +99,7 @@ def find_mismatches(
         return ()
     dead = (motion.tau == 0.0).all(axis=0) & (_rms(x) > 0.5 * known)
     found = _dead(dead, need, model)
-    # What a joint without effort leaves says nothing of the others.
+    # The residual of a joint without effort gives no information on the other joints.
     threshold = np.where(dead, np.inf, known)
     if not (_rms(x) > 0.5 * threshold).any():
         return tuple(found)
@@ -115,7 +115,7 @@ def find_mismatches(
     odd = np.array([item is not None for item in scaled])
     unscaled = _unlike(need - x, need)
     if _explains(left, x, threshold, WELL) and (_rms(left) < _rms(unscaled))[odd].all():
-        # One payload explains all that looks like wrong units.
+        # One payload explains all apparent errors of units.
         scaled = [None] * model.nv
     # What other joints say of a payload is not to be drowned by those.
     trusted = np.where([item is None for item in scaled], threshold, np.inf)
@@ -133,7 +133,7 @@ def find_mismatches(
 
 
 def _gravity(x: Array, need: Array, gravity: Array, threshold: Array, effort_kind: str) -> str:
-    """Return how the efforts differ from ``effort_kind`` in gravity; empty when they do not."""
+    """Return the mismatch of the efforts with ``effort_kind`` in gravity; empty without one."""
     if (
         effort_kind == "torque"
         and _explains(x - gravity, x, threshold, WELL)
@@ -161,7 +161,7 @@ def _believable(motion: Motion, model: Model, parameters: DetectorParameters) ->
 def _tell(
     motion: Motion, model: Model, parameters: DetectorParameters, bias: Array
 ) -> tuple[Array, Array, Array, Array] | None:
-    """Residual, torque needed and gravity (n, nv), payload features (n, nv, 4), filtered."""
+    """Return residual, model torque and gravity (n, nv), payload features (n, nv, 4), filtered."""
     gain = parameters.for_joints("effort_gain", model.nv)
     friction = parameters.friction(model.nv)
     slow = SecondOrderObserver(model, FILTER_GAIN)
@@ -204,7 +204,7 @@ def unit_payloads(model: Model) -> list[Model]:
 
 
 def _dead(dead: NDArray[np.bool_], need: Array, model: Model) -> list[Mismatch]:
-    """Return what is to be said of joints whose effort is exactly zero throughout."""
+    """Return mismatches for joints whose effort is always exactly zero."""
     return [
         Mismatch(
             "dead",
@@ -218,7 +218,7 @@ def _dead(dead: NDArray[np.bool_], need: Array, model: Model) -> list[Mismatch]:
 
 
 def _solve(features: Array, wanted: Array, threshold: Array) -> Array:
-    """Least squares over all joints, each weighted by its threshold."""
+    """Solve least squares over all joints, each weighted by its inverse threshold."""
     A = (features / threshold[:, None]).reshape(-1, features.shape[-1])
     return np.asarray(np.linalg.lstsq(A, (wanted / threshold).ravel(), rcond=None)[0])
 
@@ -229,12 +229,12 @@ def _explains(left: Array, x: Array, threshold: Array, part: float) -> bool:
 
 
 def _proportional(effort: Array, need: Array, left: Array, threshold: Array) -> bool:
-    """Whether efforts too small for torques are so by a factor: ``left`` is no mere error then."""
+    """Return whether efforts are too small by a factor, so that ``left`` is not a model error."""
     return _explains(_unlike(effort, need), left, threshold, WELL)
 
 
 def _unlike(effort: Array, need: Array) -> Array:
-    """What is left of the efforts of each joint when they are taken for a part of ``need``."""
+    """Return the remainder of each joint's effort after a fit of a multiple of ``need``."""
     square = np.maximum((need**2).sum(axis=0), np.finfo(float).tiny)
     return np.asarray(effort - need * ((effort * need).sum(axis=0) / square))
 
@@ -257,7 +257,7 @@ def _payload(theta: Array, model: Model, share: str) -> Mismatch:
 
 
 def _scale(joint: str, x: Array, need: Array, threshold: float) -> Mismatch | None:
-    """Whether the efforts of a joint are the model's torques but for a factor."""
+    """Return a mismatch if the efforts of a joint are proportional to the model's torques."""
     size, power = float((x**2).mean()), float((need**2).mean())
     if not np.sqrt(size) > 0.5 * threshold or power == 0.0:
         return None
@@ -290,7 +290,7 @@ def _scale(joint: str, x: Array, need: Array, threshold: float) -> Mismatch | No
 
 
 def _offset(joint: str, x: Array, threshold: float) -> Mismatch | None:
-    """Whether what is left of a joint is the same throughout."""
+    """Return a mismatch if the residual of a joint is constant."""
     offset, size = float(x.mean()), float((x**2).mean())
     if not np.sqrt(size) > 0.5 * threshold or offset * offset < (1.0 - LEFT) * size:
         return None

@@ -1,4 +1,4 @@
-"""The external torque that the momentum balance asks for, before any filter.
+"""The external torque from the momentum balance, before any filter.
 
 From ``p_dot = tau - tau_friction + Cᵀ v - g + tau_ext`` follows, exactly, the mean external torque
 of the time between two samples::
@@ -6,10 +6,10 @@ of the time between two samples::
     x_k = (p_k - p_(k-1)) / dt - mean of (tau - tau_friction + Cᵀ v - g)
 
 with the mean by the trapezoidal rule. Each sample gives its momentum ``p`` and its ``rate``, the
-parenthesis; samples know nothing of each other, so many are done at once.
+term in parentheses; samples are independent of each other, so blocks are processed at once.
 
-The effort a driver publishes is made a torque first: ``tau = effort_gain effort``, and where the
-driver takes gravity off, ``tau = effort_gain effort + g``.
+The published effort is first converted to a torque: ``tau = effort_gain effort``, and if the
+driver subtracts gravity, ``tau = effort_gain effort + g``.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from rbd_control.robot.friction import ROWS, Friction, NoFriction, joint_frictio
 GAIN = ROWS
 """Row of the effort gain in the settings, after the rows of friction."""
 LARGEST = 1e9
-"""Momenta and torques beyond this are out of range: no arm has them [N·m·s, N·s, N·m or N]."""
+"""Largest momentum or torque in range [N·m·s, N·s, N·m or N]."""
 
 USABLE, OUT_OF_RANGE, NOT_FINITE = 0, 1, 2
 """Quality of a sample: usable; finite numbers with results beyond ``LARGEST``; NaN or infinite."""
 
 
 class Balance(NamedTuple):
-    """What samples say of the momentum balance."""
+    """Terms of the momentum balance of k samples."""
 
     p: np.ndarray
     """Generalised momentum M v, (k, nv) [N·m·s or N·s]."""
@@ -47,7 +47,7 @@ class Balance(NamedTuple):
     torque: np.ndarray
     """Torque of the joint, the driver's effort converted, (k, nv) [N·m or N]."""
     load: np.ndarray
-    """The arm's own weight in the driver's effort, (k, nv) [N·m or N]."""
+    """Gravity torque in the driver's effort, (k, nv) [N·m or N]."""
     quality: np.ndarray
     """(k,) int8: ``USABLE``, ``OUT_OF_RANGE`` or ``NOT_FINITE``."""
 
@@ -119,7 +119,7 @@ class MomentumBalance:
         model: the robot.
         friction: tau_friction(v); none by default.
         effort_gain: torque per unit of effort, a number or (nv,) [N·m or N per unit].
-        with_gravity: whether the effort holds the torque that carries the arm's own weight.
+        with_gravity: whether the effort includes the gravity torque of the arm.
     """
 
     def __init__(
@@ -142,8 +142,8 @@ class MomentumBalance:
     def run(self, q: np.ndarray, v: np.ndarray, effort: np.ndarray) -> Balance:
         """Return the momentum balance of k samples.
 
-        Nothing is checked: arguments are C-contiguous, (k, nq) and (k, nv). The result of a single
-        sample is overwritten by the next one.
+        Arguments are not checked: they must be C-contiguous, (k, nq) and (k, nv). The result of a
+        single sample is overwritten by the next call.
         """
         balance = self._one if v.shape[0] == 1 else self._room(v.shape[0])
         over_states(

@@ -18,14 +18,14 @@ from rbd_control.robot.friction import Friction
 
 
 class MomentumObserver(Observer):
-    """First-order momentum observer, to be fed every sample with the time since the last one.
+    """First-order momentum observer; call :meth:`update` with every sample.
 
     With the mean external torque ``x_k`` of an interval its filter is::
 
         r_k = exp(-K_O dt) r_(k-1) + (1 - exp(-K_O dt)) x_k
 
-    The pole lies in (0, 1) for every ``dt``; explicit Euler rings from ``K_O dt > 1``, at 30 Hz
-    from 30 1/s, and diverges from 2.
+    The pole lies in (0, 1) for every ``dt``; explicit Euler would oscillate for ``K_O dt > 1``, at
+    30 Hz from 30 1/s, and diverge for ``K_O dt > 2``.
 
     Args:
         model: the robot.

@@ -1,4 +1,4 @@
-"""Recorded contact-free motions, and whether there is enough in them to learn from."""
+"""Recorded contact-free motions, and checks that they suffice for identification."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rbd_control.estimation.momentum_balance import LARGEST
 Array = NDArray[np.float64]
 
 LEAST_TRAVEL = 0.5
-"""A joint that travels less tells nothing of its friction [rad or m]."""
+"""Smallest travel of a joint for the identification of its friction [rad or m]."""
 SLOW = 0.05
-"""A joint slower than this is taken to stand still [rad/s or m/s]."""
+"""Speed below which a joint counts as at rest [rad/s or m/s]."""
 LEAST_SHARE = 0.05
 """Share of the time that each joint must move in each direction."""
 
@@ -35,10 +35,10 @@ class Motion:
     v: Array
     """(k, nv) [rad/s or m/s]."""
     tau: Array
-    """(k, nv) [N·m or N], or what else the effort is declared to be."""
+    """(k, nv) [N·m or N], or the declared kind of effort."""
 
     def stretches(self, maximum_gap: float, least: float) -> list[Motion]:
-        """The parts without a gap longer than ``maximum_gap`` that last at least ``least`` [s]."""
+        """Return the parts without gaps above ``maximum_gap`` that last at least ``least`` [s]."""
         cuts = np.flatnonzero(np.diff(self.t) > maximum_gap) + 1
         bounds = [0, *cuts.tolist(), self.t.size]
         return [
@@ -53,9 +53,9 @@ class Motion:
 
 
 def implausible(motion: Motion, model: Model, parameters: DetectorParameters) -> NDArray[np.bool_]:
-    """Return which velocities and efforts no arm can have, (k, nv) bool.
+    """Return which velocities and efforts are implausible, (k, nv) bool.
 
-    The detector drops the samples they belong to.
+    The detector drops the samples with these values.
 
     Args:
         motion: the motion, ``tau`` as ``parameters.effort_kind`` declares.
@@ -72,17 +72,17 @@ def implausible(motion: Motion, model: Model, parameters: DetectorParameters) ->
 
 
 def in_range(motion: Motion) -> NDArray[np.bool_]:
-    """Return which samples can be computed with at all, (k,) bool."""
+    """Return which samples are within the numeric range of the model, (k,) bool."""
     with np.errstate(invalid="ignore"):
         columns = (np.abs(x).max(axis=1) <= LARGEST for x in (motion.q, motion.v, motion.tau))
         return np.logical_and.reduce(list(columns))
 
 
 def refuse_little_motion(motions: Sequence[Motion], model: Model) -> None:
-    """Refuse motions that tell too little of a joint.
+    """Raise an error if a joint moves too little for identification.
 
     Raises:
-        RecordingError: naming the joint, how much it moved, and how much is needed.
+        RecordingError: naming the joint, its travel, and the required travel.
     """
     travel = sum(np.abs(np.diff(m.q[:, -model.nv :], axis=0)).sum(axis=0) for m in motions)
     v = np.concatenate([m.v for m in motions])

@@ -1,7 +1,7 @@
-"""What all momentum observers have in common: the balance before, the bookkeeping around a filter.
+"""Base class of the momentum observers: momentum balance, state and blocks around a filter.
 
-An observer takes in samples and returns the residual ``r``, the external torque as a low-pass
-filter shows it. No acceleration is needed, and the mass matrix is not inverted.
+An observer processes samples and returns the residual ``r``, the low-pass-filtered external torque.
+It needs no acceleration and does not invert the mass matrix.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from rbd_control.estimation.momentum_balance import MomentumBalance
 from rbd_control.robot.friction import Friction
 
 WARM_UP = 4000
-"""Samples after which the gain of any Kalman filter worth having stands still."""
+"""Number of samples after which the gain of a Kalman filter has converged."""
 
 
 class Observer:
-    """A momentum observer; the classes derived from it bring the filter.
+    """A momentum observer; derived classes select the filter.
 
     Over one interval the momentum balance gives the mean external torque exactly
     (:mod:`~rbd_control.estimation.momentum_balance`), and the filter is solved exactly for that
     constant input (:mod:`~rbd_control.estimation.linear_filters`): observers are stable at any rate
     and over any jitter, unbiased, and each step uses its own measured ``dt``.
 
-    The contact detector runs the same steps with its checks in between, in one compiled loop: it
-    takes ``kind``, ``design``, ``state`` and ``balance`` from here.
+    The contact detector runs the same steps with additional checks in one compiled loop; it uses
+    ``kind``, ``design``, ``state`` and ``balance`` of this class.
 
     Args:
         model: the robot.
@@ -64,17 +64,17 @@ class Observer:
         self.reset()
 
     def reset(self) -> None:
-        """Start again: the next sample sets p(0), and r is zero there."""
+        """Restart the observer; the next sample sets p(0), with r = 0."""
         self.state[:] = 0.0
         self._has_begun = False
 
     @property
     def residual(self) -> np.ndarray:
-        """r of the last sample, (nv,) [N·m or N]."""
+        """Residual r of the last sample, (nv,) [N·m or N]."""
         return self.state["residual"].copy()
 
     def share(self, state: np.ndarray) -> None:
-        """Go on from the state of another observer of the arm, in the same array.
+        """Use the state array of another observer of the same arm.
 
         Args:
             state: (nv,) of ``STATE``; changed in place from now on.
@@ -82,12 +82,12 @@ class Observer:
         self.state = state
 
     def restart_filter(self) -> None:
-        """Start the filter anew from the present residual, as after a filter of another kind."""
+        """Restart the filter from the present residual, for example after a change of its kind."""
         for name in set(STATE.names or ()) - {"residual", "p", "rate"}:
             self.state[name] = 0.0
 
     def begin_interval(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> None:
-        """Let the next interval begin at a sample, by this observer's momentum balance.
+        """Set the beginning of the next interval to a sample.
 
         Args:
             q, v, tau: positions, velocities and efforts of the sample, (nq,), (nv,), (nv,).
@@ -97,7 +97,7 @@ class Observer:
         self._has_begun = True
 
     def update(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, dt: float) -> np.ndarray:
-        """Take one sample in and return the residual.
+        """Process one sample and return the residual.
 
         Args:
             q: joint positions, (nq,) [rad or m].
@@ -110,7 +110,7 @@ class Observer:
 
         Raises:
             InputError: for arguments of the wrong shape or not finite, or ``dt`` not positive.
-                The observer then is as it was before.
+                The observer is then unchanged.
         """
         (q, v, tau), shape = state(self.model, q, v=v, tau=tau)
         if shape:
@@ -121,7 +121,7 @@ class Observer:
         return self.residual
 
     def run(self, t: np.ndarray, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> np.ndarray:
-        """Start again and take k samples in at once.
+        """Restart the observer, and process k samples.
 
         Args:
             t: times of the samples, (k,) [s], increasing.
@@ -130,7 +130,7 @@ class Observer:
             tau: measured joint torques, (k, nv) [N·m or N].
 
         Returns:
-            r, (k, nv) [N·m or N], bit by bit what ``update`` returns.
+            r, (k, nv) [N·m or N], identical to the results of ``update``.
 
         Raises:
             InputError: for arguments of the wrong shape or not finite, or times that do not
@@ -144,7 +144,7 @@ class Observer:
         return np.concatenate([np.zeros((1, self.model.nv)), self._carry(dt, q, v, tau)])
 
     def filter(self, dt: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Return a signal filtered as by the observer, from rest; the observer stays as it is.
+        """Return a signal filtered by the observer's filter from rest; the observer is unchanged.
 
         Args:
             dt: lengths of the intervals, (k,) [s].
@@ -170,10 +170,11 @@ class Observer:
         return self.filter(np.full(len(x), dt), x)[before:]
 
     def rise(self, dt: float, count: int) -> tuple[float, np.ndarray]:
-        """Return the step response from zero on, from a cache where possible.
+        """Return the step response including its start at zero, from a cache if possible.
 
         Returns:
-            The step [s], which is ``dt`` in two digits, and the response (count + 1, nv).
+            The time step [s], which is ``dt`` rounded to two digits, and the response
+            (count + 1, nv).
         """
         step = float(f"{dt:.1e}")
         before, known = self._rise
@@ -183,9 +184,9 @@ class Observer:
         return step, known[: count + 1]
 
     def risen(self, age: float) -> np.ndarray:
-        """Return the response to a unit step ``age`` [s] ago, (nv,), by the curve of ``rise``.
+        """Return the response to a unit step ``age`` [s] ago, (nv,), from the curve of ``rise``.
 
-        It is one past the end of the curve, and before ``rise`` has been called.
+        The result is one after the end of the curve, and before ``rise`` has been called.
         """
         step, known = self._rise
         cell = int(age / step) if step > 0.0 else 0

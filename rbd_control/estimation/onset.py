@@ -1,4 +1,4 @@
-"""Back-dating: when a contact really began, from the shape in which the residual rose."""
+"""Back-dated onset of a contact, estimated from the rise of the residual."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ RISEN = 0.63
 
 
 class Onset(NamedTuple):
-    """When a contact began."""
+    """Estimated onset of a contact."""
 
     stamp: float
     """The most likely start [s], the time of a sample."""
     uncertainty: float
-    """Its standard deviation [s]; NaN where there are too few samples to tell."""
+    """Standard deviation of the onset [s]; NaN with too few samples."""
 
 
 @compiled
 def _explained(stamps, step, response, centred, out):
-    """How much of the residuals' squares each candidate start explains.
+    """Write the sum of squares of the residuals that each candidate onset explains.
 
-    With residuals and rise both centred, the error left by the best offset and height of a joint
-    is |y|² - (x . y)² / |x|²; and of x . y the mean of x falls out.
+    With residuals y and step response x both centred, the squared error with the best offset and
+    height of a joint is |y|² - (x . y)² / |x|²; the mean of x cancels in x . y.
     """
     k, n = centred.shape
     total, product, square = np.empty(n), np.empty(n), np.empty(n)
@@ -50,22 +50,22 @@ def _explained(stamps, step, response, centred, out):
 def estimate_onset(
     stamps: np.ndarray, residuals: np.ndarray, observer: Observer, weight: np.ndarray
 ) -> Onset:
-    """The most likely start of a contact that was just detected.
+    """Return the most likely start of a contact that was just detected.
 
     A torque that steps up at ``t0`` leaves the observer as ``r = a + b h(t - t0)``, where ``h`` is
     its step response, zero before ``t0``. For each sample as candidate ``t0`` the offset ``a`` and
-    height ``b`` of every joint are fitted by least squares; the candidate with the least weighted
-    squared error over all joints wins. A flag raised by a threshold comes late by the time the
-    residual takes to climb to it; this takes that time off.
+    height ``b`` of every joint are fitted by least squares; the result is the candidate with the
+    smallest weighted squared error over all joints. This removes the delay of the flag, which is
+    the time that the residual needs to reach its threshold.
 
-    The uncertainty is the spread of the candidates, each as likely as its squared error says, with
-    the noise that the best one leaves. Noise that has passed the filter is alike for as long as
-    the filter remembers, so that so many samples count as one.
+    The uncertainty is the standard deviation over the candidates, with likelihoods from their
+    squared errors and the noise variance of the best candidate. Filtered noise is correlated over
+    the time constant of the filter, so the samples within one time constant count as one.
 
     Args:
         stamps: times of the last samples up to the detection, (k,) [s], increasing.
         residuals: r at these times, (k, nv) [N·m or N].
-        observer: the one that made them.
+        observer: the observer of these residuals.
         weight: one over the expected noise of each joint, (nv,) [1/(N·m) or 1/N].
     """
     k = stamps.size
@@ -84,5 +84,5 @@ def estimate_onset(
     likelihood /= likelihood.sum()
     candidates = stamps[1:-1]
     spread = likelihood @ (candidates - likelihood @ candidates) ** 2
-    # A start between two samples looks like one at a sample.
+    # An onset between two samples is indistinguishable from an onset at a sample.
     return Onset(float(candidates[best]), float(np.sqrt(spread + step**2 / 12.0)))

@@ -1,8 +1,8 @@
 """Noise of the residual that depends on the motion: friction at reversals, and speed.
 
-The thresholds of a joint have a margin for friction while the joint stands or reverses, and one
-that grows with its speed (:mod:`~rbd_control.estimation.thresholds`). The standard deviation that
-the motion adds to a residual is a fixed fraction of these margins::
+The threshold of a joint has a margin for friction while the joint is at rest or reverses, and a
+margin that grows with its speed (:mod:`~rbd_control.estimation.thresholds`). The standard deviation
+that the motion adds to a residual is a fixed fraction of these margins::
 
     doubt_i² = (REVERSED allowance_i)² + (FAST per_speed_i speed_i)²
 
@@ -46,11 +46,11 @@ def _fill_doubt(settings, joints, out):
 
 
 def residual_doubt(settings: Settings, memory: Memory) -> np.ndarray:
-    """Return the standard deviation that the motion adds to each residual now.
+    """Return the standard deviation that the present motion adds to each residual.
 
     Args:
-        settings: of the decision.
-        memory: of the detector.
+        settings: settings of the decision.
+        memory: memory of the detector.
 
     Returns:
         (nv,) [N·m or N].

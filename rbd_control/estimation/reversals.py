@@ -1,7 +1,8 @@
-"""Where a joint reverses: dry friction changes its sign there, and no model says when exactly.
+"""Reversals of joints, at which Coulomb friction changes its sign at an unknown time.
 
-The residual then holds a part of dry friction for as long as the observer remembers it. So each
-joint has a trace, one while it reverses or stands, that fades with the observer's time constant.
+The residual then contains a part of the Coulomb friction, which decays with the observer's time
+constant. Each joint therefore has a trace, which is one while the joint reverses or is at rest, and
+decays with the observer's time constant.
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ from rbd_control.dynamics.compiled import compiled, inlined
 
 @inlined
 def reversing(v, last, before, speed, fade):
-    """The trace from its value ``before`` and velocities ``v`` now and ``last`` time."""
+    """Return the trace from its value ``before`` and velocities ``v`` now and ``last`` time."""
     return 1.0 if abs(v) < speed or v * last < 0.0 else fade * before
 
 
 @inlined
 def less_friction(r, allowance):
-    """What friction of size ``allowance`` does not explain of a residual."""
+    """Return the part of a residual beyond a friction torque of magnitude ``allowance``."""
     return r - min(max(r, -allowance), allowance)
 
 
 @compiled
 def reversals(dt, v, speed, pole):
-    """Traces (k, nv) after each interval ``dt`` (k,) [s], from velocities (k + 1, nv).
+    """Return the traces (k, nv) after each interval ``dt`` (k,) [s], from velocities (k + 1, nv).
 
-    ``speed`` (nv,) is that below which a joint counts as reversing, ``pole`` (nv,) one over the
+    ``speed`` (nv,) is the speed below which a joint counts as reversing, ``pole`` (nv,) the inverse
     time constant [1/s].
     """
     out = np.empty((v.shape[0] - 1, v.shape[1]))

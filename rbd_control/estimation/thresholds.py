@@ -1,24 +1,24 @@
-"""How far residuals stand above their thresholds, compiled.
+"""Compiled ratios of residuals to their thresholds.
 
-Thresholds move with the motion, because errors of friction and model grow with it::
+Thresholds depend on the motion, because errors of friction and model grow with it::
 
     threshold_i = contact_i (moving_i + (1 - moving_i) reversal_i)
                   + per_speed_i |v_i| + per_acceleration_i |a_i|
 
-``reversal_i`` is one where joint i stands or reverses; what it adds is left to friction
-(:mod:`~rbd_control.estimation.reversals`). ``|v_i|`` is held and fades with the observer's time
-constant, and ``a_i`` is the derivative of ``v_i`` through a filter of that time constant, so both
-are as late as the residual is.
+``reversal_i`` is one if joint i is at rest or reverses; its term is a margin for friction
+(:mod:`~rbd_control.estimation.reversals`). The peak of ``|v_i|`` is held and decays with the
+observer's time constant, and ``a_i`` is the derivative of ``v_i`` through a filter of that time
+constant, so both have the delay of the residual.
 
-Noise of the velocities reaches the residuals of all joints together, through the mass matrix. Where
-the covariance of the residual without contact is known, the length of the residual in standard
-deviations is judged too, ``s² = rᵀ covariance⁻¹ r`` without the part left to friction, against::
+The mass matrix couples the velocity noise of all joints in the residuals. If the covariance of the
+residual without contact is known, the length of the residual in standard deviations,
+``s² = rᵀ covariance⁻¹ r`` without the friction margin, is compared with::
 
     statistic_threshold + statistic_speed max |v_i|
 
-The force ``F`` at one link can be judged besides. It is the most likely one under the prior that
-its components are of the size ``force_uncertainty``, so that a force that hardly moves any joint
-stays small::
+The force ``F`` at one link may have a threshold as well. It is the most likely force under a prior
+with components of the size ``force_uncertainty``, so that a force that loads the joints little
+is estimated as small::
 
     (J W Jᵀ + 1 / force_uncertainty²) F = J W r        W: inverse variances of the residuals
 """
@@ -49,7 +49,7 @@ def follow_motion(setting, joint, v, last_v, dt):
 
 @inlined
 def friction_allowance(setting, joint):
-    """Return the part of a joint's residual that is left to friction [N·m or N]."""
+    """Return the margin of a joint's threshold for friction at reversals [N·m or N]."""
     return setting.contact * (1.0 - setting.moving) * joint.reversal
 
 

@@ -2,18 +2,18 @@
 
 A wrench ``w = [m; F]`` that the environment applies at the origin of the tool frame leaves the
 residual ``r = Jᵀ w + n``, with J the Jacobian of the frame, in the axes of the frame, and n the
-noise of the residual, of covariance R. Before anything is measured each component of w is normal
-with mean zero and a prior standard deviation, which gives the covariance P. The estimate is the
-expected value of w under both, linear least squares with a prior (Tarantola 2005, chapter 3)::
+noise of the residual, of covariance R. The prior of each component of w is normal with mean zero
+and a given standard deviation, which gives the covariance P. The estimate is the
+posterior mean of w, linear least squares with a prior (Tarantola 2005, chapter 3)::
 
     S = (P⁻¹ + J R⁻¹ Jᵀ)⁻¹        w = S J R⁻¹ r
 
 This is damped generalised least squares. Components that the joint torques determine well are
-hardly damped. Near a singularity the estimate of the component that is lost fades to zero without a
+hardly damped. Near a singularity the estimate of the unobservable component fades to zero without a
 jump, and its variance in S grows to that of the prior. On average a true wrench w is estimated as
 ``(1 - S P⁻¹) w``.
 
-Nothing is filtered beyond the observer, so the estimate is as late as the residual.
+There is no filter beyond the observer, so the estimate has the delay of the residual.
 """
 
 from __future__ import annotations
@@ -80,16 +80,15 @@ class ToolWrench:
 class ToolWrenchEstimator:
     """Estimates the wrench at one frame of an arm; see the top of this file.
 
-    The whole residual is taken for the effect of a wrench at this frame. A contact elsewhere on
+    The estimator attributes the whole residual to a wrench at this frame. A contact elsewhere on
     the arm therefore gives a wrong wrench.
 
     Args:
         model: the robot.
         frame: name of the link at whose origin, and along whose axes, the wrench is given.
         covariance: of the residual without contact, (nv, nv) [(N·m)² or N²].
-        prior_force: standard deviation of each component of the force before anything is
-            measured [N].
-        prior_moment: the same of the moment [N·m].
+        prior_force: prior standard deviation of each component of the force [N].
+        prior_moment: prior standard deviation of each component of the moment [N·m].
 
     Raises:
         InputError: for an unknown frame, and for a frame that is fixed to the world.
@@ -148,8 +147,8 @@ class ToolWrenchEstimator:
         Args:
             q: joint positions, (..., nq) [rad or m].
             residual: r, (..., nv) [N·m or N].
-            doubt: standard deviation of what the motion adds to the noise of each residual,
-                (..., nv) [N·m or N]; nothing by default.
+            doubt: standard deviation of the noise that the motion adds to each residual,
+                (..., nv) [N·m or N]; zero by default.
 
         Raises:
             InputError: for arguments of the wrong shape or not finite, and where the result is not

@@ -1,15 +1,15 @@
-"""Observer gains from data: those with which pushes would be noticed soonest.
+"""Observer gains with the shortest detection delay, from recorded motions.
 
-A high gain follows a push at once, but lets noise through and so needs a high threshold. Which gain
-is best depends on the noise of each joint. So for every gain that is tried the residual of the
-contact-free motions is filtered, a level well above it taken, and the time is computed in which
-the response to a push passes that level. The push is what a joint usually feels of pushes of
-:data:`FORCES`, anywhere on the arm in postures of the motions, growing within :data:`RISE`: a gain
-for stronger pushes would miss weak ones, and one for the weakest be slow for all others.
+A high gain responds fast to a push, but passes noise and therefore needs a high threshold. The best
+gain depends on the noise of each joint. For each candidate gain, the residual of the contact-free
+motions is filtered, a threshold well above it is chosen, and the time is computed in which the
+response to a push reaches this threshold. The push is the median torque of a joint under pushes of
+:data:`FORCES` anywhere on the arm in postures of the motions, with a rise time of :data:`RISE`. A
+gain for stronger pushes would miss weak ones, and a gain for the weakest would delay all others.
 
-The noise of velocities moves all joints together, a push does so otherwise. So beside thresholds
-joint by joint there is one for ``s = sqrt(rᵀ Sigma^-1 r)``, with ``Sigma`` the covariance of the
-residual: :func:`covariance` and :func:`statistic`.
+Velocity noise is correlated between joints in another way than a push. Besides the thresholds of
+single joints there is therefore a threshold of ``s = sqrt(rᵀ Sigma^-1 r)``, with ``Sigma`` the
+covariance of the residual: :func:`covariance` and :func:`statistic`.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ from rbd_control.estimation.observers import Observer
 Array = NDArray[np.float64]
 
 GAINS = (15.0, 20.0, 30.0, 40.0, 60.0, 80.0, 100.0, 130.0, 160.0, 200.0, 250.0, 300.0, 400.0, 600.0)
-"""Gains that are tried [1/s] ..."""
+"""Candidate gains [1/s]."""
 PER_RATE = 0.6
-"""... up to this many of them to a sample."""
+"""Largest product of a candidate gain and the sample period."""
 SETTLING = 6.0
-"""Time constants after which the observers have forgotten their start to 2 %."""
+"""Number of time constants after which the initial state has decayed to 2 %."""
 FORCES = (8.0, 20.0)
-"""Pushes [N]: weak and usual ones."""
+"""Forces of a weak and of a usual push [N]."""
 RISE = 0.02
 """Time in which a push grows to its force [s]."""
 POSTURES = 100
-"""Postures of the motions in which pushes are tried."""
+"""Number of postures of the motions in which pushes are simulated."""
 OFF_ORIGIN = 0.1
-"""Pushes act about this far from the origins of links [m]."""
+"""Typical distance of pushes from the origins of links [m]."""
 FELT = 0.2
-"""A push that loads a joint with less than this part of the most it may is none to that joint."""
+"""Joint torques below this fraction of the joint's maximum are ignored."""
 RARE = 0.999
-"""Thresholds lie about ..."""
+"""Quantile of the residual from which the threshold is estimated."""
 ABOVE = 1.5
-"""... this many times the value that the residual passes as rarely as ``1 - RARE``."""
+"""Ratio of the threshold to the quantile ``RARE`` of the residual."""
 NEARLY = 1.15
-"""Of the gains that are at most this many times as slow as the fastest the lowest is taken: its
-lower threshold sees weaker pushes."""
+"""Largest delay, relative to the fastest gain, at which a lower gain is preferred; its lower
+threshold detects weaker pushes."""
 RESPONSE = 6.0
-"""The response is followed for this many time constants."""
+"""Length of the computed step response in time constants."""
 
 
 def usual_torque(model: Model, postures: Array, seed: int = 0) -> Array:
-    """What each joint feels of a push, the median over those it feels at all, (nv,) [N·m or N]."""
+    """Return each joint's median torque from pushes that load it, (nv,) [N·m or N]."""
     rng = np.random.default_rng(seed)
     chosen = postures[rng.integers(len(postures), size=POSTURES)]
     torques = []
@@ -75,14 +75,14 @@ def choose_gains(
     postures: Array,
     observer: Callable[[float], Observer],
 ) -> Array:
-    """The gain of each joint, (nv,) [1/s].
+    """Return the gain of each joint, (nv,) [1/s].
 
     Args:
         model: the robot.
         noise: of each stretch without contact, times (k + 1,) [s] and the mean external torque of
             each interval (k, nv), friction taken off.
         postures: (m, nq).
-        observer: makes the observer of a gain that all joints have.
+        observer: returns an observer with the same gain for all joints.
     """
     period = float(np.median(np.diff(noise[0][0])))
     gains = np.unique(np.minimum(GAINS, PER_RATE / period))
@@ -104,13 +104,13 @@ def choose_gains(
                 level[i] / torque[i], response[:, i], np.append(0.0, times), right=np.inf
             )
             delay[g, i] = passed
-    # Infinite delays of pushes too weak for a gain compare as they should.
+    # A push that is too weak for a gain has an infinite delay.
     near = delay <= NEARLY * delay.min(axis=0)
     return np.asarray(gains[np.argmax(near, axis=0)])
 
 
 def covariance(residuals: Sequence[Array]) -> tuple[Array, Array]:
-    """Covariance (nv, nv) of residuals about zero, and the matrix L that makes it one."""
+    """Return the covariance (nv, nv) of residuals about zero, and its whitening matrix L."""
     r = np.concatenate(residuals)
     matrix = r.T @ r / len(r)
     # No joint is known better than to a hundredth of its own spread from what others say.
@@ -119,5 +119,5 @@ def covariance(residuals: Sequence[Array]) -> tuple[Array, Array]:
 
 
 def statistic(residuals: Array, whitening: Array) -> Array:
-    """How many standard deviations residuals (k, nv) are from zero, all joints together, (k,)."""
+    """Return the length of residuals (k, nv) in standard deviations of all joints, (k,)."""
     return np.asarray(np.linalg.norm(residuals @ whitening.T, axis=1))

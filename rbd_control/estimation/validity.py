@@ -1,7 +1,7 @@
-"""Which samples are believed, and which of them are no news, compiled.
+"""Compiled checks of samples: implausible and repeated samples.
 
-A sample that no arm can have is dropped as if its message had been lost: it reaches neither filter
-nor threshold, and the last verdict holds. Only when samples keep failing there is no verdict.
+An implausible sample is dropped as if its message had been lost: it reaches neither filter nor
+threshold, and the last verdict is kept. After several such samples in a row there is no verdict.
 
 An effort of exactly zero is no measurement where the model expects a load: drives that are switched
 off, and drivers that fill a field with zeros, publish it. A joint may carry nothing for a moment,
@@ -39,10 +39,10 @@ LEAST_INTERVAL = 5e-10
 
 @inlined
 def find_fault(samples, k, settings, memory, is_fresh):
-    """Return why sample ``k`` cannot be believed, and the row of the first joint to blame.
+    """Return the fault of sample ``k``, and the row of the first joint with this fault.
 
-    The reason is ``VALID`` for a sample that can be. ``is_fresh`` says that the observer starts
-    with this sample, so that there is none to compare it with.
+    The fault is ``VALID`` for a plausible sample. ``is_fresh`` is true if the observer starts with
+    this sample, which is then not compared with a previous one.
     """
     n = settings.joint.shape[0]
     base = memory.q.shape[0] - n  # a floating base has one number more, no limits
@@ -117,7 +117,7 @@ def repetition(samples, k, memory):
 
 @inlined
 def residuals_in_range(memory):
-    """Return whether all residuals are finite, and of a size that an arm can have."""
+    """Return whether all residuals are finite and within the range of an arm."""
     in_range = True
     for i in range(memory.joint.shape[0]):
         in_range = in_range and is_within(memory.observer[i].residual, LARGEST)

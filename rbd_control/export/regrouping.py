@@ -1,18 +1,19 @@
-"""The same dynamics with fewer numbers: what a joint cannot feel of its link is moved on.
+"""Regrouping of inertial parameters, which reduces the operations of the exported code.
 
-Two changes of the model that no torque, mass matrix or Christoffel symbol depends on, but that let
-many products of the exported code vanish.
+Two changes of the model do not affect torques, mass matrix or Christoffel symbols, but remove many
+products from the exported code.
 
-**Mass on the axis of a joint.** What lies on the axis of a revolute joint moves as the body before
-the joint does. So mass, the first moment along the axis and the second moment along the axis go to
-that body; of a prismatic joint the whole second moment does. What reaches the world is dropped. The
-remaining numbers are no body's, but the sums of the recursions are the same. (These are the base
+**Mass on the axis of a joint.** Mass on the axis of a revolute joint moves with the body before
+the joint. Therefore mass, the first moment along the axis and the second moment along the axis are
+moved to that body; for a prismatic joint the whole second moment is moved. Parameters that reach
+the world are dropped. The remaining numbers do not describe a possible body, but the sums of the
+recursions are the same. (These are the base
 parameters of Gautier & Khalil, *Direct calculation of minimum set of inertial parameters of serial
 robots*, IEEE Trans. Robotics and Automation 6(3), 1990.)
 
 **Pose of the root.** The sweeps work in one inertial frame at one instant. In the frame of the
-first moving body instead of the world's, the pose of that body enters by the direction of gravity
-alone, and its own rotation matrix is a constant.
+first moving body instead of the world frame, the pose of that body matters only for the direction
+of gravity, and its own rotation matrix is constant.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from rbd_control.dynamics.spatial import quaternion_rotation
 from rbd_control.export.tracing_scalar import MATH
 
 ROUNDOFF = 1e-15
-"""Differences below this part of the largest number are roundoff of the regrouping."""
+"""Fraction of the largest number below which differences count as roundoff of the regrouping."""
 
 
 def regrouped(arrays: ModelArrays) -> ModelArrays:
-    """Return the model with all inertia as near to the root as it can be."""
+    """Return the model with all inertia moved as close to the root as possible."""
     mass, first = arrays.mass.copy(), arrays.first_moment.copy()
     second = 0.5 * (arrays.second_moment + arrays.second_moment.swapaxes(1, 2))
     for i in range(arrays.parent.size - 1, -1, -1):

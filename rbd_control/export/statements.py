@@ -1,8 +1,8 @@
-"""From expressions to statements: what is needed, in which order, and what stays in one line.
+"""Conversion of expressions to ordered C statements.
 
-A statement assigns one node. Nodes that no output needs get none (dead code), nor do most nodes
-that only one other node uses: they are written where they are used. A product and the sum that
-uses it are written as ``FMA``, a single instruction on most processors.
+A statement assigns one node. Nodes that no output needs are omitted (dead code). Most nodes with a
+single use are written inline. A product and the sum that uses it are written as ``FMA``, a single
+instruction on most processors.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Output(NamedTuple):
     """One number of a result."""
 
     target: str
-    """Where it is written, such as ``tau[2]``."""
+    """Destination, such as ``tau[2]``."""
     node: int
 
 
@@ -68,7 +68,7 @@ class Body:
     """The statements of one function in order, before nodes have names."""
 
     before: list[Statement] = field(default_factory=list)
-    """What the angles need."""
+    """Nodes that the angles need."""
     angles: list[Angle] = field(default_factory=list)
     """All angles whose cosine and sine can be computed together."""
     after: list[Statement] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Joint states as nodes and recordings deliver them, and which of them can be used."""
+"""Joint states from nodes and recordings: decoding, acceptance and plausibility."""
 
 from rbd_control.joint_states.acceptance import (
     DROPS,

@@ -1,4 +1,4 @@
-"""The compiled rules that accept or drop joint-state messages and set the time of each."""
+"""Compiled rules that accept or drop joint-state messages and determine their time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rbd_control.dynamics.compiled import compiled, inlined
 
 FUTURE_TOLERANCE = 0.1
-"""How far a stamp may lead its receipt [s]: the clocks of two machines, or a slow /clock."""
+"""Largest lead of a stamp over its receipt [s], for clocks of two machines or a slow /clock."""
 
 GAP_PERIODS = 5.0
 """A step longer than this many periods is counted as a gap."""
@@ -29,13 +29,13 @@ DROPS = (
 """Reasons for dropping a message; each is a key of an intake's ``counts``."""
 
 LARGEST = 1e9
-"""Largest position, velocity or effort that is believed, in whatever unit it is published."""
+"""Largest accepted position, velocity or effort, in any unit."""
 
 JUMP_MESSAGES = 10
-"""So many messages in a row with old stamps in order are no stragglers: the clock went back."""
+"""Number of consecutive messages with old stamps in order that show that the clock went back."""
 
 REMARKS = ("stamp replaced", "velocity missing", "effort missing")
-"""What may be wrong with an accepted message; also keys of an intake's ``counts``."""
+"""Deficiencies of an accepted message; also keys of an intake's ``counts``."""
 
 COUNTED = ("accepted", *DROPS, *REMARKS)
 _ACCEPTED = COUNTED.index("accepted")
@@ -48,18 +48,18 @@ _STAMP_REPLACED = COUNTED.index("stamp replaced")
 _VELOCITY_MISSING = COUNTED.index("velocity missing")
 _EFFORT_MISSING = COUNTED.index("effort missing")
 
-# What an intake remembers: the numbers of its clock, and what its tally holds beside the counts.
+# Memory of an intake: indices of its clock, and indices of its tally after the counts.
 LAST_STAMP, PERIOD, LARGEST_GAP, _STRAGGLER = range(4)
 _BEGIN, _END = len(COUNTED), len(COUNTED) + 7
 GAPS, JUMPS, FOLLOWS_JUMPS, LAST_REASON, TOO_LARGE, _ON_RECEIPT, _STRAGGLERS = range(_BEGIN, _END)
-"""``TOO_LARGE``: place of the last too large value among position, velocity, effort; or -1."""
+"""``TOO_LARGE``: index of the last too large value among position, velocity, effort; or -1."""
 
 VELOCITY, EFFORT = 1, 2
-"""What a sample has, added up."""
+"""Flags of the fields that a sample has; their sum describes a sample."""
 
 
 def new_memory(follow_jumps: bool) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the clock and the tally of an intake that has not taken any message."""
+    """Return the clock and the tally of an intake before its first message."""
     tally = np.zeros(_END, dtype=np.int64)
     tally[FOLLOWS_JUMPS] = follow_jumps
     tally[TOO_LARGE] = -1
@@ -70,10 +70,10 @@ def new_memory(follow_jumps: bool) -> tuple[NDArray[np.float64], NDArray[np.int6
 def _accept(stamp, receipt, position, velocity, effort, order, clock, tally, q, v, tau):
     """Write the sample of one message to ``q``, ``v`` and ``tau``.
 
-    ``order`` (n,) holds the places of the wanted joints in the message.
+    ``order`` (n,) contains the indices of the model's joints in the message.
 
     Returns:
-        The sum of ``VELOCITY`` and ``EFFORT``, as far as the message has them; -1 if it is dropped.
+        The sum of ``VELOCITY`` and ``EFFORT`` for the fields present; -1 if the message is dropped.
     """
     places = _take(position, order, q)
     for i in range(q.shape[0]):
@@ -113,10 +113,10 @@ def accept_one(stamp, receipt, position, velocity, effort, order, clock, tally, 
 
 @compiled
 def accept_block(stamp, receipt, position, velocity, effort, order, clock, tally, time, has, out):
-    """Do the same for k messages in turn and return how many are accepted.
+    """Process k messages as :func:`_accept` does, and return the number of accepted messages.
 
-    Their times, the sums of what they have, and their q, v, tau are written to the front of
-    ``time`` (k,), ``has`` (k,) and ``out`` (3, k, n).
+    Their times, flags, and q, v, tau are written to the beginning of ``time`` (k,), ``has`` (k,)
+    and ``out`` (3, k, n).
     """
     accepted = 0
     for k in range(stamp.shape[0]):
@@ -141,7 +141,7 @@ def accept_block(stamp, receipt, position, velocity, effort, order, clock, tally
 
 @inlined
 def _take(values, order, into):
-    """Copy the wanted values; return ``_ACCEPTED``, ``_NOT_FINITE`` for NaN, or ``_TOO_LARGE``."""
+    """Copy selected values; return ``_ACCEPTED``, ``_NOT_FINITE`` for NaN, or ``_TOO_LARGE``."""
     reason = _ACCEPTED
     for i in range(order.shape[0]):
         into[i] = values[order[i]]
@@ -154,7 +154,7 @@ def _take(values, order, into):
 
 @inlined
 def _first_too_large(places, q, speeds, v, tau):
-    """Place of the first too large value in (q, v, tau), one after the other."""
+    """Return the index of the first too large value in the sequence (q, v, tau)."""
     n = q.shape[0]
     for i in range(n):
         if places == _TOO_LARGE and abs(q[i]) > LARGEST:
@@ -204,7 +204,7 @@ def _accept_time(stamp, receipt, clock, tally):
 
 @inlined
 def _went_back(time, receipt, clock, tally):
-    """Whether a message older than the last sample shows that a clock has gone back."""
+    """Return whether a message older than the last sample shows that a clock has gone back."""
     if receipt < clock[LAST_STAMP] - FUTURE_TOLERANCE:
         return True
     tally[_STRAGGLERS] = tally[_STRAGGLERS] + 1 if time > clock[_STRAGGLER] else 1

@@ -1,4 +1,4 @@
-"""Why no joint state can be used, in a sentence for whoever started the node."""
+"""Log message with the reason why no joint state can be used."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from rbd_control.wording import listed, quoted
 
 
 def advice(topic: str, publishers: int, intake: JointStateIntake) -> str:
-    """Return why there are no usable joint states, and what to do.
+    """Return the reason why there are no usable joint states, and the remedy.
 
     Args:
         topic: name of the topic.
         publishers: number of its publishers.
-        intake: what the messages went through.
+        intake: the intake that has processed the messages.
     """
     if not publishers:
-        return f"nobody publishes {topic}; remap joint_states to the topic of the robot's driver"
+        return f"no node publishes {topic}; remap joint_states to the topic of the robot's driver"
     if not intake.last_reason:
-        return f"nothing comes on {topic}, though it has {_count(publishers)}"
+        return f"no message arrives on {topic}, although it has {_count(publishers)}"
     if intake.last_reason == "missing joint":
         return f"joint states on {topic} {_lack(intake.joint_names, intake.refused_names)}"
     reason = intake.last_reason

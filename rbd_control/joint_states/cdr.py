@@ -1,10 +1,10 @@
-"""Serialized ``sensor_msgs/JointState`` messages, read without ROS, one by one or in blocks.
+"""Decoding of serialized ``sensor_msgs/JointState`` messages without ROS, singly or in blocks.
 
 Messages of one layout (the same frame, names and lengths) have the same size and, except for the
 stamp, the numbers and the padding, the same bytes. A layout is parsed from the bytes of the first
 such message, with bounds checks, and compared with what another decoder returns for that message:
 rclpy in the nodes, rosbags for recordings. Only when both agree to the last bit are further
-messages read by the layout. All other messages, such as big-endian ones, take the other decoder.
+messages read by the layout. The other decoder reads all other messages, such as big-endian ones.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ STAMP = Struct("<iI")
 _FOREIGN_STAMP = Struct(">iI")
 
 TRAILING = 15
-"""Most bytes that may follow the content: rclpy reserves alignment for empty arrays, too."""
+"""Largest number of bytes after the content, because rclpy also aligns empty arrays."""
 
 _SIZES = 16
-"""Number of message sizes whose layouts a reader remembers."""
+"""Maximum number of message sizes whose layouts a reader stores."""
 
 _LAYOUTS = 4
-"""Number of layouts of one size that a reader remembers."""
+"""Maximum number of layouts of one size that a reader stores."""
 
 Decode = Callable[[float, bytes], JointMessage]
 """Returns a message for its time of receipt [s] and its bytes, or raises for damaged bytes."""
@@ -58,7 +58,7 @@ def stamp_of(raw: bytes) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the names and numbers of a serialized joint state are.
+    """Offsets of the names and numbers in a serialized joint state.
 
     Attributes:
         names: joint names.
@@ -143,7 +143,7 @@ def decode_and_learn(
 
 
 class JointStateReader:
-    """Reads serialized joint states one by one, fast for layouts that it has met before.
+    """Reads serialized joint states one by one, fast for known layouts.
 
     Args:
         decode: decodes the first message of each layout, and all messages without a layout.
@@ -174,13 +174,12 @@ class JointStateReader:
 
 
 class _Scan:
-    """Goes through a little-endian message from the end of its stamp on.
+    """Parses a little-endian message from the end of its stamp.
 
-    Its methods raise a ValueError where the content is not that of a joint state or is longer than
-    the bytes.
+    Its methods raise a ValueError if the content is not a joint state or is longer than the bytes.
 
     Attributes:
-        end: offset behind what has been read [bytes].
+        end: offset of the next byte to read [bytes].
         fixed: 0xFF for each byte that all messages of this layout share.
     """
 
@@ -201,7 +200,7 @@ class _Scan:
             raise ValueError("a string without its terminator")
         text = self._share(size, 1)
         if text.find(b"\0") != size - 1:
-            raise ValueError("a string that does not end where it says")
+            raise ValueError("a string whose length does not match its terminator")
         return text[:-1].decode()
 
     def numbers(self) -> tuple[int, int]:

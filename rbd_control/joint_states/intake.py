@@ -1,8 +1,8 @@
-"""Joint-state messages in; samples in the model's joint order out, or the reason for a drop.
+"""Conversion of joint-state messages to samples in the model's joint order.
 
-The nodes and the replay of recordings both take their input through :class:`JointStateIntake`, so
-that both accept and drop the same messages, one at a time or in blocks of thousands. It does not
-depend on ROS: it takes the fields of a ``sensor_msgs/JointState`` as plain values.
+Nodes and ``replay`` both use :class:`JointStateIntake`, so that both accept and drop the same
+messages, one at a time or in blocks of thousands. It does not depend on ROS: its arguments are the
+fields of a ``sensor_msgs/JointState`` as plain values.
 """
 
 from __future__ import annotations
@@ -33,34 +33,33 @@ from rbd_control.joint_states.acceptance import (
 from rbd_control.joint_states.messages import JointBlock, JointSample, SampleBlock
 
 _MAX_ORDERS = 64
-"""Number of orders of names that an intake remembers; an arm and its gripper often share a topic.
-"""
+"""Number of orders of names that an intake stores; an arm and its gripper often share a topic."""
 
 
 class JointStateIntake:
     """Orders joint states by name and drops those that cannot be used.
 
     Args:
-        joint_names: the joints wanted, in the order the samples shall have. Others that a
-            message names are ignored.
-        follow_jumps: start again when the clock has gone back: that of the receiver before the
-            last sample, or that of the sender for :data:`JUMP_MESSAGES` messages. The next
-            sample is then older than the one before. Otherwise whatever is old is dropped.
+        joint_names: the joints of the samples, in this order. Other joints in a message are
+            ignored.
+        follow_jumps: restart when the clock has gone back: the clock of the receiver to before the
+            last sample, or the clock of the sender for :data:`JUMP_MESSAGES` messages. The next
+            sample is then older than the previous one. Otherwise old messages are dropped.
 
     Attributes:
         counts: ``accepted``, each reason of :data:`DROPS` and each remark of :data:`REMARKS`.
-        too_large: the joint and the field for which a message was last dropped as too large.
-        last_reason: why the last message was dropped; empty when it was accepted.
-        refused_names: joints of the last message that lacked a wanted one.
+        too_large: joint and field of the last message that was dropped as too large.
+        last_reason: reason why the last message was dropped; empty if it was accepted.
+        refused_names: joints of the last message that lacked one of ``joint_names``.
         last_stamp: stamp of the last sample [s]; NaN before the first.
         period: running mean of the time between samples [s], gaps cut to
             :data:`GAP_PERIODS` periods; NaN before the second sample.
-        gaps: how many steps were longer than :data:`GAP_PERIODS` periods.
+        gaps: number of steps longer than :data:`GAP_PERIODS` periods.
         largest_gap: the longest step [s].
-        jumps: how often the clock went back.
+        jumps: number of times that the clock went back.
 
     Raises:
-        InputError: when ``joint_names`` is empty or names a joint twice.
+        InputError: if ``joint_names`` is empty or names a joint twice.
     """
 
     def __init__(self, joint_names: Sequence[str], *, follow_jumps: bool = False) -> None:
@@ -75,23 +74,23 @@ class JointStateIntake:
         self.reset()
 
     def reset(self) -> None:
-        """Forget time and counts, as after a jump of the clock."""
+        """Reset time and counts, for example after a jump of the clock."""
         self._clock, self._tally = new_memory(self._follow_jumps)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of messages by what became of them."""
+        """Number of messages by outcome."""
         return dict(zip(COUNTED, self._tally.tolist(), strict=False))
 
     @property
     def last_reason(self) -> str:
-        """Why the last message was dropped; empty when it was accepted."""
+        """Reason why the last message was dropped; empty if it was accepted."""
         reason = int(self._tally[LAST_REASON])
         return COUNTED[reason] if reason else ""
 
     @property
     def too_large(self) -> str:
-        """What was too large when a message was last dropped for that: "effort of joint_2"."""
+        """Field of the last message dropped as too large, for example "effort of joint_2"."""
         place = int(self._tally[TOO_LARGE])
         if place < 0:
             return ""
@@ -100,9 +99,9 @@ class JointStateIntake:
 
     @property
     def dropped(self) -> dict[str, int]:
-        """How many messages were dropped for which reason, as far as any were.
+        """Return the number of dropped messages by reason, without reasons that did not occur.
 
-        "too large" says what was: ``{"too large (effort of joint_2)": 3}``.
+        The reason "too large" includes the field: ``{"too large (effort of joint_2)": 3}``.
         """
         named = {"too large": f"too large ({self.too_large})"}
         counts = self.counts
@@ -147,10 +146,10 @@ class JointStateIntake:
         velocity: ArrayLike,
         effort: ArrayLike,
     ) -> JointSample | None:
-        """Return the sample of a message, or None when the message is dropped.
+        """Return the sample of a message, or None if the message is dropped.
 
-        The stamp of a sample is later than that of the last one, except after a jump of the clock
-        that is followed.
+        The stamp of a sample is later than the stamp of the previous one, except after a jump of
+        the clock with ``follow_jumps``.
 
         Args:
             stamp: time of the message by its sender [s]. Zero, or more than
@@ -168,8 +167,7 @@ class JointStateIntake:
         if isinstance(order, str):
             self._drop(order)
             return None
-        # Copies, so that they are of one type whatever was given: for another the kernel would be
-        # compiled anew.
+        # Copies of a fixed type: for another array type the kernel would be compiled again.
         q, v, tau = (np.array(values, dtype=float) for values in (position, velocity, effort))
         n = len(names)
         if q.shape != (n,) or v.shape not in ((n,), (0,)) or tau.shape not in ((n,), (0,)):
@@ -189,7 +187,7 @@ class JointStateIntake:
         )
 
     def accept_block(self, block: JointBlock) -> list[SampleBlock]:
-        """Return the samples of messages, the same as :meth:`accept` returns one by one.
+        """Return the samples of many messages, identical to those of :meth:`accept`.
 
         Returns:
             The samples, in order; a new block begins where the clock went back.
@@ -229,12 +227,12 @@ class JointStateIntake:
         ]
 
     def refusal(self, names: Sequence[str]) -> str:
-        """Return why all messages with these names are dropped; empty when they need not be."""
+        """Return the reason if all messages with these names are dropped; else an empty text."""
         order = self._order(tuple(names))
         return order if isinstance(order, str) else ""
 
     def _order(self, names: tuple[str, ...]) -> NDArray[np.intp] | str:
-        """Return the places of the wanted joints among the names, or why a message is dropped."""
+        """Return the indices of the joints in the names, or the reason for dropping a message."""
         known = self._orders.get(names)
         if known is not None:
             return known

@@ -1,7 +1,7 @@
-"""Joint states as published, and the samples made of them: one at a time and in blocks.
+"""Types of joint-state messages and samples, single and in blocks.
 
-A ``JointMessage`` holds the fields of a ``sensor_msgs/JointState``, a ``JointSample`` what a law
-takes of it. ``JointBlock`` and ``SampleBlock`` hold many of them, with one dimension more.
+A ``JointMessage`` has the fields of a ``sensor_msgs/JointState``, a ``JointSample`` the input of a
+law. ``JointBlock`` and ``SampleBlock`` have many of them, with one more dimension.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class JointBlock(NamedTuple):
     Attributes:
         stamp, receipt: (k,) each [s].
         name: names of the joints.
-        position, velocity, effort: (k, m) each, with an m of its own, as recorded.
+        position, velocity, effort: (k, m) each, as recorded; m may differ between the fields.
     """
 
     stamp: Array
@@ -78,13 +78,14 @@ class JointBlock(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JointSample:
-    """The state of an arm at one time, in the joint order that its intake was made with.
+    """The state of an arm at one time, in the joint order of its intake.
 
     Attributes:
         stamp: time of the sample [s].
         q: (n,) positions [rad or m].
-        v: (n,) velocities [rad/s or m/s]; None when the message lacks the velocity of any joint.
-        tau: (n,) efforts [N·m or N]; None in the same way. Neither is ever assumed to be zero.
+        v: (n,) velocities [rad/s or m/s]; None if the velocity of any joint is missing.
+        tau: (n,) efforts [N·m or N]; None if the effort of any joint is missing. Missing values
+            never count as zero.
     """
 
     stamp: float
@@ -95,13 +96,13 @@ class JointSample:
 
 @dataclass(frozen=True, slots=True)
 class SampleBlock:
-    """Successive samples of an arm: :class:`JointSample` with one dimension more.
+    """Successive samples of an arm: :class:`JointSample` with one more dimension.
 
     Attributes:
         stamp: (k,) times, which increase [s].
-        q, v, tau: (k, n) each; ``v`` or ``tau`` is None when all samples lack it.
-        after_jump: whether the clock went back before the first sample, so that an observer has to
-            start again.
+        q, v, tau: (k, n) each; ``v`` or ``tau`` is None if all samples lack it.
+        after_jump: whether the clock went back before the first sample, so that an observer must
+            restart.
     """
 
     stamp: Array

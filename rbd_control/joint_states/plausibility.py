@@ -1,14 +1,14 @@
-"""Which joint states can be believed: bounds of speed, position, jumps and effort for all nodes.
+"""Plausibility of joint states: bounds of speed, position, jumps and effort for all nodes.
 
-Encoders, drives and their drivers fail in ways in which no arm moves: a bit flips, a counter
-overflows, a message holds another unit, the last state is published again and again. This module
-holds the parameters, the bounds of each joint, and the comparisons, for detector and controller.
+Failures of encoders, drives and drivers produce physically impossible data: a flipped bit, an
+overflow, another unit, a repeated state. This module contains the parameters, the bounds of each
+joint, and the checks, for detector and controller.
 
-A joint with speed bound ``s`` may get as far from one sample to the next as::
+With speed bound ``s``, the motion of a joint between two samples is plausible if::
 
     |q - q_last| <= implausible_jump + s dt
 
-Positions of a joint that turns endlessly are compared the shortest way round.
+Positions of continuous joints are compared modulo whole turns.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ class PlausibilityParameters(Parameters):
 
     implausible_speed: float = parameter(
         3.0,
-        "multiple of a joint's velocity limit above which its speed, or the way from one sample to "
-        "the next, is taken for an error",
+        "multiple of a joint's velocity limit above which its speed, or its motion between two "
+        "samples, counts as a sensor error",
         lower=1.0,
         upper=1000.0,
     )
     implausible_jump: float = parameter(
         0.1,
-        "jump of a position between two samples that is plausible at any speed, as stamps jitter",
+        "change of a position between two samples that is accepted at any speed",
         unit="rad or m",
         lower=0.0,
         upper=10.0,
     )
     default_velocity_limit: float = parameter(
         30.0,
-        "velocity limit that implausible_speed multiplies for a revolute joint that has none; a "
+        "velocity limit assumed by implausible_speed for a revolute joint without limit; a "
         "fifth of it, in m/s, for a prismatic joint",
         unit="rad/s",
         above=0.0,
@@ -68,15 +68,15 @@ class PlausibilityParameters(Parameters):
     )
     repeated_time: float = parameter(
         0.25,
-        "time for which positions, velocities and efforts may repeat to the last digit, with a "
-        "velocity that is not zero, before they are taken for frozen",
+        "time of identical positions, velocities and efforts, with a velocity that is not zero, "
+        "after which the samples count as frozen",
         unit="s",
         above=0.0,
         upper=3600.0,
     )
     repeated_time_at_rest: float = parameter(
         5.0,
-        "the same for velocities that are all exactly zero, as of a simulated arm at rest",
+        "the same if all velocities are exactly zero, as for a simulated arm at rest",
         unit="s",
         above=0.0,
         upper=3600.0,
@@ -87,7 +87,7 @@ class PlausibilityParameters(Parameters):
 
         Args:
             model: the robot.
-            limit: (nv,) limits [rad/s or m/s]; zero or infinite where there is none.
+            limit: (nv,) limits [rad/s or m/s]; zero or infinite for a missing limit.
         """
         default = np.where(model.prismatic, LINEAR_SHARE, 1.0) * self.default_velocity_limit
         return limits_or(limit, default)
@@ -95,18 +95,18 @@ class PlausibilityParameters(Parameters):
 
 @dataclass(frozen=True)
 class EffortPlausibilityParameters(PlausibilityParameters):
-    """Bounds of plausible joint states, efforts included."""
+    """Bounds of plausible joint states, including efforts."""
 
     implausible_effort: float = parameter(
         2.5,
-        "multiple of a joint's effort limit above which its effort, converted to a torque, is "
-        "taken for an error; collisions of real arms reach about twice the limit",
+        "multiple of a joint's effort limit above which its effort, converted to a torque, counts "
+        "as an error; collisions of real arms reach about twice the limit",
         lower=1.0,
         upper=1000.0,
     )
     default_effort_limit: float = parameter(
         5000.0,
-        "effort limit that implausible_effort multiplies for a joint whose description gives none",
+        "effort limit assumed by implausible_effort for a joint without limit",
         unit="N·m or N",
         above=0.0,
         upper=1e6,
@@ -119,7 +119,7 @@ class EffortPlausibilityParameters(PlausibilityParameters):
         """
         n = model.nv
         first = n - len(model.joint_names)
-        # Whole turns make no difference to the dynamics, whether a joint has limits or not.
+        # Whole turns do not affect the dynamics, whether a joint has limits or not.
         turn = np.where(model.prismatic, 0.0, TURN)
         velocity = self.assumed_velocity(model, model.velocity_limit)
         effort = limits_or(model.effort_limit, self.default_effort_limit)
@@ -128,23 +128,23 @@ class EffortPlausibilityParameters(PlausibilityParameters):
 
 
 class Bounds(NamedTuple):
-    """What is plausible of each joint; infinite for the six coordinates of a floating base."""
+    """Bounds of each joint; infinite for the six coordinates of a floating base."""
 
     speed: Array
     """(nv,) highest plausible speed [rad/s or m/s]."""
     effort: Array
     """(nv,) highest plausible torque or force [N·m or N]."""
     turn: Array
-    """(nv,) positions this far apart are the same [rad]; 0 for prismatic joints."""
+    """(nv,) period of the position [rad]: one turn, or 0 for prismatic joints."""
 
 
 class MotionPlausibility:
-    """Refuses positions and velocities that an arm cannot have, and says why.
+    """Rejects implausible positions and velocities, with the reason.
 
     Args:
         names: names of the joints.
         speed: (nv,) highest plausible speed [rad/s or m/s].
-        jump: jump of a position that is plausible at any speed [rad or m].
+        jump: change of a position that is accepted at any speed [rad or m].
         continuous: joints whose positions may differ by whole turns.
     """
 
@@ -156,12 +156,12 @@ class MotionPlausibility:
         self._turn[continuous] = TURN
 
     def refusal(self, stamp: float, q: Array, v: Array, last_q: Array, elapsed: float) -> str:
-        """Return why a sample cannot be used, or an empty text.
+        """Return the reason if a sample is implausible, or an empty text.
 
         Args:
             stamp: time of the sample [s].
             q, v: positions and velocities, (nv,) each [rad or m, rad/s or m/s].
-            last_q: positions of the last good sample, (nv,); ``q`` itself without one.
+            last_q: positions of the last valid sample, (nv,); ``q`` itself without one.
             elapsed: time since that sample [s].
         """
         what, i = find_implausible(q, v, last_q, self._speed, self._turn, self._jump, elapsed)
@@ -180,7 +180,7 @@ class MotionPlausibility:
 
 
 def continuous_joints(model: Model) -> NDArray[np.int64]:
-    """Return the joints that turn endlessly, as their description gives them no position limits."""
+    """Return the continuous joints, which have no position limits in the description."""
     revolute = model.arrays.joint_type[model.dof_row] == REVOLUTE
     endless = np.isinf(model.lower_limit) & np.isinf(model.upper_limit)
     return np.flatnonzero(revolute & endless)
@@ -193,7 +193,7 @@ def limits_or(limit: Array, default: float | Array) -> Array:
 
 @inlined
 def is_within(value, bound):
-    """Return whether a value is at most ``bound`` in size; not where it is NaN."""
+    """Return whether the magnitude of a value is at most ``bound``; False for NaN."""
     return abs(value) <= bound
 
 
@@ -205,9 +205,9 @@ def whole_turns(way, turn):
 
 @inlined
 def has_jumped(q, last_q, turn, speed, jump, dt):
-    """Return whether a joint moved further in ``dt`` [s] than is plausible.
+    """Return whether the motion of a joint in ``dt`` [s] is implausible.
 
-    A change of position by whole turns is no motion: encoders that wrap report it.
+    A change of position by whole turns does not count as motion, because encoders may wrap.
     """
     way = q - last_q
     return abs(way - whole_turns(way, turn)) > jump + speed * dt
@@ -215,7 +215,7 @@ def has_jumped(q, last_q, turn, speed, jump, dt):
 
 @compiled
 def find_implausible(q, v, last_q, speed, turn, jump, dt):
-    """Return what is implausible about positions and velocities, and the first such joint."""
+    """Return the kind of the first implausible value, and its joint."""
     n = q.shape[0]
     for i in range(n):
         if not (np.isfinite(q[i]) and np.isfinite(v[i])):
@@ -232,7 +232,7 @@ def find_implausible(q, v, last_q, speed, turn, jump, dt):
 
 @compiled
 def unwrap(q, before, continuous):
-    """Bring continuous joints the shortest way from ``before``, in place; return what was added."""
+    """Unwrap continuous joints to the turn nearest to ``before``, in place; return the offset."""
     added = np.zeros(q.shape[0])
     for k in range(continuous.shape[0]):
         i = continuous[k]

@@ -7,17 +7,17 @@ from math import inf
 from os.path import commonprefix
 
 PATIENCE = 1.0
-"""Time for which joint states are heard before a prefix is accepted [s]."""
+"""Time of reception before a prefix is accepted [s]."""
 
 MOST_ORDERS = 1000
-"""Number of different lists of names that are looked at."""
+"""Maximum number of different lists of names that are checked."""
 
 
 def names_with_other_prefix(model: Sequence[str], names: Iterable[str]) -> list[tuple[str, ...]]:
-    """Return all sets of names that are those of the model but for one prefix, in its order.
+    """Return all sets of names that differ from the model's by one prefix, in the model's order.
 
     Args:
-        model: the model's joints; those of a single joint are never matched.
+        model: the model's joints; a model with a single joint is never matched.
         names: the names to search.
     """
     prefix = commonprefix(list(model))
@@ -34,18 +34,18 @@ def names_with_other_prefix(model: Sequence[str], names: Iterable[str]) -> list[
 
 
 class PrefixMatch:
-    """Finds under which prefix joint states publish the model's joints.
+    """Finds the prefix under which joint states publish the model's joints.
 
-    To be asked with the names of each joint state that lacks joints of the model. The names are
-    accepted when they are the only ones that fit, among all joint states of :data:`PATIENCE`. When
-    others turn up later, as those of a second arm, no prefix is accepted any more.
+    Call :meth:`look` with the names of each joint state that lacks joints of the model. Names are
+    accepted if they are the only matching set in all joint states during :data:`PATIENCE`. If
+    another matching set appears later, such as a second arm's, no prefix is accepted any more.
 
     Args:
         model: the model's joints.
 
     Attributes:
-        found: names that are accepted; None as long as there are none.
-        is_ambiguous: whether more than one set of names fits.
+        found: accepted names; None before names are accepted.
+        is_ambiguous: whether more than one set of names matches.
     """
 
     def __init__(self, model: Sequence[str]) -> None:
@@ -57,7 +57,7 @@ class PrefixMatch:
         self.is_ambiguous = False
 
     def look(self, names: Sequence[str], now: float) -> bool:
-        """Take the names of a joint state; return whether the answer has changed.
+        """Process the names of a joint state; return whether ``found`` has changed.
 
         Args:
             names: its names.
@@ -73,7 +73,7 @@ class PrefixMatch:
         return before != (self.found, self.is_ambiguous)
 
     def _take(self, order: tuple[str, ...], now: float) -> None:
-        # With one of the model's own names the others are missing, not renamed.
+        # If the message has one of the model's names, the others are missing, not renamed.
         if set(order) & set(self._model):
             return
         self._fitting.update(names_with_other_prefix(self._model, order))

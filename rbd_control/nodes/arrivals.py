@@ -1,4 +1,4 @@
-"""What waits in the queue of a subscription, and what was overwritten in it."""
+"""Waiting messages in the queue of a subscription, and the number of overwritten messages."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ _MOST_PUBLISHERS = 16
 class Arrivals:
     """Takes the messages that wait in the queue of a subscription, with their sequence numbers.
 
-    The middleware does not count messages that newer ones overwrite in a full queue. Each message
-    carries the sequence number of its publisher, but the events executor of rclpy 9.1 cannot hand
-    it to a callback (``SystemError``), so that of the message the callback gets is unknown. The
-    messages behind it are taken here, with theirs. As only a full queue overwrites, and a full one
-    holds at least two messages, every overwritten message lies between two known numbers; all that
-    came without one in between are counted.
+    The middleware does not count messages that newer messages overwrite in a full queue. Each
+    message carries the sequence number of its publisher, but the events executor of rclpy 9.1
+    cannot pass this number to a callback (``SystemError``). The sequence number of the message that
+    the callback receives is therefore unknown. This class takes the messages behind it together
+    with their numbers. Messages are overwritten only in a full queue, and a full queue holds at
+    least two messages, so every overwritten message lies between two known numbers. The gap
+    between these numbers, less the messages received without a number, is the number of losses.
 
-    With several publishers on the topic a message without number may come from any of them, and
-    the estimate is too low by those of the others.
+    With several publishers on the topic, a message without a number may come from any of them, and
+    the estimate is too low by the messages of the other publishers.
 
     Attributes:
         missed: number of messages that were published to this subscription and never taken.
@@ -37,9 +38,11 @@ class Arrivals:
         self._known: dict[bytes, tuple[int, int]] = {}
 
     def take(self, first: bytes | None, most: int = MOST_AT_ONCE) -> list[bytes]:
-        """Return ``first``, the message of the callback, if any, and those that wait behind it.
+        """Return the waiting messages, oldest first.
 
-        They are at most ``most`` in all.
+        Args:
+            first: the message of the callback; None without one.
+            most: maximum number of messages, ``first`` included.
         """
         found = [] if first is None else [first]
         self._taken += len(found)

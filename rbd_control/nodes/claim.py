@@ -1,4 +1,4 @@
-"""How controllers that start at the same time leave the arm to one of them."""
+"""Mutual exclusion of controllers that start at the same time on one arm."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class Claim:
 
     ROS needs up to 3 s to discover another node: of two Fast DDS participants that start within
     some seconds of each other, one often waits for the periodic announcement of the other. A
-    controller that starts without that wait may not know of one that sends torque already, and two
-    that start together both see a free arm. So each one creates this publisher, on which nothing
-    is ever published, and starts only when its claim has been the only one for ``duration``. Two
-    that see each other both withdraw and try again after a random time, as stations on one cable
-    do.
+    controller that starts without waiting may not have discovered another controller that already
+    sends torque, and two controllers that start together both find a free arm. Each controller
+    therefore creates this publisher, which never publishes a message, and starts only after its
+    claim has been the only claim for ``duration``. Two controllers that discover each other both
+    withdraw their claims and try again after a random time (as in CSMA with random back-off).
 
     Args:
         node: the node.
         topic: name of the topic of the claims.
-        duration: tells for how long the claim must have been alone [s].
+        duration: returns the time for which the claim must have been the only one [s].
         clock: steady clock [s].
     """
 
@@ -47,13 +47,13 @@ class Claim:
             self._since = self._clock()
 
     def withdraw(self) -> None:
-        """Claim the arm no longer."""
+        """Withdraw the claim."""
         if self._publisher is not None:
             self._node.destroy_publisher(self._publisher)
             self._publisher = None
 
     def give_way(self) -> bool:
-        """Withdraw for a random time when there is another claim; return whether there is one."""
+        """Withdraw for a random time if another claim exists; return whether it exists."""
         others = int(self._node.count_publishers(self.topic)) - (self._publisher is not None)
         if others > 0 and self._publisher is not None:
             self.withdraw()
@@ -61,9 +61,9 @@ class Claim:
         return others > 0
 
     def time_left(self) -> float:
-        """Return for how long the claim must still be alone [s]; 0 when the arm is claimed.
+        """Return the remaining time until the arm is claimed [s]; 0 if it is claimed.
 
-        Makes the claim where there is none and the time to try again has come.
+        The method renews a withdrawn claim when the random back-off time is over.
         """
         now = self._clock()
         if self.give_way():

@@ -1,8 +1,9 @@
-"""Detector and controller in one process: the torque answers a contact in the sample that shows it.
+"""Detector and controller in one process, so that the reaction begins with the detecting sample.
 
-Both nodes have the names, parameters, topics and services that they have alone. They share one
-subscription to the joint states: each sample goes through the detector first and then, when it is
-the newest, through the controller, so that the first torque after the flag is the reaction's.
+Both nodes have the names, parameters, topics and services that they have in separate processes.
+They share one subscription to the joint states. The detector processes each sample first; the
+controller then processes the newest sample, so that the first torque after the rise of the flag
+already belongs to the reaction.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from rbd_control.nodes.run import Managed, run_together
 
 
 class SharedSamples:
-    """The samples of another node's subscription, and the watch over their silence.
+    """A sample source without a subscription: samples of another node, and a silence watchdog.
 
     Args:
         node: the detector.
@@ -38,11 +39,11 @@ class SharedSamples:
         self._watchdog = node.create_timer(WATCH_PERIOD, self._watch, clock=node.steady)
 
     def destroy(self) -> None:
-        """End the watch."""
+        """Stop the watchdog."""
         self._node.destroy_timer(self._watchdog)
 
     def take(self, sample: JointSample, stamp: Stamp) -> None:
-        """Hand a sample to the detector."""
+        """Pass a sample to the detector."""
         self.latest, self._heard = sample, time.monotonic()
         went_back, self._last_stamp = sample.stamp < self._last_stamp, sample.stamp
         if not self._node.is_active:
@@ -64,9 +65,9 @@ class TappingDetector(ContactDetectorNode):
         self._shared: SharedSamples | None = None
 
     def tap(self, sample: JointSample, stamp: Stamp) -> None:
-        """Take a sample of the controller's subscription; nothing before the node is configured.
+        """Process a sample of the controller's subscription, if the node is configured.
 
-        What fails here is the detector's failure, which leaves the controller to itself.
+        The guard of the detector handles exceptions, so that the controller continues.
         """
         if self._shared is not None:
             self.guard.run("joint states", self._shared.take, sample, stamp)
@@ -76,7 +77,7 @@ class TappingDetector(ContactDetectorNode):
         self._on_sample(sample, stamp)
 
     def clock_went_back(self) -> None:
-        """Start again."""
+        """Restart the detector."""
         self._on_jump()
 
     def fall_silent(self) -> None:
@@ -84,7 +85,7 @@ class TappingDetector(ContactDetectorNode):
         self._on_silence()
 
     def cleanup(self) -> None:
-        """End the watch over the samples."""
+        """Stop the watchdog and clean up the node."""
         super().cleanup()
         self._shared = None
 
@@ -94,13 +95,13 @@ class TappingDetector(ContactDetectorNode):
 
 
 def make_nodes() -> Sequence[Managed]:
-    """Return the detector and the controller, tied together."""
+    """Return the detector and the controller, connected to each other."""
     detector = TappingDetector()
     controller = PassivityControllerNode(detector_is_here=True)
     detector.on_verdict, detector.on_force = controller.on_contact, controller.on_force
 
     def check() -> None:
-        """Refuse arms that differ, as one sample is for both."""
+        """Raise an error if the joints of both nodes differ, because they share samples."""
         if not (hasattr(detector, "robot") and hasattr(controller, "robot")):
             return
         ours, theirs = detector.robot.model.joint_names, controller.robot.model.joint_names

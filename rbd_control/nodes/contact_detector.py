@@ -1,4 +1,4 @@
-"""The node that tells contact from joint states."""
+"""The node that detects contact from joint states."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ LOG_PERIOD = 0.1
 """Period at which events are logged [s]."""
 
 MOST_UNLOGGED = 20
-"""Most events that wait to be logged; older ones are left out of the log."""
+"""Maximum number of events that wait to be logged; older events are not logged."""
 
 FIRST_SECONDS = 10.0
 """Length of the motion after a start or new parameters on which the model is checked [s]."""
@@ -97,20 +97,20 @@ class ContactDetectorParameters(FrameParameters, ReceivingParameters, DetectorPa
 
 
 def _nobody(*_: object) -> None:
-    """Take no notice."""
+    """Ignore the arguments; the default callback."""
 
 
 class SampleSource(Protocol):
-    """Where a detector's samples come from."""
+    """Source of a detector's samples."""
 
     latest: JointSample | None
 
     def destroy(self) -> None:
-        """End it."""
+        """Destroy the source."""
 
 
 class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
-    """Runs a :class:`ContactDetector` on each sample and publishes what it says."""
+    """Runs a :class:`ContactDetector` on each sample and publishes its results."""
 
     parameters_type = ContactDetectorParameters
     reads_joint_states = True
@@ -134,15 +134,15 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self._detection: Detection | None = None
         self._payload = PayloadInput(self, self._position)
         self.on_verdict: Callable[[bool], None] = _nobody
-        """Told each verdict before it is published, for who reacts in the same process."""
+        """Callback for each verdict before it is published, for a controller in this process."""
         self.on_force: Callable[[str, np.ndarray], None] = _nobody
-        """Told the touched link and the force on it, world axes, likewise."""
+        """Callback for the touched link and the force on it, (3,) in world axes [N]."""
         self.diagnostics.append(self._report)
         self._check: StartCheckStatus | None = None
         self.more_diagnostics.append(lambda: self._check.status() if self._check else None)
 
     def configure(self) -> None:
-        """Make the detector and compile what it needs."""
+        """Create the detector and compile its kernels."""
         model, parameters = self.robot.model, self._detector_parameters()
         for note in unset(self.robot.in_model_order(self.parameters), model):
             self.get_logger().info(note)
@@ -172,7 +172,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         return self.parameters.frame_prefix + self.robot.model.link_names[0]
 
     def _make_input(self) -> SampleSource:
-        """Return where the samples come from."""
+        """Return the source of the samples."""
         return JointStateInput(
             self,
             self.robot.model.joint_names,
@@ -184,7 +184,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         )
 
     def cleanup(self) -> None:
-        """Give subscription and publishers back."""
+        """Destroy subscription and publishers."""
         self._input.destroy()
         self._tool.destroy()
 
@@ -210,16 +210,16 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             self._check.end()
 
     def on_failure(self, name: str, reason: str) -> None:  # noqa: ARG002 - the hook has both
-        """End the verdict: the last one must not be repeated when no sample is judged any more."""
+        """End the verdict, so that the last verdict is not repeated after a failure."""
         if self.is_active:
             self._on_silence()
 
     def check_parameters(self, new: ContactDetectorParameters) -> None:
-        """Refuse per-joint values of the wrong number."""
+        """Raise an error if a per-joint parameter has the wrong number of values."""
         ContactDetector(self.robot.with_parameters(new).model, self.robot.in_model_order(new))
 
     def parameters_changed(self) -> None:
-        """Go on with the new ones: an open contact, a tare and the residual stay."""
+        """Apply new parameters; an open contact, the tare and the residual are kept."""
         self.robot = self.robot.with_parameters(self.parameters)
         parameters, before = self._detector_parameters(), self._detector.parameters
         names = DetectorParameters.names()
@@ -242,7 +242,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self._mismatches: tuple[Mismatch, ...] = ()
 
     def _check_fit(self, sample: JointSample) -> None:
-        """Say once what does not fit between model and robot."""
+        """Log once the differences between model and robot."""
         if self._fit is None or sample.v is None or sample.tau is None:
             return
         if self._fit.add(sample.stamp, sample.q, sample.v, sample.tau):
@@ -252,7 +252,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
                 self.get_logger().warning(f"unless something touches the arm: {mismatch.text}")
 
     def _warn(self) -> None:
-        """Say which settings switch detection off, or nearly."""
+        """Warn about settings that disable or nearly disable detection."""
         self._doubts = detector_warnings(self._detector.parameters, self._detector.model)
         for doubt in self._doubts:
             self.get_logger().warning(doubt)
@@ -289,7 +289,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self._check_fit(sample)
 
     def _on_contact(self) -> None:
-        """The flag is raised before anything else is worked out: whoever stops an arm waits."""
+        """Publish the raised flag before any other computation, because receivers stop arms."""
         self._verdict = True
         self._repeat()
 
@@ -298,7 +298,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self._reset()
 
     def _position(self) -> np.ndarray | None:
-        """Return where the arm stands, (nq,) [rad or m]; None while that is not known."""
+        """Return the present joint positions, (nq,) [rad or m]; None while unknown."""
         latest = self._input.latest if self.is_active else None
         return None if latest is None else latest.q
 
@@ -337,7 +337,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             self._tell(detection.event, stamp)
         if not (detection.contact and detection.force is not None):
             self._arrow.clear()
-        elif not detection.dropped:  # where the arm is in a dropped sample is not believed
+        elif not detection.dropped:  # the position in a dropped sample is not reliable
             self.on_force(detection.link, detection.force)
             self._force.publish_force(sample.q, detection.link, detection.force, stamp)
             self._arrow.show(sample.q, detection.link, detection.force, detection.point, stamp)
@@ -425,7 +425,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the node; its exit code."""
+    """Run the node; return its exit code."""
     return run(ContactDetectorNode, args)
 
 

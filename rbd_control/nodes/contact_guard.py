@@ -1,4 +1,4 @@
-"""The node that stops an arm without torque interface when the contact detector tells contact."""
+"""The node that stops an arm without torque interface when the contact detector reports contact."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ CONTACT = "contact_detector/contact"
 EVENTS = "contact_detector/events"
 
 VERDICTS_KEPT = 100
-"""Verdicts kept while the node is busy, 2 s of them: no raised flag may be lost."""
+"""Queue depth of the verdict subscription, 2 s of verdicts, so that no raised flag is lost."""
 
 LARGEST_VERDICT = 4096
-"""Size above which a verdict is dropped before it is read [bytes]."""
+"""Size above which a verdict is dropped before deserialization [bytes]."""
 
 LARGEST_EVENTS = 65_536
-"""Size above which events or joint states are dropped before they are read [bytes]."""
+"""Size above which events or joint states are dropped before deserialization [bytes]."""
 
 WATCH_PERIOD = 0.01
-"""Period at which the guard looks for silence, answers and standstill [s]."""
+"""Period of the checks for silence, answers and standstill [s]."""
 
 LOOK_PERIOD = 0.5
-"""Period at which the guard looks for the servers that it depends on [s]."""
+"""Period of the checks for required servers [s]."""
 
 HOLD_TIME = 0.1
-"""Time in which a retreat that meets a contact is to come to rest [s]."""
+"""Time in which a retreat stops after a new contact [s]."""
 
 DISCOVERY_TIME = 3.5
 """Time after a start for which a missing server is not logged [s]; Fast DDS needs up to 3 s."""
@@ -64,10 +64,10 @@ DISCOVERY_TIME = 3.5
 
 @dataclass(frozen=True)
 class ContactGuardParameters(NodeParameters, StopParameters):
-    """Parameters of the node: whom it stops, and when.
+    """Parameters of the node: the requests of a stop, and its conditions.
 
     Raises:
-        ParameterError: when there is nothing to stop.
+        ParameterError: if no action, service or MoveIt stop is selected.
     """
 
     actions: tuple[str, ...] = parameter(
@@ -82,12 +82,12 @@ class ContactGuardParameters(NodeParameters, StopParameters):
         True, "publish MoveIt's event 'stop' on moveit_topic at a stop", live=False
     )
     moveit_topic: str = parameter(
-        "trajectory_execution_event", "topic on which MoveIt's move_group takes events", live=False
+        "trajectory_execution_event", "topic of MoveIt's execution events", live=False
     )
     repeat_period: float = parameter(
         0.2,
-        "period at which the requests of a latched stop are repeated; one without an answer for "
-        "that long counts as unanswered",
+        "period at which the requests of a latched stop are repeated; a request counts as "
+        "unanswered after this time",
         unit="s",
         lower=0.02,
         upper=10.0,
@@ -109,7 +109,7 @@ class ContactGuardParameters(NodeParameters, StopParameters):
             )
         for name, texts in (("actions", self.actions), ("services", self.services)):
             if not all(texts) or len(set(texts)) != len(texts):
-                raise ParameterError(f"{name} holds an empty name or one twice: {listed(texts)}")
+                raise ParameterError(f"{name} contains an empty or repeated name: {listed(texts)}")
 
 
 class ContactGuard(ManagedNode[ContactGuardParameters]):
@@ -124,7 +124,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         self._stopped = self.create_publisher(
             Bool, "~/stopped", verdict_qos(get_rmw_implementation_identifier())
         )
-        # Volatile: a flag from before the subscription says nothing about now.
+        # Volatile: a flag from before the subscription is out of date.
         self._contact_qos = QoSProfile(depth=VERDICTS_KEPT)
         self._contact = self.create_subscription(
             Bool, CONTACT, self._on_contact, self._contact_qos, largest=LARGEST_VERDICT
@@ -153,7 +153,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
     # Lifecycle -------------------------------------------------------------------------------
 
     def configure(self) -> None:
-        """Make the clients of what is to be stopped."""
+        """Create the clients for the requests of a stop."""
         parameters = self._stop.parameters = self._retreat.parameters = self.parameters
         self._motion = ArmMotion(parameters.joints)
         moveit = parameters.moveit_topic if parameters.moveit_stop else ""
@@ -173,41 +173,41 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             self._trajectories = None
 
     def waiting_for(self) -> str:
-        """Return that a required detector is missing."""
+        """Return the reason if a required detector is missing; else an empty text."""
         missing = self._stop.missing(time.monotonic()) if self.parameters.require_detector else ""
         return f"a verdict on {self._contact.topic_name}: {missing}" if missing else ""
 
     def activate(self) -> None:
-        """Begin to watch."""
+        """Start to guard the arm."""
         self._motion.forget()
         self._retreat.reset()
         self._stop.start(time.monotonic())
         self._look()
 
     def deactivate(self) -> None:
-        """Guard the arm no longer; what was cancelled stays so."""
+        """Stop to guard the arm; cancelled goals stay cancelled."""
         self._stop.end()
         self._orders_made.end()
 
     def parameters_changed(self) -> None:
-        """Use the new ones from now on."""
+        """Apply the new parameters."""
         self._stop.parameters = self._retreat.parameters = self.parameters
 
     def on_failure(self, name: str, reason: str) -> None:  # noqa: ARG002 - the hook has both
-        """Stop the arm: after a defect of the software nothing else is certain."""
+        """Stop the arm, because the state of the node is unknown after a software defect."""
         if self.is_active and self._stop.fail(reason, time.monotonic()):
             self._begin_stop()
 
     @property
     def _orders_made(self) -> StopOrders:
-        """The requests of the configured node."""
+        """Return the stop requests of the configured node."""
         assert self._orders is not None
         return self._orders
 
-    # What comes in -----------------------------------------------------------------------------
+    # Subscriptions and services ----------------------------------------------------------------
 
     def _on_contact(self, message: Bool) -> None:
-        # A verdict counts before the activation, too: it may be required.
+        # Verdicts count before the activation as well, because require_detector needs one.
         if self._stop.hear(bool(message.data), time.monotonic()) and self.is_active:
             self._begin_stop()
 
@@ -252,10 +252,10 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         self.get_logger().info(f"resume: {response.message}")
         return response
 
-    # What goes out -----------------------------------------------------------------------------
+    # Stop and retreat --------------------------------------------------------------------------
 
     def _begin_stop(self) -> None:
-        """Send all requests first; whatever takes time comes after."""
+        """Send all requests, before any work that takes time."""
         self._orders_made.begin()
         now = time.monotonic()
         self._stop.sent(now)
@@ -267,7 +267,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         )
 
     def _watch(self) -> None:
-        """Look for silence, and see a stop through."""
+        """Check for silence, and carry on with a stop until the arm is at rest."""
         if not self.is_active:
             return
         now = time.monotonic()
@@ -283,7 +283,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             self.get_logger().info(f"stopped: {self._summary()}")
             self._begin_retreat(now)
         if self._retreat.is_hindered(now, self._stop.is_touched(now)):
-            # To where it is now, so that it stops there.
+            # The target is the present position, so that the arm stops there.
             self._send_trajectory([RetreatPoint(HOLD_TIME, self._motion.positions())])
             self.get_logger().warning("contact during the retreat; the arm stays where it is")
 
@@ -310,14 +310,14 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         self._trajectories.publish(message)
 
     def _repeat(self) -> None:
-        """Publish whether the arm is stopped; silence means that nobody guards it."""
+        """Publish whether the arm is stopped; without this message no guard is active."""
         if self.is_active:
             self._stopped.publish(Bool(data=bool(self._stop.is_latched)))
 
     # Diagnostics -----------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Look for the servers, also before the activation."""
+        """Check for the servers, also before the activation."""
         if self._orders is not None:
             self._orders.look(DISCOVERY_TIME)
 
@@ -326,7 +326,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         return times.sent - times.begin if times is not None else nan
 
     def _summary(self) -> str:
-        """Return the times of the last stop in words."""
+        """Return the durations of the last stop as text."""
         return ", ".join(f"{what} {value:.3f} s" for what, value in self._durations().items())
 
     def _durations(self) -> dict[str, float]:
@@ -364,10 +364,10 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         missing = self._motion.missing(now)
         if missing or self._motion.still_since(now) is None:
             which = f" of {listed(missing)}" if missing else ""
-            status.raise_to(WARN, f"no joint states{which}: standstill is not known")
+            status.raise_to(WARN, f"no joint states{which}: standstill is unknown")
 
     def _report_detector(self, status: Status, missing: str) -> None:
-        """Say that the detector is not heard, and why that may be."""
+        """Report a missing detector and its possible causes."""
         topic = self._contact.topic_name
         publishers = self.get_publishers_info_by_topic(topic)
         status.add("detectors", len(publishers))
@@ -379,7 +379,8 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         for publisher in publishers:
             fits, reason = qos_check_compatible(publisher.qos_profile, self._contact_qos)
             if fits == QoSCompatibility.ERROR:
-                status.raise_to(WARN, f"{topic} of {publisher.node_name} is not received: {reason}")
+                why = f"cannot be received: {reason}"
+                status.raise_to(WARN, f"{topic} of {publisher.node_name} {why}")
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -27,7 +27,7 @@ THRESHOLD = "threshold "
 """Prefix of the names of thresholds in the diagnostics; the joint and the unit follow."""
 
 MOST_LINKS = 3
-"""Most candidates that a line of the log names."""
+"""Maximum number of candidate links in a log line."""
 
 LONGEST = 200
 """Length above which a name in a message is cut [characters]."""
@@ -39,10 +39,10 @@ SEVERITY = {"none": 0, "contact": 1, "collision": 2}
 """Level of a verdict or an event as a number that can be plotted."""
 
 ARROW_SCALE = 0.02
-"""Length of the arrow for each newton [m/N]."""
+"""Length of the arrow per newton [m/N]."""
 
 ARROW_PERIOD = 0.03
-"""Least time between two arrows [s]; nobody sees more."""
+"""Shortest time between two arrows [s]; a faster rate would not be visible."""
 
 
 def event_message(node: str, event: ContactEvent, stamp: Stamp, frame: str = "") -> DiagnosticArray:
@@ -124,20 +124,20 @@ def _touch(event: ContactEvent) -> str:
 
 
 def event_from_status(status: DiagnosticStatus) -> ContactEvent:
-    """Return the event that a status of :func:`event_message` tells of; its torque is rounded.
+    """Return the event in a status of :func:`event_message`; its torque is rounded.
 
     Raises:
-        InputError: when the status tells of no contact event.
+        InputError: if the status does not contain a contact event.
     """
     values = {item.key: item.value for item in status.values[:MOST_VALUES]}
     try:
         return _event(values)
     except (KeyError, ValueError) as error:
-        raise InputError(f"the status tells of no contact event: {error}") from None
+        raise InputError(f"the status contains no contact event: {error}") from None
 
 
 def events_in(message: DiagnosticArray) -> tuple[list[ContactEvent], int]:
-    """Return the events that a message tells of, and the number of its other statuses."""
+    """Return the events in a message, and the number of its other statuses."""
     events = []
     for status in message.status:
         with suppress(InputError):
@@ -150,7 +150,7 @@ def _event(values: Mapping[str, str]) -> ContactEvent:
 
     Raises:
         KeyError: when a value is missing.
-        ValueError: when a value is not what a detector tells.
+        ValueError: if a value cannot come from a detector.
     """
     onset, phase, level = _finite(values["stamp"]), values["phase"], values["level"]
     if phase not in ("onset", "release") or level not in ("contact", "collision"):
@@ -271,9 +271,9 @@ class ForceArrow:
         self._shown: float | None = None
 
     def show(self, q: Array, link: str, force: Array, point: Array | None, stamp: Stamp) -> None:
-        """Publish the arrow, unless the last one is recent.
+        """Publish the arrow, unless the last arrow is recent.
 
-        It begins at ``point`` in world axes, where that is known, or at the link's origin.
+        It begins at ``point``, (3,) in world axes [m], or at the link's origin if that is None.
         """
         now = to_seconds(stamp)
         if self._shown is not None and 0.0 <= now - self._shown < ARROW_PERIOD:
@@ -284,7 +284,7 @@ class ForceArrow:
         self._send(Marker.ADD, stamp.to_msg())
 
     def clear(self) -> None:
-        """Take the arrow away, if there is one."""
+        """Remove a published arrow."""
         if self._shown is not None:
             self._shown = None
             self._send(Marker.DELETE, self._marker.header.stamp)
@@ -300,10 +300,10 @@ def _numbers(values: Array) -> str:
 
 
 def _vector(text: str) -> Array | None:
-    """Return the three numbers of a text; None for an empty one.
+    """Return the three numbers in a text; None for an empty text.
 
     Raises:
-        ValueError: when they are not three finite numbers.
+        ValueError: if the text does not contain three finite numbers.
     """
     if not text:
         return None

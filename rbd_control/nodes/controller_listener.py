@@ -1,4 +1,4 @@
-"""What the topics of a passivity controller say, kept up to date for whoever shows it."""
+"""The state of a passivity controller as its topics report it, for monitor and view."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rbd_control.nodes.detector_listener import Topic
 from rbd_control.wording import shortened
 
 SILENCE = 3.0
-"""Age above which diagnostics, which come once a second, do not count [s]."""
+"""Age above which diagnostics are ignored [s]; they are published once a second."""
 
 LATE = 0.5
-"""Age above which a tracking error, which comes with each joint state, does not count [s]."""
+"""Age above which a tracking error is ignored [s]; it is published with each joint state."""
 
 _MOST_VALUES = 1000
 
 
 class ControllerListener:
-    """Reads mode, energies and tracking error; what is not known is empty or NaN.
+    """Reads mode, energies and tracking error; unknown values are empty or NaN.
 
     Args:
         controller: full name of the controller's node.
@@ -36,7 +36,7 @@ class ControllerListener:
 
     @property
     def topics(self) -> tuple[Topic, ...]:
-        """What it subscribes to."""
+        """Topics to subscribe to."""
         return (
             Topic(JointState, f"{self._controller}/tracking_error", self.on_tracking_error),
             Topic(DiagnosticArray, "/diagnostics", self.on_diagnostics, only_newest=False),
@@ -63,13 +63,13 @@ class ControllerListener:
         return self._error if time.monotonic() - self._tracked < LATE else math.nan
 
     def on_tracking_error(self, message: JointState) -> None:
-        """Take position errors."""
+        """Store the position errors."""
         errors = [abs(float(x)) for x in message.position]
         if errors and all(map(math.isfinite, errors)):
             self._error, self._tracked = max(errors), time.monotonic()
 
     def on_diagnostics(self, message: DiagnosticArray) -> None:
-        """Take mode and energies; the topic belongs to all nodes."""
+        """Store mode and energies; statuses of other nodes are ignored."""
         for status in message.status:
             if f"/{status.name.lstrip('/')}" == self._controller:
                 self._take(status)

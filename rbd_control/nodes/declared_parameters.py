@@ -1,4 +1,4 @@
-"""A parameter object declared on a node: read at start, checked as a whole when it changes."""
+"""A parameter object declared on a node, read at start-up and validated as a whole on changes."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from rbd_control.robot.robot_parameters import RobotParameters
 
 P = TypeVar("P", bound=Parameters)
 
-# Names that rclpy itself may find among the values given at start.
+# Names that rclpy itself may find among the values given at start-up.
 _OF_ROS = ("use_sim_time", "start_type_description_service", "qos_overrides.")
 
 _OF_THE_ARM = tuple(item.name for item in fields(RobotParameters))
-"""Parameters that a file gives to all nodes; those that need no arm may ignore them."""
+"""Parameters that a file gives to all nodes; nodes without an arm ignore them."""
 
 RENAMED = {
     "payload_reach": "it is now largest_payload_reach, and what payload_mass was for the adaptive "
     "law is now largest_payload_mass; payload_mass is the mass that the arm carries now",
 }
-"""Parameters that are refused because files from before would now mean something else."""
+"""Former names that are refused, because old files would now have another meaning."""
 
 
 class DeclaredParameters(Generic[P]):
-    """Declares the fields of a parameter class on a node and keeps the object they make.
+    """Declares the fields of a parameter class on a node and stores the resulting object.
 
     Args:
         node: the node.
         kind: the parameter class.
-        is_fixed: says whether parameters declared with ``live=False`` may not change now.
-        check: raises a ``ValueError`` for an object the node cannot work with.
-        changed: called with the new object after a change was accepted.
+        is_fixed: returns whether parameters declared with ``live=False`` must not change now.
+        check: raises a ``ValueError`` for an object that the node cannot work with.
+        changed: called with the new object after an accepted change.
 
     Raises:
-        ParameterError: when a value given at start is unusable.
+        ParameterError: if a value given at start-up is unusable.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class DeclaredParameters(Generic[P]):
         )
 
     def _take_former_names(self, node: Node) -> dict[str, Any]:
-        """Return the values that were given at start by a parameter's former name, by its name."""
+        """Return start-up values given under a former name, by the present name."""
         given = getattr(node, "_parameter_overrides", {})
         found: dict[str, Any] = {}
         for old, name in self._kind.former_names().items():
@@ -127,7 +127,7 @@ class DeclaredParameters(Generic[P]):
         return self._kind.from_mapping(values)
 
     def _on_set(self, changes: Sequence[Parameter]) -> SetParametersResult:
-        # An exception here would leave the caller without an answer.
+        # After an exception the caller would receive no answer.
         try:
             _refuse_deletion(changes)
             new = self._merged(changes)
@@ -151,17 +151,17 @@ class DeclaredParameters(Generic[P]):
 
 
 def _refuse_renamed(node: Node) -> None:
-    """Raise a :class:`ParameterError` for a value given at start under a name of before."""
+    """Raise a :class:`ParameterError` for a start-up value given under a refused former name."""
     for name in getattr(node, "_parameter_overrides", {}):
         if name in RENAMED:
             raise ParameterError(f"no parameter {name!r}: {RENAMED[name]}")
 
 
 def _refuse_deletion(changes: Sequence[Parameter]) -> None:
-    """Raise a :class:`ParameterError` when a parameter is to be deleted.
+    """Raise a :class:`ParameterError` if a change would delete a parameter.
 
-    rclpy deletes a parameter that is set to no value. Its value would fall back to the default
-    without a word, and it could not be set again.
+    rclpy deletes a parameter that is set to "not set". The value would silently return to the
+    default, and it could not be set again.
     """
     for change in changes:
         if change.type_ == Parameter.Type.NOT_SET:
@@ -171,7 +171,7 @@ def _refuse_deletion(changes: Sequence[Parameter]) -> None:
 def refusing_unknown_types(callback: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Return the callback of SetParameters or SetParametersAtomically with a check of the types.
 
-    rclpy raises for a type that it does not know, after it may have set the parameters before it.
+    rclpy raises an exception for an unknown type, possibly after it has set preceding parameters.
     """
 
     def answer(request: Any, response: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a contact detector tells the controller: its flag, its force, and its silence."""
+"""Input of the controller from a contact detector: flag, force, and a warning on silence."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ CONTACT = "contact_detector/contact"
 WRENCH = "contact_detector/external_wrench"
 
 LARGEST_VERDICT = 4096
-"""Size above which a message of the detector is dropped before it is read [bytes]."""
+"""Size above which a message of the detector is dropped before deserialization [bytes]."""
 
 
 class DetectorInput:
-    """Subscribes to contact flag and contact force, and tells when a detector is missed.
+    """Subscribes to contact flag and contact force, and warns about a missing detector.
 
-    The subscriptions are reliable and volatile. Reliable, because a lost flag would delay the
-    reaction by the 20 ms until it is repeated; a best-effort publisher is named in the diagnostics.
-    Volatile, because a flag from before the subscription says nothing about now; it matches
-    publishers of either durability.
+    The subscriptions are reliable and volatile. They are reliable because a lost flag would delay
+    the reaction by 20 ms, until it is repeated; the diagnostics name a best-effort publisher. They
+    are volatile because a flag from before the subscription is out of date; a volatile
+    subscription matches publishers of either durability.
 
     Args:
         node: the node.
-        on_contact: takes each flag.
-        on_force: takes the touched link and the force on it, (3,) in the frame of the link [N].
-        warning: tells that a verdict is missing which the parameters need; empty otherwise.
-        subscribes: whether to subscribe; not where the detector calls in the same process, as a
-            flag that comes late by the topic would then begin a contact that has ended.
+        on_contact: called with each flag.
+        on_force: called with the touched link and the force on it, (3,) in the frame of the link
+            [N].
+        warning: returns why a required verdict is missing; empty if none is missing.
+        subscribes: whether to subscribe. False if the detector runs in the same process: a late
+            flag from the topic would then start a reaction to a contact that has ended.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class DetectorInput:
         )
 
     def watch(self) -> None:
-        """Log, once, that the detector is missed, and once that it is back."""
+        """Log once that the detector is missing, and once that it is available again."""
         warning = self._warning()
         if bool(warning) == self._is_missed:
             return
@@ -70,10 +71,12 @@ class DetectorInput:
         if warning:
             self._node.get_logger().warning(self._advice(warning))
         else:
-            self._node.get_logger().info(f"the contact detector is heard on {self.topic}")
+            self._node.get_logger().info(
+                f"receiving verdicts of the contact detector on {self.topic}"
+            )
 
     def report(self, status: Status) -> None:
-        """Add to the diagnostics that the detector is missed, and why it may not be heard."""
+        """Add a missing detector and its possible causes to the diagnostics."""
         warning = self._warning()
         if not warning:
             return

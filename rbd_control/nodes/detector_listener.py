@@ -1,4 +1,4 @@
-"""What the topics of a contact detector say, kept up to date for whoever shows it."""
+"""The state of a contact detector as its topics report it, for monitor and view."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from rbd_control.playback.live_view import LiveState
 from rbd_control.wording import shortened
 
 MOST_JOINTS = 1000
-"""Number of joints above which a message is none of a detector."""
+"""Number of joints above which a message cannot come from a detector."""
 
 LARGEST = 1e9
-"""Torque or force above which a message is none of a detector [N·m or N]."""
+"""Torque or force above which a message cannot come from a detector [N·m or N]."""
 
 
 class DetectorListener:
-    """Fills a :class:`LiveState` from messages.
+    """Updates a :class:`LiveState` from messages.
 
-    Anybody may publish anything on a topic: a message that no detector sends is counted in
-    ``state.ignored`` and changes nothing else. No message raises.
+    Any node may publish on a topic: a message that cannot come from a detector is counted in
+    ``state.ignored`` and changes nothing else. No message causes an exception.
 
     Args:
-        state: what is filled.
-        on_event: takes each contact event.
+        state: the state to update.
+        on_event: called with each contact event.
     """
 
     def __init__(self, state: LiveState, on_event: Callable[[ContactEvent], None]) -> None:
@@ -43,11 +43,11 @@ class DetectorListener:
         self._thresholds: dict[str, float] = {}
 
     def on_contact(self, message: Bool, now: float) -> None:
-        """Take a verdict that came at ``now`` [s]."""
+        """Store a verdict received at ``now`` [s]."""
         self.state.contact, self.state.judged = bool(message.data), now
 
     def on_residual(self, message: JointState, now: float) -> None:
-        """Take the residuals of all joints."""
+        """Store the residuals of all joints."""
         names = tuple(shortened(name, LONGEST) for name in message.name[:MOST_JOINTS])
         if not (0 < len(names) == len(set(names)) == len(message.name) == len(message.effort)):
             self.state.ignored += 1
@@ -63,7 +63,7 @@ class DetectorListener:
         state.thresholds = tuple(self._thresholds[joint] for joint in names) if known else ()
 
     def on_wrench(self, message: WrenchStamped) -> None:
-        """Take the estimated force on the touched link."""
+        """Store the estimated force on the touched link."""
         force = (message.wrench.force.x, message.wrench.force.y, message.wrench.force.z)
         if not _are_plausible(force):
             self.state.ignored += 1
@@ -71,7 +71,7 @@ class DetectorListener:
         self.state.link, self.state.force = shortened(message.header.frame_id, LONGEST), force
 
     def on_events(self, message: DiagnosticArray) -> None:
-        """Take onsets and releases."""
+        """Store onsets and releases of contacts."""
         events, ignored = events_in(message)
         self.state.ignored += ignored
         for event in events:
@@ -80,7 +80,7 @@ class DetectorListener:
             self._on_event(event)
 
     def on_diagnostics(self, message: DiagnosticArray) -> None:
-        """Take condition and thresholds; the topic belongs to all nodes, and nothing is counted."""
+        """Store condition and thresholds; statuses of other nodes are ignored and not counted."""
         for status in message.status:
             if f"/{status.name.lstrip('/')}" == self.state.detector:
                 self.state.condition = shortened(status.message, LONGEST)
@@ -103,13 +103,13 @@ class DetectorListener:
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic and what takes its messages.
+    """A topic and the callback for its messages.
 
     Attributes:
-        kind: type of its messages.
-        name: its full name.
-        take: takes a message.
-        only_newest: whether older messages say nothing that the newest does not.
+        kind: type of the messages.
+        name: full name of the topic.
+        take: called with a message.
+        only_newest: whether only the newest message matters.
     """
 
     kind: type
@@ -119,7 +119,7 @@ class Topic:
 
 
 def detector_topics(listener: DetectorListener) -> tuple[Topic, ...]:
-    """Return what a listener subscribes to, by the name of the detector in its state."""
+    """Return the topics of a listener, for the detector that its state names."""
     name = listener.state.detector
     return (
         Topic(Bool, f"{name}/contact", timed(listener.on_contact)),
@@ -131,7 +131,7 @@ def detector_topics(listener: DetectorListener) -> tuple[Topic, ...]:
 
 
 def timed(take: Callable[[Any, float], None]) -> Callable[[Any], None]:
-    """Return a function that hands a message on with the time on the steady clock [s]."""
+    """Return a function that passes a message on with the time on the steady clock [s]."""
     return lambda message: take(message, time.monotonic())
 
 

@@ -1,4 +1,4 @@
-"""What a node tells ``/diagnostics`` once a second."""
+"""Diagnostics of a node, published on ``/diagnostics`` once a second."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rbd_control.wording import shortened
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 
 MOST_DURATIONS = 1000
-"""Number of durations that are kept for the median; sorting more would delay a torque."""
+"""Maximum number of durations for the median; sorting more would delay a torque."""
 
 LONGEST = 2000
 """Length above which a message or value of a report is cut [characters]."""
 
 
 class Status:
-    """One report: the worst level given wins, with all messages of that level."""
+    """One report with the worst level raised so far, and all messages of that level."""
 
     def __init__(self) -> None:
         self.level: bytes = OK
@@ -29,7 +29,7 @@ class Status:
         self.values: list[KeyValue] = []
 
     def raise_to(self, level: bytes, message: str) -> None:
-        """Report something to heed; milder things said before are no longer in the message."""
+        """Raise the level and add a message; messages of a lower level are discarded."""
         message = shortened(message, LONGEST)
         if level > self.level:
             self.level, self.messages = level, [message]
@@ -64,7 +64,7 @@ class Diagnostics:
         node.create_timer(1.0, self.publish, clock=self._clock)
 
     def publish(self) -> None:
-        """Ask the sources and publish."""
+        """Call the sources and publish the status."""
         status = Status()
         for source in self._sources:
             source(status)
@@ -85,9 +85,9 @@ class Diagnostics:
 
 
 class Durations:
-    """Durations gathered since they were last reported: how long a callback takes, say.
+    """Durations since the last report, for example of a callback.
 
-    The maximum is that of all; the median is that of the last :data:`MOST_DURATIONS`.
+    The maximum is over all durations, the median over the last :data:`MOST_DURATIONS`.
     """
 
     def __init__(self) -> None:
@@ -95,12 +95,12 @@ class Durations:
         self._maximum = 0.0
 
     def add(self, seconds: float) -> None:
-        """Gather one duration [s]."""
+        """Add one duration [s]."""
         self._values.append(seconds)
         self._maximum = max(self._maximum, seconds)
 
     def report(self, status: Status, what: str) -> None:
-        """Add median and maximum [ms] to a status and start anew."""
+        """Add median and maximum [ms] to a status, and clear the durations."""
         values = sorted(self._values)
         if values:
             status.add(f"{what} median [ms]", 1e3 * values[len(values) // 2])

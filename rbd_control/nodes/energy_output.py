@@ -1,4 +1,4 @@
-"""The energies of the controller: published while somebody listens, and in the diagnostics."""
+"""Energies of the controller: published while the topic has subscribers, and in diagnostics."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class EnergyOutput:
         self._not_passive = 0
 
     def look_for_readers(self) -> None:
-        """Publish nothing from now on while nobody would hear it; to be called now and then."""
+        """Check for subscribers; without any, nothing is published. Call it periodically."""
         self._is_heard = self._publisher.get_subscription_count() > 0
 
     def add(self, energy: EnergyBalance | None, tank: float) -> None:
-        """Take the balance of one sample, if there is one, and the level of the tank [J]."""
+        """Store the balance of one sample, if available, and the level of the tank [J]."""
         self._last = energy
         if energy is None:
             return
@@ -51,7 +51,7 @@ class EnergyOutput:
             self._publisher.publish(self._message)
 
     def report(self, status: Status, controller: PassivityController) -> None:
-        """Add energies and what was learned to the diagnostics of an active controller."""
+        """Add energies and learned parameters to the diagnostics of an active controller."""
         law = controller.law
         if self._last is not None:
             status.add("storage [J]", self._last.storage)

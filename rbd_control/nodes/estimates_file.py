@@ -1,4 +1,4 @@
-"""What the controller has learned, written to a file in the background."""
+"""Estimates of the adaptive law, written to a file in the background."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class EstimatesWriter:
         self._thread: Thread | None = None
 
     def write(self, estimates: Estimates, done: Callable[[str, bool], None]) -> None:
-        """Begin to write; ``done(message, success)`` is called by the thread.
+        """Start to write; the thread calls ``done(message, success)`` at the end.
 
         Raises:
             InputError: without a path, and while the last file is still being written.
@@ -52,11 +52,11 @@ class EstimatesWriter:
 
 
 def write_estimates(path: str, estimates: Estimates) -> None:
-    """Write a YAML file as a whole or not at all.
+    """Write a YAML file completely or not at all.
 
-    It is written under another name in the same folder and renamed, so that the old file stays
-    complete until the new one is. A symbolic link is refused: it would write somewhere else than
-    the parameter says.
+    The file is written under another name in the same folder and renamed, so that the old file
+    stays complete until the new file is. A symbolic link is refused, because it would write to
+    another place than the parameter states.
 
     Raises:
         InputError: naming the file and the reason.
@@ -82,10 +82,10 @@ def write_estimates(path: str, estimates: Estimates) -> None:
 
 
 def read_estimates(path: str) -> Estimates | None:
-    """Read the file of the parameter ``estimates``; None where there is none yet.
+    """Read the file of the parameter ``estimates``; return None if it does not exist.
 
     Raises:
-        InputError: for a file that is no file of estimates, or larger than :data:`LARGEST_FILE`.
+        InputError: if the file does not contain estimates, or is larger than :data:`LARGEST_FILE`.
     """
     try:
         size = Path(path).stat().st_size

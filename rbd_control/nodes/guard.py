@@ -1,4 +1,4 @@
-"""Every callback of a node runs through here, so that no exception ends the process."""
+"""The guard around every callback of a node, so that no exception ends the process."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ LARGEST_MESSAGE = 16_000_000
 
 
 class CallbackGuard:
-    """Catches, counts and logs what callbacks raise.
+    """Catches, counts and logs exceptions of callbacks.
 
-    A message that cannot be deserialized is dropped and counted: whoever can publish on one topic
-    must not be able to stop the arm. Any other exception is a defect of this software, after which
-    the state of the node is unknown, so ``react`` is called: the controller then goes to the safe
-    torque. Callbacks of rclpy itself (parameter services, ``/clock``) fail only because of the
-    request or message they were given; that is dropped, too.
+    A message that cannot be deserialized is dropped and counted, so that a publisher of malformed
+    messages cannot stop the arm. Any other exception is a defect of this software, after which
+    the state of the node is unknown. Then ``react`` is called, and the controller switches to the
+    safe torque. Callbacks of rclpy itself (parameter services, ``/clock``) fail only because of
+    their request or message, which is dropped as well.
 
     Args:
         log: writes one error line.
-        react: called with the name of the callback and the reason after an exception that no
-            message explains.
+        react: called with the name of the callback and the reason after an exception that is not
+            caused by a malformed message.
         clock: steady clock [s].
 
     Attributes:
@@ -75,7 +75,7 @@ class CallbackGuard:
         except Exception as second:
             self.failures["reaction"] += 1
             self._log_sometimes(
-                "reaction", f"the reaction failed, too: {describe(second)}", self.failures[name]
+                "reaction", f"the reaction failed as well: {describe(second)}", self.failures[name]
             )
 
     def dropped(self, topic: str, error: Exception | str) -> None:
@@ -93,7 +93,7 @@ class CallbackGuard:
     ) -> Callable[[bytes], None]:
         """Return a callback for serialized messages that deserializes them and runs ``callback``.
 
-        A subscription that leaves deserializing to rclpy raises outside of any callback.
+        If rclpy deserializes the messages, an exception occurs outside of any callback.
         """
         name, is_of_rclpy = f"callback of {topic}", _is_of_rclpy(callback)
 
@@ -103,7 +103,7 @@ class CallbackGuard:
                 return
             try:
                 message = deserialize_message(raw, kind)
-                if is_of_rclpy:  # which raises for a message it cannot use, as a negative time
+                if is_of_rclpy:  # rclpy raises for an unusable message
                     callback(message)
                     return
             except Exception as error:
@@ -116,21 +116,22 @@ class CallbackGuard:
     def raw_subscription(
         self, topic: str, callback: Callable[[bytes], None]
     ) -> Callable[[bytes], None]:
-        """Return ``callback``, which takes serialized messages, guarded."""
+        """Return ``callback``, which receives serialized messages, with the guard around it."""
         name = f"callback of {topic}"
         return lambda raw: self.run(name, callback, raw)
 
     def timer(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Return the callback of a timer, guarded."""
+        """Return the callback of a timer with the guard around it."""
         name = f"timer {_name(callback)}"
         return lambda: self.run(name, callback)
 
     def service(
         self, service: str, callback: Callable[[Any, Any], Any]
     ) -> Callable[[Any, Any], Any]:
-        """Return the callback of a service, guarded; after an exception the answer is a refusal.
+        """Return the callback of a service with the guard around it.
 
-        A coroutine may take its time: the executor goes on meanwhile.
+        After an exception the service answers with a refusal. A coroutine may take long, because
+        the executor continues meanwhile.
         """
         name = f"service {service}"
         is_critical = not _is_of_rclpy(callback)
@@ -157,7 +158,7 @@ class CallbackGuard:
         return answer_later if iscoroutinefunction(callback) else answer
 
     def report(self, status: Status) -> None:
-        """Add the counts to a diagnostic status; new ones raise its level."""
+        """Add the counts to a diagnostic status; counts that have increased raise its level."""
         for counts, level, what in (
             (self.malformed, WARN, "malformed messages on"),
             (self.failures, ERROR, "failures of"),

@@ -1,4 +1,4 @@
-"""Listens to joint states before a node is configured, to tell which joints are the arm's."""
+"""Subscription to joint states before configuration, to determine the joints of the arm."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from rbd_control.robot.joint_choice import ReportedJoints, is_one_arm
 from rbd_control.robot.robot_parameters import RobotParameters
 
 PATIENCE = 2.0
-"""Longest wait, from the first joint state on, for the positions of joints that are held [s]."""
+"""Longest wait, from the first joint state, for the positions of fixed joints [s]."""
 
 SETTLING = 0.5
-"""Time from the first measured joint state until the joints are chosen, so that all who publish
-joint states are heard [s]."""
+"""Time from the first joint state with effort to the choice of the joints [s].
+
+In this time joint states of all publishers arrive.
+"""
 
 
 class JointScout:
-    """Collects what joint states report until the node is configured.
+    """Collects the joints in joint states until the node is configured.
 
     Args:
-        node: the node that is to be configured.
+        node: the node to configure.
 
     Attributes:
-        reported: what was reported so far.
+        reported: joints, positions and efforts received so far.
     """
 
     def __init__(self, node: Node) -> None:
@@ -42,28 +44,28 @@ class JointScout:
         self.start()
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Create the subscription."""
         if self._subscription is None:
             self._subscription = self._node.create_subscription(
                 JointState, "joint_states", self._on_joint_state, qos_profile_sensor_data
             )
 
     def stop(self) -> None:
-        """Listen no more; what was reported stays known."""
+        """Destroy the subscription; ``reported`` is kept."""
         if self._subscription is not None:
             self._node.destroy_subscription(self._subscription)
             self._subscription = None
         self._first = 0.0
 
     def waiting_for(self, arm: RobotParameters, text: str) -> str:
-        """Return what must be heard before the joints are clear; empty when they are.
+        """Return the messages needed to determine the joints; empty if they are determined.
 
         Args:
             arm: the parameters of the arm.
             text: its description, as text or path.
 
         Raises:
-            RbdControlError: for a description that cannot become a model.
+            RbdControlError: if the description cannot be converted to a model.
         """
         now, topic = time.monotonic(), self._node.resolve_topic_name("joint_states")
         model = self._model(arm, text)
@@ -90,12 +92,12 @@ class JointScout:
         """Return the joints whose effort joint states report.
 
         Raises:
-            RbdControlError: for a description that cannot become a model.
+            RbdControlError: if the description cannot be converted to a model.
         """
         return self.reported.chosen(self._model(arm, text))
 
     def _model(self, arm: RobotParameters, text: str) -> Model:
-        """Return the model of the whole description, made once."""
+        """Return the model of the whole description from a cache."""
         if self._parsed is None or self._parsed[:2] != (text, arm):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ModelWarning)

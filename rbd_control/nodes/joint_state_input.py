@@ -1,4 +1,4 @@
-"""Joint states off the wire: one subscription, its samples, a watchdog, and statistics."""
+"""Input of joint states: one subscription, its samples, a watchdog, and statistics."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from rbd_control.startup.rehearsal import rehearse_intake
 from rbd_control.wording import listed
 
 SILENT = 3.0
-"""Time without a usable joint state after which the log says why [s]."""
+"""Time without a usable joint state after which the reason is logged [s]."""
 
 SAID_EVERY = 10.0
-"""Period at which the log says so again [s]."""
+"""Period at which the reason is logged again [s]."""
 
 WATCH_PERIOD = 0.02
-"""Period of the watchdog that looks for silence [s]."""
+"""Period of the watchdog for missing joint states [s]."""
 
 LARGEST_JOINT_STATE = 65_536
-"""Size above which a joint state is dropped before it is read [bytes]; 100 joints take 5,000."""
+"""Size above which a joint state is dropped before decoding [bytes]; 100 joints take 5,000."""
 
 MOST_READ = 16
-"""Maximum number of waiting joint states that are read when only the newest is acted on."""
+"""Maximum number of waiting joint states that are read if only the newest is processed."""
 
 MOST_IN_TURN = 32
-"""Maximum number of waiting joint states that are acted on before timers have their turn."""
+"""Maximum number of waiting joint states that are processed before timers run."""
 
 
 Tap = Callable[[JointSample, Stamp], None]
-"""Takes a sample and its stamp as a message."""
+"""A callback for a sample and its stamp."""
 
 
 class _Received(NamedTuple):
@@ -63,22 +63,22 @@ class JointStateInput:
     Args:
         node: the node; its parameters give the quality of service.
         joint_names: the joints in the order of the samples.
-        timeout: tells after which time without a sample joint states are silent [s]; it counts on
-            the steady clock, which runs on when simulated time stands still.
-        on_sample: takes the sample and its stamp as a message.
-        on_silence: called over and over while the node is active and joint states are silent.
+        timeout: returns the time without a sample after which joint states are silent [s]. It is
+            measured by the steady clock, which continues when simulated time stops.
+        on_sample: called with the sample and its stamp.
+        on_silence: called periodically while the node is active and joint states are silent.
         on_jump: called before the first sample after the clock has gone back.
-        newest_only: of the joint states that wait, act on the newest usable one and skip the
-            others, as torque for them would come too late. Otherwise all are acted on in order.
-        match_prefix: take joints whose names differ from ``joint_names`` by one prefix, as a
-            recording is replayed, when they are the only ones. Not for a node that moves an arm:
-            they may be those of another arm whose neighbour has not started yet.
+        newest_only: process only the newest usable joint state in the queue and skip the others,
+            because torque for them would be too late. Otherwise all are processed in order.
+        match_prefix: accept joints whose names differ from ``joint_names`` by one prefix, as
+            ``replay`` does, if no other joints match. Do not use it in a node that moves an arm:
+            the joints may belong to another arm.
 
     Attributes:
-        tap: takes every usable sample before it is acted on, those skipped for a newer one too,
-            also while the node is not active; None for nobody.
+        tap: called with every usable sample before it is processed, including skipped samples and
+            samples that arrive while the node is not active; None for no callback.
         latest: the last sample, whether the node was active or not; None before the first.
-        is_silent: whether the last sample is longer ago than ``timeout``.
+        is_silent: whether the last sample is older than ``timeout``.
     """
 
     def __init__(
@@ -101,8 +101,8 @@ class JointStateInput:
         self._prefix = PrefixMatch(joint_names) if match_prefix else None
         self._intake = JointStateIntake(joint_names, follow_jumps=on_jump is not None)
         self._jumps = 0
-        # The executor's own time of receipt would be better: rclpy 9.1's events executor fails
-        # when it is asked for.
+        # The time of receipt from the executor would be better, but the events executor of
+        # rclpy 9.1 fails when it is requested.
         self._age = Durations()
         self._latency = Durations()
         self._clock = cast(ROSClock, node.get_clock())
@@ -117,7 +117,7 @@ class JointStateInput:
         )
         self._lost = self._skipped = self._answered = 0
         self._reader = joint_state_reader()
-        # In a queue of one nothing would tell that a message was overwritten, see Arrivals.
+        # With a queue depth of one, overwritten messages could not be counted, see Arrivals.
         depth = max(parameters.queue_depth, 2)
         self._qos = QoSProfile(depth=depth, reliability=reliability)
         self._subscription = node.create_subscription(
@@ -136,25 +136,25 @@ class JointStateInput:
         node.diagnostics.append(self._report)
 
     def destroy(self) -> None:
-        """Take everything back from the node."""
+        """Destroy subscription and timers of the node."""
         self._node.diagnostics.remove(self._report)
         self._node.destroy_timer(self._watchdog)
         self._node.destroy_subscription(self._subscription)
 
     @property
     def is_silent(self) -> bool:
-        """Whether the last sample is longer ago than the timeout."""
+        """Whether the last sample is older than the timeout."""
         return time.monotonic() - self._heard > self._timeout()
 
     def poll(self) -> None:
-        """Read what waits in the queue, as after a callback that took long."""
+        """Process the messages in the queue, for example after a callback that took long."""
         self._receive(None)
 
     def _receive(self, first: bytes | None) -> None:
         begin = time.monotonic()
         if not self._newest_only:
             for raw in self._arrivals.take(first, MOST_IN_TURN):
-                # One by one, as the others would be lost with one that fails.
+                # One by one: an exception in one sample must not lose the others.
                 self._node.guard.run("joint states", self._act, self._read(raw), begin)
             return
         waiting = self._arrivals.take(first)
@@ -167,8 +167,8 @@ class JointStateInput:
             self._act(usable[-1], begin)
 
     def _read(self, raw: bytes) -> _Received | None:
-        """Return the sample of a serialized message; None when it is dropped, which is counted."""
-        # rclpy's clock takes ten times as long to tell the same.
+        """Return the sample of a serialized message; count and drop an unusable message (None)."""
+        # The clock of rclpy takes ten times as long for the same time.
         now = self._clock.now().nanoseconds * 1e-9 if self._simulated else time.time()
         try:
             if len(raw) > LARGEST_JOINT_STATE:
@@ -182,13 +182,13 @@ class JointStateInput:
             if self._prefix is not None and self._intake.last_reason == "missing joint":
                 self._match(self._prefix, message.name)
             return None
-        # To the nanosecond, which a float of seconds since 1970 cannot hold.
+        # Exact to the nanosecond, unlike a float of seconds since 1970.
         replaced = message.stamp != sample.stamp
         exact = _stamp(sample.stamp) if replaced else Stamp(*stamp_of(raw))
         return _Received(sample, exact, now)
 
     def _match(self, prefix: PrefixMatch, names: Sequence[str]) -> None:
-        """Look whether joint states name the joints with another prefix, and log it."""
+        """Check whether joint states name the joints with another prefix, and log the result."""
         if not prefix.look(names, time.monotonic()):
             return
         topic, logger = self._subscription.topic_name, self._node.get_logger()
@@ -209,7 +209,7 @@ class JointStateInput:
         self._intake = JointStateIntake(names_now, follow_jumps=self._on_jump is not None)
 
     def _act(self, received: _Received | None, begin: float) -> None:
-        """Hand a sample on; ``begin`` is the time of its receipt on the steady clock [s]."""
+        """Process a sample; ``begin`` is the time of its receipt on the steady clock [s]."""
         if received is None:
             return
         self.latest = received.sample
@@ -244,7 +244,7 @@ class JointStateInput:
         if intake.joint_names != self._names:
             status.add("joints taken for the model's", listed(intake.joint_names))
         if not self._clock.now().nanoseconds:
-            status.raise_to(ERROR, "use_sim_time is set, but nothing comes on /clock")
+            status.raise_to(ERROR, "use_sim_time is set, but no message arrives on /clock")
         level = WARN
         if self.is_silent:
             why = f", last dropped: {intake.last_reason}" if intake.last_reason else ""
@@ -260,7 +260,7 @@ class JointStateInput:
         for what, count in intake.counts.items():
             status.add(what, count)
             new = count - self._counted.get(what, 0)
-            # What is missing matters to some only, and they say so.
+            # Missing velocity or effort matters to some nodes only, and these report it.
             if new and what in (*DROPS, "stamp replaced"):
                 status.raise_to(WARN, f"joint states: {what} ({new} in the last second)")
             self._counted[what] = count
@@ -269,9 +269,9 @@ class JointStateInput:
         self._latency.report(status, "receipt to publication")
 
     def _report_missed(self, status: Status) -> None:
-        """Say how many joint states were published and not acted on, and why."""
+        """Report the numbers of lost and skipped joint states, with the reasons."""
         status.add("answered", self._answered)
-        # By the middleware's own count, which leaves out what a full queue overwrites.
+        # The count of the middleware, which does not include messages overwritten in a full queue.
         status.add("lost on the way", self._lost)
         overwritten = max(self._arrivals.missed - self._lost, 0)
         for key, count in (
@@ -285,7 +285,7 @@ class JointStateInput:
                 status.raise_to(WARN, f"joint states: {key} ({new} in the last second)")
 
     def _report_publishers(self, status: Status, level: bytes) -> None:
-        """Who publishes; ``level`` is that of silence, of which this may be the cause."""
+        """Report problems with publishers at the level of silence, which they may cause."""
         topic = self._subscription.topic_name
         publishers = self._node.get_publishers_info_by_topic(topic)
         types = {p.topic_type for p in publishers} - {"sensor_msgs/msg/JointState"}

@@ -1,4 +1,4 @@
-"""The node that plays a recording onto ``joint_states``."""
+"""The node that publishes the joint states of a recording on ``joint_states``."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ from rbd_control.playback.pace import BURST, Pace, timeline
 from rbd_control.playback.recording import Recording, read_recording
 
 TICK = 0.001
-"""Period at which messages that are due are published [s]."""
+"""Period at which due messages are published [s]."""
 
 LATEST = 2.0**31 - 1.0
-"""Largest time that a stamp can hold [s]."""
+"""Largest time that a stamp can represent [s]."""
 
 
 @dataclass(frozen=True)
 class PlayerParameters(NodeParameters):
-    """What to play and how."""
+    """Parameters of the node: the recording and the playback."""
 
     recording: str = parameter("", "rosbag2 folder, .db3, .mcap or .csv file to play", live=False)
     topic: str = parameter(
         "/joint_states", "topic of the joint states within the recording", live=False
     )
     rate: float = parameter(
-        1.0, "speed of playing, times the recorded one", above=0.0, upper=1000.0, live=False
+        1.0, "playback speed; 1 is as recorded", above=0.0, upper=1000.0, live=False
     )
-    loop: bool = parameter(False, "start again at the end, for ever", live=False)
+    loop: bool = parameter(False, "restart at the end, without limit", live=False)
     restamp: bool = parameter(
         True,
-        "move the stamps so that the recording begins now, its own spacing kept; above rate 1, "
-        "where they would run ahead of the clock, the recorded ones stay",
+        "shift the stamps so that the recording begins now, with the recorded intervals; above "
+        "rate 1 the recorded stamps are kept, because shifted stamps would be ahead of the clock",
         live=False,
     )
     listeners: int = parameter(
         1,
-        "subscribers to joint_states to wait for, lest the beginning is played to nobody; 0: none",
+        "number of subscribers to joint_states to wait for before playback; 0: do not wait",
         lower=0,
         upper=100,
         live=False,
@@ -58,7 +58,7 @@ class PlayerParameters(NodeParameters):
 
 
 class JointStatePlayer(ManagedNode[PlayerParameters]):
-    """Plays a recording with its original spacing and ends with it, unless it loops."""
+    """Publishes a recording with its original intervals; ends with it unless ``loop`` is set."""
 
     parameters_type = PlayerParameters
     needs_model = False
@@ -82,14 +82,14 @@ class JointStatePlayer(ManagedNode[PlayerParameters]):
         wanted = self.parameters.listeners
         if self._publisher.get_subscription_count() >= wanted:
             return ""
-        return f"{wanted} to listen to {self.resolve_topic_name('joint_states')}"
+        return f"{wanted} to subscribe to {self.resolve_topic_name('joint_states')}"
 
     def activate(self) -> None:
         """Play from the beginning."""
         self._timeline = timeline(self._recording.messages, self.parameters.loop)
         following = next(self._timeline, None)
         if following is None:
-            raise RecordingError(f"{self._recording.path} holds no joint states to play")
+            raise RecordingError(f"{self._recording.path} contains no joint states")
         self._next = following
         self._pace = Pace(self.parameters.rate, time.monotonic())
         restamps = self.parameters.restamp and self.parameters.rate <= 1.0
@@ -102,7 +102,7 @@ class JointStatePlayer(ManagedNode[PlayerParameters]):
     def deactivate(self) -> None:
         """Stop playing."""
         self.destroy_timer(self._timer)
-        # The process may end next, and with it what is still on its way.
+        # The process may end next, which would discard messages still in transit.
         self._publisher.wait_for_all_acked(Duration(seconds=1.0))
 
     def _tick(self) -> None:
@@ -113,9 +113,9 @@ class JointStatePlayer(ManagedNode[PlayerParameters]):
             self._end(1)
 
     def _play(self) -> None:
-        """Publish what is due, at most a burst of it."""
+        """Publish the due messages, at most one burst."""
         if self.stopping:
-            return  # the executor does not return while there is always a timer that is due
+            return  # The executor does not return while a timer is always due.
         now = time.monotonic()
         position = self._pace.position(now)
         for _ in range(BURST):
@@ -141,7 +141,7 @@ class JointStatePlayer(ManagedNode[PlayerParameters]):
 
     def _publish(self, message: JointMessage, shift: float) -> None:
         output = JointState()
-        # A stamp of zero means "none", and stays that.
+        # A stamp of zero means "no stamp" and is kept.
         if message.stamp and abs(message.stamp) < LATEST:
             if self._lead is None:
                 self._lead = self.get_clock().now().nanoseconds * 1e-9 - message.stamp

@@ -1,4 +1,4 @@
-"""One live arm for the view: what its topics say, as a source of the page."""
+"""One live arm for the view: its topics as a source of the page."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from rbd_control.wording import listed, shortened
 Array = NDArray[np.float64]
 
 STILL = 1.0
-"""Age of the last joint state above which the page says that none come [s]."""
+"""Age of the last joint state above which the page reports missing joint states [s]."""
 
 MOST_EVENTS = 1000
-"""Number of events kept; the oldest are forgotten."""
+"""Maximum number of stored events; the oldest are discarded."""
 
 _MOST_LAYOUTS = 64
 
@@ -52,11 +52,11 @@ class LiveArm:
     Args:
         node: node to subscribe with; no executor may spin it.
         namespace: namespace of the arm's nodes, empty for none.
-        scene: what is drawn; None to wait for the topic ``robot_description``.
+        scene: geometry of the arm; None to wait for the topic ``robot_description``.
 
     Attributes:
-        name: what the page calls the arm.
-        scene: what is drawn; None while the description is not known.
+        name: name of the arm on the page.
+        scene: geometry of the arm; None while the description is unknown.
     """
 
     def __init__(self, node: Node, namespace: str, scene: Scene | None = None) -> None:
@@ -95,12 +95,12 @@ class LiveArm:
 
     @property
     def has_heard(self) -> bool:
-        """Whether a message of the arm, its detector or its controller came."""
+        """Whether a message of the arm, its detector or its controller was received."""
         live = self._live
         return bool(self._heard > -math.inf or live.joints or live.condition or self._events)
 
     def state(self) -> ArmState:
-        """Read what waits on the topics and return what is shown now."""
+        """Read the waiting messages and return the present state of the arm."""
         for polled in self._polled:
             polled.poll()
         now, live = time.monotonic(), self._live
@@ -145,13 +145,13 @@ class LiveArm:
         return np.array(live.residual) / np.array(live.thresholds)
 
     def _touch(self, now: float) -> Touch:
-        """Return the contact that lasts."""
+        """Return the present contact."""
         event, live = self._open_event(), self._live
         likely = {} if event is None else probabilities(event)
         frame = live.link if now - self._pushed < SILENCE else ""
         link = self._link_of(frame) or (event.link if event is not None else "")
         if link and link not in likely:
-            likely = {link: 1.0}  # a wrench before its event, or another look at the contact
+            likely = {link: 1.0}  # no event names this link yet
         force = None
         if frame and live.force is not None and self.scene is not None and self._q is not None:
             force = self._in_world(link, live.force)
@@ -181,11 +181,11 @@ class LiveArm:
         return last if last is not None and last.phase == "onset" else None
 
     def _notice(self, now: float) -> str:
-        """Return what the viewer should know."""
+        """Return a notice for the page: what is missing or out of date."""
         if self._trouble:
             return self._trouble
         if self.scene is None:
-            return f"waiting for the URDF on {self._description}; --urdf gives it, too"
+            return f"waiting for the URDF on {self._description}; or give it with --urdf"
         if self._heard == -math.inf:
             return f"waiting for joint states on {self._joint_states}"
         if now - self._heard > STILL:
@@ -193,7 +193,7 @@ class LiveArm:
         return self._doubt(self.scene)
 
     def _doubt(self, scene: Scene) -> str:
-        """Return what is missing or doubtful while joint states come; the gravest alone."""
+        """Return the most serious problem while joint states arrive; empty without any."""
         names = scene.model.joint_names
         missing = [name for row, name in enumerate(names) if row not in self._seen]
         if missing:
@@ -206,10 +206,10 @@ class LiveArm:
             return "waiting for the thresholds on /diagnostics"
         return "; ".join(scene.notes)
 
-    # Messages; anybody may publish anything, so nothing raises -------------------------------
+    # Messages: any node may publish on the topics, so no callback raises ---------------------
 
     def _on_event(self, event: ContactEvent) -> None:
-        """Keep an event; its stamps are those of the joint states, and the page has its own."""
+        """Store an event; convert its times from the joint-state clock to the page's clock."""
         is_release = event.phase == "release" and self._open_event() is not None
         if not is_release:
             at = event.detected if event.release is None else event.release
@@ -257,7 +257,7 @@ class LiveArm:
 
 
 def _merged(topics: Sequence[Topic]) -> dict[str, Topic]:
-    """Return one topic for each name, which hands its messages to all that take them."""
+    """Return one topic per name, which passes its messages to all callbacks of that name."""
     merged: dict[str, Topic] = {}
     for topic in topics:
         known = merged.get(topic.name)
@@ -275,7 +275,7 @@ def _both(first: Callable[[Any], None], second: Callable[[Any], None]) -> Callab
 
 
 def places(model: Model, names: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the row of each joint of a model that is among ``names``, and its place there.
+    """Return pairs of the row in q and the index in ``names`` for each joint found there.
 
     Names that differ from the model's by one prefix match, as in recordings.
     """

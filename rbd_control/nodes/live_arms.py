@@ -19,11 +19,11 @@ from rbd_control.view.scene import Scene
 from rbd_control.wording import listed
 
 PATIENCE = 5.0
-"""Time without a message after which the console says what is waited for [s]."""
+"""Time without a message after which the console lists the missing topics [s]."""
 
 
 def view_node(context: Context | None = None) -> Node:
-    """Return the node of a view: it only subscribes, and nobody can change it."""
+    """Return the node of a view, which only subscribes and has no parameters to change."""
     return Node(
         f"view_{os.getpid()}",
         context=context,
@@ -42,17 +42,17 @@ def run_live_view(
     """Show live arms until SIGINT or SIGTERM comes, or ``duration`` [s] is over.
 
     Args:
-        namespaces: that of each arm; empty for one arm without.
-        scene: what is drawn of each arm; None to wait for their descriptions.
-        place: where the page is.
+        namespaces: the namespace of each arm; empty for one arm without namespace.
+        scene: geometry of each arm; None to wait for their descriptions.
+        place: address and port of the page.
         duration: length of the view [s]; None without end.
-        console: where the address and what is missing are printed.
+        console: prints the address and the missing topics.
 
     Returns:
-        0, or 1 when nothing was received of any arm.
+        0, or 1 if no message of any arm was received.
 
     Raises:
-        InputError: when the port is in use.
+        InputError: if the port is in use.
     """
     with stop_requests() as stopped:
         rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
@@ -76,24 +76,24 @@ def run_live_view(
 
 
 def nothing_heard(arm: LiveArm) -> str:
-    """Return what is said of an arm of which no topic was heard."""
+    """Return the message about an arm of which no topic was received."""
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     return (
-        f"nothing heard of {arm.name} in ROS domain {domain}; waiting for "
+        f"no message received from {arm.name} in ROS domain {domain}; waiting for "
         f"{listed(arm.topics, 400)}. Do its nodes run, in this namespace (--namespace), with the "
         "same ROS_DOMAIN_ID and RMW_IMPLEMENTATION?"
     )
 
 
 class _Patience:
-    """Says once of each arm that nothing is heard of it."""
+    """Prints once for each arm that no message of it was received."""
 
     def __init__(self, arms: list[LiveArm], console: Console) -> None:
         self._waiting, self._console = list(arms), console
         self._deadline = time.monotonic() + PATIENCE
 
     def looked(self) -> bool:
-        """Look; False, so that a loop goes on."""
+        """Check the arms; return False, so that a loop continues."""
         if self._waiting and time.monotonic() > self._deadline:
             for arm in self._waiting:
                 if not arm.has_heard:

@@ -1,23 +1,24 @@
-"""When a simulation may go on that waits for the answer to each of its samples."""
+"""Lockstep of a simulation that waits for a command after each of its samples."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 QUIET = 0.05
-"""Without a command for so long [s], the sender has caught up with the samples it has."""
+"""Time without a command after which the sender has processed all its samples [s]."""
 
 
 class Lockstep:
-    """Pairs samples with commands, although a command does not say which sample it answers.
+    """Pairs samples with commands, although a command does not identify its sample.
 
-    It starts ``free``: samples go out at their pace. At the first command it waits, ``catching
-    up``, until no more come: they answer older samples. From then on, ``paired``, each sample gets
-    one command. A second one for the same sample shows that commands lag, so it waits for quiet
-    again; none in time makes it free. All times are those of a steady clock [s].
+    The initial state is ``free``: samples are published at their rate. At the first command the
+    state becomes ``catching up``: commands answer older samples, so the simulation waits until no
+    more commands arrive. In the state ``paired`` each sample gets one command. A second command
+    for the same sample shows that commands lag; the state becomes ``catching up`` again. If no
+    command arrives in time, it becomes ``free``. All times are those of a steady clock [s].
 
     Attributes:
-        unanswered: samples that got no command in time.
+        unanswered: number of samples without a command in time.
     """
 
     def __init__(self) -> None:
@@ -27,17 +28,17 @@ class Lockstep:
         self._commanded = self._published = 0.0
 
     def published(self, now: float) -> None:
-        """A sample has gone out."""
+        """Record that a sample was published at ``now``."""
         self._published, self._answered = now, False
 
     def commanded(self, now: float) -> None:
-        """A command has come in."""
+        """Record that a command was received at ``now``."""
         if self._state == "free" or self._answered:
             self._state = "catching up"
         self._commanded, self._answered = now, True
 
     def may_step(self, now: float, timeout: float) -> bool:
-        """Whether to go on; ``timeout`` [s] is the longest to wait for a command."""
+        """Return whether to simulate the next step; wait at most ``timeout`` [s] for a command."""
         if self._state == "catching up":
             if now - self._commanded < QUIET:
                 return False

@@ -35,35 +35,36 @@ P_co = TypeVar("P_co", bound=NodeParameters, covariant=True)
 LATCHED = QoSProfile(
     depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
 )
-"""Quality of service of a topic whose last message is kept for late subscribers."""
+"""Quality of service of a topic whose last message is stored for late subscribers."""
 
 _SUCCESS, _FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 
 
 class NotReadyError(RbdControlError):
-    """The node cannot be activated yet; one that starts by itself goes on waiting."""
+    """The node cannot be activated yet; with ``autostart`` it continues to wait."""
 
 
 class ManagedNode(LifecycleNode, Generic[P_co]):
-    """A lifecycle node that reads its parameters, finds its model and starts by itself.
+    """A lifecycle node with typed parameters, a robot model and an automatic start.
 
-    A derived class sets ``parameters_type``, fills in the hooks :meth:`configure`,
-    :meth:`activate`, :meth:`deactivate` and :meth:`cleanup`, and may raise any error of the
-    package in the first two: the transition then fails with one line in the log. When the node
-    starts by itself such a failure ends it, with :attr:`exit_code` 1.
+    A derived class sets ``parameters_type`` and overrides the hooks :meth:`configure`,
+    :meth:`activate`, :meth:`deactivate` and :meth:`cleanup`. The first two may raise any error of
+    the package; the transition then fails with one line in the log. With ``autostart`` such a
+    failure ends the node with :attr:`exit_code` 1.
 
-    Every callback of the node runs through :attr:`guard`, those that rclpy itself creates too.
+    Every callback of the node runs through :attr:`guard`, including those that rclpy creates.
 
     Attributes:
         parameters: the current parameter object.
-        guard: catches what callbacks raise, see :class:`CallbackGuard`.
-        is_starting: whether the node is to configure and activate by itself and has not yet.
-        exit_code: set when the node wants the process to end.
-        is_configuring: whether a signal may interrupt the node: it compiles and publishes nothing.
-        stopping: set by the first signal; from then on the node is not active any more and starts
-            no transition but that to its end.
+        guard: handles exceptions of callbacks, see :class:`CallbackGuard`.
+        is_starting: whether the automatic configuration and activation is still to come.
+        exit_code: set when the node requests the end of the process.
+        is_configuring: whether a signal may interrupt the node, because it compiles and publishes
+            nothing.
+        stopping: set by the first signal; afterwards the node is not active and starts no
+            transition except its shutdown.
         before_activation: called before the node is activated for the first time.
-        check_robot: called when the arm is known, before the node is configured with it; may raise
+        check_robot: called with a known arm before the node is configured with it; may raise
             an error of the package.
         steady: the steady clock, for watchdogs.
 
@@ -74,7 +75,7 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
     parameters_type: type[P_co]
     needs_model: ClassVar[bool] = True
     reads_joint_states: ClassVar[bool] = False
-    """Whether the node works with joint states, which then tell what its parameters leave open."""
+    """Whether the node uses joint states, which then determine joints without a parameter."""
 
     def __init__(self, name: str) -> None:
         # Before the base class creates its services and the subscription to /clock.
@@ -129,39 +130,39 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
     # Hooks -----------------------------------------------------------------------------------
 
     def configure(self) -> None:
-        """Make what depends on parameters and ``robot``."""
+        """Create the objects that depend on parameters and ``robot``."""
 
     def activate(self) -> None:
-        """Start to publish."""
+        """Start publishing."""
 
     def deactivate(self) -> None:
-        """Stop to publish; called before the process ends, too."""
+        """Stop publishing; also called before the process ends."""
 
     def cleanup(self) -> None:
-        """Destroy what :meth:`configure` made."""
+        """Destroy the objects that :meth:`configure` created."""
 
     def waiting_for(self) -> str:
-        """Return what keeps the configured node from being activated; empty when nothing does."""
+        """Return the missing condition for activation; empty if the node can be activated."""
         return ""
 
-    # The node calls it with objects of its own ``parameters_type`` alone, so that a node may stand
-    # for one of a more general parameter class.
+    # The node calls this method only with objects of its own ``parameters_type``, so a covariant
+    # type parameter is safe.
     def check_parameters(self, new: P_co) -> None:  # type: ignore[misc]
-        """Raise a ``ValueError`` for parameters that the configured node cannot change to."""
+        """Raise a ``ValueError`` for parameters that the configured node cannot accept."""
 
     def parameters_changed(self) -> None:
-        """Take over the current parameter object; the node is configured."""
+        """Apply the current parameter object to the configured node."""
 
     def on_failure(self, name: str, reason: str) -> None:
-        """React to an exception in the callback ``name`` that no message explains.
+        """React to an exception in the callback ``name``, which is a software defect.
 
-        It has been counted and logged. ``reason`` says it in words.
+        The exception is already counted and logged. ``reason`` is its description.
         """
 
     def on_compiling(self, kernel: str) -> None:
-        """Log why the start takes long; ``rbd-control warmup`` compiles ahead of time."""
+        """Log that compilation delays the start; ``rbd-control warmup`` compiles ahead of time."""
         self.get_logger().info(
-            f"compiling {kernel} and what else is not stored yet, which takes up to a minute",
+            f"compiling {kernel} and other functions not stored yet, which takes up to a minute",
             once=True,
         )
 
@@ -178,12 +179,12 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
         largest: int = LARGEST_MESSAGE,
         **options: Any,
     ) -> Subscription:
-        """Create a subscription whose messages are deserialized, and handled, by the guard.
+        """Create a subscription whose messages the guard deserializes and passes to the callback.
 
         Args:
-            msg_type, topic, callback, qos_profile, options: as in rclpy; the callback takes the
-                message alone.
-            raw: pass the serialized message on.
+            msg_type, topic, callback, qos_profile, options: as in rclpy; the callback receives
+                only the message.
+            raw: pass the serialized message to the callback.
             largest: size above which a message is dropped [bytes].
         """
         name = self.resolve_topic_name(topic)
@@ -210,7 +211,7 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
         return super().create_service(srv_type, srv_name, guarded, **options)
 
     def _guard_services(self) -> None:
-        """Guard the services that rclpy creates without :meth:`create_service`, too."""
+        """Guard the services that rclpy creates without :meth:`create_service`."""
         for service in self.services:
             if service.srv_type in (SetParameters, SetParametersAtomically):
                 service.callback = refusing_unknown_types(service.callback)
@@ -232,7 +233,7 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
         return self._transition("configure", self._configure)
 
     def on_activate(self, _state: LifecycleState) -> TransitionCallbackReturn:
-        """Call :meth:`activate`, unless something is missing."""
+        """Call :meth:`activate`, unless a condition of the activation is missing."""
         return self._transition("activate", self._activate)
 
     def on_deactivate(self, _state: LifecycleState) -> TransitionCallbackReturn:
@@ -244,13 +245,13 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
         return self._transition("clean up", self._cleanup)
 
     def on_shutdown(self, _state: LifecycleState) -> TransitionCallbackReturn:
-        """Leave the active state, so that nothing is left running downstream."""
+        """Deactivate the node, so that it leaves no motion running."""
         return self._transition("shut down", self._deactivate)
 
     def end(self) -> None:
-        """Deactivate the node for good; it sends nothing afterwards.
+        """Deactivate the node permanently; it sends nothing afterwards.
 
-        To be called before the process ends, in whatever state the node is. It raises nothing.
+        Call it before the process ends, in any state of the node. It never raises an exception.
         """
         self.stopping = True
         self.guard.run("deactivate", self._deactivate)
@@ -258,7 +259,7 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
             self.guard.run("shutdown", self.trigger_shutdown)
 
     def _transition(self, what: str, step: Callable[[], None]) -> TransitionCallbackReturn:
-        # rclpy swallows what a transition raises: whoever is to see it must be told here.
+        # rclpy discards exceptions of a transition, so they must be logged here.
         self._failure = None
         try:
             step()
@@ -267,8 +268,8 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
         except Exception as error:
             self._failure = error
             if self.stopping:
-                # Nobody waits for it. The compiler may lose the interrupt that ends it, and then
-                # fails by itself.
+                # The process is ending. The compiler may convert the interrupt into an error of its
+                # own, which is of no interest.
                 self.exit_code = 0
             else:
                 known = isinstance(error, RbdControlError)
@@ -296,10 +297,10 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
         self._configured = True
         if self._scout:
             self._scout.stop()
-        # The first line that rclpy logs takes 35 ms, which nobody waits for yet.
+        # The first log line of rclpy takes 35 ms; write it before the node is active.
         self.get_logger().info(f"configured{self._of_the_arm()}")
-        # All that is there now stays. Looking through it again and again, as Python's collector
-        # would, takes tens of milliseconds in which no sample is answered.
+        # The present objects live as long as the process. Each pass of Python's garbage collector
+        # over them would delay samples by tens of milliseconds.
         gc.collect()
         gc.freeze()
         if parameters.thread_priority:
@@ -308,7 +309,7 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
                 self.get_logger().warning(f"no thread_priority: {refused}")
 
     def _make_robot(self, arm: RobotParameters, text: str) -> Robot:
-        """Build the arm and say what in its description is doubtful, or was left open."""
+        """Build the arm; log warnings about its description, and the fixed joints."""
         reported: Mapping[str, float] = {}
         measured: tuple[str, ...] = ()
         if self._scout:
@@ -324,7 +325,7 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
         return robot
 
     def _of_the_arm(self) -> str:
-        """Return joints and payload in words; empty for a node without an arm."""
+        """Return joints and payload as text; empty for a node without an arm."""
         if not self.needs_model:
             return ""
         arm = self.robot.parameters
@@ -339,7 +340,7 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
         missing = self.waiting_for()
         if missing:
             raise NotReadyError(f"waiting for {missing}")
-        # From here on a signal must find the node in a state that it can be led out of.
+        # After this point a signal must be able to deactivate the node.
         self.before_activation()
         self._refuse_when_stopping()
         self.activate()
@@ -363,7 +364,7 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
     # Start -----------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        """Try to configure and activate; called again until the node was active once."""
+        """Try to configure and activate; called periodically until the node was active once."""
         # A timer that was destroyed may still fire once.
         if not self.is_starting or self.stopping:
             return
@@ -390,9 +391,9 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
         self.destroy_timer(self._starter)
 
     def _undecided(self) -> str:
-        """Return what the choice of joints waits for; empty when it is clear or the node decides.
+        """Return the missing messages for the choice of joints; empty if none is missing.
 
-        What is wrong with the description is said when the node is configured.
+        Errors of the description are reported when the node is configured.
         """
         if not self._scout:
             return ""
@@ -406,7 +407,7 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
         return bool(arm.robot_description or arm.urdf)
 
     def _arm_parameters(self) -> RobotParameters:
-        """Return the parameters as those of an arm, which all nodes with a model have."""
+        """Return the parameters as parameters of an arm, which all nodes with a model have."""
         parameters: Parameters = self.parameters
         if not isinstance(parameters, RobotParameters):
             raise TypeError(f"{type(parameters).__name__} describes no arm; derive ModelParameters")

@@ -1,4 +1,4 @@
-"""Between messages and plain values, cheap enough for every sample of a 1 kHz loop."""
+"""Conversion between messages and plain values, fast enough for a 1 kHz loop."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from std_msgs.msg import Float64MultiArray
 from rbd_control.nodes.joint_state_wire import JointStateTemplate, TailTemplate
 
 EVERY_SAMPLE = QoSProfile(depth=1000)
-"""For what is published with each joint state: a second of it is kept for slow reliable readers."""
+"""Quality of service of topics with a message per joint state; depth of 1 s at 1 kHz."""
 
 READERS_PERIOD = 0.1
-"""How often it is looked for somebody who listens [s]."""
+"""Period of the check for subscribers [s]."""
 
 _NONE = array("d")
 
@@ -28,34 +28,34 @@ Message = TypeVar("Message")
 
 
 class Stamp(NamedTuple):
-    """What a ``builtin_interfaces/Time`` holds; that itself takes long to make."""
+    """The values of a ``builtin_interfaces/Time``, whose construction takes long."""
 
     sec: int
     nanosec: int
 
     def to_msg(self) -> Time:
-        """As a message."""
+        """Return the stamp as a message."""
         return Time(sec=self.sec, nanosec=self.nanosec)
 
 
 def to_seconds(stamp: Time | Stamp) -> float:
-    """The time of a stamp [s]."""
+    """Return the time of a stamp [s]."""
     return float(stamp.sec + 1e-9 * stamp.nanosec)
 
 
 def to_stamp(seconds: float) -> Time:
-    """The stamp of a time [s]."""
+    """Return the stamp of a time [s]."""
     nanoseconds = round(seconds * 1e9)
     return Time(sec=nanoseconds // 1_000_000_000, nanosec=nanoseconds % 1_000_000_000)
 
 
 def to_array(values: NDArray[np.float64]) -> array[float]:
-    """The values as a message field takes them without looking at each."""
+    """Return the values as an array that a message field accepts without checking each value."""
     return array("d", np.ascontiguousarray(values, dtype=np.float64).tobytes())
 
 
 class TorqueWriter:
-    """Publishes an array of ``count`` numbers over and over."""
+    """Publishes arrays of ``count`` numbers, reusing one message."""
 
     def __init__(self, publisher: Publisher[Float64MultiArray], count: int) -> None:
         self._publisher = publisher
@@ -72,10 +72,10 @@ def _multi_array(values: NDArray[np.float64]) -> Float64MultiArray:
 
 
 class Writer(Generic[Message]):
-    """Publishes messages of one kind over and over.
+    """Publishes messages of one type while the topic has subscribers.
 
     Attributes:
-        is_heard: whether it publishes at all; see :meth:`look_for_readers`.
+        is_heard: whether the topic has subscribers; see :meth:`look_for_readers`.
     """
 
     def __init__(self, publisher: Publisher[Message]) -> None:
@@ -83,7 +83,7 @@ class Writer(Generic[Message]):
         self.is_heard = True
 
     def look_for_readers(self) -> None:
-        """Publish nothing from now on while nobody would hear it; to be called now and then."""
+        """Check for subscribers; without any, nothing is published. Call it periodically."""
         self.is_heard = self._publisher.get_subscription_count() > 0
 
 
@@ -112,7 +112,7 @@ class JointStateWriter(Writer[JointState]):
         velocity: NDArray[np.float64] | None = None,
         effort: NDArray[np.float64] | None = None,
     ) -> None:
-        """Publish; what is None stays empty."""
+        """Publish a joint state; fields that are None stay empty."""
         if not self.is_heard:
             return
         fields = (position, velocity, effort)

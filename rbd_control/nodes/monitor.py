@@ -26,10 +26,10 @@ from rbd_control.playback.live_view import LiveState, event_line, render
 from rbd_control.startup.stop_requests import stop_requests
 
 REFRESH = 0.1
-"""Time between two pictures [s]."""
+"""Period of the display [s]."""
 
 PATIENCE = 5.0
-"""Time without a message of the detector after which the monitor says so [s]."""
+"""Time without a message of the detector after which the monitor reports it [s]."""
 
 WIDTH = 110
 
@@ -44,7 +44,7 @@ class Monitor:
 
     Args:
         detector: name of the detector's node, with its namespace if it has one.
-        on_event: takes each event in words.
+        on_event: called with the description of each event.
     """
 
     def __init__(self, detector: str, on_event: Callable[[str], None]) -> None:
@@ -61,16 +61,16 @@ class Monitor:
 
     @property
     def has_heard(self) -> bool:
-        """Whether the detector has said anything."""
+        """Whether a message of the detector was received."""
         return bool(self.state.condition or self.state.joints)
 
     @property
     def knows_all(self) -> bool:
-        """Whether a picture would be whole."""
+        """Whether verdict, residuals and thresholds are known."""
         return bool(self.state.joints and self.state.thresholds)
 
     def spin(self, seconds: float) -> None:
-        """Listen for some time."""
+        """Process messages for ``seconds`` [s]."""
         self._executor.spin_until_future_complete(Future(), timeout_sec=seconds)
         now, samples = time.monotonic(), self._listener.samples
         if now - self._since >= 1.0:
@@ -78,17 +78,17 @@ class Monitor:
             self._since, self._samples = now, samples
 
     def destroy(self) -> None:
-        """Give the node back."""
+        """Destroy the node."""
         self._node.destroy_node()
 
 
 def run_monitor(detector: str, duration: float | None, once: bool) -> int:
-    """Show a detector until ``duration`` [s] is over or SIGINT or SIGTERM comes.
+    """Show a detector until ``duration`` [s] is over or SIGINT or SIGTERM arrives.
 
-    With ``once`` one picture is printed as soon as it is whole.
+    With ``once`` the display is printed once, as soon as it is complete.
 
     Returns:
-        0, or 1 when nothing was heard of the detector.
+        0, or 1 if no message of the detector was received.
     """
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -132,14 +132,14 @@ def run_monitor(detector: str, duration: float | None, once: bool) -> int:
 def _nothing(detector: str) -> str:
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     return (
-        f"nothing heard of {detector} in ROS domain {domain}: is it running, under this name, and "
-        "with the same ROS_DOMAIN_ID and RMW_IMPLEMENTATION?"
+        f"no message received from {detector} in ROS domain {domain}: is it running, under this "
+        "name, and with the same ROS_DOMAIN_ID and RMW_IMPLEMENTATION?"
     )
 
 
 @contextmanager
 def _running() -> Iterator[Callable[[], bool]]:
-    """Start ROS and yield whether SIGINT or SIGTERM came."""
+    """Start ROS; yield a function that returns whether SIGINT or SIGTERM has arrived."""
     with stop_requests() as stopped:
         rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
         try:

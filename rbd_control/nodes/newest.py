@@ -1,4 +1,4 @@
-"""Subscriptions that are looked at now and then, so that nothing runs for each message."""
+"""Polled subscriptions, so that no Python code runs for each message."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rbd_control.nodes.detector_listener import Topic
 
 NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""For topics of which only the newest message counts; no publisher waits for such a reader."""
+"""Quality of service of topics whose newest message suffices; it never delays a publisher."""
 
 EVERY = QoSProfile(depth=50)
-"""For topics with few messages, all of which count."""
+"""Quality of service of topics with few messages, all of which are needed."""
 
 
 class PolledTopic:
-    """Subscribes to a topic and hands on what waits there when :meth:`poll` is called.
+    """Subscribes to a topic and processes waiting messages when :meth:`poll` is called.
 
-    The node must not be spun by an executor.
+    No executor may spin the node.
 
     Args:
         node: node to subscribe with.
-        topic: the topic and what takes its messages.
-        qos: quality of service; by default :data:`NEWEST` or :data:`EVERY`, as the topic wants.
+        topic: the topic and its callback.
+        qos: quality of service; by default :data:`NEWEST` or :data:`EVERY`, as the topic requires.
     """
 
     def __init__(self, node: Node, topic: Topic, qos: QoSProfile | None = None) -> None:
@@ -36,7 +36,7 @@ class PolledTopic:
         )
 
     def poll(self) -> int:
-        """Hand on the messages that wait, and return their number."""
+        """Pass the waiting messages to the callback, and return their number."""
         handle, kind = self._subscription.handle, self._subscription.msg_type
         found: list[Any] = []
         with handle:

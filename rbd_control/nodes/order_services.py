@@ -1,4 +1,4 @@
-"""The services by which people and programs give the controller orders."""
+"""The services for orders to the controller."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class OrderServices:
 
     Args:
         node: the node.
-        controller: tells the controller of the configured node.
+        controller: returns the controller of the configured node.
         before_stop: called with the name of an order that stops the arm, before it is executed.
-        obstacle: tells what forbids to resume; empty otherwise.
-        estimates: path of the file for ``~/save_estimates``; empty for none.
+        obstacle: returns the reason why resuming is forbidden; empty otherwise.
+        estimates: returns the path of the file for ``~/save_estimates``; empty for none.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class OrderServices:
             self._offer(what, self._stopping(what, order))
         self._offer("slow", lambda: controller().slow())
         self._offer("resume", self._resume)
-        # In a group of its own: the other callbacks go on while a file is written.
+        # A callback group of its own: the other callbacks continue while a file is written.
         node.create_service(
             Trigger,
             "~/save_estimates",
@@ -87,7 +87,7 @@ class OrderServices:
     async def _save_estimates(
         self, _request: Trigger.Request, response: Trigger.Response
     ) -> Trigger.Response:
-        """Answer once the file is written; the node answers joint states meanwhile."""
+        """Answer after the file is written; the node processes joint states meanwhile."""
         try:
             self._require_active()
             adaptive = self._controller().law.adaptive

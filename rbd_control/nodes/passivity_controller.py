@@ -53,21 +53,21 @@ class PassivityControllerParameters(FrameParameters, CommandingParameters, Contr
 
     estimates: str = parameter(
         "",
-        "file that ~/save_estimates writes what was learned to, and that is read when the node is "
-        "configured, if it is there",
+        "file to which ~/save_estimates writes the estimates; if it exists, the node reads it when "
+        "it is configured",
         live=False,
         start_only=True,
     )
 
 
 class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
-    """Runs a :class:`PassivityController` on each sample and sends the torque it answers."""
+    """Runs a :class:`PassivityController` on each sample and sends the resulting torque."""
 
     parameters_type = PassivityControllerParameters
     reads_joint_states = True
 
     def __init__(self, *, detector_is_here: bool = False) -> None:
-        """Make the node.
+        """Create the node.
 
         Args:
             detector_is_here: whether a detector in this process calls :meth:`on_contact` and
@@ -103,7 +103,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         self._claim = Claim(self, f"{self._topic}/claim", lambda: self.parameters.discovery_time)
         self._claim.make()
         self.tap: Tap | None = None
-        """Takes every usable joint state before the controller acts on the newest."""
+        """Callback for every usable joint state, before the controller processes the newest."""
         self._watchdog = TorqueWatchdog(lambda: self.parameters.timeout, self._send_zero)
         self.create_timer(WATCH_PERIOD, self._watch, clock=self.steady)
         self.create_timer(RIVALS_PERIOD, self._look_around, clock=self.steady)
@@ -118,7 +118,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     # Lifecycle -------------------------------------------------------------------------------
 
     def configure(self) -> None:
-        """Make the controller and compile what it needs."""
+        """Create the controller and compile its kernels."""
         model = self.robot.model
         self._controller = self._make_controller(self.parameters)
         self._load_estimates()
@@ -136,11 +136,11 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         self._input.tap = self.tap
 
     def cleanup(self) -> None:
-        """Give the subscription back."""
+        """Destroy the subscription."""
         self._input.destroy()
 
     def waiting_for(self) -> str:
-        """Return what is missing: a fresh sample with velocity, a detector, an arm that is free."""
+        """Return the missing condition: a sample with velocity, a detector, or a free arm."""
         sample = self._input.latest
         if sample is None or self._input.is_silent:
             return f"joint states on {self.resolve_topic_name('joint_states')}"
@@ -151,18 +151,18 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             return f"a verdict on {self._detector.topic}: {missing}"
         rivals = self._rivals()
         if rivals:
-            return f"whoever sends torque to {self._topic} ({rivals}) to end"
+            return f"other publishers of torque on {self._topic} ({rivals}) to end"
         # An activation by hand waits for it in place, see activate().
         left = self._claim.time_left() if self.is_starting else 0.0
         return f"{left:.1f} s without another controller of {self._topic}" if left else ""
 
     def activate(self) -> None:
-        """Hold the arm where it is."""
+        """Hold the arm at its present position."""
         self._wait_for_discovery()
         output = TorqueOutput(self, COMMANDS, self.robot.model.nv)
         output.open()
         try:
-            # What came while it waited is in the queue, or was more than fits.
+            # Joint states that arrived during the wait are in the queue, or have overflowed it.
             self._input.poll()
             sample = self._input.latest
             assert sample is not None
@@ -190,14 +190,14 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             self._goals.stop("the controller was deactivated")
 
     def on_failure(self, name: str, reason: str) -> None:  # noqa: ARG002 - the hook has both
-        """Go to the safe torque: after a defect of the software nothing else is certain."""
+        """Switch to the safe torque, because the state is unknown after a software defect."""
         if self.is_active:
             self.controller.fault(reason)
 
     def _wait_for_discovery(self) -> None:
-        """Block until the claim has been alone for ``discovery_time``.
+        """Block until the claim has been the only claim for ``discovery_time``.
 
-        After a start by itself it has been; an activation by hand may have to wait.
+        With ``autostart`` this holds already; an activation by a service call may have to wait.
         """
         deadline = time.monotonic() + 3.0 * self.parameters.discovery_time + 1.0
         while self._claim.time_left() > 0.0:
@@ -206,12 +206,12 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
                 raise NotReadyError(f"waiting for another controller of {self._topic} to end")
             time.sleep(CLAIM_POLL)
         if self._rivals():
-            raise NotReadyError(f"waiting for whoever sends torque to {self._topic} to end")
+            raise NotReadyError(f"waiting for other publishers of torque on {self._topic} to end")
 
     # Parameters ------------------------------------------------------------------------------
 
     def check_parameters(self, new: PassivityControllerParameters) -> None:
-        """Refuse per-joint values of the wrong number, and a payload that is too heavy."""
+        """Raise an error for per-joint values of the wrong number, or a payload too heavy."""
         robot = self.robot.with_parameters(new)
         PassivityController(robot.model, robot.in_model_order(new))
         loads = PayloadParameters.names()
@@ -220,7 +220,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             self.controller.refuse_heavy(robot.model)
 
     def parameters_changed(self) -> None:
-        """Use the new ones from the next sample on."""
+        """Apply new parameters from the next sample on."""
         self.robot = self.robot.with_parameters(self.parameters)
         self.controller.set_parameters(self.robot.in_model_order(self.parameters), self.robot.model)
 
@@ -236,7 +236,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             law.set_estimates(estimates)
             self.get_logger().info(f"estimates of {path}: payload {law.adaptive.payload:.3g} kg")
 
-    # Joint states in, torque out -------------------------------------------------------------
+    # Joint states and torque -----------------------------------------------------------------
 
     def _on_sample(self, sample: JointSample, stamp: Stamp) -> None:
         try:
@@ -258,18 +258,18 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
                 stamp, sample.q - command.q_d, sample.v - command.v_d, command.torque
             )
         self._note(command)
-        # Once the torque is on its way.
+        # After the torque is sent.
         self._energy.add(self.controller.balance(effort), self.controller.law.tank.level)
 
     def _measured_torque(self, sample: JointSample) -> Array | None:
-        """Return the joint torque that the effort of a sample stands for, (nv,) [N·m or N]."""
+        """Return the joint torque from the effort of a sample, (nv,) [N·m or N]."""
         if sample.tau is None:
             return None
         robot = self.robot
         return robot.parameters.torque(robot.model, sample.q, sample.tau)
 
     def _position(self) -> Array | None:
-        """Return where the arm stands, (nq,) [rad or m]; None while that is not known."""
+        """Return the present joint positions, (nq,) [rad or m]; None while unknown."""
         latest = self._input.latest if self.is_active else None
         return None if latest is None else latest.q
 
@@ -296,7 +296,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             self._note(command)
 
     def _was_late(self) -> bool:
-        """Be safe when the watchdog has sent zero meanwhile: the torque at hand is too old."""
+        """Switch to safe torque if the watchdog has sent zero; the computed torque is too old."""
         late = self._watchdog.take_late()
         if late:
             self.controller.fault(f"the node did not respond for {late:.3g} s")
@@ -331,7 +331,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             return
         if flag and self.parameters.contact_reaction in ("hold", "float", "retract"):
             self._trajectories.discard("contact")
-        # A verdict counts before the activation, too: it may be required.
+        # Verdicts count before the activation as well, because require_detector needs one.
         self._controller.contact(flag, time.monotonic())
 
     def on_force(self, link: str, force: Array) -> None:
@@ -353,17 +353,17 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     # Other publishers of torque --------------------------------------------------------------
 
     def _rivals(self) -> int:
-        """Return how many others send torque to the arm."""
+        """Return the number of other publishers of torque."""
         own = self._output is not None
         return int(self.count_publishers(self._topic)) - own
 
     def _rivalry(self) -> str:
-        """Return that others send torque to the arm, in words; empty when there are none."""
+        """Return a message about other publishers of torque; empty without any."""
         rivals = self._rivals()
         return f"{rivals} more publishers on {self._topic}" if rivals > 0 else ""
 
     def _look_around(self) -> None:
-        """Look for other publishers of torque, for the detector, and for who listens."""
+        """Check for other publishers of torque, for the detector, and for subscribers."""
         if not self.is_active:
             self._claim.give_way()
             return
@@ -398,7 +398,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the node; its exit code."""
+    """Run the node; return its exit code."""
     return run(PassivityControllerNode, args)
 
 

@@ -1,4 +1,4 @@
-"""``rbd-control payload``: tells all nodes of an arm what it carries now."""
+"""``rbd-control payload``: sends the present payload to all nodes of an arm."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ PATIENCE = 10.0
 """Time within which a node must be found [s]."""
 
 TAKING = 3.0
-"""Time within which a node must have taken the payload; otherwise it has refused it [s]."""
+"""Time after which a node that has not accepted the payload has refused it [s]."""
 
 SETTLING = 3.5
-"""Time for which no further node may be found [s]; Fast DDS needs up to 3 s to find one."""
+"""Time without a new node after which the search ends [s]; Fast DDS discovery takes up to 3 s."""
 
 _POLL = 0.02
 
 
 def run_payload(payload: PayloadParameters, namespace: str) -> int:
-    """Publish the payload and report which nodes have taken it.
+    """Publish the payload and report which nodes have accepted it.
 
     Args:
-        payload: what the arm carries now; a mass of zero for nothing.
+        payload: the present payload; a mass of zero for none.
         namespace: namespace of the nodes; empty for none.
 
     Returns:
-        0 when all nodes that listen have taken it; 1 otherwise.
+        0 if all subscribing nodes have accepted it; 1 otherwise.
     """
     with _node(namespace) as node:
         publisher = node.create_publisher(InertiaStamped, PAYLOAD, LATCHED)
@@ -45,7 +45,7 @@ def run_payload(payload: PayloadParameters, namespace: str) -> int:
         names = _listeners(node, topic)
         if not names:
             print(
-                f"nobody listens to {topic} in ROS domain {os.environ.get('ROS_DOMAIN_ID', '0')}: "
+                f"{topic} has no subscriber in ROS domain {os.environ.get('ROS_DOMAIN_ID', '0')}: "
                 "is a detector or a controller running?"
             )
             return 1
@@ -68,7 +68,7 @@ def _message(payload: PayloadParameters) -> InertiaStamped:
 
 
 def _listeners(node: Node, topic: str) -> list[str]:
-    """Return the full names of the nodes that subscribe, once no further one is found."""
+    """Return the full names of the subscribing nodes, after discovery finds no further node."""
     names: list[str] = []
     begin = found = time.monotonic()
     while time.monotonic() < begin + PATIENCE:
@@ -85,7 +85,7 @@ def _listeners(node: Node, topic: str) -> list[str]:
 
 
 def _has_taken(node: Node, name: str, payload: PayloadParameters) -> bool:
-    """Return whether a node's parameters become those of the payload."""
+    """Return whether the parameters of a node become equal to the payload in time."""
     client = node.create_client(GetParameters, f"{name}/get_parameters")
     names = ["payload_mass", "payload_link", "payload_com", "payload_inertia"]
     wanted = tuple(getattr(payload, name) for name in names)
@@ -107,7 +107,7 @@ def _has_taken(node: Node, name: str, payload: PayloadParameters) -> bool:
 
 @contextmanager
 def _node(namespace: str) -> Iterator[Node]:
-    """ROS up for one node."""
+    """Yield a node; ROS runs until the context is left."""
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     node = Node(f"payload_{os.getpid()}", namespace=namespace or None)
     try:

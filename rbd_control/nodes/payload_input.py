@@ -1,4 +1,4 @@
-"""The payload that somebody says the arm carries, for every node that works with the arm."""
+"""Input of the present payload, for every node that uses the model of the arm."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ PAYLOAD = "payload"
 class PayloadInput:
     """Subscribes to ``payload`` and sets the parameters ``payload_*`` of the node.
 
-    One message reaches every node of the arm, whenever it starts: the topic keeps the last one.
-    ``header.frame_id`` is the link that carries the payload (empty: that of the last joint),
+    The topic keeps the last message, so that one message also reaches nodes that start later.
+    ``header.frame_id`` is the link that carries the payload (empty: the link of the last joint),
     ``inertia`` its mass, centre of mass and rotational inertia about that centre, in the frame of
-    that link. A mass of zero means that nothing is carried. What the node refuses as a parameter is
-    refused here, too, and a weight that the motors cannot hold where the arm stands: the payload
-    stays what it was, and the diagnostics say so.
+    that link. A mass of zero means no payload. The input refuses values that the node refuses as
+    parameters, and a weight that the motors cannot hold in the present posture. The previous
+    payload then stays in force, and the diagnostics report the refusal.
 
     Args:
         node: the node.
-        position: tells where the arm stands, (nq,) [rad or m]; None before that is known.
+        position: returns the joint positions, (nq,) [rad or m]; None while they are unknown.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class PayloadInput:
             self._refusal = str(error)
         if self._refusal:
             node.get_logger().error(
-                f"payload refused, the one before stays: {self._refusal}",
+                f"payload refused, the previous payload stays: {self._refusal}",
                 throttle_duration_sec=1.0,
             )
         else:
@@ -66,7 +66,7 @@ class PayloadInput:
         """Set the parameters of the node.
 
         Raises:
-            RbdControlError: when they are refused.
+            RbdControlError: if the node refuses them.
         """
         node, position = self._node, self._position()
         if position is not None:

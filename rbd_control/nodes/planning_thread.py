@@ -1,4 +1,4 @@
-"""Trajectories are read and planned in a thread of their own, beside the control loop."""
+"""A thread that reads and plans trajectories outside the control loop."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Order = TypeVar("Order")
 Plan = TypeVar("Plan")
 
 MOST_WAITING = 10
-"""Maximum number of trajectories that wait to be planned; the oldest is discarded."""
+"""Maximum number of trajectories that wait for planning; the oldest is discarded."""
 
 
 class PlanningThread(Generic[Order, Plan]):
     """Plans trajectories in the background.
 
-    The newest trajectory is planned first. If it can be followed, those that came before it and
-    still wait are superseded; if not, it is refused and the next older one is planned. So the
-    outcome is that of planning them in order. :meth:`discard` drops all that wait and the one
-    that is being planned: they were sent before the stop.
+    The newest trajectory is planned first. If it is valid, it supersedes the waiting older
+    trajectories; if not, it is refused and the next older trajectory is planned. The result is the
+    same as planning in order. :meth:`discard` drops the waiting trajectories and the trajectory
+    being planned, because they were sent before the stop.
 
     Args:
         plan: plans a trajectory; raises a :class:`TrajectoryError`. Called by the thread.
@@ -54,7 +54,7 @@ class PlanningThread(Generic[Order, Plan]):
         return self._current is not None or bool(self._waiting)
 
     def submit(self, order: Order) -> None:
-        """Plan this one next."""
+        """Plan this trajectory next."""
         with self._changed:
             self._submitted += 1
             self._waiting.append((self._submitted, order))
@@ -63,7 +63,7 @@ class PlanningThread(Generic[Order, Plan]):
             self._changed.notify()
 
     def take(self) -> Plan | None:
-        """Return the newest finished plan, once; None when there is none."""
+        """Return the newest finished plan once; None without a new plan."""
         if self._planned is None:  # nearly always, and without the lock
             return None
         with self._changed:

@@ -1,4 +1,4 @@
-"""Real-time priority: whose threads go before all ordinary ones, and whose do not."""
+"""Real-time priority of threads, and the threads that keep normal priority."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from contextlib import suppress
 from pathlib import Path
 
 ORDINARY = "dds.asyn"
-"""Beginning of the names of Fast DDS's threads that stay ordinary.
+"""Prefixes of the names of Fast DDS threads that keep normal priority.
 
-They send again what a receiver could not take, without a pause. With real-time priority on all
-processors they would keep that receiver from ever running: each waits for the other for ever, and
-so does the rest of the machine. They hold locks that a real-time thread waits for when it
-publishes, for 100 ms at most, after which it fails; so they go before other ordinary threads.
+These threads resend messages that a receiver could not accept, without a pause. With real-time
+priority on all processors they would prevent that receiver from running: a live-lock of the whole
+machine. They hold locks that a real-time thread needs for publishing; it waits for at most 100 ms
+and then fails. Therefore these threads get a lower niceness than other normal threads.
 """
 
 NICENESS = -15
-"""Niceness of the threads that stay ordinary, where that is permitted."""
+"""Niceness of the threads that keep normal priority, where it is permitted."""
 
 _taken = 0
-"""Priority of this process's real-time threads; 0 without."""
+"""Priority of the real-time threads of this process; 0 for normal priority."""
 
 
 def take_priority(priority: int) -> str:
-    """Put the present threads of this process under SCHED_RR, but for :data:`ORDINARY` ones.
+    """Schedule the present threads of this process under SCHED_RR, except :data:`ORDINARY` ones.
 
-    Such threads go before all ordinary ones, so nothing that takes long, as compiling does, should
-    be left to do. Unlike under SCHED_FIFO, threads of one priority take turns. Threads that are
-    started later are ordinary, for they may have long work to do; one that must not wait calls
+    Such threads preempt all normal threads, so finish long work such as compilation first. Unlike
+    under SCHED_FIFO, threads of equal priority share the processor. Threads that start later have
+    normal priority, because they may have long work to do; a thread that must not wait calls
     :func:`join_priority`.
 
     Args:
-        priority: 1 to 99, the higher the sooner.
+        priority: 1 to 99; a higher number is a higher priority.
 
     Returns:
-        Why that is not possible; empty when it is done.
+        The reason if the priority cannot be set; empty on success.
     """
     global _taken
     if not sys.platform.startswith("linux"):
@@ -55,7 +55,7 @@ def take_priority(priority: int) -> str:
 
 
 def join_priority() -> None:
-    """Give the calling thread the priority that the process has taken, if it has."""
+    """Give the calling thread the real-time priority of the process, if it has one."""
     if _taken:
         _set(_taken, [threading.get_native_id()])
 

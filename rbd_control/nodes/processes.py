@@ -18,9 +18,9 @@ from types import TracebackType
 from rbd_control.errors import RbdControlError
 
 PATIENCE = 5.0
-"""How long a node may take to end when asked to, before it is killed [s]."""
+"""Time from the request to end to the kill of a node [s]."""
 
-# Domains whose ports Linux gives to no one else: above the ephemeral ones (32768 to 60999).
+# Domains whose ports lie outside the ephemeral ports of Linux (32768 to 60999).
 _DOMAINS = range(215, 232)
 _PARTICIPANTS = 8
 _TAIL = 15
@@ -31,10 +31,10 @@ _until_exit = ExitStack()
 
 @contextmanager
 def reserved_domain() -> Iterator[int]:
-    """A ROS domain that nobody on this machine uses, reserved until the context is left.
+    """Yield a ROS domain that is unused on this machine, reserved until the context is left.
 
     Raises:
-        RbdControlError: when all of those tried are in use.
+        RbdControlError: if all tested domains are in use.
     """
     for domain in sample(_DOMAINS, len(_DOMAINS)):
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as reservation:
@@ -48,12 +48,12 @@ def reserved_domain() -> Iterator[int]:
 
 
 def free_domain() -> int:
-    """:func:`reserved_domain` for a program that needs one until it ends."""
+    """Return an unused ROS domain, reserved until the process ends; see :func:`reserved_domain`."""
     return _until_exit.enter_context(reserved_domain())
 
 
 def _is_used(domain: int) -> bool:
-    """Whether a DDS participant of the domain listens on one of the ports it would take."""
+    """Return whether a DDS participant uses one of the ports of the domain."""
     for participant in range(_PARTICIPANTS):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             if not _binds(probe, 7410 + 250 * domain + 2 * participant):
@@ -70,13 +70,15 @@ def _binds(probe: socket.socket, port: int) -> bool:
 
 
 def ending_with_parent() -> Callable[[], None] | None:
-    """For ``Popen(preexec_fn=...)``: SIGTERM when the parent ends in whatever way, even by SIGKILL.
+    """Return a ``preexec_fn`` for ``Popen`` that sends SIGTERM when the parent has ended.
 
-    Linux alone has this; elsewhere None. It is the starting *thread* whose end counts.
+    It also works if the parent is killed.
+
+    It exists on Linux only; elsewhere the result is None. The end of the starting *thread* counts.
     """
     if not sys.platform.startswith("linux"):
         return None
-    # Looked up here: between fork and exec as little as possible may be done.
+    # Looked up here, because as little as possible may happen between fork and exec.
     prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
 
     def arrange() -> None:
@@ -91,8 +93,8 @@ class NodeProcesses:
     """Runs nodes of this package; they end when the context is left, and with this process.
 
     Args:
-        environment: what they see.
-        folder: where each leaves its output, as ``<node>.log``.
+        environment: environment variables of the nodes.
+        folder: folder for the output of each node, ``<node>.log``.
     """
 
     def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
@@ -126,7 +128,7 @@ class NodeProcesses:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                # Ctrl-C is for whoever started them: they end in order, and after it.
+                # Ctrl-C reaches the starting process only, which then ends the nodes in order.
                 start_new_session=os.name == "posix",
                 preexec_fn=ending_with_parent(),
             )
@@ -147,7 +149,7 @@ class NodeProcesses:
         return self._running[node].poll()
 
     def tail(self, node: str) -> str:
-        """The last lines that a node wrote."""
+        """Return the last lines of a node's output."""
         text = self._log(node).read_text(encoding="utf-8", errors="replace")
         return "\n".join(text.splitlines()[-_TAIL:])
 

@@ -1,4 +1,4 @@
-"""The quality of service of a flag that is repeated while it holds and expires with silence."""
+"""Quality of service of a flag that is repeated while it is valid, and expires otherwise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ REPEAT_PERIOD = 0.02
 """Period at which a valid verdict is repeated [s]."""
 
 LIFESPAN = 2.5 * REPEAT_PERIOD
-"""Age at which the middleware discards a verdict that it keeps for late subscribers [s]."""
+"""Age at which the middleware discards a verdict stored for late subscribers [s]."""
 
 LIFESPAN_KEEPERS = ("rmw_fastrtps", "rmw_cyclonedds", "rmw_connextdds")
 """Beginnings of the names of middlewares that discard expired messages."""
@@ -18,10 +18,10 @@ LIFESPAN_KEEPERS = ("rmw_fastrtps", "rmw_cyclonedds", "rmw_connextdds")
 def verdict_qos(middleware: str) -> QoSProfile:
     """Return the quality of service of ``~/contact`` and of other flags that are repeated.
 
-    A late subscriber must not receive a verdict that no longer holds, and subscriptions that ask
-    for transient-local durability must still match. So the last verdict is kept for late
-    subscribers, but expires. A middleware that knows no lifespan would keep it for ever: there the
-    durability is volatile.
+    A late subscriber must not receive an outdated verdict, but subscriptions that request
+    transient-local durability must still match. Therefore the middleware stores the last verdict
+    for late subscribers with a limited lifespan. If the middleware does not support lifespans,
+    the durability is volatile.
 
     Args:
         middleware: name of the ROS middleware implementation.

@@ -1,4 +1,4 @@
-"""From a node class to a process: ROS up, spin, signals, and down again."""
+"""Execution of nodes as a process: start of ROS, executor, signals, and shutdown."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from rbd_control.startup.standard_streams import (
 )
 
 STOP_PERIOD = 0.01
-"""Longest time from a signal to the end of spinning, and so to zero torque [s]."""
+"""Longest time from a signal to the end of spinning, and therefore to zero torque [s]."""
 
 SPIN_TIME = 60.0
-"""Time after which the executor is started anew [s]; each start leaks 32 bytes in rclpy 9.1."""
+"""Time after which the executor is restarted [s]; each start leaks 32 bytes in rclpy 9.1."""
 
 SWITCH_INTERVAL = 0.0005
-"""Longest time for which another Python thread keeps the thread of the callbacks waiting [s]."""
+"""Thread switch interval: longest wait of the callback thread for another Python thread [s]."""
 
 
 Managed = ManagedNode[NodeParameters]
@@ -51,21 +51,20 @@ def run_together(
 ) -> int:
     """Run nodes in one process and one thread until a signal or one of them ends it.
 
-    SIGINT, SIGTERM and SIGHUP (a terminal that closes) take the node through its end while it can
-    still publish; rclpy's own handlers would end the context first. Until a node has been active
-    once, nothing depends on it: a signal then ends the process at once, also while it imports or
-    compiles.
+    SIGINT, SIGTERM and SIGHUP (a closed terminal) shut the node down while it can still publish;
+    rclpy's own handlers would end the context first. Before the first activation no arm depends on
+    the node: a signal then ends the process at once, also during imports and compilation.
 
     Args:
-        make_nodes: makes the nodes, in the order of their samples; they end in reverse order.
-        args: arguments of ROS; those of the process by default.
+        make_nodes: creates the nodes in the order of processing; they end in reverse order.
+        args: arguments of ROS; by default the arguments of the process.
 
     Returns:
         The exit code of the process.
     """
     ensure_standard_streams()
     nodes: Sequence[Managed] = ()
-    # Python's last collections would walk through all that numba made, for half a second.
+    # Python's last garbage collections would visit all objects of numba, for half a second.
     atexit.register(gc.freeze)
     sys.setswitchinterval(SWITCH_INTERVAL)
     watch = CompilationWatch()
@@ -92,29 +91,29 @@ def run_together(
             rclpy.try_shutdown()
             release_standard_streams()
             if signals.received and not signals.has_started:
-                end_now(0)  # the interpreter would take a second to go
+                end_now(0)  # the shutdown of the interpreter would take a second
 
 
 class Signals:
-    """What a signal does in each state of the process.
+    """Signal handling in each state of the process.
 
-    - *Starting*, before the first activation: nothing was published. While there is no node yet,
-      or the node is being configured, the process ends at once. :class:`PromptEnd` ends it where
-      the main thread does not come to the handler, as inside the compiler.
-    - *Configuring* once more: the process ends at once, for zero torque was sent before.
-    - *Running*: the node is told to stop: it is not active any more, the executor returns within
+    - *Starting*, before the first activation: nothing was published. While no node exists, or the
+      node is being configured, a signal ends the process at once. :class:`PromptEnd` ends it if
+      the main thread does not reach the handler, for example inside the compiler.
+    - *Configuring* again: a signal ends the process at once, because zero torque was sent before.
+    - *Running*: a signal stops the node: it is no longer active, the executor returns within
       :data:`STOP_PERIOD`, and :meth:`ManagedNode.end` follows.
-    - *Ending*: the signal is counted and changes nothing. No signal can come between the end of
+    - *Ending*: the signal is counted and has no effect. No signal can interrupt between the end of
       the active state and the zero torque.
-    - *Ended*: signals are ignored until the process is gone.
+    - *Ended*: signals are ignored until the process has exited.
 
     Args:
-        watch: tells whether a kernel is being compiled.
+        watch: reports whether a kernel is being compiled.
 
     Attributes:
-        nodes: the nodes, once there are any.
+        nodes: the nodes; empty before their creation.
         received: number of signals so far.
-        has_started: whether the node was about to be activated at least once.
+        has_started: whether the activation of a node was started at least once.
     """
 
     def __init__(self, watch: CompilationWatch) -> None:
@@ -129,7 +128,7 @@ class Signals:
     def __enter__(self) -> Signals:
         self._prompt_end.start()
         self._hangup = signal.getsignal(signal.SIGHUP)
-        # A hangup that nohup has switched off stays so.
+        # A SIGHUP that nohup ignores stays ignored.
         if self._hangup != signal.SIG_IGN:
             signal.signal(signal.SIGHUP, self._on_signal)
         return self
@@ -140,18 +139,18 @@ class Signals:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # One that comes in between would find neither handler and end the process with an error.
+        # A signal in between would find no handler and end the process with an error.
         with signals_held():
             self._prompt_end.stop(ignore=bool(self.received))
             signal.signal(signal.SIGHUP, signal.SIG_IGN if self.received else self._hangup)
 
     def started(self) -> None:
-        """Leave the state *starting*: from now on the node must be led to its end."""
+        """Leave the state *starting*; from now on the node needs an orderly shutdown."""
         self._prompt_end.call_off()
         self.has_started = True
 
     def ending(self) -> None:
-        """Interrupt nothing from now on."""
+        """Enter the state *ending*, in which signals interrupt nothing."""
         self._is_ending = True
         self._prompt_end.call_off()
 
@@ -159,7 +158,7 @@ class Signals:
         self.received += 1
         if self._is_ending:
             return
-        # An arm may depend on an active node, whatever it or another one is doing just now.
+        # An arm may depend on an active node, also while this or another node is configured.
         is_active = any(node.is_active for node in self.nodes)
         is_busy = self._watch.is_compiling or any(node.is_configuring for node in self.nodes)
         if not self.nodes or (is_busy and not is_active):
@@ -215,9 +214,9 @@ def _spin(nodes: Sequence[Managed]) -> None:
         except Exception as error:
             if not rclpy.ok():
                 break
-            # No callback raises, so it is rclpy: a service request that cannot be deserialized,
-            # for one. The events executor has lost count of what waits; a node added anew is
-            # asked for it again.
+            # Callbacks do not raise, so the error is rclpy's, for example a service request that
+            # cannot be deserialized. The events executor has then lost the count of waiting
+            # messages; a new executor queries it again when the nodes are added.
             for node in nodes:
                 node.guard.failed("executor", error)
                 executor.remove_node(node)
@@ -227,9 +226,9 @@ def _spin(nodes: Sequence[Managed]) -> None:
 
 
 def make_executor() -> Executor:
-    """The events executor where there is one, else the single-threaded one.
+    """Return the events executor if rclpy has it, else the single-threaded executor.
 
-    To be spun by ``spin_until_future_complete`` with a timeout only.
+    Spin it only by ``spin_until_future_complete`` with a timeout.
     """
     try:
         from rclpy.experimental import EventsExecutor

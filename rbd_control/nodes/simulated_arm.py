@@ -1,4 +1,4 @@
-"""The node that takes the place of an arm: torques in, joint states and the truth out."""
+"""The node of the simulated arm, which receives torques and publishes joint states and truth."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ HALF_SPACE_NUMBERS = 8
 
 @dataclass(frozen=True)
 class SimulatedArmParameters(ModelParameters, SimulationParameters):
-    """Parameters of the node: its model, the simulation's, obstacles and timing."""
+    """Parameters of the node: model, simulation, obstacles and timing."""
 
     spheres: tuple[float, ...] = parameter(
         (),
-        "balls in the way, six numbers each: centre x y z, radius, stiffness, damping",
+        "spherical obstacles, six numbers each: centre x y z, radius, stiffness, damping",
         unit="m, N/m, N·s/m",
         lower=-1e8,
         upper=1e8,
@@ -54,7 +54,7 @@ class SimulatedArmParameters(ModelParameters, SimulationParameters):
     )
     push_timeout: float = parameter(
         0.2,
-        "a push ends this long after the last message about it",
+        "time from the last external_wrench message to the end of the push",
         unit="s",
         above=0.0,
         upper=3600.0,
@@ -66,17 +66,17 @@ class SimulatedArmParameters(ModelParameters, SimulationParameters):
     )
     lockstep_timeout: float = parameter(
         0.2,
-        "wait no longer than this for a command; then go on without until the next one",
+        "longest wait for a command; then continue without commands until the next one",
         unit="s",
         above=0.0,
         upper=60.0,
     )
 
     def obstacles(self) -> list[Sphere | HalfSpace]:
-        """The obstacles that the flat lists describe.
+        """Return the obstacles that the flat lists describe.
 
         Raises:
-            ParameterError: when a list does not divide into obstacles, or one cannot be.
+            ParameterError: if the length of a list is wrong, or an obstacle is impossible.
         """
         try:
             return [
@@ -94,10 +94,10 @@ class SimulatedArmParameters(ModelParameters, SimulationParameters):
 
 
 class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
-    """Steps a :class:`SimulatedArm` in real time, or slower, and publishes what its sensors say.
+    """Steps a :class:`SimulatedArm` in real time or slower, and publishes its sensor readings.
 
-    The stamp of a joint state is the time of activation plus simulated time: on a machine that
-    does not keep up simulated time falls behind, and no period is made up for.
+    The stamp of a joint state is the time of activation plus simulated time. If the machine is too
+    slow, simulated time falls behind the clock; skipped periods are not simulated later.
     """
 
     parameters_type = SimulatedArmParameters
@@ -121,9 +121,9 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
         self.diagnostics.append(self._report)
 
     def configure(self) -> None:
-        """Make the arm and compile what it needs."""
+        """Create the arm and compile its kernels."""
         model = self.robot.model
-        # First, so that who waits for it can prepare at the same time.
+        # First, so that other nodes can prepare at the same time.
         if self.parameters.robot_description or self.parameters.urdf:
             self._description.publish(String(data=self.robot.urdf))
         rehearse_arm(self._make_arm())
@@ -133,7 +133,7 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
         self._force_writer = ForceWriter(model, self._forces)
 
     def activate(self) -> None:
-        """Run from where the arm stands."""
+        """Start the simulation from the present state of the arm."""
         self._origin = self.get_clock().now().nanoseconds - round(self._arm.time * 1e9)
         self._command: np.ndarray | None = None
         self._in_contact: bool | None = None
@@ -144,11 +144,11 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
         self._timer = self.create_timer(period, self._tick, clock=self.steady)
 
     def deactivate(self) -> None:
-        """Let time stand still."""
+        """Pause the simulation."""
         self.destroy_timer(self._timer)
 
     def _make_arm(self) -> SimulatedArm:
-        """Return the arm, with the friction of the robot where a model of it is set."""
+        """Return the arm, with the robot's friction if a friction model is set."""
         parameters = self.robot.in_model_order(self.parameters)
         if parameters.friction_model in ("coulomb_viscous", "stribeck"):
             parameters = replace(
@@ -183,7 +183,7 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
         stamp = Stamp(sec=nanoseconds // 1_000_000_000, nanosec=nanoseconds % 1_000_000_000)
         reading = arm.reading()
         if reading is not None:
-            # With the brakes closed the motors are off: their torque is not that of the joints.
+            # With closed brakes the motors are off, so their torque is not the joint torque.
             effort = None if arm.braked else self._effort(reading)
             self._state_writer.publish(stamp, reading.q, reading.v, effort)
         self._torque_writer.publish(stamp, effort=arm.external_torque)
@@ -196,7 +196,7 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
             self._contact.publish(Bool(data=bool(arm.in_contact)))
 
     def _effort(self, reading: JointSample) -> np.ndarray | None:
-        """Return what the driver of this arm publishes for a torque, see ``effort_kind``."""
+        """Return the effort that the driver publishes for a torque, see ``effort_kind``."""
         if reading.tau is None:
             return None
         return self.robot.parameters.effort(self.robot.model, reading.q, reading.tau)
@@ -257,7 +257,7 @@ def _groups(name: str, numbers: Sequence[float], size: int) -> list[Sequence[flo
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the node; its exit code."""
+    """Run the node; return its exit code."""
     return run(SimulatedArmNode, args)
 
 

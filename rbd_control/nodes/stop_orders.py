@@ -23,10 +23,10 @@ from rbd_control.wording import shortened
 GuardedNode = ManagedNode[NodeParameters]
 
 LARGEST_STATUS = 1_000_000
-"""Size above which the status of an action is dropped before it is read [bytes]."""
+"""Size above which the status of an action is dropped before deserialization [bytes]."""
 
 RUNNING = (GoalStatus.STATUS_ACCEPTED, GoalStatus.STATUS_EXECUTING)
-"""States of a goal that nobody has asked to be cancelled."""
+"""States of a goal without a cancel request."""
 
 STATUS_QOS = QoSProfile(
     depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
@@ -38,19 +38,19 @@ LONGEST_ANSWER = 200
 
 
 class StopRequest:
-    """A request to one service that is repeated until it is answered as wanted.
+    """A request to one service that is repeated until the server agrees.
 
     Args:
         node: the node.
         kind: type of the service.
         name: name of the service.
-        refusal: takes an answer and returns why it is not the wanted one; empty when it is.
+        refusal: returns the reason of a refusal from an answer; empty for an agreement.
 
     Attributes:
         name: resolved name of the service.
-        is_there: whether a server was found when :meth:`look` was last called.
-        is_settled: whether the last request was answered as wanted, in this stop.
-        refused: why the last request was refused; empty when it was not.
+        is_there: whether the last call of :meth:`look` found a server.
+        is_settled: whether the server agreed to the last request of this stop.
+        refused: reason why the last request was refused; empty without a refusal.
         unanswered: number of requests that were given up unanswered.
     """
 
@@ -69,17 +69,17 @@ class StopRequest:
         self.unanswered = 0
 
     def destroy(self) -> None:
-        """Take the client back from the node."""
+        """Destroy the client."""
         self._give_up()
         self._node.destroy_client(self._client)
 
     def begin(self) -> None:
-        """Forget the answers of an earlier stop."""
+        """Discard the answers of an earlier stop."""
         self._give_up()
         self.is_settled, self.refused = False, ""
 
     def send(self) -> None:
-        """Send the request; one that is still unanswered is given up."""
+        """Send the request; give up a previous unanswered request."""
         if self._pending is not None:
             self.is_settled = False
             if self.is_there:
@@ -92,7 +92,7 @@ class StopRequest:
         )
 
     def look(self) -> None:
-        """Look for the server."""
+        """Check whether the server exists."""
         self.is_there = bool(self._client.service_is_ready())
 
     @property
@@ -126,9 +126,9 @@ class StopRequest:
 
 
 class GoalCanceller:
-    """Cancels all goals of one action, and those that are sent while it is to allow none.
+    """Cancels all goals of one action, and new goals until :meth:`end` is called.
 
-    The request to cancel holds no goal id and no stamp, which means all goals. The type of the
+    The cancel request has neither goal id nor stamp, which means all goals. The type of the
     action need not be known.
 
     Args:
@@ -136,9 +136,9 @@ class GoalCanceller:
         action: name of the action.
 
     Attributes:
-        request: the request to cancel.
+        request: the cancel request.
         cancelled: number of goals that the server has agreed to cancel.
-        running: number of goals that run and are not being cancelled, by the last status.
+        running: number of running goals without a cancel request in the last status.
     """
 
     def __init__(self, node: GuardedNode, action: str) -> None:
@@ -159,12 +159,12 @@ class GoalCanceller:
         self._forbids = self._again = False
 
     def destroy(self) -> None:
-        """Take client and subscription back from the node."""
+        """Destroy client and subscription."""
         self.request.destroy()
         self._node.destroy_subscription(self._status)
 
     def begin(self) -> None:
-        """Cancel all goals, and allow none until :meth:`end`."""
+        """Cancel all goals, and new goals until :meth:`end`."""
         self.request.begin()
         self._forbids = True
         self.send()
@@ -187,7 +187,7 @@ class GoalCanceller:
         return ""
 
     def _on_status(self, message: GoalStatusArray) -> None:
-        """Cancel a goal that was sent after the stop, without waiting for the next round."""
+        """Cancel a goal that was sent after the stop, without waiting for the next repetition."""
         self.running = sum(s.status in RUNNING for s in message.status_list)
         if not self._forbids or not self.running:
             return
@@ -204,7 +204,7 @@ class StopOrders:
         node: the node.
         actions: names of the actions whose goals are cancelled.
         services: names of the Trigger services that are called.
-        moveit_topic: topic on which MoveIt takes events; empty for none.
+        moveit_topic: topic of MoveIt's execution events; empty for none.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class StopOrders:
         self._begun = time.monotonic()
 
     def destroy(self) -> None:
-        """Take everything back from the node."""
+        """Destroy all clients, subscriptions and publishers."""
         for canceller in self._cancellers:
             canceller.destroy()
         for trigger in self._triggers:
@@ -242,7 +242,7 @@ class StopOrders:
         self._cancellers, self._triggers, self._event = [], [], None
 
     def begin(self) -> None:
-        """Send all requests, those that stop the arm soonest first."""
+        """Send all requests; requests that stop the arm fastest come first."""
         for canceller in self._cancellers:
             self._run(canceller.begin)
         for trigger in self._triggers:
@@ -251,19 +251,19 @@ class StopOrders:
         self._run(self._stop_moveit)
 
     def repeat(self) -> None:
-        """Send again what may have been lost, and cancel goals that were sent since."""
+        """Repeat requests that may have been lost, and cancel new goals."""
         for canceller in self._cancellers:
             self._run(canceller.send)
         for trigger in self._triggers:
             if not trigger.is_settled:
                 self._run(trigger.send)
-        # MoveIt logs each event, and stops by itself when its goals are cancelled.
+        # MoveIt is not repeated: it logs each event, and stops when its goals are cancelled.
         goes_on = not self.are_settled or self.cancelled != self._told
         if goes_on or not self._cancellers:
             self._run(self._stop_moveit)
 
     def end(self) -> None:
-        """Allow goals again; a request without an answer is given up."""
+        """Allow goals again; give up unanswered requests."""
         for canceller in self._cancellers:
             canceller.end()
         for request in self._requests:
@@ -271,9 +271,9 @@ class StopOrders:
 
     @property
     def are_settled(self) -> bool:
-        """Whether every server that is there has answered as wanted and runs no goal.
+        """Return whether all existing servers have agreed and run no goal.
 
-        A request that was sent again and is not overdue counts by the answer before.
+        While a repeated request is not overdue, the previous answer counts.
         """
         runs = any(c.running for c in self._cancellers if c.request.is_there)
         return not runs and all(r.is_settled or not r.is_there for r in self._requests)
@@ -284,11 +284,11 @@ class StopOrders:
         return sum(canceller.cancelled for canceller in self._cancellers)
 
     def look(self, patience: float) -> None:
-        """Look which servers are there, and log those that are missed and those that are back.
+        """Check which servers exist; log missing servers, and servers that have returned.
 
         Args:
-            patience: time after the start for which a missing server is not logged, as discovery
-                takes that long [s].
+            patience: time after the start in which a missing server is not logged, because
+                discovery takes that long [s].
         """
         waits = time.monotonic() - self._begun < patience
         for request in self._requests:
@@ -301,7 +301,7 @@ class StopOrders:
                 self._node.get_logger().warning(self._absence(request))
 
     def report(self, status: Status, is_latched: bool) -> None:
-        """Add servers, counts and what is missing to the diagnostics."""
+        """Add servers, counts and missing servers to the diagnostics."""
         for request in self._requests:
             status.add(request.name, "there" if request.is_there else "not there")
             status.add(f"unanswered requests to {request.name}", request.unanswered)
@@ -327,7 +327,7 @@ class StopOrders:
         return f"no {what}: a contact does not stop it; start it or correct the parameter"
 
     def _run(self, request: Callable[[], None]) -> None:
-        """Send a request; one that fails keeps the others from nothing."""
+        """Send a request; an exception does not prevent the other requests."""
         self._node.guard.run("request to stop", request)
 
     def _stop_moveit(self) -> None:

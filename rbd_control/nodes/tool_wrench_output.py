@@ -29,7 +29,7 @@ _COVARIANCE = np.ix_(_FORCE_FIRST, _FORCE_FIRST)
 
 
 class ToolWrenchOutput:
-    """Publishes what a detector estimates at its ``tool_frame``; nothing without such a frame.
+    """Publishes the wrench that a detector estimates at its ``tool_frame``; nothing without it.
 
     Args:
         node: the node.
@@ -56,13 +56,13 @@ class ToolWrenchOutput:
             self._node.destroy_publisher(self._publishers.pop())
 
     def look_for_readers(self) -> None:
-        """Estimate nothing from now on while nobody would receive it; to be called regularly."""
+        """Check for subscribers; without any, nothing is estimated. Call it periodically."""
         if self._publishers:
             self._wrench.look_for_readers()
             self._covariance.look_for_readers()
 
     def publish(self, detection: Detection, stamp: Stamp) -> None:
-        """Publish the wrench at the sample that was just judged, if it has a verdict.
+        """Publish the wrench of the last sample, if it has a verdict.
 
         Args:
             detection: the verdict on the sample; a dropped sample has no wrench of its own.
@@ -78,7 +78,7 @@ class ToolWrenchOutput:
             self._covariance.publish(found.covariance[_COVARIANCE])
 
     def report(self, status: Status) -> None:
-        """Add to the diagnostics how well the wrench is known at this moment."""
+        """Add the present observability and uncertainty of the wrench to the diagnostics."""
         found = self._detector.tool_wrench() if self._publishers else None
         if found is None:
             return

@@ -1,4 +1,4 @@
-"""The only way from the controller node to the arm: torque out, and zero torque at the end."""
+"""The torque output of the controller node, which sends zero torque when it closes."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _POLL = 0.005
 class TorqueOutput:
     """Publishes torque while it is open. The last message before it closes is zero torque.
 
-    A receiver may keep the last command for ever, as ros2_control's forward_command_controller
-    does. Whatever ends the controller must therefore go through :meth:`close`. Once closed,
-    :meth:`send` does nothing. The lock lets another thread send zero while the thread of the
-    callbacks hangs; see :class:`TorqueWatchdog`.
+    A receiver may apply the last command for ever, as ros2_control's forward_command_controller
+    does. Every end of the controller must therefore call :meth:`close`. After that, :meth:`send`
+    does nothing. The lock allows another thread to send zero torque while the callback thread
+    hangs; see :class:`TorqueWatchdog`.
 
     Args:
         node: the node.
@@ -47,13 +47,14 @@ class TorqueOutput:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a publisher, which other controllers count."""
+        """Whether the publisher exists, which other controllers count."""
         return self._publisher is not None
 
     def open(self) -> None:
-        """Create the publisher and wait until the arm, if there is one, has discovered it.
+        """Create the publisher and wait until a subscribing arm has discovered it.
 
-        Not before the node activates: a node that only waits must not look like one that sends.
+        Call it at activation, not earlier: a publisher of a waiting node would count as a second
+        source of torque.
         """
         self._publisher = self._node.create_publisher(Float64MultiArray, self._topic, EVERY_SAMPLE)
         self._writer = TorqueWriter(self._publisher, self._count)
@@ -76,7 +77,7 @@ class TorqueOutput:
         self.send(self._zero)
 
     def abandon(self) -> None:
-        """Destroy the publisher without a message, as nothing was sent."""
+        """Destroy the publisher without a last message, because no torque was sent."""
         with self._lock:
             publisher, self._publisher, self._writer = self._publisher, None, None
             if publisher is not None:
@@ -85,7 +86,7 @@ class TorqueOutput:
     def close(self) -> None:
         """Send zero torque, wait until it is acknowledged, and destroy the publisher.
 
-        Nothing is sent afterwards, by no thread. Errors of the middleware do not keep it open.
+        Afterwards no thread can send torque. The output closes also after middleware errors.
         """
         with self._lock:
             publisher, writer = self._publisher, self._writer

@@ -1,4 +1,4 @@
-"""A second thread that sends zero torque when the thread of the callbacks hangs."""
+"""A watchdog thread that sends zero torque when the callback thread hangs."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from threading import Event, Thread
 from rbd_control.nodes.priority import join_priority
 
 SHORTEST_PERIOD = 0.002
-"""Shortest time between two looks of the watchdog [s]."""
+"""Shortest period of the watchdog [s]."""
 
 LOOKS = 5
-"""Number of looks within the timeout."""
+"""Number of watchdog periods within the timeout."""
 
 
 class TorqueWatchdog:
-    """Calls ``act`` over and over while :meth:`beat` has not been called for ``timeout``.
+    """Calls ``act`` periodically while :meth:`beat` has not been called for ``timeout``.
 
-    It covers an endless loop in Python, a blocked system call (a log line to a pipe that nobody
-    reads) and compiled kernels, which all let other threads run. It does not cover code that holds
-    Python's global lock without end, nor a process that is stopped; there the receiver's own
-    timeout must act.
+    It covers an endless loop in Python, a blocked system call (such as a log line to a full pipe)
+    and compiled kernels, which all allow other threads to run. It does not cover code that holds
+    Python's global interpreter lock for ever, or a stopped process; there the timeout of the
+    receiver must act.
 
     Args:
-        timeout: tells the longest time between two beats [s].
-        act: sends zero torque; called by the thread of the watchdog.
+        timeout: returns the longest time between two calls of :meth:`beat` [s].
+        act: sends zero torque; called by the watchdog thread.
         clock: steady clock [s].
     """
 
@@ -42,7 +42,7 @@ class TorqueWatchdog:
         self._thread: Thread | None = None
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._stop.clear()
         self.beat()
         self._late = 0.0
@@ -57,13 +57,13 @@ class TorqueWatchdog:
             self._thread = None
 
     def beat(self) -> None:
-        """Tell that the thread of the callbacks is alive."""
+        """Reset the watchdog; the callback thread calls this method."""
         self._beaten = self._clock()
 
     def take_late(self) -> float:
-        """Return for how long the callbacks were late when zero was sent [s], and forget it.
+        """Return the delay of the callbacks when zero torque was sent [s], and clear it.
 
-        It is zero when that has not happened since the last call.
+        The result is zero if the watchdog has not acted since the last call.
         """
         late, self._late = self._late, 0.0
         return late

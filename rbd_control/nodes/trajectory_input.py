@@ -1,4 +1,4 @@
-"""Trajectories off the wire: checked for size, planned in the background, then followed."""
+"""Input of trajectories: checked for size, planned in the background, then followed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rbd_control.nodes.planning_thread import PlanningThread
 from rbd_control.nodes.trajectory_wire import TrajectoryMessage, check_size, read_trajectory
 
 MOST_ATTEMPTS = 4
-"""Number of times that a trajectory is planned before it is refused as too late."""
+"""Maximum number of planning attempts before a trajectory is refused as too late."""
 
 LEAD_FACTOR = 3.0
 """Factor on the time for planning from one attempt to the next."""
@@ -37,18 +37,18 @@ class _Order(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What was made of an order."""
+    """The plan for a trajectory message."""
 
     order: _Order
     planned: PlannedTrajectory
 
 
 class TrajectoryInput:
-    """Takes ``~/joint_trajectory``; the running motion goes on until a new one is planned.
+    """Subscribes to ``~/joint_trajectory``; a running motion continues until a new plan is ready.
 
-    The callback checks the size of the message and hands it to a thread, which reads and plans
-    it. :meth:`accept`, called with each joint state, takes microseconds. A plan that comes too
-    late for the motion it follows on from is made anew with more time.
+    The callback checks the size of the message and passes it to a thread, which reads and plans
+    it. :meth:`accept`, called with each joint state, takes microseconds. If a plan is too late for
+    the motion on which it is based, the trajectory is planned again with more time.
 
     Args:
         node: the node.
@@ -64,18 +64,18 @@ class TrajectoryInput:
         )
 
     def start(self, controller: PassivityController) -> None:
-        """Plan trajectories for this controller from now on."""
+        """Start to plan trajectories for this controller."""
         self._controller = controller
         self._thread = PlanningThread(self._plan, self._refuse, _supersede)
 
     def stop(self) -> None:
-        """Refuse trajectories from now on, and discard those that are being planned."""
+        """Stop accepting trajectories, and discard trajectories being planned."""
         if self._thread is not None:
             self._thread.end()
             self._thread = None
 
     def accept(self) -> None:
-        """Let the controller follow the trajectory that was planned last, if there is a new one."""
+        """Let the controller follow the newest planned trajectory, if any."""
         plan = None if self._thread is None else self._thread.take()
         if plan is None or self._controller is None:
             return

@@ -1,8 +1,8 @@
-"""Trajectories as the bytes they travel in: checked for size, then read without the middleware.
+"""Decoding of serialized trajectories, with a check of their size, without the middleware.
 
-The conversion of the middleware holds Python's global lock for the whole message, 100 ms for
-100,000 points, in which no torque is sent. Reading here is ordinary Python, which another thread
-may interrupt at any time.
+The conversion by the middleware holds Python's global interpreter lock for the whole message,
+100 ms for 100,000 points, in which no torque is sent. This decoder is ordinary Python code, which
+another thread may interrupt at any time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class TrajectoryMessage(NamedTuple):
 
 
 def largest_trajectory(joints: int) -> int:
-    """Return the size of the largest trajectory for so many joints [bytes]."""
+    """Return the size of the largest trajectory for this number of joints [bytes]."""
     point = _FIELDS * (8 + 8 * joints) + 8
     return MOST_POINTS * point + (joints + 2) * (LONGEST_NAME + 8)
 
@@ -56,7 +56,7 @@ def check_size(raw: bytes, joints: int) -> None:
         joints: number of joints of the arm.
 
     Raises:
-        TrajectoryError: when it is larger than any trajectory of such an arm, or truncated.
+        TrajectoryError: if the message is larger than any trajectory of such an arm, or truncated.
     """
     limit = largest_trajectory(joints)
     if len(raw) > limit:
@@ -69,7 +69,7 @@ def read_trajectory(raw: bytes) -> TrajectoryMessage:
     """Read a serialized trajectory of checked size.
 
     Raises:
-        TrajectoryError: when the bytes are no trajectory.
+        TrajectoryError: if the bytes do not form a trajectory.
     """
     if raw[:2] != LITTLE_ENDIAN:
         return _by_the_middleware(raw)
@@ -82,10 +82,10 @@ def read_trajectory(raw: bytes) -> TrajectoryMessage:
 
 
 class _Reader:
-    """Reads CDR values one after the other, aligned to the end of the encapsulation.
+    """Reads CDR values in sequence, aligned relative to the end of the encapsulation header.
 
     Raises:
-        TrajectoryError: by each method, when the bytes end too early.
+        TrajectoryError: by each method, if the bytes end too early.
     """
 
     def __init__(self, raw: bytes, at: int = _HEAD) -> None:
@@ -128,7 +128,7 @@ class _Reader:
 
 
 def _head(reader: _Reader) -> tuple[float, tuple[str, ...], int]:
-    """Stamp [s], names of the joints, and number of points."""
+    """Return stamp [s], names of the joints, and number of points."""
     sec, nanosec = reader.stamp()
     reader.text()
     names = reader.count()
@@ -148,10 +148,10 @@ def _point(reader: _Reader) -> TrajectoryPoint:
 
 
 def _alike(raw: bytes, reader: _Reader, count: int) -> TrajectoryArrays | None:
-    """Read points that all carry the same fields at once; None where they do not.
+    """Read all points at once if they have the same fields; return None otherwise.
 
-    The first point may be aligned otherwise than the rest. From the second on the bytes are a
-    table with one row for each point. The reader stays where it is.
+    The first point may have another alignment than the rest. From the second point on the bytes
+    are a table with one row per point. The position of the reader does not change.
     """
     ahead = _Reader(raw, reader.at)
     first, begin = _point(ahead), ahead.at
@@ -190,7 +190,7 @@ def _alike(raw: bytes, reader: _Reader, count: int) -> TrajectoryArrays | None:
 
 
 def _by_the_middleware(raw: bytes) -> TrajectoryMessage:
-    """Read a message in another encoding, as big-endian machines send it."""
+    """Read a message in another encoding, such as big-endian, by the middleware."""
     try:
         message = deserialize_message(raw, JointTrajectory)
     except Exception as failure:

@@ -1,4 +1,4 @@
-"""Recordings in, reports out, without ROS."""
+"""Reading of recordings, replay through the detector, and reports, without ROS."""
 
 from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.playback.replay import replay

@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 
 
 class ClockJump(NamedTuple):
-    """The recorded clock went back: when on the time line of the replay, and by how much [s]."""
+    """A jump back of the recorded clock: its time in the replay, and its size [s]."""
 
     time: float
     back: float
@@ -31,10 +31,10 @@ class ReplayClock:
     recorder, or by one period where that clock jumped as well.
 
     Attributes:
-        offset: what is taken off the stamps now [s]; NaN before the first sample.
-        start: what was taken off the first stamps [s].
+        offset: offset that is subtracted from the stamps [s]; NaN before the first sample.
+        start: offset of the first stamps [s].
         time: time of the last sample [s].
-        jumps: when the clock went back.
+        jumps: jumps of the clock.
     """
 
     def __init__(self) -> None:

@@ -15,10 +15,10 @@ _PIECE = 1 << 20
 """Bytes that are expanded at a time."""
 
 _ALWAYS = 1 << 30
-"""A file may always expand to this size [bytes] ..."""
+"""Size to which any file may expand [bytes]."""
 
 _RATIO = 200
-"""... and to this many times its own size beyond; joint states expand two- to tenfold."""
+"""Largest expansion ratio beyond that size; joint states expand two- to tenfold."""
 
 
 def expand(data: bytes, compression: str, limit: int) -> bytes:

@@ -1,4 +1,4 @@
-"""What makes the outcome of a replay doubtful, and what else one should know, in words."""
+"""Warnings and notes about the result of a replay."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rbd_control.playback.effort_check import EffortFit
 from rbd_control.playback.result import JointResidual
 
 OFTEN = 0.2
-"""A residual above its threshold for this share of the time is unlikely to be contact."""
+"""Share of time above the threshold from which a residual is unlikely to be contact."""
 
 SLOW_RATE = 5.0
-"""Below this rate the times of a CSV recording may be in milliseconds [1/s]."""
+"""Rate below which the times of a CSV recording may be in milliseconds [1/s]."""
 
 _SHOWN_JUMPS = 3
-"""Jumps of the clock that a warning gives one by one."""
+"""Maximum number of clock jumps that a warning lists."""
 
 _REMARKS = dict(
     zip(
@@ -36,16 +36,16 @@ _REMARKS = dict(
 
 @dataclass(frozen=True)
 class Findings:
-    """What warnings are made from.
+    """Input of the warnings.
 
     Attributes:
         counts: samples and drops, as in :class:`~rbd_control.joint_states.JointStateIntake`.
         valid: number of samples with a verdict.
         rate: samples per second; NaN with a single sample.
         residuals: the residual of each joint.
-        mismatches: what does not fit between model and robot.
-        efforts: how the efforts compare with the model's gravity torques.
-        jumps: when the recorded clock went back.
+        mismatches: differences between model and robot.
+        efforts: comparison of the efforts with the model's gravity torques.
+        jumps: jumps of the recorded clock.
     """
 
     counts: Mapping[str, int]
@@ -58,7 +58,7 @@ class Findings:
 
 
 def warnings(found: Findings, model: Model, parameters: DetectorParameters) -> list[str]:
-    """Return what makes the outcome doubtful, the worst first."""
+    """Return warnings about the result, the most serious first."""
     said = _misfits(found, parameters)
     if said:
         said.insert(0, "do not trust the events: the residual is not external torque alone")
@@ -90,7 +90,7 @@ def counted(counts: Mapping[str, int]) -> str:
 
 
 def _misfits(found: Findings, parameters: DetectorParameters) -> list[str]:
-    """Return what does not fit between model, efforts and thresholds."""
+    """Return warnings about differences between model, efforts and thresholds."""
     explained = {mismatch.joint for mismatch in found.mismatches}
     said = [mismatch.text for mismatch in found.mismatches]
     # What gravity alone shows counts only where nothing better is known.
@@ -109,7 +109,7 @@ def _misfits(found: Findings, parameters: DetectorParameters) -> list[str]:
 
 
 def _jumps(jumps: Sequence[ClockJump]) -> str:
-    """Return when the clock went back, and what the detector did."""
+    """Return a warning about jumps of the clock, and their effect on the detector."""
     shown = ", ".join(f"by {jump.back:.3g} s at {jump.time:.3f} s" for jump in jumps[:_SHOWN_JUMPS])
     more = f" and {len(jumps) - _SHOWN_JUMPS} times more" if len(jumps) > _SHOWN_JUMPS else ""
     return (

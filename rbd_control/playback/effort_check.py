@@ -56,7 +56,7 @@ class EffortFit:
 
     @property
     def complaint(self) -> str:
-        """What is wrong with the effort of this joint; empty if nothing is, or it is uncertain.
+        """Problem of the effort of this joint; empty without one, or if it is uncertain.
 
         The deviation ``(ratio - 1) * gravity`` must be more than twice the remainder, which holds
         friction, inertia and contact.

@@ -1,4 +1,4 @@
-"""What ``rbd-control monitor`` shows: residuals against thresholds, the verdict, and events."""
+"""The display of ``rbd-control monitor``: residuals beside thresholds, verdict, and events."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ SILENCE = 0.2
 """A verdict is repeated 50 times a second: after this long there is none [s]."""
 
 KEPT = 6
-"""So many events are shown."""
+"""Number of displayed events."""
 
 
 @dataclass
 class LiveState:
-    """What was heard of a detector; times are those of a steady clock [s].
+    """The received state of a detector; times are those of a steady clock [s].
 
-    ``contact`` is the last verdict and ``judged`` when it came, ``told`` when the last residual.
-    ``thresholds`` are in ``joints``' order and empty until the detector has told them;
-    ``ignored`` is the number of messages that no detector sends.
+    ``contact`` is the last verdict and ``judged`` its time of receipt; ``told`` is the time of
+    receipt of the last residual. ``thresholds`` are in the order of ``joints``, and empty until
+    they are received; ``ignored`` is the number of messages that cannot come from a detector.
     """
 
     detector: str
@@ -53,14 +53,14 @@ class LiveState:
     events: deque[ContactEvent] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def verdict(self, now: float) -> str:
-        """``contact``, ``free`` or ``no verdict``, which silence means."""
+        """Return ``contact``, ``free`` or ``no verdict``, which silence means."""
         if now - self.judged > SILENCE:
             return "no verdict"
         return "contact" if self.contact else "free"
 
 
 def render(state: LiveState, now: float) -> RenderableType:
-    """The state at one moment of the steady clock."""
+    """Return the state at one moment of the steady clock."""
     parts: list[RenderableType] = [_headline(state, now)]
     if state.joints:
         parts.append(_residuals(state))
@@ -69,7 +69,7 @@ def render(state: LiveState, now: float) -> RenderableType:
 
 
 def event_line(event: ContactEvent) -> str:
-    """An event in one line."""
+    """Return an event in one line."""
     where = _where(event)
     force = "" if event.force is None else f", {math.hypot(*event.force):.1f} N"
     if event.phase == "release":
@@ -83,7 +83,7 @@ def event_line(event: ContactEvent) -> str:
 
 
 def _where(event: ContactEvent) -> str:
-    """The link, and where it is not certain how probable it is and which others it may be."""
+    """Return the link; if it is uncertain, also its probability and the other candidates."""
     others = [link for link in event.candidates if link != event.link]
     if not event.link or not others:
         return event.link or event.joint

@@ -183,7 +183,7 @@ def _unsigned(data, at, size):
 
 @compiled
 def _walk(records, wanted, times, starts, sizes):
-    """Where the messages of the wanted channels are; how many, -1 where a record does not fit."""
+    """Write the offsets of the selected messages; return their number, -1 for a bad record."""
     count = 0
     at = 0
     while at < records.shape[0]:

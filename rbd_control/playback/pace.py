@@ -1,4 +1,4 @@
-"""When the messages of a recording are due while it is played."""
+"""Timing of the messages of a recording during playback."""
 
 from __future__ import annotations
 

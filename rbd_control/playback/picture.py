@@ -52,9 +52,9 @@ def draw_calibration(calibration: Calibration, path: Path) -> None:
     figure = Figure(figsize=(11.0, 1.2 + 1.3 * n), layout="constrained")
     axes = figure.subplots(n, 1, sharex=True, squeeze=False)[:, 0]
     figure.suptitle(
-        "residual without contact: with the model as described and without friction (grey), with "
-        "what was identified (blue),\nand thresholds for a false-alarm rate of "
-        f"{calibration.false_alarms_per_hour:g} an hour (dashed)",
+        "residual without contact: URDF without friction (grey), identified model (blue),\n"
+        "and thresholds for a false-alarm rate of "
+        f"{calibration.false_alarms_per_hour:g} per hour (dashed)",
         fontsize=10,
     )
     start = 0.0
@@ -72,7 +72,7 @@ def draw_calibration(calibration: Calibration, path: Path) -> None:
         axes[i].set_ylabel(f"{joint.joint}\n[N·m]", fontsize=8)
         axes[i].tick_params(labelsize=8)
         axes[i].set_xlim(0.0, start)
-    axes[-1].set_xlabel("time [s], one recording after the other")
+    axes[-1].set_xlabel("time [s], recordings in sequence")
     _save(figure, path)
 
 
@@ -171,7 +171,7 @@ def _draw_joint(axes: Axes, result: ReplayResult, i: int, residual: JointResidua
 
 
 def _no_verdict(result: ReplayResult) -> list[tuple[float, float]]:
-    """Spans of the bins in which no sample had a verdict."""
+    """Return spans of the bins in which no sample had a verdict."""
     times, lower, _ = result.residual_series.series()
     without = np.isnan(lower).any(1)
     edges = np.diff(np.concatenate(([0], without.astype(int), [0])))

@@ -30,19 +30,19 @@ from rbd_control.playback.truth import contact_intervals
 from rbd_control.wording import listed, quoted
 
 CONTACT_TOPICS = ("/truth/contact", "/simulated_arm/true_contact")
-"""Topics of std_msgs/Bool that tell of true contacts on change; the first that exists counts."""
+"""Topics of std_msgs/Bool with true contacts, published on change; the first found is used."""
 
 TORQUE_TOPICS = ("/truth/external_torque", "/simulated_arm/true_external_joint_torques")
 """Topics of sensor_msgs/JointState whose effort is the true external joint torque [N·m]."""
 
 BLOCK = 2048
-"""Messages read at a time: few enough for the cache, and what a block costs is a few per cent."""
+"""Batch size of reading: small enough for the cache, with an overhead of a few per cent."""
 
 _PLAYED_BLOCK = 64
-"""Messages read at a time for playback in real time."""
+"""Batch size for playback in real time."""
 
 _CLOCKS_APART = 1.0
-"""Stamps this much apart from the time of receipt belong to another clock [s]."""
+"""Difference of stamp and time of receipt from which the stamp belongs to another clock [s]."""
 
 
 class TimedBlock(NamedTuple):
@@ -60,10 +60,10 @@ class Recording:
     Attributes:
         path: the file or folder.
         topic: the topic of the joint states in a rosbag2 recording.
-        joint_names: the joints that it moves.
+        joint_names: the recorded joints.
         count: number of its messages.
-        true_contacts: the contacts it tells of, as ``(start, end)`` [s] on the clock of the
-            samples (``end`` None: until its end); None when it tells nothing.
+        true_contacts: the recorded true contacts, as ``(start, end)`` [s] on the clock of the
+            samples (``end`` None: until the end of the recording); None without truth.
     """
 
     path: Path
@@ -81,11 +81,10 @@ class Recording:
                 yield from block.messages()
 
     def timed_blocks(self, intake: JointStateIntake) -> Iterator[TimedBlock]:
-        """Yield the samples ``intake`` makes of the messages; ``intake.counts`` has the drops.
+        """Yield the samples of the messages; ``intake.counts`` has the numbers of drops.
 
         Raises:
-            RecordingError: when the recording lacks joints that the intake wants, or turns out
-                damaged on the way.
+            RecordingError: if the recording lacks joints of the intake, or is damaged.
         """
         missing = [name for name in intake.joint_names if name not in self.joint_names]
         if missing:
@@ -117,7 +116,7 @@ class Recording:
             yield from block.samples()
 
     def true_torques(self) -> Iterator[JointBlock]:
-        """Yield true external joint torques as ``effort``, where the recording tells them."""
+        """Yield true external joint torques as ``effort``, if the recording contains them."""
         for parts in self._true_torques(BLOCK) if self._true_torques else ():
             yield from in_order(parts)
 
@@ -201,9 +200,9 @@ def _first(bag: Bag, topics: tuple[str, ...], msgtype: str) -> str | None:
 
 
 def _receipt(block: JointBlock, stamp: float) -> float:
-    """Return when the message of a sample was received, by the stamp of the sample [s].
+    """Return the time of receipt of a message, for the stamp of its sample [s].
 
-    The stamp of a sample is that of its message, or where that is of no use, the time of receipt.
+    The stamp of a sample is the stamp of its message, or the time of receipt if that is unusable.
     """
     where = np.flatnonzero((block.stamp == stamp) | (block.receipt == stamp))
     return float(block.receipt[where[0]]) if where.size else stamp

@@ -1,4 +1,4 @@
-"""Run a recording through the detector of the node, and gather what is reported of it."""
+"""Replay of a recording through the detector of the node, and collection of the results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Flags = NDArray[np.bool_]
 Watch = Callable[[Array, SampleBlock, BlockDetection], None]
 
 CHECKED = 60.0
-"""Motion from which it is judged whether the model fits the robot [s]."""
+"""Duration of the motion for the check of the model [s]."""
 
 
 def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants to see of it
@@ -58,24 +58,24 @@ def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants t
 ) -> ReplayResult:
     """Run the detector over a recording.
 
-    Messages are judged as in the node: what is dropped there is dropped here, and where the clock
-    goes back the detector starts again after as many messages.
+    Messages are processed as in the node: the same messages are dropped, and when the clock goes
+    back, the detector restarts after the same number of messages.
 
     Args:
         recording: what :func:`~rbd_control.playback.recording.read_recording` returned.
-        model: the robot; the recording may move other joints besides.
+        model: the robot; the recording may contain further joints.
         parameters: parameters of the detector, per-joint values in the model's order.
         joints: names of the model's joints in the recording, in the model's order; by default
-            they are equal, or equal but for one prefix.
+            they are equal, or differ by one prefix.
         labels: the true contacts, their times [s] counted from the first sample; by default the
-            contacts that the recording tells of.
-        factors: score as well with all thresholds multiplied by each of these, where the truth
+            true contacts in the recording.
+        factors: additional scores with all thresholds multiplied by each of these, if the truth
             is known.
         surface: points on the collision geometry of the links, as the node takes them from the
             description.
         progress: called now and then with the number of messages read.
         watch: called with each block: times of its samples from the first one of the recording,
-            (k,) [s], the samples, and what the detector said of them.
+            (k,) [s], the samples, and their detections.
 
     Raises:
         RecordingError: naming the file, when the recording lacks joints of the model, holds no
@@ -103,7 +103,7 @@ def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants t
 
 
 class _Detector:
-    """A detector and the events it finds; times count from the first sample."""
+    """A detector and its events; times count from the first sample."""
 
     def __init__(self, model: Model, parameters: DetectorParameters, surface: Surface) -> None:
         self._detector = ContactDetector(model, parameters, surface=surface)
@@ -112,17 +112,17 @@ class _Detector:
 
     @property
     def events(self) -> tuple[ContactEvent, ...]:
-        """The events found so far, in order of detection."""
+        """The events so far, in order of detection."""
         return tuple(self._events.values())
 
     def add(self, block: SampleBlock, offset: float, steps: Array, free: Flags) -> BlockDetection:
-        """Judge a block of samples.
+        """Process a block of samples.
 
         Args:
             block: the samples.
-            offset: what is taken off their stamps [s].
-            steps: time from the sample before to each of them (k,) [s].
-            free: whether each of them is without contact, as far as is known (k,).
+            offset: offset that is subtracted from their stamps [s].
+            steps: time from the previous sample to each of them (k,) [s].
+            free: whether each of them is free of known contact (k,).
         """
         found = self._detector.update_block(block.stamp, block.q, block.v, block.tau)
         for _, event in found.events:
@@ -131,17 +131,17 @@ class _Detector:
         return found
 
     def start_again(self, offset: float) -> None:
-        """Start again after a jump of the clock; an open contact ends at its last sample."""
+        """Restart after a jump of the clock; an open contact ends at its last sample."""
         event = self._detector.reset()
         if event is not None:
             self._keep(event, offset)
 
     def mismatches(self, watch: FitWatch) -> tuple[Mismatch, ...]:
-        """Return what explains the residual of the samples that ``watch`` has gathered."""
+        """Return the explanations of the residual in the collected samples."""
         return watch.mismatches(self._detector)
 
     def finish(self, block: SampleBlock, offset: float) -> None:
-        """Get the level and peak of a contact that lasts to the end."""
+        """Update level and peak of a contact that lasts to the end."""
         # Without effort the detector closes an open contact, which is no release.
         after = nextafter(float(block.stamp[-1]), np.inf)
         event = self._detector.update(after, block.q[-1], None, None).event
@@ -153,7 +153,7 @@ class _Detector:
 
 
 class _Run:
-    """The detector and everything that is gathered beside it, block by block.
+    """The detector and all collected statistics, block by block.
 
     Attributes:
         watch: called with each block, see :func:`replay`.
@@ -196,7 +196,7 @@ class _Run:
         self._over = np.zeros(n)
 
     def add(self, timed: TimedBlock, period: float) -> None:
-        """Detect contacts in a block of samples and take the outcome into account.
+        """Detect contacts in a block of samples, and update the statistics.
 
         Args:
             timed: the samples.
@@ -225,12 +225,12 @@ class _Run:
         self._measure(block, times, found, ~touched)
 
     def _check_fit(self, block: SampleBlock, times: Array, free: Flags) -> None:
-        """Gather samples without contact for the checks of efforts and of the model."""
+        """Collect samples without contact for the checks of efforts and of the model."""
         if block.tau is None:
             return
         self._efforts.add(times[free], block.q[free], block.tau[free])
         if block.v is not None:
-            # A motion does not go on across a jump of the clock.
+            # A jump of the clock ends a motion.
             gaps = 2.0 * self._parameters.maximum_gap * len(self._clock.jumps)
             samples = times[free] + gaps, block.q[free], block.v[free], block.tau[free]
             self._fit.add_block(*samples)

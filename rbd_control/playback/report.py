@@ -20,7 +20,7 @@ from rbd_control.playback.summary import CONFIDENCE, Summary
 from rbd_control.wording import printable
 
 _ROWS = 100
-"""Rows of a table of events or contacts that are printed."""
+"""Maximum number of printed rows of a table of events or contacts."""
 
 
 def write_report(result: ReplayResult | Overview, folder: str | Path) -> None:
@@ -57,7 +57,7 @@ def write_json(result: ReplayResult | Overview, path: str | Path) -> None:
 
 
 def print_result(result: ReplayResult, console: Console) -> None:
-    """Print warnings first, then what was found."""
+    """Print warnings first, then the results."""
     for warning in result.warnings:
         console.print(f"[bold red]warning:[/] {_safe(warning)}")
     for note in result.notes:
@@ -106,7 +106,7 @@ def _events(result: ReplayResult) -> Table:
 
 
 def _left_out(count: int) -> str | None:
-    """Return what stands below a table of which rows are left out."""
+    """Return the note below a table with omitted rows."""
     return f"… and {count - _ROWS} more; --json FILE has all" if count > _ROWS else None
 
 

@@ -55,15 +55,15 @@ class ReplayResult:
         counts: counts of :class:`~rbd_control.joint_states.JointStateIntake`.
         valid_fraction: share of the samples with a verdict.
         invalid: how long the detector had no verdict [s], by reason.
-        events: the contacts that were found.
+        events: the detected contacts.
         residuals: the residual of each joint.
-        efforts: how the efforts compare with the model's gravity torques.
-        score: events against the truth; None if the truth is not known.
-        warnings: what makes the result doubtful, the worst first.
-        notes: what else one should know.
-        clock_jumps: when the clock of the joint states went back.
-        free_time: time with a verdict and, as far as is known, without contact [s].
-        curve: scores with other thresholds, if they were asked for.
+        efforts: comparison of the efforts with the model's gravity torques.
+        score: events against the truth; None if the truth is unknown.
+        warnings: problems of the result, the most serious first.
+        notes: further information for the user.
+        clock_jumps: jumps of the clock of the joint states.
+        free_time: time with a verdict and without known contact [s].
+        curve: scores with other thresholds, if requested.
         residual_series: the residual for the picture.
         true_torque_series: the true external torque for the picture, if it is recorded.
     """

@@ -1,4 +1,4 @@
-"""The storage files of a rosbag2 recording: which they are, and what each of them offers."""
+"""The storage files of a rosbag2 recording, and their common interface."""
 
 from __future__ import annotations
 
@@ -56,9 +56,8 @@ def storage_files(path: Path) -> list[Path]:
     """Return the storage files of a recording, each an ordinary file that is not empty.
 
     Args:
-        path: a storage file, or a rosbag2 folder with or without ``metadata.yaml``. Of that file
-            only the list of storage files counts: all else stands in the storage files as well,
-            and they are what was recorded.
+        path: a storage file, or a rosbag2 folder with or without ``metadata.yaml``. Only the list
+            of storage files in that file is used; the storage files contain everything else.
 
     Raises:
         RecordingError: naming the file that is missing or cannot be read.

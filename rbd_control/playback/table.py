@@ -30,7 +30,7 @@ LATEST = 1e11
 _QUANTITIES = ("position", "velocity", "effort")
 
 _LOOKED_AT = 100
-"""Rows from which the unit of the times is judged."""
+"""Number of rows for the check of the unit of the times."""
 
 LONGEST_PERIOD = 1000.0
 """Time between rows from which the times cannot be seconds [s]."""

@@ -1,4 +1,4 @@
-"""True contacts, and how well the events that were found agree with them.
+"""True contacts, and the scores of events against them.
 
 docs/replay.md, section Scores, defines what counts as found, missed or false.
 """
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 MERGE_GAP = 0.05
-"""Contacts less than this apart are one, because a stiff contact bounces [s]."""
+"""Time between contacts below which they count as one, because a stiff contact bounces [s]."""
 
 GRACE = 0.1
 """Longest time after the end of a contact at which its event may be detected [s].
@@ -23,7 +23,7 @@ GRACE = 0.1
 The residual is low-pass filtered."""
 
 JUDGED = 0.05
-"""A contact that begins this close to the end of the recording is not counted as missed [s]."""
+"""Time before the end of the recording in which a new contact does not count as missed [s]."""
 
 
 class Label(NamedTuple):
@@ -44,7 +44,7 @@ class Label(NamedTuple):
 
 
 class Event(Protocol):
-    """What scoring needs of an event; times are on the clock of the contacts [s]."""
+    """Interface of an event for scoring; times are on the clock of the contacts [s]."""
 
     @property
     def onset(self) -> float:
@@ -122,7 +122,7 @@ class TrueContact:
 
 @dataclass(frozen=True)
 class Score:
-    """Events against the truth.
+    """Scores of the events against the truth.
 
     Attributes:
         contacts: the true contacts, each with the event that found it.

@@ -1,4 +1,4 @@
-"""What an arm is: its description, and what was identified about it."""
+"""The robot description with its identified parameters, shared by all nodes and commands."""
 
 from rbd_control.robot.arm7 import arm7_urdf
 from rbd_control.robot.effort import EffortParameters

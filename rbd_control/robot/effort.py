@@ -1,4 +1,4 @@
-"""What a driver publishes as effort, and the joint torque that it stands for."""
+"""Conversion between the effort that a driver publishes and joint torque."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class EffortParameters(Parameters):
-    """What the ``effort`` of joint states means.
+    """Kind and gain of the ``effort`` in joint states.
 
     Raises:
         ParameterError: for a gain of zero.
@@ -24,13 +24,13 @@ class EffortParameters(Parameters):
 
     effort_kind: str = parameter(
         "torque",
-        "What the driver publishes as effort: joint torque, motor current (times effort_gain it is "
-        "torque), or torque without what carries the arm's own weight",
+        "Quantity that the driver publishes as effort: joint torque, motor current (effort_gain "
+        "converts it to torque), or joint torque minus the gravity torque of the arm",
         choices=("torque", "current", "torque_without_gravity"),
     )
     effort_gain: tuple[float, ...] = parameter(
         (1.0,),
-        "Torque per unit of effort; its sign is that of the drive",
+        "Torque per unit of effort; negative for a reversed drive",
         unit="N·m or N per unit of effort",
         lower=-1e4,
         upper=1e4,
@@ -40,18 +40,18 @@ class EffortParameters(Parameters):
     def __post_init__(self) -> None:
         super().__post_init__()
         for i in np.flatnonzero(np.array(self.effort_gain) == 0.0):
-            raise ParameterError(f"effort_gain[{i}] is 0: no effort would ever show a torque")
+            raise ParameterError(f"effort_gain[{i}] is 0: every effort would count as zero torque")
 
     def torque(self, model: Model, q: Array, effort: Array) -> Array:
-        """Return the joint torque that an effort stands for.
+        """Return the joint torque for a published effort.
 
         Args:
             model: the identified arm.
             q: joint positions, (nq,) [rad or m].
-            effort: as published, (nv,).
+            effort: published effort, (nv,) [N·m, N or unit of the driver].
 
         Returns:
-            The torque with the weight of the arm in it, (nv,) [N·m or N].
+            The joint torque including the gravity torque, (nv,) [N·m or N].
         """
         torque = self.for_joints("effort_gain", model.nv) * effort
         if self.effort_kind == "torque_without_gravity":
@@ -59,7 +59,7 @@ class EffortParameters(Parameters):
         return torque
 
     def effort(self, model: Model, q: Array, torque: Array) -> Array:
-        """Return what a driver publishes for a joint torque; the inverse of :meth:`torque`."""
+        """Return the effort that a driver publishes for a joint torque (inverse of torque)."""
         if self.effort_kind == "torque_without_gravity":
             torque = torque - gravity_torque(model, q)
         return np.asarray(torque / self.for_joints("effort_gain", model.nv))

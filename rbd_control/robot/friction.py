@@ -1,8 +1,8 @@
-"""Joint friction: the part of the motor's torque that never reaches the links.
+"""Joint friction models.
 
 The torque of a joint is ``tau = M a + C v + g + tau_friction - tau_ext``. A friction model gives
-``tau_friction(v)``, of the sign of the velocity. The detector takes it off what it measures, the
-controller adds it to what it asks for.
+``tau_friction(v)``, with the sign of the velocity. The detector subtracts it from the measured
+torque, the controller adds it to the commanded torque.
 """
 
 from __future__ import annotations
@@ -19,17 +19,24 @@ from rbd_control.parameters import Parameters, parameter
 _TORQUE = "N·m or N"
 
 _LARGEST = 1e4
-"""Bound on every friction torque that a parameter gives [N·m or N]; no joint has more."""
+"""Bound on the friction torques of the parameters [N·m or N]."""
 
 NONE, STEP, SIGMOID = 0, 1, 2
-"""Kinds of friction as compiled code knows them."""
+"""Kinds of friction models in compiled code."""
 ROWS = 6
-"""Coefficients of a joint, whatever the kind."""
+"""Number of coefficients of a joint, for every kind."""
 
 
 @inlined
 def joint_friction(kind, coefficients, i, v):
-    """tau_friction of joint ``i`` at velocity ``v``; ``coefficients`` is (6, nv)."""
+    """Return tau_friction of joint ``i`` at velocity ``v``.
+
+    Args:
+        kind: kind of the friction model.
+        coefficients: (6, nv); each class below lists the meaning of the rows.
+        i: index of the joint.
+        v: its velocity [rad/s or m/s].
+    """
     c = coefficients
     if kind == STEP:
         step = c[0, i]
@@ -55,16 +62,16 @@ def _torques(kind, coefficients, v, out):
 
 
 class Friction:
-    """What a law asks of a friction model; each is a dataclass of (nv,) arrays."""
+    """Interface of friction models; each model is a dataclass of (nv,) arrays."""
 
     kind: ClassVar[int] = NONE
 
     def coefficients(self, n: int) -> np.ndarray:
-        """What compiled code needs beside ``kind``: (6, n), see :func:`joint_friction`."""
+        """Return the coefficients of :func:`joint_friction`, (6, n)."""
         return np.zeros((ROWS, n))
 
     def torque(self, v: np.ndarray) -> np.ndarray:
-        """tau_friction for joint velocities ``v``, (..., nv) [rad/s or m/s] to [N·m or N]."""
+        """Return tau_friction [N·m or N] for joint velocities ``v``, (..., nv) [rad/s or m/s]."""
         velocities = np.array(v, dtype=float, ndmin=1)
         flat = velocities.reshape(-1, velocities.shape[-1])
         out = np.empty_like(flat)
@@ -72,21 +79,21 @@ class Friction:
         return out.reshape(velocities.shape)
 
     def monotone(self) -> Friction:
-        """The part of it that never falls with speed: a law may add it and stay passive."""
+        """Return the part that does not decrease with speed, which a passive law may add."""
         return self
 
 
 @dataclass(frozen=True, eq=False)
 class NoFriction(Friction):
-    """tau_friction = 0, for ideal joints or torques that have it compensated already."""
+    """tau_friction = 0, for ideal joints or torques without friction."""
 
 
 @dataclass(frozen=True, eq=False)
 class CoulombViscousFriction(Friction):
     """tau_friction = coulomb tanh(v / velocity_scale) + viscous v + offset, joint by joint.
 
-    The hyperbolic tangent stands for the sign: measured velocities pass through zero in noise, and
-    a switching sign would put the whole Coulomb torque into the residual at each crossing.
+    The hyperbolic tangent replaces the sign function: noise makes measured velocities cross zero,
+    and a switching sign would add the whole Coulomb torque to the residual at each crossing.
     """
 
     kind = STEP
@@ -101,7 +108,7 @@ class CoulombViscousFriction(Friction):
     """(nv,) speed at which 76 % of the Coulomb torque is reached [rad/s or m/s]."""
 
     def coefficients(self, n: int) -> np.ndarray:
-        """Coulomb, viscous, offset, velocity scale, and no Stribeck effect."""
+        """Return Coulomb, viscous, offset, velocity scale, and zeros for the Stribeck effect."""
         return _rows(
             n, self.coulomb, self.viscous, self.offset, self.velocity_scale, 0.0 * self.coulomb
         )
@@ -124,13 +131,13 @@ class StribeckFriction(CoulombViscousFriction):
     """(nv,) speed at which 37 % of the excess is left [rad/s or m/s]."""
 
     def coefficients(self, n: int) -> np.ndarray:
-        """Those of Coulomb and viscous friction, excess and Stribeck velocity."""
+        """Return Coulomb, viscous, offset, velocity scale, excess and Stribeck velocity."""
         rows = super().coefficients(n)
         rows[4], rows[5] = self.excess, self.stribeck_velocity
         return rows
 
     def monotone(self) -> Friction:
-        """Coulomb and viscous friction alone."""
+        """Return Coulomb and viscous friction alone."""
         return CoulombViscousFriction(self.coulomb, self.viscous, self.offset, self.velocity_scale)
 
 
@@ -152,7 +159,7 @@ class SigmoidFriction(Friction):
     """(nv,) velocity offset [rad/s or m/s]."""
 
     def coefficients(self, n: int) -> np.ndarray:
-        """F1, F2 and F3."""
+        """Return F1, F2 and F3."""
         return _rows(n, self.F1, self.F2, self.F3)
 
 
@@ -206,7 +213,7 @@ class FrictionParameters(Parameters):
     )
     friction_stribeck: tuple[float, ...] = parameter(
         (0.0,),
-        "What friction near standstill is above Coulomb friction (stribeck)",
+        "Excess of friction over Coulomb friction at standstill (stribeck)",
         unit=_TORQUE,
         lower=-_LARGEST,
         upper=_LARGEST,
@@ -246,10 +253,10 @@ class FrictionParameters(Parameters):
     )
 
     def friction(self, n: int) -> Friction:
-        """The friction model of ``n`` joints that ``friction_model`` names.
+        """Return the friction model of ``n`` joints that ``friction_model`` names.
 
         Raises:
-            ParameterError: when a parameter of that model has neither one value nor ``n``.
+            ParameterError: if a parameter of that model has neither one value nor ``n`` values.
         """
         if self.friction_model in ("coulomb_viscous", "stribeck"):
             step = CoulombViscousFriction(

@@ -1,14 +1,14 @@
-"""What the bodies of an arm weigh beside what its description says, and what its motors turn.
+"""Corrections of masses and centres of mass of a description, and rotor inertia of the motors.
 
-Published masses are a few percent off, and descriptions say nothing of motors. A residual cannot
-tell what either puts on the joints from contact. ``rbd-control calibrate`` identifies both; the
-detector takes the description so corrected.
+Published masses are wrong by a few percent, and descriptions do not contain motors. The residual
+cannot distinguish the resulting torques from contact. ``rbd-control calibrate`` identifies both;
+all nodes use the corrected model.
 
 A motor of inertia ``I_R`` behind a gear of ratio ``n`` adds ``J = n² I_R`` to its entry on the
-diagonal of M: ``J v`` to the momentum, ``J a`` to inverse dynamics, nothing to C and g. That is the
-usual approximation (E20 section 4.4.1), which takes the rotor to turn in a frame at rest: without
-its gyroscopic torques, and without what the motion of the link it rides on does to it.
-``Model.from_urdf(rotors=...)`` is exact, and asks for gear ratio and inertia one by one.
+diagonal of M: ``J v`` to the momentum, ``J a`` to inverse dynamics, nothing to C and g. This usual
+approximation (E20 section 4.4.1) assumes that the rotor turns in a frame at rest. It neglects
+gyroscopic torques and the motion of the link that carries the rotor.
+``Model.from_urdf(rotors=...)`` is exact, and needs gear ratio and inertia separately.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CORRECTIONS = (
 )
 """The five parameters, in the order of the columns of arrays (nv, 5) of corrections."""
 ROTOR = 4
-"""Column of the inertia of rotors; those before are of bodies."""
+"""Column of the rotor inertia; the columns before it belong to bodies."""
 
 _OF_THE_BODY = "of the body that the joint moves (its link and all links fixed to it)"
 
@@ -81,7 +81,7 @@ class InertialCorrections(Parameters):
     )
     rotor_inertia: tuple[float, ...] = parameter(
         (0.0,),
-        "Inertia of motor and gear as felt at the joint: that of the rotor times the square of the "
+        "Inertia of motor and gear, reflected to the joint: rotor inertia times the square of the "
         "gear ratio",
         unit="kg·m² or kg",
         lower=0.0,
@@ -91,25 +91,25 @@ class InertialCorrections(Parameters):
     )
 
     def corrected(self, model: Model) -> Model:
-        """The model with these corrections; itself when there are none.
+        """Return the model with these corrections; the model itself if all are zero.
 
-        A body keeps its shape: the inertia about its centre of mass grows with its mass and moves
-        with the centre, so every positive mass gives a body that can exist.
+        A body keeps its shape: the inertia about its centre of mass is proportional to its mass
+        and moves with the centre, so every positive mass gives a physically possible body.
 
         Raises:
-            ParameterError: for the wrong number of values, where no mass would be left, and for
-                rotors beside those that the model has already.
+            ParameterError: for the wrong number of values, a mass that is not positive, or rotors
+                in addition to rotors of the model.
         """
         corrections = np.column_stack([self.for_joints(name, model.nv) for name in CORRECTIONS])
         return corrected_model(model, corrections) if corrections.any() else model
 
 
 def corrected_model(model: Model, corrections: np.ndarray) -> Model:
-    """The model with ``corrections`` (nv, 5), in the order of :data:`CORRECTIONS`.
+    """Return the model with ``corrections`` (nv, 5), in the order of :data:`CORRECTIONS`.
 
     Raises:
-        ParameterError: naming the joint whose body would have no mass left, and for rotors beside
-            those that the model has already.
+        ParameterError: naming the joint whose body would have no positive mass, and for rotors in
+            addition to rotors of the model.
     """
     model = _with_bodies(model, corrections[:, :ROTOR])
     inertia = corrections[model.nv - len(model.joint_names) :, ROTOR]
@@ -160,14 +160,15 @@ def _with_bodies(model: Model, corrections: np.ndarray) -> Model:
 
 
 def variations(model: Model) -> list[tuple[int, int, Model]]:
-    """How momentum and torques change with each correction, to first order.
+    """Return the derivatives of momentum and torques with respect to each correction, as models.
 
-    Both are linear in masses, moments and the inertia of rotors, so the change is what a robot
-    feels that is made of nothing but the change of these.
+    Momentum and torque are linear in masses, first moments, inertias and rotor inertias. Each
+    derivative is therefore the momentum or torque of a robot whose inertial parameters are the
+    derivatives of the parameters.
 
     Returns:
-        Triples of joint, column of the correction and that robot. Massless bodies have none, nor
-        have the rotors of a model that has its own.
+        Triples of joint, column of the correction, and that robot. Massless bodies, and rotors of a
+        model with exact rotors, have no entry.
     """
     arrays = model.arrays
     result = []
@@ -204,17 +205,17 @@ def _squares(x: np.ndarray) -> np.ndarray:
 
 
 def without_payload(corrections: np.ndarray, loaded: Model, alone: Model) -> np.ndarray:
-    """Return corrections of an arm that were found while it carried a payload.
+    """Convert corrections identified with a payload to corrections of the arm without it.
 
-    Mass and first moment of each corrected body are the same with the payload taken off again.
+    The corrected mass and first moment of each body, minus the payload, are preserved.
 
     Args:
-        corrections: of the loaded model, (nv, 5), in the order of :data:`CORRECTIONS`.
+        corrections: corrections of the loaded model, (nv, 5), in the order of :data:`CORRECTIONS`.
         loaded: the model with the payload.
-        alone: the model without.
+        alone: the model without the payload.
 
     Returns:
-        Corrections of the model without, (nv, 5); those of bodies without payload unchanged.
+        Corrections of the model without the payload, (nv, 5); unchanged for bodies without payload.
     """
     rows = loaded.dof_row
     mass, first = loaded.arrays.mass[rows], loaded.arrays.first_moment[rows]

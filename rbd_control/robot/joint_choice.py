@@ -1,7 +1,7 @@
-"""Which joints of a description a node works with, when its parameters leave that open.
+"""Choice of the joints of a description if the parameters do not name them.
 
-A description often has more than the arm: the fingers of a hand, a mobile base, a second arm. The
-joints that a node works with are those whose effort joint states report; the others are held.
+A description often contains more than the arm: the fingers of a hand, a mobile base, a second arm.
+A node uses the joints whose effort is in the joint states, and treats the others as fixed.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from rbd_control.dynamics import Model
 
 FARTHEST = 1e4
-"""Position beyond which a reported one is no position of a joint [rad or m]."""
+"""Largest plausible joint position [rad or m]."""
 
 MOST_JOINTS = 1000
-"""Most joints that are remembered, as a description has at most."""
+"""Maximum number of stored joints, which is the limit for descriptions."""
 
 
 def is_one_arm(model: Model) -> bool:
@@ -27,12 +27,12 @@ def is_one_arm(model: Model) -> bool:
 
 @dataclass
 class ReportedJoints:
-    """What joint states have said of the joints of a robot so far.
+    """Positions and efforts received in joint states so far.
 
     Attributes:
         positions: last position of each joint, by name [rad or m].
-        measured: largest set of joints that one message gave a finite effort for.
-        loaded: joints that ever had an effort other than exactly zero.
+        measured: largest set of joints with finite effort in one message.
+        loaded: joints that have had an effort other than exactly zero.
     """
 
     positions: dict[str, float] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class ReportedJoints:
     def add(
         self, names: Sequence[str], positions: Sequence[float], efforts: Sequence[float]
     ) -> None:
-        """Take in a joint state; one whose fields have unlike lengths is left out."""
+        """Add a joint state; ignore a message with fields of different lengths."""
         if len(positions) != len(names):
             return
         for name, position in zip(names, positions, strict=True):
@@ -64,10 +64,10 @@ class ReportedJoints:
             self.measured = found
 
     def chosen(self, model: Model) -> tuple[str, ...]:
-        """Return the joints to work with, in the model's order; empty when none is measured.
+        """Return the joints to use, in the model's order; empty if no effort is measured.
 
-        A finger whose effort is exactly zero has none that is measured; merged joint states fill
-        in zeros for a gripper.
+        The effort of a finger with exactly zero effort counts as not measured, because merged
+        joint states contain zeros for a gripper.
         """
         arrays, first = model.arrays, model.nv - len(model.joint_names)
         followed = {int(arrays.dof[model.joint_row[name]]) - first for name in model.mimic_joints}
@@ -80,11 +80,11 @@ class ReportedJoints:
 
 
 def held_in_words(held: Mapping[str, float], positions: Mapping[str, float]) -> str:
-    """Return which joints are held where, and why there.
+    """Return a text with the fixed joints, their positions and the source of the positions.
 
     Args:
-        held: positions of the held joints [rad or m].
-        positions: those that joint states report [rad or m].
+        held: positions of the fixed joints [rad or m].
+        positions: positions in joint states [rad or m].
     """
 
     def said(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""The payload: what the arm carries beside what its description knows."""
+"""The payload of the arm, in addition to its description."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from rbd_control.parameters import Parameters, parameter
 
 @dataclass(frozen=True)
 class PayloadParameters(Parameters):
-    """What the arm carries now: a gripper that its description lacks, a workpiece."""
+    """The present payload, such as a workpiece or a gripper that the description lacks."""
 
     payload_mass: float = parameter(
-        0.0, "mass of the payload carried now", unit="kg", lower=0.0, upper=1e4
+        0.0, "mass of the present payload", unit="kg", lower=0.0, upper=1e4
     )
-    payload_link: str = parameter("", "link that carries it; empty: that of the last joint")
+    payload_link: str = parameter("", "link that carries it; empty: the link of the last joint")
     payload_com: tuple[float, ...] = parameter(
         (0.0, 0.0, 0.0),
-        "its centre of mass in the frame of that link: x y z",
+        "centre of mass of the payload in the frame of payload_link: x y z",
         unit="m",
         lower=-10.0,
         upper=10.0,
     )
     payload_inertia: tuple[float, ...] = parameter(
         (0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
-        "its rotational inertia about that centre in the axes of that link: xx yy zz xy xz yz",
+        "inertia of the payload about payload_com, axes of payload_link: xx yy zz xy xz yz",
         unit="kg·m²",
         lower=-1e4,
         upper=1e4,
@@ -40,10 +40,10 @@ class PayloadParameters(Parameters):
                 raise ParameterError(f"{name} has {len(values)} values; give {count}")
 
     def loaded(self, model: Model) -> Model:
-        """Return the model with this payload; the model itself when the mass is zero.
+        """Return the model with this payload; the model itself if the mass is zero.
 
         Raises:
-            InputError: when the model has no such link, or no body can have this inertia.
+            InputError: if the model has no such link, or no rigid body can have this inertia.
         """
         if self.payload_mass == 0.0:
             return model

@@ -1,4 +1,4 @@
-"""The arm as all nodes, commands and Python programs see it."""
+"""The arm as all nodes, commands and Python programs use it."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _NAMES = tuple(item.name for item in fields(RobotParameters))
 
 @dataclass(frozen=True, eq=False)
 class Robot:
-    """An arm: its description, and what was identified or measured about it.
+    """An arm: its description, and its identified or measured parameters.
 
     Attributes:
         urdf: the description, as text or path.
         description: the model of the description alone, with gravity as mounted.
-        model: the model with inertial corrections, rotor inertia and payload: the one to compute
-            with.
+        model: the identified model, with inertial corrections, rotor inertia and payload; use this
+            model for computations.
         joints: the joints in the order of parameters and commands.
         order: ``order[i]`` is the index in the model of the i-th of ``joints``, (n,).
         parameters: the parameters, with per-joint values in the order of the model.
-        held: positions of the joints that are held though no parameter says where [rad or m].
+        held: positions of the fixed joints that no parameter locks [rad or m].
     """
 
     urdf: str
@@ -66,16 +66,15 @@ class Robot:
         Args:
             path: a ROS 2 parameter file (``.yaml`` or ``.yml``) whose section ``/**`` names the
                 arm, or a URDF (path or text), or ``arm7`` for the arm that ships with the package.
-                A relative
-                ``urdf`` in a parameter file is relative to the folder of that file.
-            node: node whose section of the parameter file counts, too; none by default.
+                A relative ``urdf`` in a parameter file is relative to the folder of that file.
+            node: node whose section of the parameter file applies as well; none by default.
             locked: positions of further joints that do not move [rad or m].
             measured: joints of a recording, see :meth:`of`.
 
         Raises:
-            ParameterError: naming the file, for parameters that cannot be.
-            ModelError: when the description cannot become a model.
-            InputError: when a joint is not in the description.
+            ParameterError: naming the file, for impossible parameters.
+            ModelError: if the description cannot be converted to a model.
+            InputError: if a joint is not in the description.
         """
         if Path(path).suffix not in (".yaml", ".yml"):
             return cls.of(described_by(str(path)), locked=locked, measured=measured)
@@ -99,21 +98,21 @@ class Robot:
     ) -> Robot:
         """Build an arm from its parameters.
 
-        A joint of the description that is none of ``joints`` is held: where it is locked, else
-        where it is reported to be, else at zero or, when zero is out of its limits, midway.
+        A joint of the description that is not in ``joints`` is fixed: at its locked position, else
+        at its reported position, else at zero or, if zero is outside its limits, at the middle.
 
         Args:
             parameters: per-joint values in the order of ``joints``.
-            text: URDF, as text or path, where the parameters leave it open.
+            text: URDF, as text or path, used if the parameters contain none.
             locked: positions of joints that do not move, beside ``locked_joints`` [rad or m].
             reported: positions in joint states, of any joints [rad or m].
-            measured: joints whose effort is known. Of a robot that is more than one arm (fingers,
-                a base, a second arm) only these move when the parameters name no joints.
+            measured: joints whose effort is known. If the robot has more than one arm (fingers,
+                a base, a second arm) and the parameters name no joints, only these move.
 
         Raises:
-            ModelError: when the description cannot become a model, or a joint carries nothing
-                that has mass.
-            InputError: when a joint is not in the description, or named twice.
+            ModelError: if the description cannot be converted to a model, or a joint carries no
+                mass.
+            InputError: if a joint is not in the description, or is named twice.
             ParameterError: for a per-joint parameter of the wrong length.
         """
         urdf = description_text(parameters) or text
@@ -153,10 +152,10 @@ class Robot:
         return replace(self, model=model, parameters=parameters)
 
     def refuse_heavy(self, q: NDArray[np.float64]) -> None:
-        """Refuse an arm whose weight its motors cannot hold.
+        """Raise an error if the motors cannot hold the weight of the arm.
 
         Args:
-            q: joint positions where it stands, (nq,) [rad or m].
+            q: present joint positions, (nq,) [rad or m].
 
         Raises:
             InputError: naming the joint, its torque and its limit.
@@ -196,16 +195,16 @@ def described_by(urdf: str, parameters: RobotParameters | None = None) -> RobotP
 
 
 def robot_parameters(values: Mapping[str, Any]) -> RobotParameters:
-    """Return what a parameter file says of the arm; other parameters are left out.
+    """Return the parameters of the arm in a parameter file; ignore other parameters.
 
     Raises:
-        ParameterError: for a value that cannot be.
+        ParameterError: for an impossible value.
     """
     return RobotParameters.from_mapping({name: values[name] for name in _NAMES if name in values})
 
 
 def beside(parameters: RobotParameters, file: Path) -> RobotParameters:
-    """Return the parameters with a relative ``urdf`` taken from the folder of their file."""
+    """Return the parameters with a relative ``urdf`` resolved against the folder of their file."""
     urdf = parameters.urdf
     if not urdf or urdf == ARM7 or Path(urdf).is_absolute():
         return parameters
@@ -219,7 +218,7 @@ def _described(
     reported: Mapping[str, float],
     measured: Sequence[str],
 ) -> tuple[Model, tuple[str, ...], dict[str, float]]:
-    """Return the model in which only the wanted joints move, their names, and what is held."""
+    """Return the model with only the selected joints, their names, and the fixed joints."""
     gravity = tuple(parameters.gravity)
     with warnings.catch_warnings():
         # The model that is made last warns for both.
@@ -252,14 +251,14 @@ def _moving(whole: Model, measured: Sequence[str]) -> tuple[str, ...]:
 
 
 def _standing(model: Model, joint: str) -> float:
-    """Return where a joint is taken to stand that nothing is known of [rad or m]."""
+    """Return the assumed position of a joint without a known position [rad or m]."""
     i = model.joint_index(joint)
     lower, upper = float(model.lower_limit[i]), float(model.upper_limit[i])
     return 0.0 if lower <= 0.0 <= upper else 0.5 * (lower + upper)
 
 
 def _refuse_massless(model: Model) -> None:
-    """Refuse a joint that carries nothing with mass: no torque tells anything of its motion."""
+    """Raise an error for a joint that carries no mass, whose motion affects no torque."""
     inertia = np.diag(mass_matrix(model, np.linspace(0.3, 0.9, model.nq)))
     for i in np.flatnonzero(inertia <= 0.0)[:1]:
         raise ModelError(
@@ -269,7 +268,7 @@ def _refuse_massless(model: Model) -> None:
 
 
 ARM7 = "arm7"
-"""Stands for the arm that ships with the package."""
+"""Name of the arm that ships with the package."""
 
 
 def urdf_source(name: str) -> str:
@@ -278,10 +277,10 @@ def urdf_source(name: str) -> str:
 
 
 def description_text(parameters: RobotParameters) -> str:
-    """Return the robot description that the parameters give; empty when they leave it to others.
+    """Return the robot description in the parameters; empty if they contain none.
 
     Raises:
-        ModelError: when ``urdf`` names a file that cannot be read.
+        ModelError: if ``urdf`` names a file that cannot be read.
     """
     if parameters.robot_description:
         return parameters.robot_description

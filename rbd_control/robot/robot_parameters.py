@@ -14,7 +14,7 @@ from rbd_control.robot.payload import PayloadParameters
 
 @dataclass(frozen=True)
 class DescriptionParameters(Parameters):
-    """Where the description of the arm comes from, and how it is mounted.
+    """Source of the robot description, joints, and mounting of the arm.
 
     Raises:
         ParameterError: for ``locked_positions`` of another number than ``locked_joints``, a joint
@@ -32,10 +32,10 @@ class DescriptionParameters(Parameters):
     )
     joints: tuple[str, ...] = parameter(
         (),
-        "joints in the order of parameters and commands; others are held at locked_positions, else "
-        "where joint states report them, else at zero or midway between their limits; empty: all "
-        "movable ones in the order of the description, of a robot with a hand, a base or a second "
-        "arm those whose effort joint states report",
+        "joints in the order of parameters and commands; others are fixed at locked_positions, "
+        "else at their position in joint states, else at zero or at the middle of their limits; "
+        "empty: all movable joints in the order of the description; of a robot with a hand, a "
+        "base or a second arm the joints whose effort is in the joint states",
         live=False,
     )
     locked_joints: tuple[str, ...] = parameter(
@@ -43,7 +43,7 @@ class DescriptionParameters(Parameters):
     )
     locked_positions: tuple[float, ...] = parameter(
         (),
-        "where they stand, in the order of locked_joints",
+        "positions of locked_joints, in the same order",
         unit="rad or m",
         lower=-1e4,
         upper=1e4,
@@ -87,7 +87,7 @@ class RobotParameters(
     PayloadParameters,
     EffortParameters,
 ):
-    """All that is known of an arm: its description and what was identified or measured about it.
+    """All parameters of an arm: its description and its identified or measured parameters.
 
-    One parameter file holds them in its section ``/**``, which applies to every node.
+    The section ``/**`` of a parameter file contains them and applies to every node.
     """

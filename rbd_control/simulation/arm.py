@@ -28,13 +28,13 @@ LARGEST_PUSH = 1e4
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """One touch in the last step."""
+    """One contact in the last step."""
 
     link: str
     force: Array
-    """(3,) what the environment applies to the link, world axes [N]."""
+    """(3,) force that the environment applies to the link, world axes [N]."""
     point: Array
-    """(3,) where, world axes [m]."""
+    """(3,) contact point, world axes [m]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +48,21 @@ class _Push:
 class SimulatedArm:
     """The arm of ``model``, moved by :meth:`step` one period of the joint states at a time.
 
-    Torques are cut to the model's effort limits; the last command stands until the next. After
-    ``command_timeout`` without one, and before the first, the motors are off and the joint brakes
-    closed: each holds as much torque as the joint's effort limit, as friction. The joints have
-    stops at the model's position limits. Measured effort is the torque of the motor, so it
-    contains what friction takes.
+    Torques are limited to the model's effort limits; the last command is held until the next. After
+    ``command_timeout`` without a command, and before the first command, the motors are off and the
+    joint brakes closed: each brake holds a friction torque of the joint's effort limit. The joints
+    have stops at the model's position limits. Measured effort is the torque of the motor, so it
+    includes friction.
 
     Args:
-        model: what the world is told of the arm; ``mass_error`` makes the true one differ.
+        model: the described arm; with ``mass_error`` the true arm differs from it.
         parameters: see :class:`SimulationParameters`.
-        obstacles: what the links can run into. Each link is a capsule from its joint to the next
-            (the last one to the farthest frame fixed to it). A ball touches the arm at its deepest
-            point only, a half-space at the far end of every capsule.
+        obstacles: the obstacles. Each link is a capsule from its joint to the next (the last link
+            to the farthest frame fixed to it). A ball touches the arm at its deepest point only, a
+            half-space at the far end of every capsule.
 
     Attributes:
-        true_model: the arm as it really is.
+        true_model: the model of the true arm.
 
     Raises:
         InputError: for a model with a floating base.
@@ -151,17 +151,17 @@ class SimulatedArm:
 
     @property
     def friction_torque(self) -> Array:
-        """Torque of friction (brakes included) on the joints, likewise; it opposes v."""
+        """Friction torque including brakes, mean over the last step, (nv,); it opposes v."""
         return self._truth.friction.copy()
 
     @property
     def braked(self) -> bool:
-        """Whether the brakes are closed for want of commands."""
+        """Whether the brakes are closed because no commands arrive."""
         return self._command is None
 
     @property
     def contacts(self) -> tuple[Contact, ...]:
-        """What touched the arm in the last step, obstacles and pushes, strongest first."""
+        """Contacts in the last step, obstacles and pushes, the strongest first."""
         found = [
             Contact(
                 self.model.body_links[i],
@@ -200,7 +200,7 @@ class SimulatedArm:
         moment: ArrayLike = (0.0, 0.0, 0.0),
         duration: float = 0.2,
     ) -> None:
-        """Let the environment push a link from now on; it ends an earlier push on that link.
+        """Start a push on a link; it replaces an earlier push on that link.
 
         Args:
             link: any link of the description that moves.
@@ -228,13 +228,13 @@ class SimulatedArm:
             self._pushes[link] = _Push(link, body, wrench, until)
 
     def step(self, tau: ArrayLike | None = None) -> None:
-        """Move on by one period of the joint states.
+        """Simulate one period of the joint states.
 
         Args:
-            tau: torques of the motors, (nv,) [N·m or N]; None when there is no new command.
+            tau: torques of the motors, (nv,) [N·m or N]; None without a new command.
 
         Raises:
-            InputError: for torques of the wrong shape or not finite; the arm has not moved.
+            InputError: for torques of the wrong shape or not finite; the arm is then unchanged.
         """
         p, n = self.parameters, self.model.nv
         if tau is not None:
@@ -274,11 +274,11 @@ class SimulatedArm:
         self._reading = self._sensors.read(self.time, self._q, self._v, self._torque)
 
     def reading(self) -> JointSample | None:
-        """The joint state at :attr:`time`; None when it was lost."""
+        """Return the joint state at :attr:`time`; None if it was lost."""
         return self._reading
 
     def _take(self, tau: Array | None) -> None:
-        """Pass a command through the delay to the motors, and watch for its absence."""
+        """Pass a command to the motors with its delay, and check the command timeout."""
         self._queue.append(tau)
         arrived = self._queue.popleft()
         if arrived is not None:
@@ -290,7 +290,7 @@ class SimulatedArm:
 
 
 def _with_wrong_masses(model: Model, error: float, random: np.random.Generator) -> Model:
-    """The model with each body's inertia scaled by a factor in 1 - error ... 1 + error."""
+    """Return the model with each body's inertia scaled by a factor in 1 - error ... 1 + error."""
     arrays = model.arrays
     factor = 1.0 + error * random.uniform(-1.0, 1.0, arrays.mass.size)
     return replace(
@@ -304,7 +304,7 @@ def _with_wrong_masses(model: Model, error: float, random: np.random.Generator) 
 
 
 def _capsules(model: Model) -> tuple[NDArray[np.int64], Array]:
-    """The axes of the links: rows of the bodies (k,), and far ends in their frames (k, 3) [m]."""
+    """Return the axes of the links: body rows (k,), and far ends in their frames (k, 3) [m]."""
     arrays = model.arrays
     bodies, ends = [], []
     for i in range(model.bodies):

@@ -1,4 +1,4 @@
-"""Things the arm can run into: springs with dampers that push and never pull.
+"""Obstacles: springs with dampers that push and never pull.
 
 A point of the arm at depth ``x`` below the surface, sinking at ``x_dot``, is pushed out along the
 normal with ``max(0, stiffness x + damping x_dot)`` (Kelvin-Voigt without adhesion) and without
@@ -29,7 +29,7 @@ class Sphere:
     """
 
     centre: Vector
-    """[m], world axes."""
+    """Position of the centre, world axes [m]."""
     radius: float
     """[m]"""
     stiffness: float = 10000.0
@@ -43,7 +43,7 @@ class Sphere:
             raise InputError(f"Sphere radius is {self.radius} m; it must be positive")
 
     def row(self) -> tuple[float, ...]:
-        """The obstacle as the compiled step takes it: kind, point, normal, radius, k, d."""
+        """Return the row for the compiled step: kind, point, normal, radius, k, d."""
         return (
             SPHERE, *self.centre, 0.0, 0.0, 0.0, self.radius, self.stiffness, self.damping
         )  # fmt: skip
@@ -59,9 +59,9 @@ class HalfSpace:
     """
 
     point: Vector
-    """[m], any point of the surface, world axes."""
+    """Any point of the surface, world axes [m]."""
     normal: Vector
-    """Out of the obstacle, of any length."""
+    """Normal out of the obstacle, of any length."""
     stiffness: float = 10000.0
     """[N/m]"""
     damping: float = 100.0
@@ -73,7 +73,7 @@ class HalfSpace:
             raise InputError("HalfSpace normal has no length")
 
     def row(self) -> tuple[float, ...]:
-        """The obstacle as the compiled step takes it: kind, point, normal, radius, k, d."""
+        """Return the row for the compiled step: kind, point, normal, radius, k, d."""
         length = hypot(*self.normal)
         n = tuple(x / length for x in self.normal)
         return (HALF_SPACE, *self.point, *n, 0.0, self.stiffness, self.damping)

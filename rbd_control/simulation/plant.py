@@ -8,9 +8,9 @@ Each substep of length h solves, for the new velocity v+,
 and moves on with ``q+ = q + h v+``. D is the secant slope of the joint friction at v, so that
 ``D v`` is Coulomb (smoothed to ``tanh(v / v_s)``) plus viscous friction; c runs over the contacts
 at depth ``x_c > 0``, with ``j_c v`` the speed at which a contact opens. Friction, springs and
-dampers act at the end of the substep, hence are stable however stiff they are, and friction can
-stop a joint but not turn it round. A contact whose force comes out negative would be pulling: it
-is dropped and the step solved again.
+dampers are evaluated at the end of the substep (implicit Euler), so they are stable at any
+stiffness, and friction can stop a joint but not reverse it. A contact with a negative force would
+pull: it is removed, and the step is solved again.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from rbd_control.dynamics.sweep import new_sweep
 from rbd_control.simulation.obstacles import SPHERE
 
 STOP_STIFFNESS = 20000.0
-"""Of the stops at the position limits [N·m/rad or N/m]."""
+"""Stiffness of the stops at the position limits [N·m/rad or N/m]."""
 
 STOP_DAMPING = 200.0
-"""Of the stops at the position limits [N·m·s/rad or N·s/m]."""
+"""Damping of the stops at the position limits [N·m·s/rad or N·s/m]."""
 
 
 class Surroundings(NamedTuple):
-    """What acts on the arm beside its motors, as arrays."""
+    """Friction, stops, obstacles and pushes that act on the arm, as arrays."""
 
     coulomb: np.ndarray  # (n,) [N·m or N]
     viscous: np.ndarray  # (n,) [N·m·s/rad or N·s/m]
@@ -66,7 +66,7 @@ class Surroundings(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """What happened in a step, means over its substeps."""
+    """True torques and forces of a step, means over its substeps."""
 
     external: np.ndarray  # (n,) joint torque of pushes, obstacles and stops
     friction: np.ndarray  # (n,) joint torque of friction
@@ -85,7 +85,7 @@ def _add_wrench(model, s, body, wrench, torque):
 
 @njit
 def _sphere_contact(s, around, row):
-    """The deepest point of the arm in a ball: depth, capsule, outward normal, point."""
+    """Return the deepest point of the arm in a ball: depth, capsule, outward normal, point."""
     centre = (row[1], row[2], row[3])
     deepest, which = 0.0, -1
     normal = point = (0.0, 0.0, 0.0)
@@ -107,7 +107,7 @@ def _sphere_contact(s, around, row):
 
 @njit
 def _plane_contact(s, around, row, k):
-    """The far end of capsule ``k`` behind a plane: depth, outward normal, point."""
+    """Return the far end of capsule ``k`` behind a plane: depth, outward normal, point."""
     body = around.capsule_body[k]
     end = add(load3(s.p, body), transform(load_matrix(s.R, body), load3(around.capsule_end, k)))
     normal = (row[4], row[5], row[6])
@@ -143,7 +143,7 @@ def _touch(model, s, contacts, count, body, depth, normal, point, row):
 
 @njit
 def _find_contacts(model, q, s, around, contacts):
-    """Fill ``contacts`` with all that touches; their number."""
+    """Write all contacts to ``contacts``; return their number."""
     count = 0
     for o in range(around.obstacles.shape[0]):
         row = around.obstacles[o]
@@ -176,7 +176,7 @@ def _find_contacts(model, q, s, around, contacts):
 
 @njit
 def _force(contacts, c, v, h):
-    """The force of a contact at the end of a substep with velocity ``v``."""
+    """Return the force of a contact at the end of a substep with velocity ``v``."""
     opening = 0.0
     for i in range(v.shape[0]):
         opening += contacts.J[c, i] * v[i]
@@ -186,7 +186,7 @@ def _force(contacts, c, v, h):
 
 @compiled
 def advance(packed, q, v, tau, around, h, substeps, truth):
-    """Move q and v on by ``substeps`` of length ``h``; what happened goes into ``truth``."""
+    """Advance q and v by ``substeps`` of length ``h``; write the true forces to ``truth``."""
     model = unpacked(packed)
     n, rows = q.shape[0], model.parent.shape[0]
     s, memory = new_sweep(rows), np.empty(12 * rows)

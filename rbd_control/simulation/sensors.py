@@ -1,4 +1,4 @@
-"""What the simulated arm's sensors make of the truth."""
+"""Simulated sensors of the arm."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Sensors:
         return self._q.copy()
 
     def read(self, stamp: float, q: Array, v: Array, effort: Array) -> JointSample | None:
-        """One joint state, or None when it is lost; to be called once per period."""
+        """Return one joint state, or None if it is lost; call it once per period."""
         measured = self._encoded(q)
         self._v = self._v + self._weight * ((measured - self._q) * self._rate - self._v)
         self._q = measured

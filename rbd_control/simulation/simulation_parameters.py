@@ -1,4 +1,4 @@
-"""What can be set about the simulated arm."""
+"""Parameters of the simulated arm."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class SimulationParameters(Parameters):
 
     initial_position: tuple[float, ...] = parameter(
         (0.0,),
-        "where the arm stands at first",
+        "initial joint positions",
         unit="rad or m",
         lower=-1e4,
         upper=1e4,
@@ -33,7 +33,7 @@ class SimulationParameters(Parameters):
     )
     coulomb: tuple[float, ...] = parameter(
         (0.5,),
-        "Coulomb friction; friction_coulomb takes its place where friction_model is set",
+        "Coulomb friction; friction_coulomb replaces it if friction_model is set",
         unit="N·m or N",
         lower=0.0,
         upper=1e4,
@@ -42,7 +42,7 @@ class SimulationParameters(Parameters):
     )
     viscous: tuple[float, ...] = parameter(
         (0.5,),
-        "viscous friction; friction_viscous takes its place where friction_model is set",
+        "viscous friction; friction_viscous replaces it if friction_model is set",
         unit="N·m·s/rad or N·s/m",
         lower=0.0,
         upper=1e4,
@@ -59,8 +59,8 @@ class SimulationParameters(Parameters):
     )
     mass_error: float = parameter(
         0.0,
-        "largest error of a link's mass, as a share of it: each link's mass and inertia are "
-        "scaled by a random factor that the description does not know",
+        "largest relative error of a link's mass: mass and inertia of each link of the true arm "
+        "are scaled by a random factor",
         lower=0.0,
         upper=0.5,
         live=False,
@@ -74,11 +74,11 @@ class SimulationParameters(Parameters):
         live=False,
     )
     command_delay: int = parameter(
-        0, "joint-state periods by which a command is late", lower=0, upper=1000, live=False
+        0, "delay of a command in joint-state periods", lower=0, upper=1000, live=False
     )
     command_timeout: float = parameter(
         0.1,
-        "time without a command after which the motors go limp and the joint brakes close",
+        "time without a command after which the motors are switched off and the joint brakes close",
         unit="s",
         above=0.0,
         upper=60.0,
@@ -94,7 +94,7 @@ class SimulationParameters(Parameters):
     )
     velocity_from_encoder: bool = parameter(
         True,
-        "measure velocity by differences of the measured position; false for the true one",
+        "measure velocity by differences of the measured position; false: the true velocity",
         live=False,
     )
     velocity_cutoff: float = parameter(
@@ -118,7 +118,7 @@ class SimulationParameters(Parameters):
     )
     seed: int = parameter(
         0,
-        "of the random numbers: noise, wrong masses, dropouts",
+        "seed of the random numbers: noise, wrong masses, dropouts",
         lower=0,
         upper=2**32 - 1,
         live=False,

@@ -1,1 +1,1 @@
-"""What happens before a node or command does its work: compiling ahead, signals, streams."""
+"""Start of nodes and commands: ahead-of-time compilation, signals, standard streams."""

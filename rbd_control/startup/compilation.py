@@ -16,10 +16,10 @@ import rbd_control
 from rbd_control.dynamics import kernel_cache
 
 Compiled = Callable[[str, float], None]
-"""Takes the name of a kernel and how long it took to compile [s]."""
+"""A callback for the name of a kernel and its compilation time [s]."""
 
 _PROBE = 2**18
-"""Size of the file that shows whether a folder takes compiled code; a kernel needs less [bytes]."""
+"""Size of the test file for writing compiled code to a folder [bytes]; a kernel needs less."""
 
 
 class CompilationWatch(Listener):

@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and SIGHUP during a start: the process ends at once, whatever it is doing.
+"""Prompt end of the process on SIGINT, SIGTERM and SIGHUP during a start.
 
 Python runs signal handlers between two bytecodes of the main thread. While LLVM compiles it runs
 none for seconds, and an exception that a handler raises inside the compiler or inside rclpy may be

@@ -1,4 +1,4 @@
-"""Short runs through all compiled code that a node needs, so that none is left to compile later."""
+"""Short runs through all compiled code of a node, so that nothing is compiled later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def rehearse_intake() -> None:
-    """Judge a joint-state message."""
+    """Process one joint-state message."""
     from rbd_control.joint_states import JointStateIntake
 
     JointStateIntake(("joint",)).accept(1.0, 1.0, ("joint",), [0.0], [0.0], [0.0])
@@ -62,7 +62,7 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
 
 
 def rehearse_controller(model: Model) -> None:
-    """Let a controller of this arm do all that it may be told to, also what is switched off now."""
+    """Run all functions of a controller of this arm, including disabled ones."""
     from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint
     from rbd_control.control.kernels import close_behind
     from rbd_control.joint_states.plausibility import unwrap

@@ -1,4 +1,4 @@
-"""One sentence instead of a traceback where ROS 2 is not installed."""
+"""An error message instead of a traceback if ROS 2 is not installed."""
 
 from __future__ import annotations
 

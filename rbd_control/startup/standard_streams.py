@@ -1,4 +1,4 @@
-"""Standard streams that exist, whatever the process was started with.
+"""Replacement of closed standard streams.
 
 Some supervisors start programs with closed standard streams. The next file or socket that such a
 program opens gets the number of a stream, and receives what libraries print; rclpy does not start
@@ -29,13 +29,13 @@ def ensure_standard_streams() -> None:
 
 
 def say(line: str) -> None:
-    """Print a line on standard error; a reader that has gone away is no reason to fail."""
+    """Print a line on standard error; ignore a closed stream."""
     with suppress(OSError, ValueError):
         print(line, file=sys.stderr, flush=True)
 
 
 def release_standard_streams() -> None:
-    """Flush standard output and error, and silence streams that nobody reads any more.
+    """Flush standard output and error, and silence streams without a reader.
 
     Python flushes them once more when it ends, and ends with code 120 when that fails.
     """

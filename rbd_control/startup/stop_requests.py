@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as a question that a loop asks, for commands that end in order."""
+"""Polling of SIGINT and SIGTERM by a loop, for commands with an orderly end."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ TOUCHED: dict[str, Colour] = {"contact": (230, 73, 28), "collision": (200, 20, 9
 """Colour of the touched link for each verdict."""
 
 CANDIDATE: Colour = (250, 176, 5)
-"""Colour of another link that may have been touched, the fuller the more probable it is."""
+"""Colour of other candidate links; its saturation grows with their probability."""
 
 ARROW: Colour = (201, 42, 42)
 
@@ -35,8 +35,8 @@ class ArmDrawing:
     Args:
         viser: scene of the viser server.
         root: path of the arm in that scene, such as ``/arm_0``.
-        scene: what is drawn.
-        position: where the root of the arm is, (3,) [m].
+        scene: geometry of the arm.
+        position: position of the arm's root, (3,) [m].
     """
 
     def __init__(self, viser: Any, root: str, scene: Scene, position: tuple[float, ...]) -> None:
@@ -118,7 +118,7 @@ class ArmDrawing:
                 solid.color = colour
 
     def _point(self, touch: Touch | None) -> None:
-        """Draw the arrow from where the force acts along the force."""
+        """Draw the arrow from the contact point along the force."""
         force = None if touch is None else touch.force
         size = 0.0 if force is None else float(np.linalg.norm(force))
         is_known = touch is not None and touch.link in self.scene.model.link_body

@@ -22,13 +22,13 @@ from rbd_control.view.playhead import Playhead
 from rbd_control.view.sources import RecordingSource, Source
 
 FRAME_PERIOD = 1.0 / 30.0
-"""Time between two pictures [s]."""
+"""Frame period [s]."""
 
 TOLD_EVERY, PLOTTED_EVERY = 3, 6
-"""Pictures between two updates of the texts, and between two of the charts."""
+"""Number of frames between updates of the texts, and between updates of the charts."""
 
 IDLE_PERIOD = 0.1
-"""Time between two looks at the sources while no browser is connected [s]."""
+"""Period of the check of the sources while no browser is connected [s]."""
 
 SPACING = 1.6
 """Distance between neighbouring arms, unless their reach is larger [m]."""
@@ -42,7 +42,7 @@ LOCAL = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class Place:
-    """Where a page listens.
+    """Address and port of a page.
 
     Attributes:
         host: address; 127.0.0.1 cannot be reached from other machines.
@@ -53,10 +53,10 @@ class Place:
     port: int = 8080
 
     def refuse(self) -> None:
-        """Refuse an address that cannot be listened on.
+        """Raise an error if the server cannot listen on this address.
 
         Raises:
-            InputError: saying why, and what to do.
+            InputError: with the reason and the remedy.
         """
         try:
             family, kind, protocol, _, address = socket.getaddrinfo(
@@ -77,7 +77,7 @@ class Place:
 
     @property
     def in_use(self) -> str:
-        """That the port is in use, in words."""
+        """Return the message that the port is in use."""
         return (
             f"port {self.port} of {self.host} is in use; give another one with --port, or 0 for "
             "any free one"
@@ -85,7 +85,7 @@ class Place:
 
 
 def _serve(place: Place) -> Any:
-    """Return a viser server that opens no tunnel to the internet, whatever a browser asks for."""
+    """Return a viser server that never opens a tunnel to the internet."""
     import viser
 
     class Server(viser.ViserServer):
@@ -103,17 +103,17 @@ class Page:
 
     Args:
         sources: the arms, from left to right.
-        place: where it listens.
+        place: address and port of the server.
 
     Attributes:
-        port: port that it listens on.
-        frames: number of pictures drawn so far.
-        drawings: what is drawn of each arm; None while its description is not known.
-        panels: what is told of each arm.
+        port: port of the server.
+        frames: number of frames drawn so far.
+        drawings: the drawing of each arm; None while its description is unknown.
+        panels: the panel of each arm.
         controls: controls of the recording; None for live arms.
 
     Raises:
-        InputError: when the port is in use, or the host is none of this machine.
+        InputError: if the port is in use, or the host is not an address of this machine.
     """
 
     def __init__(self, sources: Sequence[Source], place: Place) -> None:
@@ -132,7 +132,7 @@ class Page:
 
     @property
     def address(self) -> str:
-        """Where a browser finds the page."""
+        """URL of the page."""
         host = f"[{self.place.host}]" if ":" in self.place.host else self.place.host
         return f"http://{host}:{self.port}"
 
@@ -154,17 +154,17 @@ class Page:
                 for source in self._sources:
                     source.state()  # what is live goes on into the history
             period = FRAME_PERIOD if viewers else IDLE_PERIOD
-            # After a delay pictures are left out, not made up for.
+            # After a delay, frames are skipped.
             due = max(due + period, time.monotonic())
             time.sleep(max(due - time.monotonic(), 0.001))
 
     def advance(self, elapsed: float) -> None:
-        """Play a recording on by ``elapsed`` [s]; live arms need nothing."""
+        """Advance the playback of a recording by ``elapsed`` [s]; live arms need no update."""
         if self._playhead is not None:
             self._playhead.advance(elapsed)
 
     def show(self) -> None:
-        """Draw one picture; texts and charts come with every third and sixth."""
+        """Draw one frame; update texts in every third and charts in every sixth frame."""
         with self._server.atomic():
             for number, source in enumerate(self._sources):
                 state = source.state()
@@ -185,7 +185,7 @@ class Page:
             self._server.stop()
 
     def _furnish(self) -> None:
-        """Add what does not change: grid, camera, panels."""
+        """Add the static parts: grid, camera, panels."""
         server, count = self._server, len(self._sources)
         self._set_dark(False)
         server.gui.main_panel.dock_right()
@@ -212,7 +212,7 @@ class Page:
         self._server.gui.configure_theme(show_logo=False, show_share_button=False, dark_mode=dark)
 
     def _draw(self, number: int) -> ArmDrawing | None:
-        """Add an arm to the scene once its description is known."""
+        """Add an arm to the scene when its description is known."""
         source = self._sources[number]
         scene = source.scene
         if scene is None:
@@ -227,7 +227,7 @@ class Page:
 
 
 def announce(page: Page, console: Console) -> None:
-    """Print where the page is, and who can reach it if others can."""
+    """Print the URL of the page, and a warning if other machines can reach it."""
     console.print(f"view: {page.address} (Ctrl-C ends it)", markup=False, soft_wrap=True)
     if page.place.host not in LOCAL:
         console.print(

@@ -31,12 +31,12 @@ _NO_EVENT = "choose"
 
 
 class ArmPanel:
-    """What is told of one arm: verdict, figures, chart of residuals, events.
+    """The panel of one arm: verdict, figures, chart of residuals, events.
 
     Args:
         gui: gui of the viser server.
         source: the arm.
-        in_folder: whether the arm has a folder with its name, as beside other arms.
+        in_folder: whether the panel has a folder with the arm's name, for several arms.
     """
 
     def __init__(self, gui: Any, source: Source, *, in_folder: bool) -> None:
@@ -134,7 +134,7 @@ class PlaybackControls:
         self.jump.on_click(self._on_jump)
 
     def tell(self) -> None:
-        """Show where the recording is played."""
+        """Show the position in the recording."""
         self.play.label = "Pause" if self._playhead.is_playing else "Play"
         self.time.value = min(round(self._playhead.time, 2), self.time.max)
 

@@ -7,16 +7,16 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 LEAD = 0.5
-"""A jump to an event ends this long before its onset [s], so that one sees it begin."""
+"""Time before the onset of an event to which a jump leads [s], so that its start is visible."""
 
 SPEEDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Playing speeds to choose from."""
 
 
 class Playhead:
-    """Where a recording is played; may be used from several threads.
+    """Position of the playback; its methods are thread-safe.
 
-    At the end it stops; :meth:`toggle` then begins again from the start.
+    At the end the playback stops; :meth:`toggle` then restarts it from the beginning.
 
     Args:
         duration: length of the recording [s].
@@ -73,7 +73,7 @@ class Playhead:
             self._time = min(max(time, 0.0), self.duration)
 
     def go_to_event(self, index: int) -> None:
-        """Go to shortly before the onset of an event and pause nothing; no event, no jump."""
+        """Go to shortly before the onset of an event, without a pause; ignore an invalid index."""
         if 0 <= index < len(self._marks):
             self.seek(self._marks[index])
 

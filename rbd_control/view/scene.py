@@ -1,4 +1,4 @@
-"""The arm as it is drawn: solids for each link, and where they are for given joint positions."""
+"""Geometry of an arm: solids of each link, and their placements for given joint positions."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ LARGEST = 1e3
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """What is drawn of an arm.
+    """Geometry of an arm.
 
     Attributes:
         model: the arm.
         shapes: the solids of its links.
-        notes: what could not be drawn as described, in words.
+        notes: messages about parts that could not be drawn as described.
     """
 
     model: Model
@@ -72,7 +72,7 @@ class Scene:
 
 
 def scene_of(model: Model, urdf: str, files: MeshFiles) -> Scene:
-    """Return what is drawn of an arm.
+    """Return the geometry of an arm.
 
     A link is drawn with its visual elements if all their meshes are found, else with its collision
     elements under the same condition, else with the ellipsoid of its inertia and rods to the joints

@@ -1,4 +1,4 @@
-"""Where a page gets the arms that it shows from."""
+"""Sources of a page: live arms and recordings."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ class Source(Protocol):
 
     @property
     def scene(self) -> Scene | None:
-        """What is drawn of the arm; None while its description is not known."""
+        """Geometry of the arm; None while its description is unknown."""
 
     def state(self) -> ArmState:
-        """Return what is shown now."""
+        """Return the present state of the arm."""
 
     def history(self) -> tuple[tuple[str, ...], Array, Array]:
         """Return joints, times (k,) [s] and residual ratios (k, n) of the last seconds."""
 
 
 class RecordingSource:
-    """A recording that has been through the detector; the playhead tells what of it is shown.
+    """A recording processed by the detector; the playhead selects the time that is shown.
 
     Attributes:
-        name: what the page calls the arm.
-        scene: what is drawn of the arm.
-        track: the recording as it is shown.
-        playhead: where it is played.
-        result: what the detector found, as ``rbd-control replay`` reports it.
+        name: name of the arm on the page.
+        scene: geometry of the arm.
+        track: the frames of the recording.
+        playhead: position of the playback.
+        result: result of the detector, as ``rbd-control replay`` reports it.
     """
 
     def __init__(self, name: str, scene: Scene, track: Track, result: ReplayResult) -> None:

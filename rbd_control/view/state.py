@@ -1,4 +1,4 @@
-"""What is shown of one arm at one instant, and its residuals of the last seconds."""
+"""State of one arm at one instant for the page, and its residuals of the last seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replayed recording, reduced to what a page shows at any time of it."""
+"""A replayed recording, reduced to frames for the page."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Array = np.ndarray
 
 
 def units(M: Array) -> tuple[Array, Array]:
-    """``unit`` (nv,) for torques and accelerations, its outer product for matrices."""
+    """Return ``unit`` (nv,) for torques and accelerations, and its outer product for matrices."""
     unit = np.sqrt(np.diag(M))
     return unit, np.outer(unit, unit)
 
@@ -46,7 +46,7 @@ def random_q(model: Model, rng: np.random.Generator) -> Array:
 
 
 def advance(model: Model, q: Array, v: Array, t: float) -> Array:
-    """A curve through ``q`` with velocity ``v`` (..., nv) at t = 0, exact for constant joint rates.
+    """Return a curve through ``q`` with velocity ``v`` (..., nv) at t = 0, of constant joint rates.
 
     Only the tangent matters for a first derivative, so the base's position goes straight.
     """
@@ -68,13 +68,13 @@ def advance(model: Model, q: Array, v: Array, t: float) -> Array:
 
 
 def rotation(quaternion: Array) -> Array:
-    """The rotation of a unit quaternion [x y z w]: w² + S² + 2 w S + x xᵀ form."""
+    """Return the rotation of a unit quaternion [x y z w]: w² + S² + 2 w S + x xᵀ form."""
     x, w = quaternion[:3], quaternion[3]
     return (w * w - x @ x) * np.eye(3) + 2.0 * np.outer(x, x) + 2.0 * w * cross_matrix(x)
 
 
 def hamilton(a: Array, b: Array) -> Array:
-    """The product of quaternions [x y z w]."""
+    """Return the product of quaternions [x y z w]."""
     x, y = a[..., :3], b[..., :3]
     vector = a[..., 3:] * y + b[..., 3:] * x + np.cross(x, y)
     scalar = a[..., 3:] * b[..., 3:] - np.sum(x * y, axis=-1, keepdims=True)

@@ -24,7 +24,7 @@ PROMISED = 1e-10
 
 
 def for_mujoco(urdf: str, locked: list[str]) -> str:
-    """The URDF with what moves and weighs only: no geometry, no joint friction, no mimics."""
+    """Return the URDF without geometry, joint friction and mimics."""
     robot = ElementTree.fromstring(urdf)
     for link in robot.findall("link"):
         for tag in ("visual", "collision"):

@@ -168,7 +168,7 @@ def test_any_layout_will_do(name: str, layout: str, model: Model) -> None:
 
 
 def test_no_layout_compiles_a_kernel_again(model: Model) -> None:
-    """Compiling takes seconds, which nobody has in a control loop."""
+    """A call compiles nothing, because compilation takes seconds."""
     q, v = arguments(model, ("q", "v"), (3,))
     for layout in LAYOUTS.values():
         dynamics.momentum_terms(model, layout(q), layout(v))

@@ -25,14 +25,14 @@ PROMISED = 1e-10
 
 
 def moved_to(point: Array) -> Array:
-    """The 6x6 matrix that takes a force about the origin to one about ``point``."""
+    """Return the 6x6 matrix that takes a force about the origin to one about ``point``."""
     result = np.eye(6)
     result[:3, 3:] = -cross_matrix(point)
     return result
 
 
 def base_position(model: Model, q: Array) -> Array:
-    """The origin of the operators' inertial frame."""
+    """Return the origin of the operators' inertial frame."""
     return q[:3] if model.floating_base else np.zeros(3)
 
 

@@ -97,7 +97,7 @@ def rate(model: Model, q: Array, v: Array) -> Array:
 
 
 def swing(model: Model, q: Array, v: Array, step: float) -> tuple[Array, Array]:
-    """The state after one second without torques, by the Runge-Kutta method of fourth order."""
+    """Return the state after 1 s without torques, by the fourth-order Runge-Kutta method."""
     nq, still = model.nq, np.zeros(model.nv)
 
     def slope(y: Array) -> Array:

@@ -54,7 +54,7 @@ def pair(x: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 
 def dense(factor: tuple[Any, Any]) -> np.ndarray:
-    """The 6x6 matrix [A, 0 ; -S(f), 0] that ``(A, f)`` stands for."""
+    """Return the 6x6 matrix [A, 0 ; -S(f), 0] that ``(A, f)`` stands for."""
     A, f = factor
     zero = np.zeros((3, 3))
     return np.block([[np.array(A), zero], [-cross_matrix(np.array(f)), zero]])

@@ -84,7 +84,7 @@ law = settings(max_examples=25, deadline=None, derandomize=True)
 
 
 def blocks(matrix: Array) -> Array:
-    """A (6n, 6n) matrix as (n, n, 6, 6)."""
+    """Return a (6n, 6n) matrix as (n, n, 6, 6)."""
     n = matrix.shape[0] // 6
     return matrix.reshape(n, 6, n, 6).swapaxes(1, 2)
 

@@ -73,7 +73,7 @@ def wrist(**joints: Any) -> SymbolicTerms:
 
 
 def crane(**joints: Any) -> SymbolicTerms:
-    """A turning column, a trolley on its boom, and a load that swings across the boom."""
+    """Return a turning column, a trolley on its boom, and a load that swings across the boom."""
     M, m, a, b = sp.symbols("M m a b")
     bodies = {
         "link2": (M, (0, 0, b), sp.diag(*sp.symbols("I2x I2y I2z"))),

@@ -182,7 +182,7 @@ def test_centre_of_mass_splits_off() -> None:
         def moved(
             step: float, q: np.ndarray = q, v: np.ndarray = v, base: np.ndarray = base
         ) -> np.ndarray:
-            """The configuration after moving along v for ``step``, to first order and a half."""
+            """Return the configuration after motion along v for ``step``, to order 1.5."""
             from scipy.spatial.transform import Rotation
 
             turn = Rotation.from_quat(q[3:7])

@@ -39,7 +39,7 @@ def model() -> Model:
 
 @pytest.fixture(scope="module")
 def recording(model: Model) -> tuple[np.ndarray, ...]:
-    """A motion with two contacts, a gap, a jump, frozen and saturated samples."""
+    """Return a motion with two contacts, a gap, a jump, frozen and saturated samples."""
     rng = np.random.default_rng(7)
     t = 0.002 * np.arange(COUNT) + rng.uniform(-4e-4, 4e-4, COUNT)
     t[900:] += 0.5

@@ -39,7 +39,7 @@ def model() -> Model:
 def motion(
     model: Model, seconds: float, *, name: str = "free", seed: int = 0, push: Any = None
 ) -> Motion:
-    """The shipped arm in a lively motion, pushed at the time ``push`` [s] if one is given."""
+    """Return a motion of all joints of the shipped arm, with a push at the time ``push`` [s]."""
 
     def act(arm: SimulatedArm, t: float) -> None:
         if push is not None and abs(t - push) < 0.5 / RATE:

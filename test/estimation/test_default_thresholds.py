@@ -1,4 +1,4 @@
-"""Thresholds of an arm that nobody has calibrated follow from its drives and its reach."""
+"""Default thresholds of an uncalibrated arm follow from its effort limits and its reach."""
 
 from dataclasses import replace
 

@@ -43,7 +43,7 @@ def torque(
 def random_contact(
     model: Model, rng: np.random.Generator, link: str, size: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """A force of ``size`` at most 7 cm beside a point on the way through ``link``."""
+    """Return a force of ``size`` at most 7 cm beside a point on the way through ``link``."""
     q = rng.uniform(-1.2, 1.2, model.nv)
     force = rng.normal(size=3)
     force *= size / np.linalg.norm(force)
@@ -146,7 +146,7 @@ def test_force_and_point_on_the_last_links(model: Model, isolation: LinkIsolatio
 
 
 def test_force_without_leverage_is_not_observable(model: Model, isolation: LinkIsolation) -> None:
-    """Torque at the first joint alone: some force on the first link, nobody knows which."""
+    """A torque at the first joint alone is a contact at the first link, with an unknown force."""
     found = isolation.isolate(Q, np.array([5.0, 0, 0, 0, 0, 0, 0]))
     assert "link_1" in found.candidates
     assert found.force is None

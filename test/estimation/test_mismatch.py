@@ -87,7 +87,7 @@ def test_a_constant_torque(model: Model) -> None:
 
 
 def test_the_first_seconds_are_enough(model: Model) -> None:
-    """However they come; and what a tare has taken off is no longer told of."""
+    """All kinds of effort are handled; a torque that a tare has removed is not reported."""
     biased = motion(model)
     biased.tau[:, 4] -= 2.0
     detector = ContactDetector(model, PARAMETERS)

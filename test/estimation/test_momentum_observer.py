@@ -26,7 +26,7 @@ def motion(
     duration: float = 1.5,
     friction: Friction | None = None,
 ) -> list[np.ndarray]:
-    """A damped motion of the exact model at 10 kHz: stamps, q, v, tau, external torque.
+    """Return a damped motion of the exact model at 10 kHz: stamps, q, v, tau, external torque.
 
     Integrated by RK4, whose error (1e-9 here) is far below every tolerance of this file.
     """
@@ -75,7 +75,7 @@ def observe(
     gain: float | np.ndarray = GAIN,
     friction: Friction | None = None,
 ) -> np.ndarray:
-    """The residuals of the samples ``indices`` of a motion."""
+    """Return the residuals of the samples ``indices`` of a motion."""
     t, q, v, tau, _ = data
     observer = MomentumObserver(model, gain, friction)
     previous = t[indices[0]]

@@ -23,7 +23,7 @@ def model() -> Model:
 
 @pytest.fixture(scope="module")
 def recording(model: Model) -> tuple[np.ndarray, ...]:
-    """A motion without contact, in noise: t (k,), q, v and tau (k, 7)."""
+    """Return a motion without contact, in noise: t (k,), q, v and tau (k, 7)."""
     return moving(model)
 
 
@@ -51,7 +51,7 @@ def changed(
     joint: int,
     value: float | np.ndarray,
 ) -> list[np.ndarray]:
-    """The recording with another value in one column (1 q, 2 v, 3 tau)."""
+    """Return the recording with another value in one column (1 q, 2 v, 3 tau)."""
     columns = [x.copy() for x in recording]
     columns[column][rows, joint] = value
     return columns
@@ -200,7 +200,7 @@ def test_limits_hold_gravity_that_the_driver_takes_off(
 def test_joints_without_limits_have_plausible_ones(
     model: Model, recording: Sequence[np.ndarray], missing: float
 ) -> None:
-    """Zero means that nobody filled the limit in."""
+    """A limit of zero counts as unknown."""
     unlimited = replace(model, velocity_limit=np.full(7, missing), effort_limit=np.full(7, missing))
     assert all(d.valid for d in detect(unlimited, recording)[110:])
     for column, value, dropped in (

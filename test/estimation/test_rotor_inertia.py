@@ -1,4 +1,4 @@
-"""The inertia of motors: told to the detector it leaves no residual, and calibration finds it."""
+"""Rotor inertia: as a parameter it leaves no residual, and the calibration identifies it."""
 
 from dataclasses import replace
 from typing import Any
@@ -32,7 +32,7 @@ def model() -> Model:
 
 
 def sines(n: int, seconds: float = 3.0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Times, positions, velocities and accelerations."""
+    """Return times, positions, velocities and accelerations."""
     t = DT * np.arange(1, round(seconds / DT))
     w = np.linspace(1.3, 3.7, n)
     angle = w * t[:, None]

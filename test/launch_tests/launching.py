@@ -18,7 +18,7 @@ from rbd_control.share import share_directory
 
 
 def launched(file: str, **arguments: str) -> tuple[LaunchDescription, dict[str, Any]]:
-    """What a test description returns: the file in a ROS domain of its own, and that ``domain``."""
+    """Return the result of a test description: the file in its own ROS domain, and ``domain``."""
     domain = free_domain()
     environment = {
         "ROS_DOMAIN_ID": str(domain),

@@ -421,7 +421,7 @@ class ControllerMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([-100.0, -0.01, -0.001, 0.01, 0.5, 1e6]))
     def jump_in_time(self, seconds: float) -> None:
-        """Stamps jump, and nobody says so."""
+        """Stamps jump without a notice of the clock."""
         self.rig.jump(seconds)
         self._run(self.rig.period)
 

@@ -21,12 +21,12 @@ MOST_JOINTS = max(map(len, JOINTS.values()))
 
 
 def numbers(low: float, high: float) -> SearchStrategy[float]:
-    """A number from an interval, one of 101 that read well."""
+    """Return a number from an interval, one of 101 that read well."""
     return st.integers(0, 100).map(lambda k: round(low + (high - low) * k / 100.0, 12))
 
 
 def each(low: float, high: float) -> SearchStrategy[tuple[float, ...]]:
-    """A per-joint parameter: one number for all joints."""
+    """Return a per-joint parameter: one number for all joints."""
     return numbers(low, high).map(lambda x: (x,))
 
 
@@ -115,7 +115,7 @@ PARAMETERS = _parameter_values()
 
 @st.composite
 def changes(draw: st.DrawFn, most: int = 3) -> dict[str, Any]:
-    """New values of a few parameters."""
+    """Return new values of a few parameters."""
     names = draw(st.lists(st.sampled_from(sorted(PARAMETERS)), min_size=1, max_size=most))
     return {name: draw(PARAMETERS[name]) for name in dict.fromkeys(names)}
 
@@ -126,7 +126,7 @@ REACTIONS = st.sampled_from(["hold", "retract", "float", "slow", "none"])
 
 @st.composite
 def setups(draw: st.DrawFn) -> Setup:
-    """An arm, what may be wrong with it, and parameters to start with."""
+    """Return an arm, what may be wrong with it, and parameters to start with."""
     name = draw(st.sampled_from(sorted(JOINTS)))
     flaw = draw(st.sampled_from(["none", "none", "none", "no effort", "no speed", "weak"]))
     flawed = draw(st.integers(0, len(JOINTS[name]) - 1))

@@ -65,7 +65,7 @@ class History:
         self.rows = k + 1
 
     def column(self, name: str, first: int = 0) -> Array:
-        """The column ``name`` from row ``first`` on, (rows,) or (rows, n)."""
+        """Return the column ``name`` from row ``first`` on, (rows,) or (rows, n)."""
         if name in NUMBERS:
             return self.numbers[first : self.rows, NUMBERS.index(name)]
         return self.vectors[first : self.rows, VECTORS.index(name)]

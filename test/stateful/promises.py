@@ -232,7 +232,7 @@ def a_stop_ends_within_stop_time(s: Stretch) -> None:
 
 @promise
 def a_retreat_begins_with_a_stop(s: Stretch) -> None:
-    """An arm that is told to retract first comes to rest within ``stop_time``."""
+    """On a retract order the arm first comes to rest within ``stop_time``."""
     history = s.rig.history
     for row, until in s.rig.due_pauses():
         rows = slice(row, row + int(np.sum(history.column("time", row) <= until)))

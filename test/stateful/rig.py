@@ -28,7 +28,7 @@ VERDICT_PERIOD = 0.02
 """Period at which a detector repeats its verdict [s]."""
 
 VERDICT_LOST = 1.0
-"""Silence of a detector after which nobody may take its last verdict for the present one [s]."""
+"""Silence of a detector after which its last verdict is out of date [s]."""
 
 _KINDS = {SAFE: 0, HOLD: 1, FOLLOW: 1, FLOAT: 2}
 _NUMBER_OF = {mode: i for i, mode in enumerate(MODES)}
@@ -125,12 +125,12 @@ class Rig:
         self.orders = Orders()
         self.disturbed = True
         self.leaves_safe = self.faulted = False
-        """Whether the present step may lead out of safe, and whether it told of a fault."""
+        """Whether the present step may leave safe, and whether it reported a fault."""
         self.tank = 0.0
         """Energy that the tank's promise leaves to the controller [J]."""
         self.longest_stop = 0.0
         self.unforeseen = 0.0
-        """Most work in a period that nobody could foresee, as the speed changed in it [J]."""
+        """Largest unforeseeable work in a period, because the speed changed within it [J]."""
         self.outside_until = self.now
         """Time until which a stop may swing out and back [s]."""
         self.outside = np.zeros(self.n)
@@ -413,7 +413,7 @@ class Rig:
         return gravity_torque(self.arm.model, q) if self.setup.compensated else np.zeros_like(q)
 
     def due_pauses(self) -> list[tuple[int, float]]:
-        """The pauses that must have come by now; each is told of once."""
+        """Return the pauses that must have come by now; each is returned once."""
         due = [pause for pause in self.orders.pauses if pause[1] <= self.now]
         self.orders.pauses = [pause for pause in self.orders.pauses if pause[1] > self.now]
         return due

@@ -136,7 +136,7 @@ class BringUp:
         return process
 
     def output(self) -> str:
-        """What all processes have written, for a failing test to show."""
+        """Return what all processes have written, for a failing test to show."""
         return "\n".join(process.output for process in self._processes)
 
     def stop(self) -> None:

@@ -26,7 +26,7 @@ def _alone() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def bring_up(_alone: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BringUp]:
-    """Starts executables in a domain of this module's own."""
+    """Yield a starter of executables in a domain of this module's own."""
     with reserved_domain() as domain:
         bring_up = BringUp(domain, tmp_path_factory.mktemp("nodes"))
         try:
@@ -37,7 +37,7 @@ def bring_up(_alone: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def probe(bring_up: BringUp) -> Iterator[Probe]:
-    """The other end of the topics."""
+    """Yield the other end of the topics."""
     probe = Probe(bring_up.domain)
     try:
         yield probe
@@ -47,6 +47,6 @@ def probe(bring_up: BringUp) -> Iterator[Probe]:
 
 @pytest.fixture(autouse=True)
 def _show_output(request: pytest.FixtureRequest, bring_up: BringUp) -> Iterator[None]:
-    """What the nodes wrote stands beside a failure."""
+    """Yield what the nodes wrote stands beside a failure."""
     yield
     print(bring_up.output())

@@ -105,7 +105,7 @@ def flooded(probe: Probe, source: Source) -> None:
 
 
 def fed_rubbish(probe: Probe, source: Source) -> None:
-    """[3, 4] Velocities, then positions, that are no numbers: zero torque until told to go on."""
+    """[3, 4] Velocities, then positions, that are NaN: zero torque until ``~/resume``."""
     commands = probe.listen(Float64MultiArray, COMMANDS)
     for name in ("velocity", "position"):
         good = getattr(source, name)

@@ -54,7 +54,7 @@ def energies(probe: Probe, source: Source) -> None:
 
 
 def not_passive(probe: Probe, source: Source) -> None:
-    """The motors push along with more than they were told: that is told of, and no longer."""
+    """Motors that add energy to the motion are reported as not passive, for as long as they do."""
     source.velocity, source.effort = np.full(MODEL.nv, 0.02), WEIGHT + 10.0
     report = probe.wait_for_report(
         NODE, lambda r: "the loop injects more energy" in r.message, "holds it for passive"
@@ -176,7 +176,7 @@ def paused_by_its_default(probe: Probe, source: Source, bring_up: BringUp) -> No
     wait_for_torque(probe, commands, WEIGHT)
 
     def woken() -> bool:
-        """A busy machine may have made it safe before it was stopped."""
+        """Return a busy machine may have made it safe before it was stopped."""
         before = len(process.output)
         probe.call(Trigger, "paused/resume")
         probe.send("paused/joint_trajectory", trajectory(0.2, seconds=9.0))

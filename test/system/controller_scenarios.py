@@ -32,7 +32,7 @@ PARAMETERS: dict[str, Any] = {"urdf": "arm7", "timeout": 1.0, "discovery_time": 
 COMMANDS = "effort_controller/commands"
 SECOND = {**PARAMETERS, "discovery_time": 5.0}
 """Parameters of a second controller: it must find the first one, on a busy machine too."""
-WAITS = "waiting for whoever sends torque"
+WAITS = "waiting for other publishers of torque"
 """What a second controller says."""
 MODEL = Model.from_urdf(arm7_urdf())
 POSTURE = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
@@ -41,12 +41,12 @@ WEIGHT = gravity_torque(MODEL, POSTURE)
 
 
 def resting() -> Source:
-    """The arm standing still."""
+    """Return the arm standing still."""
     return Source(MODEL.joint_names, POSTURE, np.zeros(MODEL.nv))
 
 
 def trajectory(*offsets: float, seconds: float = 1.0) -> JointTrajectory:
-    """A motion of all joints away from the posture, point by point [rad]."""
+    """Return a motion of all joints away from the posture, point by point [rad]."""
     message = JointTrajectory(joint_names=list(MODEL.joint_names))
     for k, offset in enumerate(offsets):
         point = JointTrajectoryPoint()
@@ -82,7 +82,7 @@ def holds(probe: Probe, source: Source) -> None:
 
 
 def safe_when_joint_states_end(probe: Probe, source: Source) -> None:
-    """[19, 20] Silence leads to the safe torque, which stays until the controller is told to go on.
+    """[19, 20] Silence leads to the safe torque, which stays until ``~/resume``.
 
     Without joint states the documented safe torque is zero.
     """

@@ -49,7 +49,7 @@ TOOL_WRENCH = np.concatenate(
 
 
 def resting() -> Source:
-    """The arm standing still, torques measured exactly."""
+    """Return the arm standing still, torques measured exactly."""
     return Source(MODEL.joint_names, POSTURE, np.zeros(MODEL.nv), gravity_torque(MODEL, POSTURE))
 
 
@@ -63,7 +63,7 @@ def released(source: Source) -> None:
 
 
 def flag_and_torque(probe: Probe, source: Source) -> None:
-    """A push raises the flag, is told of with its link and force, and its end lowers the flag."""
+    """A push raises the flag, its event has link and force, and its end lowers the flag."""
     contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
     torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
     events = probe.listen(DiagnosticArray, f"{NODE}/events")
@@ -348,7 +348,7 @@ def live_parameters(probe: Probe, source: Source) -> None:
 
 
 def settings_that_hear_nothing(probe: Probe, source: Source) -> None:
-    """A threshold that no torque of the joint can reach is told of, for as long as it is set."""
+    """A threshold that no torque of the joint can reach is reported for as long as it is set."""
     assert _set(probe, contact_threshold=5000.0, collision_threshold=6000.0).successful
     probe.wait_for_report(
         NODE, lambda r: r.level == 1 and "contact_threshold" in r.message, "deafness is not told of"
@@ -440,7 +440,7 @@ def bursts(probe: Probe, source: Source) -> None:
 
 
 def publishers_come_and_go(probe: Probe, source: Source) -> None:
-    """[20, 21] A second one is told of; after a restart of the only one the verdict comes back."""
+    """[20, 21] A second publisher is reported; after a restart of the only one it goes on."""
     contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
     _wait_for_flag(probe, contact, False)
     before = int(probe.report(NODE).values["publishers"])
@@ -490,7 +490,7 @@ def a_clock_that_goes_back(probe: Probe, source: Source) -> None:
 
 
 def tare_and_reset(probe: Probe, source: Source) -> None:
-    """A tare takes the present residual off; a reset lets the observer start again."""
+    """A tare subtracts the present residual; a reset restarts the observer."""
     contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
     torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
     _wait_for_flag(probe, contact, False)
@@ -529,7 +529,7 @@ def _wait_for_flag(probe: Probe, contact: Heard, flag: bool) -> None:
 
 
 def _last_onset(events: Heard) -> DiagnosticStatus | None:
-    """The status that tells of the last onset heard of."""
+    """Return the status of the last received onset."""
     told = [message.status[0] for message in events]
     onsets = [status for status in told if event_from_status(status).phase == "onset"]
     return onsets[-1] if onsets else None

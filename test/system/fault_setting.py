@@ -17,7 +17,7 @@ ZERO = np.zeros(MODEL.nv)
 
 
 def torques(probe: Probe) -> Heard:
-    """The commands that the controller publishes."""
+    """Return the commands that the controller publishes."""
     return probe.listen(Float64MultiArray, COMMANDS)
 
 
@@ -53,7 +53,7 @@ def count(report: Report, key: str) -> int:
 
 
 def set_parameters(probe: Probe, node: str, **changes: Any) -> Any:
-    """The node's answer to a change of all these parameters at once."""
+    """Return the node's answer to a change of all these parameters at once."""
     request = SetParametersAtomically.Request()
     request.parameters = [
         Parameter(name, value=value).to_parameter_msg() for name, value in changes.items()

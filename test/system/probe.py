@@ -114,7 +114,7 @@ class Probe:
         sender.publish(message)
 
     def call(self, kind: Any, service: str, request: Any = None) -> Any:
-        """The answer of a service."""
+        """Return the answer of a service."""
         if service not in self._clients:
             self._clients[service] = self.node.create_client(kind, service)
         client = self._clients[service]
@@ -138,7 +138,7 @@ class Probe:
         return source
 
     def wait(self, condition: Callable[[], T], otherwise: str, timeout: float = PATIENCE) -> T:
-        """The first true value of ``condition``; fails with ``otherwise`` at the deadline."""
+        """Return the first true value of ``condition``; fail with ``otherwise`` at the deadline."""
         deadline = time.monotonic() + timeout
         while True:
             value = condition()
@@ -148,14 +148,14 @@ class Probe:
             time.sleep(0.005)
 
     def report(self, node: str) -> Report:
-        """What a node tells next, so that it is no older than this call."""
+        """Return what a node tells next, so that it is no older than this call."""
         self.reports.pop(node, None)
         return self.wait(lambda: self.reports.get(node), f"no diagnostics of {node}")
 
     def wait_for_report(
         self, node: str, condition: Callable[[Report], bool], otherwise: str
     ) -> Report:
-        """The first report of a node from now on that meets ``condition``."""
+        """Return the first report of a node from now on that meets ``condition``."""
         self.reports.pop(node, None)
 
         def found() -> Report | None:
@@ -176,5 +176,5 @@ class Probe:
 
 
 def efforts(heard: Heard) -> np.ndarray:
-    """The newest message's effort."""
+    """Return the newest message's effort."""
     return np.array(heard[-1].effort)

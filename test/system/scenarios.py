@@ -57,7 +57,7 @@ def move(probe: Probe) -> None:
 
 
 def push(probe: Probe) -> None:
-    """A push raises the flag, names the link, and lets the controller react as it is told to."""
+    """A push raises the flag, names the link, and starts the selected reaction."""
     contact = probe.listen(Bool, f"{DETECTOR}/contact", LATCHED)
     truth = probe.listen(Bool, f"{ARM}/true_contact", LATCHED)
     events = probe.listen(DiagnosticArray, f"{DETECTOR}/events")
@@ -89,7 +89,7 @@ def push(probe: Probe) -> None:
 
 
 def push_at_the_tool(probe: Probe) -> None:
-    """A push on the tool is taken, told of and estimated along the axes of the tool."""
+    """A push on the tool is accepted, reported and estimated along the axes of the tool."""
     truth = probe.listen(Bool, f"{ARM}/true_contact", LATCHED)
     truths = probe.listen(WrenchStamped, f"{ARM}/true_external_wrench")
     wrenches = probe.listen(WrenchStamped, f"{DETECTOR}/tool_wrench")
@@ -169,7 +169,7 @@ def _reaction(probe: Probe) -> float:
 
 
 def hold_float_and_resume(probe: Probe) -> None:
-    """The three services do to the arm what they say."""
+    """The services hold, float and resume have their effect on the arm."""
     states = probe.listen(JointState, "joint_states")
     _send(probe, START + 0.2, 4.0)
     _wait_for_position(probe, states, START + 0.05, tolerance=0.03)
@@ -209,7 +209,7 @@ def brakes_when_the_controller_ends(probe: Probe, end_controller: Callable[[], N
 
 
 def truth_is_told(probe: Probe) -> None:
-    """The arm publishes what acts on it, and its description for whoever comes later."""
+    """The arm publishes the true forces, and its description also for late subscribers."""
     torques = probe.listen(JointState, f"{ARM}/true_external_joint_torques")
     probe.wait(lambda: torques, "no true torques")
     assert tuple(torques[-1].name) == JOINTS

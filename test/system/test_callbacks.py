@@ -103,7 +103,7 @@ def garbage(good: bytes, chance: random.Random) -> Iterator[bytes]:
 def running(
     request: pytest.FixtureRequest, bring_up: BringUp, probe: Probe
 ) -> Iterator[tuple[Process, Source, Heard]]:
-    """A controller that holds the arm, on either executor, with its source of joint states."""
+    """Yield a controller that holds the arm, on either executor, with its joint-state source."""
     name = request.param
     source = probe.stream(resting(), f"{name}/joint_states")
     process = bring_up.start(

@@ -31,7 +31,7 @@ AWAY = 0.01
 
 @pytest.fixture(scope="module")
 def source(probe: Probe) -> Source:
-    """An arm at rest whose readings are never the same twice."""
+    """Return an arm at rest whose readings are never the same twice."""
     source = Source(MODEL.joint_names, POSE, np.zeros(7), WEIGHT)
     random = np.random.default_rng(2)
     source.push = np.zeros(7)  # type: ignore[attr-defined]
@@ -66,7 +66,7 @@ def stamp(message: JointState | DiagnosticArray) -> tuple[int, int]:
 
 
 def torques(heard: Heard) -> dict[tuple[int, int], np.ndarray]:
-    """The commanded torque by the stamp of the joint state that it answers."""
+    """Return the commanded torque by the stamp of the joint state that it answers."""
     return {stamp(message): np.array(message.effort) for message in list(heard)}
 
 

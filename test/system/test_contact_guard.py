@@ -268,7 +268,7 @@ def test_what_is_missing_is_said_and_silence_stops(bring_up: BringUp, probe: Pro
     names = ["-r", "__ns:=/left", "-r", f"{FLAG}:=/{FLAG}"]
     process = bring_up.start(GUARD, parameters, names, DEFECT)
     report = probe.wait_for_report(name, lambda r: "waiting for" in r.message, "does not wait")
-    assert f"a verdict on /{FLAG}: no contact detector was ever heard" in report.message
+    assert f"a verdict on /{FLAG}: no contact detector has published yet" in report.message
     assert "no action server /nobody/moves" in report.message
     state = probe.call(GetState, f"{name}/get_state").current_state.label
     assert state == "inactive"

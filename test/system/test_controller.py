@@ -13,7 +13,7 @@ from .probe import Probe, Source
 
 @pytest.fixture(scope="module")
 def source(bring_up: BringUp, probe: Probe) -> Source:
-    """The joint states that the controller hears."""
+    """Return the joint states that the controller receives."""
     bring_up.start(scenarios.NODE, scenarios.PARAMETERS)
     return probe.stream(scenarios.resting())
 

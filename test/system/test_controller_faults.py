@@ -19,7 +19,7 @@ def process(bring_up: BringUp) -> Process:
 
 @pytest.fixture(scope="module")
 def source(probe: Probe, process: Process) -> Source:
-    """The joint states that the controller hears."""
+    """Return the joint states that the controller receives."""
     source = probe.stream(resting())
     holds(probe, source)
     return source

@@ -56,7 +56,7 @@ def source(probe: Probe) -> Source:
 
 @pytest.fixture
 def start(bring_up: BringUp, probe: Probe) -> Iterator[Start]:
-    """A controller and the torque it sends; no two at a time."""
+    """Yield a controller and the torque it sends; no two at a time."""
     processes = []
 
     def start(**parameters: Any) -> tuple[Process, Heard]:

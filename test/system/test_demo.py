@@ -25,7 +25,7 @@ NODES = ("simulated_arm", "passivity_controller", "contact_detector")
 
 @pytest.fixture
 def demo(tmp_path: Path) -> Iterator[Process]:
-    """The shortest demo, under way."""
+    """Yield the shortest demo, under way."""
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     report = str(tmp_path / "report")
     process = Process(
@@ -41,7 +41,7 @@ def demo(tmp_path: Path) -> Iterator[Process]:
 
 
 def children(process: Process) -> dict[str, int]:
-    """The nodes a demo has started, and their process ids."""
+    """Return the nodes a demo has started, and their process ids."""
     listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="ascii")
     found = {}
     for number in listed.split():

@@ -19,7 +19,7 @@ def streamed(bring_up: BringUp, probe: Probe) -> Source:
 
 @pytest.fixture
 def source(streamed: Source) -> Source:
-    """The joint states that the detector hears, at rest."""
+    """Return the joint states that the detector receives, at rest."""
     vars(streamed).update(vars(scenarios.resting()), publishers=streamed.publishers)
     return streamed
 

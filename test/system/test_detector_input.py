@@ -24,7 +24,7 @@ STEP = 0.005
 
 
 class Simulation:
-    """Publishes the arm at rest, and its own time when it is told to."""
+    """Publishes the arm at rest, and on request its own time."""
 
     def __init__(self, probe: Probe) -> None:
         self.time, self.runs, self.tells = 100.0, True, False
@@ -42,7 +42,7 @@ class Simulation:
 
 @pytest.fixture
 def other_process(bring_up: BringUp) -> Iterator[Probe]:
-    """What cannot be done from the probe's own participant."""
+    """Yield what cannot be done from the probe's own participant."""
     probe = Probe(bring_up.domain)
     try:
         yield probe

@@ -1,4 +1,4 @@
-"""A controller whose reaction needs a contact detector that is not there, or cannot be heard.
+"""A controller whose reaction needs a contact detector that is missing, or cannot be received.
 
 The numbers in brackets are those of the fault list.
 """
@@ -19,7 +19,7 @@ from .controller_scenarios import COMMANDS, NODE, PARAMETERS, WEIGHT, resting, w
 from .probe import Probe, Source
 
 FLAG = "contact_detector/contact"
-NEVER = "no contact detector was ever heard"
+NEVER = "no contact detector has published yet"
 
 
 @pytest.fixture(scope="module")

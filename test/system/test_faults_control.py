@@ -1,4 +1,4 @@
-"""States in which a controller could hurt the arm or whoever stands beside it.
+"""States in which a controller could damage the arm or hurt a person beside it.
 
 Several controllers run side by side, each with joint states of its own. The numbers in brackets are
 the rows of ``docs/faults.md``.
@@ -46,14 +46,14 @@ WEAK = 5.0
 
 
 def continuous(urdf: str) -> str:
-    """The arm with a last joint that turns without end."""
+    """Return the arm with a last joint that turns without end."""
     before, _, after = urdf.partition('<joint name="joint_7" type="revolute">')
     limit = re.compile(r'<limit lower="[^"]+" upper="[^"]+"')
     return f'{before}<joint name="joint_7" type="continuous">{limit.sub("<limit", after, count=1)}'
 
 
 def weak(urdf: str) -> str:
-    """The arm with a second joint that has no torque to spare."""
+    """Return the arm with a second joint that has no torque to spare."""
     before, name, after = urdf.partition('<joint name="joint_2"')
     limited = re.sub(r'effort="[0-9.]+"', f'effort="{WEAK}"', after, count=1)
     return f"{before}{name}{limited}"
@@ -112,7 +112,7 @@ class Follower(Source):
 
 @dataclass
 class Arm:
-    """One controller and what it hears and says."""
+    """One controller with its inputs and outputs."""
 
     name: str
     process: Process
@@ -130,7 +130,7 @@ class Arm:
 
 @pytest.fixture(scope="module")
 def arms(bring_up: BringUp, probe: Probe) -> Callable[[str], Arm]:
-    """An arm of the table, started at its first use."""
+    """Return an arm of the table, started at its first use."""
     made: dict[str, Arm] = {}
 
     def arm(name: str) -> Arm:
@@ -334,7 +334,7 @@ def test_a_position_limit_closes_behind_the_arm(arms: Callable[[str], Arm], prob
 
 
 def test_a_reaction_without_a_detector_is_told_of(plain: Arm, probe: Probe) -> None:
-    """[66] WARN at once, not only after a verdict has been heard."""
+    """[66] The warning appears at once, not only after a first verdict."""
     probe.wait_for_report(
         plain.name,
         lambda r: r.level >= 1 and ("verdict" in r.message or "detector" in r.message),
@@ -368,7 +368,7 @@ def test_a_speed_over_the_limit_that_lasts_is_a_fault(plain: Arm, probe: Probe) 
 
 
 def test_an_arm_that_leaves_its_target_is_a_fault(plain: Arm, probe: Probe) -> None:
-    """[69, 86] Its energy is told of as it goes; beyond ``tracking_limit`` the torque is safe."""
+    """[69, 86] Its elastic energy is published; beyond ``tracking_limit`` the torque is safe."""
     energy = probe.listen(Float64MultiArray, plain.topic("energy"))
     probe.wait(lambda: energy, "no energies")
     at_rest = energy[-1].data[0]
@@ -392,7 +392,7 @@ def test_an_arm_that_leaves_its_target_is_a_fault(plain: Arm, probe: Probe) -> N
 
 
 def without_effort_limit(urdf: str) -> str:
-    """The arm with a second joint whose effort limit was not filled in."""
+    """Return the arm with a second joint whose effort limit was not filled in."""
     before, name, after = urdf.partition('<joint name="joint_2"')
     return before + name + re.sub(r'effort="[0-9.]+"', 'effort="0"', after, count=1)
 

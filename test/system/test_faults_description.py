@@ -23,13 +23,13 @@ ARM = arm7_urdf()
 
 
 def changed(old: str, new: str) -> str:
-    """The description that ships with one place changed."""
+    """Return the description that ships with one place changed."""
     assert old in ARM
     return ARM.replace(old, new, 1)
 
 
 def without_prolog(prolog: str) -> str:
-    """The description that ships after another XML prolog."""
+    """Return the description that ships after another XML prolog."""
     return prolog + ARM.partition("?>")[2]
 
 
@@ -104,7 +104,7 @@ def process(bring_up: BringUp, probe: Probe) -> Process:
 
 @pytest.fixture
 def detector(process: Process, probe: Probe) -> Iterator[Process]:
-    """The unconfigured detector."""
+    """Yield the unconfigured detector."""
     yield process
     if probe.report(NODE).values["state"] != "unconfigured":
         assert change(probe, Transition.TRANSITION_CLEANUP)

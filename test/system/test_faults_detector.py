@@ -37,7 +37,7 @@ def contact(probe: Probe) -> Heard:
 
 @pytest.fixture
 def source(streamed: Source, contact: Heard, probe: Probe) -> Source:
-    """The joint states that the detector hears; it judges them to be free of contact."""
+    """Return the joint states that the detector receives; it judges them to be free of contact."""
     vars(streamed).update(vars(resting()), publishers=streamed.publishers)
     wait_for_verdict(probe, contact, False)
     return streamed
@@ -108,7 +108,7 @@ def test_efforts_of_exactly_zero_are_not_measured(
 def test_a_late_subscriber_hears_no_old_verdict(
     probe: Probe, contact: Heard, source: Source, bring_up: BringUp
 ) -> None:
-    """[58] Once joint states have ended there is no verdict, for nobody."""
+    """[58] After joint states have ended, no subscriber receives a verdict."""
     touched(source)
     wait_for_verdict(probe, contact, True)
     source.on = False

@@ -92,7 +92,7 @@ def streamed(bring_up: BringUp, probe: Probe) -> Spoiled:
 
 @pytest.fixture
 def source(streamed: Spoiled, probe: Probe) -> Iterator[Spoiled]:
-    """The joint states that the controller hears, put in order again after each test."""
+    """Yield the joint states that the controller receives, put in order again after each test."""
     yield streamed
     vars(streamed).update(vars(resting()), publishers=streamed.publishers, change=None)
     hold_again(probe)

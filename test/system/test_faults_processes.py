@@ -46,7 +46,7 @@ def process(bring_up: BringUp) -> Process:
 
 @pytest.fixture(scope="module")
 def source(probe: Probe, process: Process) -> Source:
-    """The joint states that the controller hears."""
+    """Return the joint states that the controller receives."""
     source = probe.stream(resting())
     holds(probe, source)
     return source
@@ -142,7 +142,7 @@ def failing(
     source: Source,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[Process, Path]]:
-    """A controller that can be made to fail, and the folder of the files that do it."""
+    """Yield a controller that can be made to fail, and the folder of the files that do it."""
     folder = tmp_path_factory.mktemp("failing")
     process = Process(
         [sys.executable, "-c", FAILING, str(folder), ",".join(METHODS.values()), "--ros-args"]

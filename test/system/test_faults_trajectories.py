@@ -89,7 +89,7 @@ def process(bring_up: BringUp) -> Process:
 
 @pytest.fixture(scope="module")
 def source(probe: Probe, process: Process) -> Source:
-    """The joint states that the controller hears."""
+    """Return the joint states that the controller receives."""
     source = probe.stream(resting())
     holds(probe, source)
     return source
@@ -97,7 +97,7 @@ def source(probe: Probe, process: Process) -> Source:
 
 @pytest.fixture(scope="module")
 def moving(probe: Probe, source: Source) -> float:
-    """A trajectory that the controller follows for the whole test; its goal [rad]."""
+    """Return a trajectory that the controller follows for the whole test; its goal [rad]."""
     goal = 0.01
     probe.send(f"{NODE}/joint_trajectory", trajectory(goal, seconds=600.0))
     probe.wait_for_report(NODE, lambda r: r.values["goal"] == "moving", "does not move")

@@ -61,7 +61,7 @@ MANY = (2_000, 100_000)
 
 
 def serialized(points: int) -> bytes:
-    """A trajectory of many points, as it travels."""
+    """Return a trajectory of many points, as it travels."""
     message = JointTrajectory(joint_names=list(MODEL.joint_names))
     for k in range(1, points + 1):
         point = JointTrajectoryPoint(positions=[float(x) for x in resting().position])
@@ -83,7 +83,7 @@ def many() -> dict[int, bytes]:
 
 @pytest.fixture(scope="module")
 def source(probe: Probe, process: Process, many: dict[int, bytes]) -> Source:
-    """The joint states that the controller hears."""
+    """Return the joint states that the controller receives."""
     source = probe.stream(resting())
     holds(probe, source)
     return source
@@ -98,7 +98,7 @@ def is_unmoved(probe: Probe, first: int) -> None:
 
 
 def malformed(message: Any) -> list[bytes]:
-    """The damaged forms of a message that cannot be read."""
+    """Return the damaged forms of a message that cannot be read."""
     found = []
     for damage in DAMAGE.values():
         raw = damage(bytes(serialize_message(message)))

@@ -1,4 +1,4 @@
-"""Silence of ``~/contact`` means that there is no verdict, for whoever comes late as well.
+"""Silence of ``~/contact`` means that there is no verdict, also for late subscribers.
 
 The numbers in brackets are those of the fault list.
 """
@@ -23,7 +23,7 @@ VOLATILE = QoSProfile(depth=1000)
 
 @pytest.fixture
 def newcomer(bring_up: BringUp) -> Iterator[Callable[[], Probe]]:
-    """Makes participants that nobody has heard of before."""
+    """Yield a function that creates undiscovered participants."""
     probes: list[Probe] = []
 
     def make() -> Probe:

@@ -32,7 +32,7 @@ def monitor(bring_up: BringUp, *arguments: str) -> subprocess.CompletedProcess[s
 def test_monitor(bring_up: BringUp, probe: Probe) -> None:
     alone = monitor(bring_up, "--once", "--duration", "0.5")
     assert alone.returncode == 1
-    assert "nothing heard of /contact_detector" in alone.stdout
+    assert "no message received from /contact_detector" in alone.stdout
 
     bring_up.start(scenarios.NODE, scenarios.PARAMETERS)
     source = probe.stream(scenarios.resting())

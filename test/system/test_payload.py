@@ -62,7 +62,7 @@ def at_start() -> np.ndarray:
 def test_nobody_listens(bring_up: BringUp) -> None:
     ended = command(bring_up, "--mass", "1")
     assert ended.returncode == 1
-    assert "nobody listens to /payload" in ended.stdout
+    assert "payload has no subscriber" in ended.stdout
     wrong = command(bring_up, "--mass", "1", "--com", "0,0")
     assert wrong.returncode == 2
     assert "payload_com has 2 values; give 3" in wrong.stderr

@@ -1,4 +1,4 @@
-"""The player of recordings: plays all and ends, or loops until it is told to end [64]."""
+"""The player of recordings: it plays all messages and ends, or loops until a signal [64]."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_loop_over_one_moment_is_no_flood(
 
 
 def test_a_rate_that_cannot_be_kept(bring_up: BringUp, probe: Probe, tmp_path: Path) -> None:
-    """A million messages a second: it says so, answers services, and ends when told to."""
+    """A million messages per second: the player warns, answers services, and ends on a signal."""
     rows = [f"{100.0 + 0.001 * k:.3f},0.1,0.0,1.0" for k in range(1000)]
     states = probe.listen(JointState, "quick")
     player = play(

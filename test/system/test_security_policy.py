@@ -57,7 +57,7 @@ def policy() -> Element:
 
 
 def grants(profile: Element) -> Iterator[Element]:
-    """The elements of a profile, included files among them."""
+    """Yield the elements of a profile, included files among them."""
     for child in profile:
         if child.tag == INCLUDE:
             assert child.attrib["xpointer"] == "xpointer(/profile/*)"
@@ -67,7 +67,7 @@ def grants(profile: Element) -> Iterator[Element]:
 
 
 def granted(enclave: str, node: str = "") -> Granted:
-    """What the policy grants to a node of an enclave, the first one where none is named."""
+    """Return what the policy grants to a node of an enclave, the first one where none is named."""
     which = f"[@node='{node}']" if node else ""
     path = f"enclaves/enclave[@path='/rbd_control/{enclave}']/profiles/profile{which}"
     profile = policy().find(path)

@@ -72,7 +72,7 @@ BAD_STARTS = {
     "an action twice": (
         "contact_guard",
         {"actions": ["arm/follow", "arm/follow"]},
-        "actions holds an empty name or one twice",
+        "actions contains an empty or repeated name",
     ),
     "no recording": ("joint_state_player", {"recording": "/no/such.mcap"}, "/no/such.mcap"),
 }
@@ -242,7 +242,7 @@ def test_a_later_start_compiles_nothing_and_is_quick(bring_up: BringUp, probe: P
 
 
 def test_the_arm_alone(bring_up: BringUp, probe: Probe) -> None:
-    """It stands braked, in the order and pace it is told to, until commands come."""
+    """The arm is braked until commands arrive, with the given joint order and rate."""
     joints = [f"joint_{i}" for i in (7, 6, 5, 4, 3, 2, 1)]
     position = [0.7, 0.6, 0.5, -0.4, 0.3, 0.2, 0.1]
     arm = bring_up.start(

@@ -64,7 +64,7 @@ def source(probe: Probe, process: Process) -> Source:
 
 
 def wave(points: int, **spoilt: float) -> bytes:
-    """A slow wave of all joints through so many points, serialized.
+    """Return a slow wave of all joints through so many points, serialized.
 
     Args:
         points: number of points, 10 ms apart.
@@ -166,7 +166,7 @@ def test_gaps_between_torques(probe: Probe, source: Source, process: Process, wa
 def test_a_stop_discards_what_is_being_planned(
     probe: Probe, source: Source, process: Process, waves: Waves
 ) -> None:
-    """[39, 40] Large trajectories are on their way when the arm is told to hold: it holds."""
+    """[39, 40] A hold order also stops the arm while large trajectories are in transit."""
     publisher = probe.node.create_publisher(JointTrajectory, TOPIC, 50)
     probe.wait(publisher.get_subscription_count, "nobody listens")
     for _ in range(10):

@@ -30,7 +30,7 @@ MASS = {"left": "4", "right": "3"}
 
 
 def description(arm: str) -> str:
-    """The arm that ships, with the names of this one."""
+    """Return the arm that ships, with the names of this one."""
     text = arm7_urdf().replace('<mass value="4"/>', f'<mass value="{MASS[arm]}"/>', 1)
     for what in ("joint", "link"):
         text = text.replace(f'"{what}_', f'"{arm}_{what}_')
@@ -38,7 +38,7 @@ def description(arm: str) -> str:
 
 
 def parameters(arm: str, node: str) -> dict[str, Any]:
-    """What ``arm.launch.py`` gives to a node of this arm, out of the parameters of the demo."""
+    """Return the parameters that ``arm.launch.py`` gives a node of this arm, from the demo's."""
     joints = [f"joint_{i}" for i in range(1, 8)]
     file = share_directory() / "config" / "demo.yaml"
     values = node_parameters(file, arm, node, f"{arm}_", joints)
@@ -53,7 +53,7 @@ def parameters(arm: str, node: str) -> dict[str, Any]:
 
 
 class Arm:
-    """What is heard of one arm."""
+    """The messages received from one arm."""
 
     def __init__(self, probe: Probe, name: str) -> None:
         self.name, self._probe = name, probe

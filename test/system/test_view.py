@@ -228,5 +228,5 @@ def test_a_view_that_hears_nothing_says_what_it_waits_for(bring_up: BringUp) -> 
     assert "view: http://127.0.0.1:" in ended.stdout
     for topic in ("/a/joint_states", "/a/contact_detector/contact", "/a/robot_description"):
         assert topic in ended.stdout
-    assert "nothing heard of /b in ROS domain" in ended.stdout
+    assert "no message received from /b in ROS domain" in ended.stdout
     assert not ended.stderr

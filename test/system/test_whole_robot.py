@@ -29,7 +29,7 @@ def description() -> Path:
 
 @pytest.fixture(scope="module")
 def arm(probe: Probe, description: Path) -> Source:
-    """The arm's driver with effort, the gripper's without, and the description, latched."""
+    """Return the arm's driver with effort, the gripper's without, and the description, latched."""
     model = Model.from_urdf(description, locked={FINGERS[0]: OPEN})
     weight = gravity_torque(model, POSE)
     publisher = probe.node.create_publisher(String, "robot_description", LATCHED)
@@ -50,7 +50,7 @@ def arm(probe: Probe, description: Path) -> Source:
 
 @pytest.fixture(scope="module")
 def detector(bring_up: BringUp, probe: Probe, arm: Source) -> Process:
-    """The detector without any parameter."""
+    """Return the detector without any parameter."""
     process = bring_up.start("contact_detector")
     assert len(arm.names) == len(ARM)
     probe.wait_for_report("contact_detector", lambda r: "state" in r.values, "no report")

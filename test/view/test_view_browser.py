@@ -93,7 +93,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def seen(browser: Any, source: RecordingSource, still: Still) -> Iterator[Look]:
-    """A page with a recording and a live arm side by side."""
+    """Yield a page with a recording and a live arm side by side."""
     page = Page([source, still], Place(port=0))
     with running(page):
         window = browser.new_page(viewport={"width": 800, "height": 520})

@@ -32,7 +32,7 @@ def detection(residual: np.ndarray, level: np.ndarray, reason: np.ndarray) -> Bl
 
 
 def recorded(residual: np.ndarray, period: float = 0.001, **columns: np.ndarray) -> Track:
-    """The track of a recording in which joint a moves at 1 rad/s, in blocks of 100 samples."""
+    """Return the track of a recording with joint a at 1 rad/s, in blocks of 100 samples."""
     k = len(residual)
     times: NDArray[np.float64] = period * np.arange(k, dtype=np.float64)
     q = np.column_stack([times, 0.0 * times])

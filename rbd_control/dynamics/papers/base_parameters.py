@@ -31,7 +31,7 @@ class BaseParameters(NamedTuple):
 def base_parameters(
     model: Model, *, samples: int = 100, seed: int = 0, tolerance: float = 1e-8
 ) -> BaseParameters:
-    """The base parameters of a robot, by the numeric rank of its regressor.
+    """Return the base parameters of a robot, by the numeric rank of its regressor.
 
     ``regressor(...) @ pi == regressor(...)[..., columns] @ (mapping @ pi)`` whatever the motion,
     also with reference velocities. They depend on the direction of gravity: a first joint with a
@@ -65,7 +65,7 @@ def base_parameters(
 
 
 def _positions(model: Model, samples: int, rng: np.random.Generator) -> np.ndarray:
-    """Revolute joints turned anyhow, prismatic ones within a metre, the base anyhow."""
+    """Return random positions: revolute joints and base at any angle, prismatic within 1 m."""
     q = rng.uniform(-1.0, 1.0, (samples, model.nv)) * np.where(model.prismatic, 1.0, np.pi)
     if model.floating_base:
         q = np.concatenate([q[:, :3], rng.normal(size=(samples, 4)), q[:, 6:]], axis=1)
@@ -73,7 +73,7 @@ def _positions(model: Model, samples: int, rng: np.random.Generator) -> np.ndarr
 
 
 def _independent_columns(R: np.ndarray, tolerance: float) -> np.ndarray:
-    """Columns independent of those before, by Gram-Schmidt with every projection done twice."""
+    """Return the columns independent of previous ones, by twice-iterated Gram-Schmidt."""
     length = np.linalg.norm(R, axis=0)
     basis = np.empty((R.shape[0], 0))
     columns = []

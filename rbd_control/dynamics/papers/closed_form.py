@@ -73,7 +73,7 @@ class ClosedFormTerms(NamedTuple):
 
 
 def closed_form(model: Model, q: np.ndarray, v: np.ndarray) -> ClosedForm:
-    """The matrices A, G, W, L, [ad_V] and [ad_Av] of Lynch & Park's closed form.
+    """Return the matrices A, G, W, L, [ad_V] and [ad_Av] of Lynch & Park's closed form.
 
     Args:
         model: the robot.
@@ -95,7 +95,7 @@ def closed_form(model: Model, q: np.ndarray, v: np.ndarray) -> ClosedForm:
 
 
 def closed_form_terms(model: Model, q: np.ndarray, v: np.ndarray) -> ClosedFormTerms:
-    """M, c = C v and g by Lynch & Park's closed form.
+    """Return M, c = C v and g by Lynch & Park's closed form.
 
     Args:
         model: the robot.
@@ -124,7 +124,7 @@ def closed_form_inverse_dynamics(
     a: np.ndarray,
     wrenches: Mapping[str, Any] | None = None,
 ) -> np.ndarray:
-    """The torque of a motion, tau = Aᵀ F, by Lynch & Park's closed form.
+    """Return the torque of a motion, tau = Aᵀ F, by Lynch & Park's closed form.
 
     Args:
         model: the robot.
@@ -235,7 +235,7 @@ def _assemble(model: Model, v: Array, links: _Links) -> ClosedForm:
 
 
 def _central_spatial_inertia(model: Model, row: int) -> Array:
-    """diag(I, m 1) about the centre of mass (9.52)."""
+    """Return diag(I, m 1) about the centre of mass (9.52)."""
     arrays = model.arrays
     first = arrays.first_moment[row, :, None]
     pseudo = np.block([[arrays.second_moment[row], first], [first.T, arrays.mass[row]]])
@@ -245,7 +245,7 @@ def _central_spatial_inertia(model: Model, row: int) -> Array:
 
 
 def _external_forces(links: _Links, bodies: Array, points: Array, wrenches: Array) -> Array:
-    """World-aligned wrenches at points of bodies, in the link frames: (batch, 6 N)."""
+    """Return world-aligned wrenches at points of bodies, in the link frames: (batch, 6 N)."""
     forces = np.zeros((wrenches.shape[0], len(links.parent), 6))
     for k, body in enumerate(bodies):
         i = body - links.first
@@ -257,7 +257,7 @@ def _external_forces(links: _Links, bodies: Array, points: Array, wrenches: Arra
 
 
 def _exponential(twist: Array, theta: Array) -> Array:
-    """e^([twist] theta), (batch, 4, 4), for a twist of unit rotation or of unit translation."""
+    """Return e^([twist] theta), (batch, 4, 4), for a unit rotation or unit translation."""
     S = _skew(twist[:3])
     sine, rest = np.sin(theta)[:, None, None], 1.0 - np.cos(theta)[:, None, None]
     angle = theta[:, None, None]
@@ -268,14 +268,14 @@ def _exponential(twist: Array, theta: Array) -> Array:
 
 
 def _quaternion_rotations(quaternions: Array) -> Array:
-    """1 + 2 w S(x) + 2 S(x)² of quaternions [x ; w], (batch, 4), made unit."""
+    """Return 1 + 2 w S(x) + 2 S(x)² of quaternions [x ; w], (batch, 4), made unit."""
     unit = quaternions / np.linalg.norm(quaternions, axis=1, keepdims=True)
     S = _skew(unit[:, :3])
     return np.eye(3) + 2.0 * unit[:, 3, None, None] * S + 2.0 * S @ S
 
 
 def _adjoint_of_inverse(T: Array) -> Array:
-    """[Ad] of T⁻¹ for T = (R, p): [[Rᵀ, 0], [-Rᵀ [p], Rᵀ]]."""
+    """Return [Ad] of T⁻¹ for T = (R, p): [[Rᵀ, 0], [-Rᵀ [p], Rᵀ]]."""
     RT = _transposed(T[..., :3, :3])
     result = np.zeros((*T.shape[:-2], 6, 6))
     result[..., :3, :3] = result[..., 3:, 3:] = RT
@@ -284,7 +284,7 @@ def _adjoint_of_inverse(T: Array) -> Array:
 
 
 def _bracket(V: Array) -> Array:
-    """[ad_V] = [[ [w], 0 ], [ [u], [w] ]] (9.29)."""
+    """Return [ad_V] = [[ [w], 0 ], [ [u], [w] ]] (9.29)."""
     result = np.zeros((*V.shape, 6))
     result[..., :3, :3] = result[..., 3:, 3:] = _skew(V[..., :3])
     result[..., 3:, :3] = _skew(V[..., 3:])
@@ -292,7 +292,7 @@ def _bracket(V: Array) -> Array:
 
 
 def _skew(x: Array) -> Array:
-    """[x] with [x] y = x cross y."""
+    """Return [x] with [x] y = x cross y."""
     result = np.zeros((*x.shape, 3))
     result[..., 0, 1], result[..., 0, 2], result[..., 1, 2] = -x[..., 2], x[..., 1], -x[..., 0]
     return result - _transposed(result)

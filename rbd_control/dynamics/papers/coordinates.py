@@ -58,7 +58,7 @@ class TransformedTerms(NamedTuple):
 def change_coordinates(
     model: Model, q: np.ndarray, v: np.ndarray, A: np.ndarray, A_dot: np.ndarray
 ) -> TransformedTerms:
-    """M, C and g in coordinates or generalised speeds ``nu`` with ``v = A nu``.
+    """Return M, C and g in coordinates or generalised speeds ``nu`` with ``v = A nu``.
 
     Args:
         model: the robot.
@@ -94,7 +94,7 @@ def change_coordinates(
 def change_christoffel_symbols(
     Gamma: np.ndarray, M: np.ndarray, A: np.ndarray, dA: np.ndarray
 ) -> np.ndarray:
-    """The Christoffel symbols of the first kind in coordinates ``q_bar``.
+    """Return the Christoffel symbols of the first kind in coordinates ``q_bar``.
 
     Gamma_bar_ijk = A_ai A_bj A_ck Gamma_abc + A_ai M_ab d²q_b / dq_bar_j dq_bar_k.
 
@@ -114,7 +114,7 @@ def change_christoffel_symbols(
 
 
 def torque_velocity_derivative(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """The derivative of inverse dynamics by velocity, d tau / d v = 2 C(q, v).
+    """Return the derivative of inverse dynamics by velocity, d tau / d v = 2 C(q, v).
 
     Args:
         model: the robot, with a fixed base.
@@ -137,7 +137,7 @@ def torque_velocity_derivative(model: Model, q: np.ndarray, v: np.ndarray) -> np
 
 @compiled
 def _linear_momentum_matrices(packed, q, v, h, h_dot):
-    """The matrix of linear momentum, (3, nv), and its rate, in world axes."""
+    """Write the matrix of linear momentum, (3, nv), and its rate, in world axes."""
     model = unpacked(packed)
     n = model.parent.shape[0]
     s = new_sweep(n)
@@ -166,7 +166,7 @@ def _linear_momentum_matrices(packed, q, v, h, h_dot):
 
 
 def decoupled_dynamics(model: Model, q: np.ndarray, v: np.ndarray) -> TransformedTerms:
-    """Floating-base dynamics with the centre of mass split off: block-diagonal M and C.
+    """Return floating-base dynamics with the centre of mass split off: block-diagonal M and C.
 
     In the speeds ``nu = [velocity of the centre of mass, world axes; omega; joint velocities]``
     ``M = diag(m 1, M_22)`` and ``C = diag(0, C_22)``.

@@ -80,13 +80,13 @@ def _inertias_about_centres(model, s, centre):
 
 @inlined
 def _inertia_times(S, w):
-    """I w for the second moment of mass S about the same point."""
+    """Return I w for the second moment of mass S about the same point."""
     return sub(scale(S[0] + S[3] + S[5], w), symmetric_times(S, w))
 
 
 @inlined
 def _modified_newton_euler(model, gravity, v, v_a, a, s, centre, w_a, alpha, b, force, tau):
-    """One call: M a + C v_a + g, after ``move_bodies`` and :func:`_inertias_about_centres`.
+    """Compute M a + C v_a + g, after ``move_bodies`` and :func:`_inertias_about_centres`.
 
     ``w_a alpha b`` (n, 3) and ``force`` (n, 6) are workspace.
     """
@@ -133,7 +133,7 @@ def _modified_newton_euler(model, gravity, v, v_a, a, s, centre, w_a, alpha, b, 
 
 @inlined
 def _outward(model, q, v, s, centre):
-    """What every call at one state has in common."""
+    """Compute the quantities that all calls at one state share."""
     place_bodies(model, q, s)
     move_bodies(model, v, s)
     _inertias_about_centres(model, s, centre)
@@ -175,7 +175,7 @@ def _coriolis_matrices(packed, q, v, C):
 def modified_newton_euler(
     model: Model, q: np.ndarray, v: np.ndarray, v_a: np.ndarray, a: np.ndarray
 ) -> np.ndarray:
-    """The torque M(q) a + C(q, v) v_a + g(q), with the C of this file, in O(N).
+    """Return the torque M(q) a + C(q, v) v_a + g(q), with the C of this file, in O(N).
 
     With ``v_a = v`` it is inverse dynamics. With a reference velocity and acceleration it is a
     model part of the Slotine-Li law, as good as, but not equal to, the Christoffel-consistent one
@@ -203,7 +203,7 @@ def modified_newton_euler(
 
 
 def coriolis_matrix_de_luca_ferrajoli(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """A Coriolis matrix by N calls of the modified Newton-Euler recursion: column j is v_a = e_j.
+    """Return a Coriolis matrix by N calls of modified Newton-Euler: column j has v_a = e_j.
 
     Admissible (``M_dot - 2 C`` is skew-symmetric), but not that of the Christoffel symbols; the
     top of this file says by what they differ. For comparison:

@@ -27,7 +27,7 @@ FACTORIZATIONS = ("christoffel", "cross")
 
 
 def motion_cross(v: np.ndarray) -> np.ndarray:
-    """The 6x6 matrix of ``v x`` (EW21 Appendix A)."""
+    """Return the 6x6 matrix of ``v x`` (EW21 Appendix A)."""
     result = np.zeros((6, 6))
     result[:3, :3] = result[3:, 3:] = cross_matrix(v[:3])
     result[3:, :3] = cross_matrix(v[3:])
@@ -35,12 +35,12 @@ def motion_cross(v: np.ndarray) -> np.ndarray:
 
 
 def force_cross(v: np.ndarray) -> np.ndarray:
-    """The 6x6 matrix of ``v x*``, which is -(v x)ᵀ (EW21 eq. 8)."""
+    """Return the 6x6 matrix of ``v x*``, which is -(v x)ᵀ (EW21 eq. 8)."""
     return -motion_cross(v).T
 
 
 def force_cross_bar(f: np.ndarray) -> np.ndarray:
-    """The 6x6 matrix of ``f x̄*``, with (f x̄*) v = (v x*) f (EW21 Appendix A)."""
+    """Return the 6x6 matrix of ``f x̄*``, with (f x̄*) v = (v x*) f (EW21 Appendix A)."""
     result = np.zeros((6, 6))
     result[:3, :3] = -cross_matrix(f[:3])
     result[:3, 3:] = result[3:, :3] = -cross_matrix(f[3:])
@@ -48,7 +48,7 @@ def force_cross_bar(f: np.ndarray) -> np.ndarray:
 
 
 def body_factor(v: np.ndarray, inertia: np.ndarray, factorization: str) -> np.ndarray:
-    """The body-level factor B(v, I), (6, 6), of one body.
+    """Return the body-level factor B(v, I), (6, 6), of one body.
 
     Raises:
         InputError: for an unknown factorisation, listing the choices.
@@ -96,7 +96,7 @@ class _Bodies:
 def admissible_coriolis_matrix(
     model: Model, q: np.ndarray, v: np.ndarray, factorization: str = "christoffel"
 ) -> np.ndarray:
-    """The Coriolis matrix that a body-level factorisation leads to.
+    """Return the Coriolis matrix that a body-level factorisation leads to.
 
     Args:
         model: the robot.
@@ -118,7 +118,7 @@ def admissible_coriolis_matrix(
 def coriolis_matrix_from_body_jacobians(
     model: Model, q: np.ndarray, v: np.ndarray, factorization: str = "christoffel"
 ) -> np.ndarray:
-    """C = sum over bodies of J_kᵀ (B_k J_k + I_k J_dot_k): an oracle that needs no recursion.
+    """Return C = sum over bodies of J_kᵀ (B_k J_k + I_k J_dot_k), without a recursion.
 
     Arguments, result and errors as :func:`admissible_coriolis_matrix`.
 

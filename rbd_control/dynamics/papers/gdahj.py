@@ -84,7 +84,7 @@ class Columns(NamedTuple):
 
 @lru_cache(maxsize=16)
 def chain_of(model: Model) -> Chain:
-    """The constants of a serial chain of revolute joints.
+    """Return the constants of a serial chain of revolute joints.
 
     Raises:
         InputError: for any other robot, naming the joint.
@@ -117,7 +117,7 @@ def _add_matrices(A, B):
 
 @inlined
 def _minus_cross_cross(x, y):
-    """-S(x) S(y) = (xᵀy) 1 - y xᵀ."""
+    """Return -S(x) S(y) = (xᵀy) 1 - y xᵀ."""
     a, b, c = x[0] * y[0], x[1] * y[1], x[2] * y[2]
     return (
         (b + c, -(y[0] * x[1]), -(y[0] * x[2])),
@@ -128,7 +128,7 @@ def _minus_cross_cross(x, y):
 
 @inlined
 def _rotated_inertia(least, g, h):
-    """least 1 + g gᵀ + h hᵀ, for g and h in base axes."""
+    """Return ``least`` 1 + g gᵀ + h hᵀ, for g and h in base axes."""
     xy = g[0] * g[1] + h[0] * h[1]
     xz = g[0] * g[2] + h[0] * h[2]
     yz = g[1] * g[2] + h[1] * h[2]
@@ -141,7 +141,7 @@ def _rotated_inertia(least, g, h):
 
 @inlined
 def gdahj_sweep(chain, s, columns, A):
-    """S18 from the positions of the links on: A of one state, after ``place_bodies``."""
+    """Compute A of one state by S18 from the link positions, after ``place_bodies``."""
     n = chain.mass.shape[0]
     zero = (0.0, 0.0, 0.0)
     mass, moment = 0.0, zero  # sums over k > i of m_k and m_k p_Ck
@@ -185,7 +185,7 @@ def _mass_matrices(packed, chain, q, A):
 
 
 def mass_matrix_gdahj(model: Model, q: np.ndarray) -> np.ndarray:
-    """The mass matrix M(q) of a serial chain of revolute joints, by GDAHJ.
+    """Return the mass matrix M(q) of a serial chain of revolute joints, by GDAHJ.
 
     Args:
         model: the robot: one chain from a fixed base, all joints revolute, no rotors.

@@ -21,7 +21,7 @@ def forward_dynamics_by_mass_matrix(
     tau: np.ndarray,
     wrenches: Mapping[str, Any] | None = None,
 ) -> np.ndarray:
-    """The acceleration a torque causes, from ``M a = tau - b`` with b by inverse dynamics.
+    """Return the acceleration a torque causes, from ``M a = tau - b`` with b by inverse dynamics.
 
     The same as :func:`~rbd_control.dynamics.forward_dynamics`, which is the faster for all but the
     shortest chains.
@@ -55,7 +55,7 @@ def forward_dynamics_by_mass_matrix(
 
 
 def cholesky_factor(M: np.ndarray) -> np.ndarray:
-    """The lower triangular R with ``M = R Rᵀ`` of mass matrices, (..., nv, nv).
+    """Return the lower triangular R with ``M = R Rᵀ`` of mass matrices, (..., nv, nv).
 
     Raises:
         InputError: where a joint has no inertia left once the joints before it move along.

@@ -47,7 +47,7 @@ class NormalForm:
             self._squares[gens.index(scalar)] = 1 - sum(x**2 for x in vector)
 
     def __call__(self, expression: sympy.Expr) -> sympy.Expr:
-        """The normal form, with factors common to all terms taken out.
+        """Return the normal form, with factors common to all terms taken out.
 
         Coefficients that take more than 15 digits come out as floats.
         """
@@ -60,7 +60,7 @@ class NormalForm:
         return sympy.factor_terms(sympy.Add(*terms))
 
     def _polynomial(self, e: Any) -> Any:
-        """``e`` as a polynomial of first degree in whatever has a square to be replaced."""
+        """Return ``e`` as a polynomial of first degree in whatever has a square to be replaced."""
         if e in self._known:
             return self._known[e]
         if e.is_Rational:
@@ -113,7 +113,7 @@ def _short(coefficient: Any) -> sympy.Number:
 
 
 def _parts(expressions: Iterable[sympy.Expr]) -> tuple[set[sympy.Expr], set[sympy.Expr]]:
-    """What sums, products and powers are made of, and what negative powers are powers of."""
+    """Return the atoms of sums, products and powers, and the bases of negative powers."""
     import sympy
 
     symbols: set[sympy.Expr] = set()

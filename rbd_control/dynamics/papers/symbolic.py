@@ -58,7 +58,7 @@ def symbolic_dynamics(
     gravity: Sequence[Any] | None = None,
     simplify: bool = True,
 ) -> SymbolicTerms:
-    """The terms of the equation of motion of a small robot as sympy expressions.
+    """Return the terms of the equation of motion of a small robot as sympy expressions.
 
     What is not given as an expression keeps its number from the model, as the fraction that its
     first 15 digits spell (0.31 is 31/100), and rotations are exact rotations, so that what cancels
@@ -114,7 +114,7 @@ def symbolic_dynamics(
 
 
 def on_expressions(kernel: Any) -> Callable[..., Any]:
-    """A kernel as a Python function on sympy expressions."""
+    """Return a kernel as a Python function on sympy expressions."""
     import sympy
 
     return uncompiled(kernel, math=sympy, constant=sympy.Rational)
@@ -126,7 +126,7 @@ def symbolic_arrays(
     origins: Mapping[str, Sequence[Any]] = _NONE,
     gravity: Sequence[Any] | None = None,
 ) -> ModelArrays:
-    """The moving bodies of the model, in expressions; arguments as in :func:`symbolic_dynamics`.
+    """Return the moving bodies as expressions; arguments as in :func:`symbolic_dynamics`.
 
     Raises:
         InputError: for an unknown link or joint, or the wrong number of expressions.
@@ -173,7 +173,7 @@ def symbolic_arrays(
 
 
 def _exact(array: np.ndarray) -> np.ndarray:
-    """Floats as the fractions that 15 of their digits spell; integers as they are.
+    """Return floats as the fractions that 15 of their digits spell; integers as they are.
 
     A zero stays what it is even where a right angle has left 6e-17 of it.
     """
@@ -186,7 +186,7 @@ def _exact(array: np.ndarray) -> np.ndarray:
 
 
 def _rotation(R: np.ndarray) -> Any:
-    """The rotation of a quaternion of fractions: an exact rotation within 1e-15 of ``R``."""
+    """Return the rotation of a quaternion of fractions: an exact rotation within 1e-15 of ``R``."""
     x, y, z = R
     # Four times the quaternion times each of its entries.
     products = np.array(
@@ -203,7 +203,7 @@ def _rotation(R: np.ndarray) -> Any:
 
 
 def _unit(a: np.ndarray) -> np.ndarray:
-    """A vector of fractions of length one, by stereographic projection from opposite ``a``."""
+    """Return a rational unit vector near ``a``, by stereographic projection from the opposite."""
     k = int(np.abs(a).argmax())
     sign = 1 if a[k] > 0.0 else -1
     t = _exact(np.delete(a, k)[None] / (1.0 + abs(a[k])))[0]
@@ -218,7 +218,7 @@ def _fraction(x: Any) -> sympy.Rational:
 
 
 def _expressions(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """``value`` as an array of ``shape`` of expressions, floats in them as exact fractions."""
+    """Return ``value`` as an array of ``shape`` of expressions, with floats as exact fractions."""
     import sympy
 
     array = np.array(value, dtype=object)

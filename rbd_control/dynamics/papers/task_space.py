@@ -73,7 +73,7 @@ def task_space_inertia(
     rows: Sequence[int] = ALL_ROWS,
     damping: float = 0.0,
 ) -> np.ndarray:
-    """The task-space inertia Lambda of a link: its kinetic energy is at least ½ Vᵀ Lambda V.
+    """Return the task-space inertia Lambda of a link: its kinetic energy is at least ½ Vᵀ Lambda V.
 
     Args:
         model: the robot.
@@ -105,7 +105,7 @@ def task_space_terms(
     rows: Sequence[int] = ALL_ROWS,
     damping: float = 0.0,
 ) -> TaskSpaceTerms:
-    """The task-space inertia Lambda of a link and its bias eta = mu + p.
+    """Return the task-space inertia Lambda of a link and its bias eta = mu + p.
 
     Args:
         model: the robot.
@@ -141,7 +141,7 @@ def task_space_terms(
 def _inertia_and_inverse(
     M: np.ndarray, J: np.ndarray, task: list[int], damping: float, link: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Lambda (batch, k, k) and J_bar (batch, nv, k), by the singular values of J R⁻ᵀ."""
+    """Return Lambda (batch, k, k) and J_bar (batch, nv, k), by the singular values of J R⁻ᵀ."""
     R = cholesky_factor(M)
     J = np.take(J, task, axis=1)
     XT = np.linalg.solve(R, J.swapaxes(1, 2))

@@ -41,7 +41,7 @@ _NUMPY = SimpleNamespace(empty=_empty)
 def uncompiled(
     kernel: Any, math: Any, constant: Callable[[float], Any] = float
 ) -> Callable[..., Any]:
-    """The Python function that ``kernel`` was compiled from, calling those of its helpers.
+    """Return the Python function that ``kernel`` was compiled from, calling those of its helpers.
 
     Args:
         kernel: a function made by ``compiled`` or ``inlined``. Of numpy it may use ``empty``,

@@ -1,4 +1,4 @@
-"""The demo's own node: gives the orders, stages the pushes, and writes down what happens."""
+"""The demo's own node, which sends the trajectory and the pushes, and records the results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _COUNTS = ("samples", "valid samples")
 
 
 class DemoObserver:
-    """Listens to the three nodes and drives the scenario on the arm's own time.
+    """Records the topics of the three nodes and runs the scenario on simulated time.
 
     Attributes:
         log: what was recorded.
@@ -54,7 +54,7 @@ class DemoObserver:
         self._node = Node("demo")
         self._executor: Executor = make_executor()
         self._executor.add_node(self._node)
-        # Everything is wanted, however late it is read.
+        # No message may be lost, even if it is read late.
         many = QoSProfile(depth=5000)
         log, node = self.log, self._node
         for topic, series in (
@@ -81,7 +81,7 @@ class DemoObserver:
 
     @property
     def is_ready(self) -> bool:
-        """Whether all three nodes work and hear what will be sent to them."""
+        """Whether all three nodes are active and subscribe to the demo's topics."""
         return bool(
             self._verdicts
             and self.log.tracking_error.last
@@ -91,7 +91,7 @@ class DemoObserver:
 
     @property
     def time(self) -> float:
-        """The arm's time, as far as the detector has come [s]; 0 before the first sample."""
+        """Simulated time of the detector's last sample [s]; 0 before the first sample."""
         return self.log.residual.last or 0.0
 
     @property
@@ -110,7 +110,7 @@ class DemoObserver:
         self._driver.begin(self.time)
 
     def destroy(self) -> None:
-        """Take the node down."""
+        """Destroy the node."""
         self._executor.remove_node(self._node)
         self._node.destroy_node()
 
@@ -134,7 +134,7 @@ class DemoObserver:
             self.ignored += 1
 
     def _on_true_force(self, message: WrenchStamped) -> None:
-        """Log the force in world axes, as events have it; it comes in the frame of the link."""
+        """Record the force in world axes, as in events; the message has axes of the link."""
         link, force = message.header.frame_id, message.wrench.force
         if self._position is None or link not in self._model.link_body:
             self.ignored += 1
@@ -163,7 +163,7 @@ class DemoObserver:
                     self.ignored += 1
 
     def _count(self, samples: int, valid: int) -> None:
-        """Take the samples since the first report of the motion; before, there was no torque."""
+        """Count samples since the first report after the start of the motion."""
         if self._begin is None:
             self._counted = (samples, valid)
         elif samples > self._counted[0]:

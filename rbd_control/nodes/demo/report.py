@@ -1,4 +1,4 @@
-"""The outcome of the demo for people: a table and a picture."""
+"""The result of the demo as a table and a picture."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _TRUE, _FOUND = "tab:green", "tab:orange"
 
 
 def print_demo(result: DemoResult, console: Console) -> None:
-    """Print the contacts against the truth, the tracking error, and what failed."""
-    table = Table(title="contacts, found and true", title_justify="left")
+    """Print the contacts beside the truth, the tracking error, and the failures."""
+    table = Table(title="contacts, detected and true", title_justify="left")
     table.add_column("staged")
     for heading in ("onset [s]", "true [s]", "flag after [ms]"):
         table.add_column(escape(heading), justify="right")
@@ -53,7 +53,7 @@ def print_demo(result: DemoResult, console: Console) -> None:
     )
     console.print(
         f"{result.samples} samples in {result.duration:.1f} s of simulated time, verdict valid "
-        f"for {result.log.valid_fraction:.1%}; {len(result.events)} contacts told of, "
+        f"for {result.log.valid_fraction:.1%}; {len(result.events)} contacts reported, "
         f"{result.score.false_events + result.score.repeated_events} of them wrongly"
     )
     for failure in result.failures:
@@ -63,13 +63,13 @@ def print_demo(result: DemoResult, console: Console) -> None:
 
 
 def draw_demo(result: DemoResult, path: Path) -> None:
-    """Write a PNG: tracking error, residual over threshold, contacts true and found."""
-    # Takes longer to import than the rest together.
+    """Write a PNG with tracking error, residual over threshold, and true and detected contacts."""
+    # The import takes longer than all others together.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.0, 8.5), layout="constrained")
     tracking, residual, contacts = figure.subplots(3, 1, sharex=True, height_ratios=(2, 3, 1))
-    figure.suptitle("simulated arm: path kept, and contact felt from joint torques alone")
+    figure.suptitle("simulated arm: tracking error, and contacts detected from joint torques alone")
     log = result.log
     lines = _draw_lines(
         tracking, log.tracking_error.times - result.first, 1e3 * log.tracking_error.values
@@ -77,10 +77,10 @@ def draw_demo(result: DemoResult, path: Path) -> None:
     tracking.set_ylabel("tracking error\n[mrad]")
     scaled = log.residual.values / log.thresholds
     _draw_lines(residual, log.residual.times - result.first, scaled)
-    # Linear about the thresholds, where it is decided, and room for the collision.
+    # Linear near the thresholds, logarithmic for the collision.
     residual.set_yscale("symlog", linthresh=2.0)
     residual.yaxis.set_major_formatter("{x:g}")
-    residual.set_ylabel("external joint torque,\nestimated, in thresholds")
+    residual.set_ylabel("estimated external torque\n/ contact threshold")
     residual.axhspan(-1.0, 1.0, color="0.93", zorder=0)
     for limit in (-1.0, 1.0):
         residual.axhline(limit, color="0.4", linewidth=0.9, linestyle="--")
@@ -125,7 +125,7 @@ def _draw_contacts(axes: Axes, result: DemoResult) -> None:
         text = f"{event.level} at {_links(event)}\n{_size(event.force)} N"
         tell(event.detected, end, 1, _FOUND, text)
     axes.set_ylim(2.3, -1.3)
-    axes.set_yticks((0, 1), ("true", "felt"))
+    axes.set_yticks((0, 1), ("true", "detected"))
     axes.tick_params(axis="y", length=0)
 
 

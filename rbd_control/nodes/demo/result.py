@@ -1,4 +1,4 @@
-"""What a run of the demo recorded, and how it compares with what was staged."""
+"""The recorded data of a demo run, and their comparison with the true contacts."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from rbd_control.playback.truth import Score, contact_intervals, score
 Array = NDArray[np.float64]
 
 ONSET_TOLERANCE = 0.03
-"""A contact counts as found when flag and estimated onset are this close to its start [s]."""
+"""Largest delay of the flag, and largest error of the onset, of a detected contact [s]."""
 
 RMS_LIMIT = 0.02
 """Largest tracking error without contact, root mean square over joints and time [rad]."""
 
 RECOVERY = 0.3
-"""Tracking is not judged for this long after a contact [s]: the arm returns to its path."""
+"""Time after a contact in which tracking does not count [s]; the arm returns to its path."""
 
 _TOUCH = 1e-6
-"""External torque above this is contact [N·m]; the simulation's is exactly zero without."""
+"""True external torque above which there is contact [N·m]; without contact it is exactly zero."""
 
 
 class Series:
-    """Samples of n values each with their times."""
+    """A time series of samples of n values."""
 
     def __init__(self, n: int) -> None:
         self._n = n
         self._times, self._values = array("d"), array("d")
 
     def add(self, time: float, values: Sequence[float]) -> None:
-        """Append one sample; one with another number of values is left out."""
+        """Append one sample; ignore a sample with another number of values."""
         if len(values) == self._n:
             self._times.append(time)
             self._values.extend(values)
@@ -58,14 +58,14 @@ class Series:
 
 
 class DemoLog:
-    """What comes in while the demo runs; all times are stamps [s].
+    """The data recorded during the demo; all times are stamps [s].
 
     Attributes:
         residual, true_torque, tracking_error: (k, n) each, by joint.
-        true_forces: time, link and force (3,) of everything that touched the arm, world axes [N].
-        events: the contacts told of, by their id, as last told.
-        begin: when the motion was ordered.
-        valid_fraction: part of the samples during the motion that had a verdict.
+        true_forces: time, link and force (3,) of each true contact force, world axes [N].
+        events: the last event of each reported contact, by contact id.
+        begin: time at which the trajectory was sent.
+        valid_fraction: share of the samples during the motion with a verdict.
     """
 
     def __init__(self, joints: Sequence[str], thresholds: ArrayLike, staged: Sequence[str]) -> None:
@@ -81,9 +81,10 @@ class DemoLog:
 
 @dataclass(frozen=True)
 class StagedContact:
-    """One contact of the truth: ``what`` was staged, when and where the arm was touched.
+    """One true contact.
 
-    ``start`` and ``end`` [s]; ``force`` (3,) is the largest that acted [N]; ``event`` found it.
+    ``what`` describes it; ``start`` and ``end`` are its times [s]; ``force`` (3,) is its largest
+    force [N]; ``event`` is the event that detected it.
     """
 
     what: str
@@ -96,10 +97,10 @@ class StagedContact:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The demo, scored. All times [s] count from the first sample.
+    """The scores of the demo. All times [s] count from the first sample.
 
-    ``tracking_rms`` [rad] is over all joints without contact, ``failures`` say what was not as it
-    should be.
+    ``tracking_rms`` [rad] is over all joints without contact; ``failures`` describes each unmet
+    requirement.
     """
 
     log: DemoLog
@@ -114,7 +115,7 @@ class DemoResult:
     failures: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values that ``json`` can write."""
+        """Return the result as plain values that ``json`` can write."""
         truth = self.score.to_json()
         for plain, contact in zip(truth["contacts"], self.contacts, strict=True):
             plain.update(what=contact.what, link=contact.link, force=contact.force.tolist())
@@ -132,10 +133,10 @@ class DemoResult:
 
 
 def judge(log: DemoLog) -> DemoResult:
-    """Score a run: each staged contact found at once, no other event, and the path kept.
+    """Score a run: delay of each staged contact, other events, and tracking error.
 
     Raises:
-        ValueError: when the log holds no samples.
+        ValueError: if the log contains no samples.
     """
     if log.residual.last is None or log.true_torque.last is None:
         raise ValueError("the demo recorded no samples")
@@ -165,7 +166,7 @@ def _contacts(log: DemoLog, first: float) -> list[tuple[float, float | None]]:
     times = log.true_torque.times - first
     touched = np.abs(log.true_torque.values).max(1) > _TOUCH
     changes = np.flatnonzero(np.diff(touched, prepend=False))
-    # A torque is that of the period before its stamp.
+    # A torque acts in the period before its stamp.
     period = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
     return contact_intervals((float(times[k]) - period, bool(touched[k])) for k in changes)
 

@@ -1,7 +1,7 @@
-"""``rbd-control demo``: arm, controller and detector as processes that talk over real DDS.
+"""``rbd-control demo``: arm, controller and detector as processes that communicate over DDS.
 
-The demo takes a ROS domain of its own, whatever ROS_DOMAIN_ID says, and stays on this machine: its
-torques must not reach another robot.
+The demo uses a ROS domain of its own, independent of ROS_DOMAIN_ID, and communicates only on this
+machine, because its torques must not reach another robot.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from rbd_control.startup.stop_requests import stop_requests
 NODES = ("simulated_arm", "passivity_controller", "contact_detector")
 
 STARTING = 180.0
-"""How long the nodes may take to be ready: the first time, they compile [s]."""
+"""Longest time until the nodes are ready [s]; the first start includes compilation."""
 
 LEAD, TAIL = 1.0, 1.0
-"""The arm stands still before the motion, and after it [s]."""
+"""Time at rest before and after the motion [s]."""
 
 STALLED = 20.0
-"""Simulated time that stands still for so long will not go on [s]."""
+"""Time without progress of simulated time after which the demo fails [s]."""
 
 DURATION = 20.0
 """Length of the motion [s]."""
@@ -57,7 +57,7 @@ def run_demo(
     view: bool = False,
     html_path: str | Path | None = None,
 ) -> int:
-    """Run the demo; 0 when every staged contact was found at once, and only those.
+    """Run the demo; return 0 if it detected exactly the staged contacts, in time.
 
     Args:
         duration: of the motion [s]; at least :data:`SHORTEST`.
@@ -67,9 +67,9 @@ def run_demo(
         html_path: file for the report as HTML.
 
     Raises:
-        RbdControlError: when a node or the simulation does not come up, or dies.
-        OSError: when the outcome cannot be written.
-        KeyboardInterrupt: on SIGINT and SIGTERM, with everything stopped.
+        RbdControlError: if a node or the simulation does not start, or dies.
+        OSError: if the result cannot be written.
+        KeyboardInterrupt: on SIGINT and SIGTERM, after all nodes are stopped.
     """
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -113,12 +113,12 @@ def _write(
 
 
 def _record(scenario: Scenario, domain: int) -> DemoLog:
-    """Bring everything up, go through the scenario, and take everything down."""
+    """Start the nodes, run the scenario, and end the nodes."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rbd_control_demo_")))
         stopped = stack.enter_context(stop_requests())  # the nodes take their time to end
         show = stack.enter_context(_progress(scenario.duration))
-        # rclpy logs into the home directory, which there may be none of.
+        # rclpy logs into the home directory, which may not exist.
         stack.enter_context(_environment(**ros_variables(domain), ROS_LOG_DIR=str(folder)))
         config = share_directory() / "config" / "demo.yaml"
         processes = stack.enter_context(NodeProcesses(os.environ, folder))
@@ -131,7 +131,7 @@ def _record(scenario: Scenario, domain: int) -> DemoLog:
         stack.callback(observer.destroy)
 
         def wait(done: Callable[[], bool], patience: float, what: str) -> None:
-            """Spin until ``done``; ``patience`` counts from the last progress of the simulation."""
+            """Spin until ``done``; ``patience`` [s] counts from the last simulation progress."""
             deadline, seen = time.monotonic() + patience, observer.time
             while not done():
                 observer.spin(0.05)
@@ -175,7 +175,7 @@ def _environment(**values: str) -> Iterator[None]:
 
 @contextmanager
 def _progress(duration: float) -> Iterator[Show]:
-    """What is going on: as a bar where somebody watches, else as a line at each change."""
+    """Yield a progress display: a bar on a terminal, else a line at each change."""
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
         told: list[str] = []

@@ -1,6 +1,6 @@
-"""What the demo stages: a lively motion of every joint, two pushes, and a stroke into a ball.
+"""The scenario of the demo: a motion of every joint, two pushes, and a collision with a ball.
 
-The ball and the posture the arm starts in stand in ``config/demo.yaml``.
+``config/demo.yaml`` defines the ball and the initial posture of the arm.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from rbd_control.robot.arm7 import arm7_urdf
 Array = NDArray[np.float64]
 
 SHORTEST = 10.0
-"""The least duration that all contacts fit into [s]."""
+"""Shortest duration of the motion with all contacts [s]."""
 
 START = np.array([0.0, 0.3, 0.0, -1.5, 0.0, 0.9, 0.0])
-"""Where the arm stands first and last [rad]."""
+"""Initial and final joint positions [rad]."""
 
 _AMPLITUDE = np.array([0.5, 0.3, 0.5, 0.4, 0.7, 0.5, 0.9])
 _PERIOD = np.array([4.6, 3.8, 5.3, 3.3, 2.9, 2.6, 2.3])
@@ -47,18 +47,18 @@ class Push:
 
 @dataclass(frozen=True)
 class Scenario:
-    """The demo's motion and pushes, laid out over ``duration`` [s]."""
+    """The demo's motion and pushes, distributed over ``duration`` [s]."""
 
     duration: float
 
     @property
     def stroke(self) -> float:
-        """When the stroke into the ball begins [s]."""
+        """Time at which the motion into the ball begins [s]."""
         return self.duration - _STROKE_TIME
 
     @property
     def pushes(self) -> tuple[Push, ...]:
-        """One on the tool and one on a link in the middle."""
+        """A push on the tool and a push on a link in the middle of the arm."""
         free = self.stroke
         return (
             self._push(0.35 * free, "tool", np.array([0.0, 25.0, 0.0])),
@@ -66,7 +66,7 @@ class Scenario:
         )
 
     def _push(self, time: float, link: str, force: Array) -> Push:
-        """Return a push with a force in world axes (3,) [N], where the link is to be by then."""
+        """Return a push with a force in world axes (3,) [N], for the planned link orientation."""
         model = Model.from_urdf(arm7_urdf())
         q = self._positions(np.array([time]))[0]
         x, y, z = (float(part) for part in force @ frame_placement(model, q, link)[:3, :3])
@@ -74,24 +74,24 @@ class Scenario:
 
     @property
     def contacts(self) -> tuple[str, ...]:
-        """What is staged, in words and in the order of time."""
+        """Descriptions of the staged contacts in the order of time."""
         pushed = (f"push of {np.linalg.norm(p.force):.0f} N on {p.link}" for p in self.pushes)
         return (*pushed, "collision with the ball")
 
     def points(self) -> list[TrajectoryPoint]:
-        """The trajectory: a point every 0.1 s with position, velocity and acceleration."""
+        """Return the trajectory: a point every 0.1 s with position, velocity, acceleration."""
         count = round(self.duration / _SPACING)
         times = np.linspace(0.0, self.duration, count + 1)[1:]
         h = 1e-4
         before, at, after = (self._positions(times + dt) for dt in (-h, 0.0, h))
         v = (after - before) / (2.0 * h)
         a = (after - 2.0 * at + before) / h**2
-        # The splines' ends are at rest exactly; differences are not.
+        # The ends must be exactly at rest; finite differences are not.
         v[-1] = a[-1] = 0.0
         return [TrajectoryPoint(*point) for point in zip(at, v, a, times, strict=True)]
 
     def _positions(self, times: Array) -> Array:
-        """Sines that fade in and out, then the stroke, (k, 7) [rad]."""
+        """Return sines that fade in and out, then the motion into the ball, (k, 7) [rad]."""
         free = self.stroke
         t = times[:, None]
         fade = _smooth(t / _FADE) * _smooth((free - t) / _FADE)
@@ -102,6 +102,6 @@ class Scenario:
 
 
 def _smooth(x: Array) -> Array:
-    """From 0 to 1 with two continuous derivatives at both ends."""
+    """Return a step from 0 to 1 with two continuous derivatives at both ends."""
     x = np.clip(x, 0.0, 1.0)
     return x**3 * (10.0 - 15.0 * x + 6.0 * x**2)

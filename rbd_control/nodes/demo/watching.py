@@ -1,4 +1,4 @@
-"""How the demo is watched in the browser, beside it or as part of it."""
+"""The view of the demo in the browser, in another terminal or as part of the demo."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rbd_control.startup.stop_requests import stop_requests
 from rbd_control.view.page import Place
 
 PORTS = range(8080, 8100)
-"""Ports of which the page takes the first free one."""
+"""Candidate ports of the page; the first free port is used."""
 
 
 def ros_variables(domain: int) -> dict[str, str]:
@@ -27,7 +27,7 @@ def ros_variables(domain: int) -> dict[str, str]:
 
 
 def watching_line(domain: int) -> str:
-    """Return how to watch the demo from another terminal."""
+    """Return the command that shows the demo from another terminal."""
     variables = " ".join(f"{name}={value}" for name, value in ros_variables(domain).items())
     return f"watch it live, from another terminal: {variables} rbd-control view"
 
@@ -48,7 +48,7 @@ def free_port() -> int:
 
 @contextmanager
 def demo_view(domain: int, console: Console, *, start: bool) -> Iterator[Callable[[], None]]:
-    """Say how to watch the demo or, with ``start``, show it in the browser.
+    """Print the command that shows the demo or, with ``start``, show it in the browser.
 
     Yields:
         A function that waits for SIGINT or SIGTERM while the page is open.

@@ -61,7 +61,7 @@ def _belongs(model, i):
 
 @inlined
 def _system(model, s):
-    """Mass, centre of mass and second moment about the sweep's origin, of all bodies together."""
+    """Return mass, centre of mass and second moment of all bodies about the sweep's origin."""
     total = np.zeros((1, 10))
     for i in range(model.parent.shape[0]):
         if _belongs(model, i):
@@ -73,7 +73,7 @@ def _system(model, s):
 
 @inlined
 def _about(point, h):
-    """A momentum about the origin, taken about a point."""
+    """Return a momentum about the origin, taken about a point."""
     return (sub(h[0], cross(point, h[1])), h[1])
 
 
@@ -154,7 +154,7 @@ def _require_mass(model: Model) -> None:
 
 
 def center_of_mass(model: Model, q: np.ndarray) -> np.ndarray:
-    """The centre of mass of all that moves, in the world frame.
+    """Return the centre of mass of all that moves, in the world frame.
 
     Args:
         model: the robot.
@@ -176,7 +176,7 @@ def center_of_mass(model: Model, q: np.ndarray) -> np.ndarray:
 
 
 def center_of_mass_jacobian(model: Model, q: np.ndarray) -> np.ndarray:
-    """The Jacobian of the centre of mass, world axes: its velocity is J v.
+    """Return the Jacobian of the centre of mass, world axes: its velocity is J v.
 
     Args:
         model: the robot.
@@ -194,7 +194,7 @@ def center_of_mass_jacobian(model: Model, q: np.ndarray) -> np.ndarray:
 
 
 def system_inertia(model: Model, q: np.ndarray) -> np.ndarray:
-    """The inertia of the whole as one rigid body, about its centre of mass, world axes.
+    """Return the inertia of the whole as one rigid body, about its centre of mass, world axes.
 
     ``[I, 0 ; 0, m 1]``. With the centroidal momentum h, ``inertia⁻¹ h`` is the twist the robot
     would have with that momentum and all joints frozen.
@@ -219,7 +219,7 @@ def system_inertia(model: Model, q: np.ndarray) -> np.ndarray:
 
 
 def centroidal_momentum_matrix(model: Model, q: np.ndarray) -> np.ndarray:
-    """The matrix A of the centroidal momentum, h = A v.
+    """Return the matrix A of the centroidal momentum, h = A v.
 
     Args:
         model: the robot.
@@ -241,7 +241,7 @@ def centroidal_momentum_matrix(model: Model, q: np.ndarray) -> np.ndarray:
 
 
 def centroidal_momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """The momentum of the whole: angular about the centre of mass, and linear; world axes.
+    """Return the momentum of the whole: angular about the centre of mass, and linear; world axes.
 
     Args:
         model: the robot.
@@ -266,7 +266,7 @@ def centroidal_momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarra
 
 
 def nullify_momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """The velocity with the same joint rates and a base twist that leaves no momentum.
+    """Return the velocity with the same joint rates and a base twist that leaves no momentum.
 
     ``V(n) -= R(n)⁻¹ h_S``: the twist of the momentum, taken off the base. It clears the drift
     of a simulation whose momentum should stay zero.

@@ -92,7 +92,7 @@ class _Motion(NamedTuple):
 
 @inlined
 def _scatter(model, q, v, a, bodies, points, wrenches, s, w):
-    """Base to tips: alpha = phiᵀ (Hᵀ a + coriolis), and b with external wrenches taken off."""
+    """Compute, base to tips, alpha = phiᵀ (Hᵀ a + coriolis), and b minus external wrenches."""
     zero = (0.0, 0.0, 0.0)
     falling = (zero, (-model.gravity[0], -model.gravity[1], -model.gravity[2]))
     place_bodies(model, q, s)
@@ -110,7 +110,7 @@ def _scatter(model, q, v, a, bodies, points, wrenches, s, w):
 
 @inlined
 def _gather_residual(model, i, s, w):
-    """Row i hands R and y⁺ = y + R (Hᵀ a + coriolis) to its parent (J24, CRB-based algorithm)."""
+    """Add R and y⁺ = y + R (Hᵀ a + coriolis) of row i to its parent (J24, CRB-based)."""
     parent = model.parent[i]
     if parent >= 0:
         carried = inertia_times(load_inertia(s.inertia, i), load6(w.step, i))
@@ -225,7 +225,7 @@ def _mass_matrix_traces(packed, q, out):
 
 
 def composite_inertias(model: Model, q: np.ndarray) -> np.ndarray:
-    """The inertia of each body with all that hangs from it, as if the joints beyond were frozen.
+    """Return the composite inertia of each body and its subtree, as if its joints were frozen.
 
     ``R(k) = sum of phi(k, child) R(child) phi(k, child)ᵀ + M(k)``, ``[I, S(h) ; -S(h), m 1]`` with
     the mass m [kg], first moment h = m c [kg·m] and rotational inertia I [kg·m²] of the composite.
@@ -252,7 +252,7 @@ def composite_inertias(model: Model, q: np.ndarray) -> np.ndarray:
 
 
 def mass_matrix_trace(model: Model, q: np.ndarray) -> np.ndarray:
-    """The trace of the mass matrix in O(N), without it: sum of H(k) R(k) H(k)ᵀ.
+    """Return the trace of the mass matrix in O(N), without it: sum of H(k) R(k) H(k)ᵀ.
 
     Args:
         model: the robot.
@@ -280,7 +280,7 @@ def composite_inverse_dynamics(
     a: np.ndarray,
     wrenches: Mapping[str, Any] | None = None,
 ) -> np.ndarray:
-    """The torque of a motion by composite bodies, tau = H (R alpha + y).
+    """Return the torque of a motion by composite bodies, tau = H (R alpha + y).
 
     The result is that of :func:`~rbd_control.dynamics.inverse_dynamics`, which costs less.
 
@@ -314,7 +314,7 @@ def interbody_forces(
     a: np.ndarray,
     wrenches: Mapping[str, Any] | None = None,
 ) -> InterbodyForces:
-    """The force across every joint, bearing loads included, split in the two ways of the source.
+    """Return the force across every joint, including bearing loads, in the source's two splits.
 
     Args:
         model: the robot.

@@ -86,7 +86,7 @@ class Operator:
         )
 
     def dense(self) -> Array:
-        """The matrix, (..., rows, columns) with each shape flattened: to look at, not to use."""
+        """Return the matrix, (..., rows, columns) with flattened shapes, for inspection only."""
         size = int(np.prod(self.columns, dtype=int))
         images = [self.forward(unit.reshape(self.columns)) for unit in np.eye(size)]
         flat = [y.reshape(*y.shape[: y.ndim - len(self.rows)], -1) for y in images]
@@ -94,7 +94,7 @@ class Operator:
 
 
 def _block_diagonal(blocks: Array) -> Operator:
-    """Symmetric blocks (..., n, 6, 6) on the diagonal."""
+    """Return symmetric blocks (..., n, 6, 6) on the diagonal."""
 
     def apply(x: Array) -> Array:
         return times(blocks, x)
@@ -138,7 +138,7 @@ class SpatialOperators:
     """(n,) the row in whose motion H(i)ᵀ moves: i, but row 5 for the six of a floating root."""
 
     def coriolis_acceleration(self, v: ArrayLike) -> Array:
-        """a(k) = V(k) x H(k)ᵀ v(k), (..., n, 6), for v (..., nv)."""
+        """Return a(k) = V(k) x H(k)ᵀ v(k), (..., n, 6), for v (..., nv)."""
         along_joint = self.H.T(v)
         V = self.phi.T(along_joint)[..., self.carriers, :]
         angular = np.cross(V[..., :3], along_joint[..., :3])
@@ -148,7 +148,7 @@ class SpatialOperators:
         )
 
     def gyroscopic_force(self, v: ArrayLike) -> Array:
-        """b(k) = V(k) x* M(k) V(k), (..., n, 6), for v (..., nv)."""
+        """Return b(k) = V(k) x* M(k) V(k), (..., n, 6), for v (..., nv)."""
         V = self.phi.T(self.H.T(v))
         h = self.M(V)
         angular = np.cross(V[..., :3], h[..., :3]) + np.cross(V[..., 3:], h[..., 3:])
@@ -156,7 +156,7 @@ class SpatialOperators:
 
 
 def spatial_operators(model: Model, q: np.ndarray, frame: str = "body") -> SpatialOperators:
-    """The spatial operators E_phi, phi, H, M, R, E of a configuration.
+    """Return the spatial operators E_phi, phi, H, M, R, E of a configuration.
 
     Args:
         model: the robot.
@@ -236,7 +236,7 @@ def _check_frame(frame: str) -> None:
 
 
 def _force_transform(rotation: Array, position: Array) -> Array:
-    """phi of a frame at (rotation, position): forces from its origin to ours, (..., 6, 6)."""
+    """Return phi of a frame at (rotation, position): forces to our origin, (..., 6, 6)."""
     result = np.zeros((*rotation.shape[:-2], 6, 6))
     result[..., :3, :3] = result[..., 3:, 3:] = rotation
     # The columns of S(p) R are p x (columns of R).
@@ -257,7 +257,7 @@ def _place(packed, q, rotation, position):
 
 
 def _placements(model: Model, q: np.ndarray) -> tuple[Array, Array]:
-    """Orientation (..., n, 3, 3) and position (..., n, 3) of every row, world axes and origin."""
+    """Return orientation (..., n, 3, 3) and position (..., n, 3) of every row in the world."""
     batch, shape = configuration(model, q)
     n = model.arrays.parent.size
     rotation, position = np.empty((len(batch), n, 3, 3)), np.empty((len(batch), n, 3))
@@ -266,7 +266,7 @@ def _placements(model: Model, q: np.ndarray) -> tuple[Array, Array]:
 
 
 def _joint_maps(model: Model) -> Array:
-    """H(i)ᵀ in body axes, (n, 6): the axis lies in the body, so it is constant."""
+    """Return H(i)ᵀ in body axes, (n, 6): the axis lies in the body, so it is constant."""
     arrays = model.arrays
     linear = arrays.joint_type == PRISMATIC
     linear |= (arrays.joint_type == FLOATING) & (np.arange(linear.size) >= 3)
@@ -276,7 +276,7 @@ def _joint_maps(model: Model) -> Array:
 
 
 def _inertias(model: Model) -> Array:
-    """M(i) about the body's origin, body axes, (n, 6, 6)."""
+    """Return M(i) about the body's origin, body axes, (n, 6, 6)."""
     arrays = model.arrays
     pseudo = np.zeros((arrays.mass.size, 4, 4))
     pseudo[:, :3, :3] = arrays.second_moment

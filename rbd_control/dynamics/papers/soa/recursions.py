@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 def gather(parent: NDArray[np.int64], hops: Array, x: Array) -> Array:
-    """y = phi x, tips to base: ``y(k) = sum of phi(k, child) y(child) + x(k)``.
+    """Return y = phi x, tips to base: ``y(k) = sum of phi(k, child) y(child) + x(k)``.
 
     Args:
         parent: the tree, (n,).
@@ -38,7 +38,7 @@ def gather(parent: NDArray[np.int64], hops: Array, x: Array) -> Array:
 
 
 def scatter(parent: NDArray[np.int64], hops: Array, x: Array) -> Array:
-    """y = phiᵀ x, base to tips: ``y(k) = phi(parent, k)ᵀ y(parent) + x(k)``.
+    """Return y = phiᵀ x, base to tips: ``y(k) = phi(parent, k)ᵀ y(parent) + x(k)``.
 
     Args:
         parent: the tree, (n,).
@@ -56,7 +56,7 @@ def scatter(parent: NDArray[np.int64], hops: Array, x: Array) -> Array:
 
 
 def gather_inertias(parent: NDArray[np.int64], hops: Array, M: Array) -> Array:
-    """The composite inertias, tips to base: ``R(k) = sum of phi R(child) phiᵀ + M(k)``.
+    """Return the composite inertias, tips to base: ``R(k) = sum of phi R(child) phiᵀ + M(k)``.
 
     Args:
         parent: the tree, (n,).
@@ -75,5 +75,5 @@ def gather_inertias(parent: NDArray[np.int64], hops: Array, M: Array) -> Array:
 
 
 def times(A: Array, x: Array) -> Array:
-    """A x for stacks of matrices and vectors."""
+    """Return A x for stacks of matrices and vectors."""
     return np.asarray((A @ x[..., None])[..., 0])
