@@ -72,7 +72,7 @@ class ContactDetector:
         on_contact: called as soon as a contact has begun, before its link, force and start are
             worked out, which takes longer than all else; it may not use the detector.
         surface: points on the collision geometry of the links, which tell the links of collisions
-            apart; without it the motion alone does.
+            apart; without it all contacts count as pushes.
 
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.

@@ -10,7 +10,8 @@ contact are possible:
 - A **collision** of the moving arm with an obstacle. Each link has places on the surface of its
   collision geometry. An obstacle can touch only places that move outward, its force points into
   the surface and against the motion, and a place is as likely as its area times its outward speed.
-  A link without known geometry has the places along its middle, and only the motion counts.
+  A link without known geometry has the places along its middle, and only the motion counts; an
+  arm of which no geometry is known at all is taken to be pushed.
 
 Both have any size within decades. Then each place has a probability to cause the residual (Bayes'
 rule; in closed form, as all is normal), and so has each link. A link that explains the residual
@@ -136,6 +137,7 @@ class LinkIsolation:
         self._links = model.bodies - self._first
         self._pushes = _push_places(model, self._first)
         self._obstacles = _collision_places(model, self._first, surface)
+        self._has_geometry = surface.body.size > 0
         self._sums = np.empty(2 + 3 * model.nv)
         self._all, self._none = np.ones(model.nv), np.zeros(model.nv)
         self._result = np.empty((4, 3))
@@ -153,7 +155,7 @@ class LinkIsolation:
         """
         places = self._pushes
         directions = np.zeros((places.body.size, 3))
-        if q is not None and v is not None:
+        if self._has_geometry and q is not None and v is not None:
             facing, toward = self._obstacles.facing(self._model, q, v, self._links)
             places = places.joined(facing)
             directions = np.concatenate([directions, toward])

@@ -55,8 +55,8 @@ def missing_geometry(model: Model, surface: Surface) -> str:
     if not links:
         return ""
     return (
-        f"no collision geometry found for {', '.join(links)}: collisions of these links are told "
-        f"apart by their motion only; check the collision elements and the paths of the meshes"
+        f"no collision geometry found for {', '.join(links)}: collisions of these links are "
+        f"less certain to be named; check the collision elements and the paths of the meshes"
     )
 
 

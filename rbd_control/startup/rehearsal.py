@@ -28,6 +28,7 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
     """Let a detector go through a contact, place the link it names, and check its model."""
     from rbd_control.estimation import ContactDetector, EffortKindJudge, FitWatch
     from rbd_control.estimation.default_thresholds import default_contact_thresholds
+    from rbd_control.robot.surface import Surface
 
     default_contact_thresholds(model)  # what a change of a threshold to zero needs
     step = min(0.005, parameters.maximum_gap)
@@ -42,7 +43,9 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
         implausible_effort=1000.0,
         default_effort_limit=1e6,
     )
-    detector = ContactDetector(model, hasty)
+    # One point of a surface suffices: the other links have the places along their middle.
+    last, up = np.array([model.bodies - 1], np.intp), np.array([[0.0, 0.0, 1.0]])
+    detector = ContactDetector(model, hasty, surface=Surface(last, 0.1 * up, up, np.ones(1)))
     rest, zero = np.zeros(model.nq), np.zeros(model.nv)
     strong = np.full(model.nv, 2.0) / np.array(parameters.for_joints("effort_gain", model.nv))
     for k in range(1000):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from robots import random_tree_urdf, urdf_path
 
-from rbd_control.dynamics import Model, frame_jacobian, frame_placement
+from rbd_control.dynamics import Model, frame_jacobian, frame_placement, mass_matrix
+from rbd_control.estimation.detector_state import new_memory
 from rbd_control.estimation.isolation import NAMED, SIZES, LinkIsolation, residual_noise
 from rbd_control.estimation.isolation_kernel import (
     SLANT,
@@ -13,6 +14,7 @@ from rbd_control.estimation.isolation_kernel import (
     take_in,
     weigh,
 )
+from rbd_control.estimation.residual_doubt import MASSES, SHAKE, jolt_doubt
 from rbd_control.robot.mesh_files import MeshFiles
 from rbd_control.robot.surface import Surface, surface_of
 from rbd_control.simulation import arm7_urdf
@@ -368,3 +370,16 @@ def test_motion_and_geometry_tell_the_links_of_collisions_apart(model: Model) ->
     assert right["informed"] > right["blind"]
     assert right["informed"] >= right["motion"] - 2
     assert among >= 0.9 * count
+
+
+def test_the_jolt_of_a_collision_is_noise_that_fades(model: Model) -> None:
+    """It is in proportion to the accelerated inertia, and shakes all joints at the onset only."""
+    memory, noise = new_memory(7, 7), np.linspace(0.1, 0.2, 7)
+    assert not jolt_doubt(model, Q, memory, noise, 0.0).any()
+    memory.joint["acceleration"][0] = 20.0
+    moved = MASSES * 20.0 * np.abs(mass_matrix(model, Q)[:, 0])
+    np.testing.assert_allclose(jolt_doubt(model, Q, memory, noise, 0.0), moved)
+    memory.observer["residual"][2] = 30.0
+    young, old = (jolt_doubt(model, Q, memory, noise, age) for age in (0.0, 1.0))
+    np.testing.assert_allclose(young, np.hypot(moved, SHAKE * 30.0 / noise[2] * noise))
+    np.testing.assert_allclose(old, moved, rtol=1e-9)
