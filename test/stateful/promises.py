@@ -328,7 +328,8 @@ def position_limits_close_behind_the_arm(s: Stretch) -> None:
                 # A trajectory that begins in motion overshoots, returns to where it was given, and
                 # stays there.
                 allowed = np.maximum(allowed, np.abs(_beyond(s, rig.asked)))
-            worst = float((desired[k] - allowed).max())
+            leads_out = desired[k] > desired[k - 1]
+            worst = float((desired[k] - allowed)[leads_out].max(initial=0.0))
             # An arm too weak for its weight sinks, and its limits open and close as it does.
             assert worst <= (0.002 if rig.is_strong else 0.02), f"by {worst:.3g}"
             if s.time[k] > rig.outside_until:  # a stop is over, which may swing in and back
