@@ -11,6 +11,7 @@ from rbd_control.dynamics import Model
 from rbd_control.robot import Robot
 from rbd_control.robot.collision_shapes import link_corners
 from rbd_control.robot.mesh_files import MeshFiles
+from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.robot.surface import POINTS, missing_geometry, surface_of, surface_of_robot
 
 URDF = """
@@ -120,3 +121,12 @@ def test_links_without_geometry_are_named() -> None:
     model = Model.from_urdf(urdf)
     note = missing_geometry(model, surface_of(model, urdf, MeshFiles(None)))
     assert note.startswith("no collision geometry found for b:")
+
+
+@pytest.mark.parametrize("field", ["urdf", "robot_description"])
+def test_a_description_may_be_named_by_its_path(field: str, tmp_path: Path) -> None:
+    path = tmp_path / "arm.urdf"
+    path.write_text(URDF.format(a=solid(BOX), tool=""), encoding="utf-8")
+    robot = Robot.of(RobotParameters(**{field: str(path)}))
+    assert "<robot" in robot.urdf
+    assert surface_of_robot(robot).body.size

@@ -105,7 +105,7 @@ class Robot:
 @contextmanager
 def naming(source: str | os.PathLike[str]) -> Iterator[None]:
     """Name the file in errors raised inside, if ``source`` is a path and not URDF text."""
-    if _is_text(source) or not isinstance(source, (str, os.PathLike)):
+    if is_urdf_text(source) or not isinstance(source, (str, os.PathLike)):
         yield
         return
     with about(source):
@@ -145,7 +145,7 @@ def _robot(root: Element) -> Robot:
     return Robot(name, links, joints)
 
 
-def _is_text(source: object) -> bool:
+def is_urdf_text(source: object) -> bool:
     """Return whether ``source`` is URDF text or an empty text, rather than a path."""
     if not isinstance(source, str):
         return False
@@ -158,7 +158,7 @@ def _open(source: str | os.PathLike[str]) -> io.StringIO | io.BytesIO:
         raise ModelError(
             f"give the robot description as text or as a path, not as {type(source).__name__}"
         )
-    if not _is_text(source):
+    if not is_urdf_text(source):
         if is_xacro(source):
             return io.StringIO(expanded(source))
         return io.BytesIO(_read(source))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model, gravity_torque, mass_matrix
-from rbd_control.dynamics.urdf import read_urdf
+from rbd_control.dynamics.urdf import is_urdf_text, read_urdf
 from rbd_control.errors import InputError, ModelError, ModelWarning, ParameterError
 from rbd_control.files.input_files import about
 from rbd_control.parameters import Parameters, read_parameter_file
@@ -118,6 +118,8 @@ class Robot:
         urdf = description_text(parameters) or text
         if not urdf:
             raise ModelError("no robot description: give urdf or robot_description")
+        if not is_urdf_text(urdf):
+            urdf = read_urdf(urdf)
         still = {**parameters.locked, **locked}
         with about(parameters.urdf) if parameters.urdf else nullcontext():
             description, joints, held = _described(urdf, parameters, still, reported, measured)
