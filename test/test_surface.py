@@ -1,6 +1,7 @@
 """Collision geometry of a description: corners of its solids, and points on its surface."""
 
 import struct
+import zipfile
 from itertools import product
 from pathlib import Path
 
@@ -130,3 +131,15 @@ def test_a_description_may_be_named_by_its_path(field: str, tmp_path: Path) -> N
     robot = Robot.of(RobotParameters(**{field: str(path)}))
     assert "<robot" in robot.urdf
     assert surface_of_robot(robot).body.size
+
+
+def test_archives_are_no_meshes(tmp_path: Path) -> None:
+    """A small archive could hold a mesh that fills the memory."""
+    mesh = tmp_path / "cube.obj"
+    mesh.write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", encoding="utf-8")
+    with zipfile.ZipFile(tmp_path / "cube.zip", "w") as archive:
+        archive.write(mesh, "cube.obj")
+    files = MeshFiles(tmp_path)
+    assert files.find("cube.obj") == mesh
+    assert files.load("cube.zip") is None
+    assert files.missing == ["cube.zip"]

@@ -25,7 +25,7 @@ from rbd_control.cli.replay import console_for_output
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import Calibration, Motion, calibrate
-from rbd_control.estimation.calibration import START
+from rbd_control.estimation.calibration import START, CalibratedParameters
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import prepare_output, write_whole
 from rbd_control.playback.arm_calibration import physical, uncorrected
@@ -69,15 +69,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
 
     motions = [motion for path in arguments.recordings for motion in read(path)]
     evidence = gain_evidence(arguments, read)
-    start = replace(
-        START,
-        observer=arguments.observer,
-        effort_kind=arguments.effort,
-        effort_gain=tuple(arguments.effort_gain or (1.0,)),
-        observer_gain=(arguments.gain or 50.0,),
-        check_effort_kind=not arguments.trust_effort_kind,
-    )
-    start.for_joints("effort_gain", model.nv)  # refuses another number of gains
+    start = _start(arguments, model.nv)
     with about(_named(arguments.recordings)), physical(model), refused_gains_shown(console):
         calibration = calibrate(
             motions,
@@ -108,6 +100,24 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         draw_calibration(calibration, arguments.report / "calibration.png")
         console.print(f"picture in {arguments.report / 'calibration.png'}", markup=False)
     return 0
+
+
+def _start(arguments: argparse.Namespace, n: int) -> CalibratedParameters:
+    """Return what the calibration of ``n`` joints begins with.
+
+    Raises:
+        ParameterError: for another number of gains than one or ``n``.
+    """
+    start = replace(
+        START,
+        observer=arguments.observer,
+        effort_kind=arguments.effort,
+        effort_gain=tuple(arguments.effort_gain or (1.0,)),
+        observer_gain=(arguments.gain or 50.0,),
+        check_effort_kind=not arguments.trust_effort_kind,
+    )
+    start.for_joints("effort_gain", n)
+    return start
 
 
 def _refuse_repetition(paths: list[Path]) -> None:

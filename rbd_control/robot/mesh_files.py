@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 MOST_BYTES = 50_000_000
 """Largest mesh file that is read [bytes]."""
 
+FORMATS = (".stl", ".obj", ".dae", ".ply", ".glb")
+"""Endings of the files that are read; the content of archives may be far larger than the file."""
+
 _STL_HEADER = 84
 """Length of the header of a binary STL file, the number of triangles included [bytes]."""
 
@@ -87,7 +90,8 @@ class MeshFiles:
 
 def _is_file(path: Path) -> bool:
     try:
-        return path.is_file() and path.stat().st_size <= MOST_BYTES
+        known = path.suffix.lower() in FORMATS
+        return known and path.is_file() and path.stat().st_size <= MOST_BYTES
     except OSError:
         return False
 
