@@ -206,6 +206,21 @@ def test_after_a_loss_the_unwrapping_starts_anew(model: Model, way: str) -> None
     assert loop.run(1.0)[-1].goal == "reached"
 
 
+def test_joint_states_that_freeze_beyond_half_a_turn_stay_frozen(model: Model) -> None:
+    """[51] That unwrapping begins anew after the fault is no change of the joint states."""
+    loop = Turning(model, "wraps")
+    loop.go(0.5, 1.0)
+    while abs(loop.seen[0] - loop.arm.q[0]) < pi:
+        assert loop.run(0.001)[-1].mode == "follow"
+    v, now = loop.arm.v.copy(), loop.arm.time
+    frozen = [loop.controller.update(now + 0.001 * k, loop.seen, v) for k in range(1, 100)]
+    modes = [command.mode for command in frozen]
+    assert modes[0] == "follow"
+    faulted = modes.index("safe")
+    assert faulted < 20
+    assert not np.any([command.torque for command in frozen[faulted:]])
+
+
 def test_joints_with_limits_are_not_unwrapped(model: Model) -> None:
     controller = started(model, ControllerParameters(bad_samples=1))
     q = HOME.copy()

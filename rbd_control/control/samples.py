@@ -109,10 +109,12 @@ class SampleJudge:
         refusal = self._plausibility.refusal(stamp, position, velocity, before, max(elapsed, 0.0))
         if refusal:
             return self._reject(refusal, now)
-        turned = None
+        # What repeats is what is reported: unwrapping begins anew with each loss of joint states.
+        reported, turned = position, None
         if self.good and self.continuous.size:
+            reported = position.copy()
             turned = unwrap(position, before, self.continuous)
-        frozen = self.repetition.take(stamp, position, velocity, measured)
+        frozen = self.repetition.take(stamp, reported, velocity, measured)
         if frozen:
             self.good, self.lost = False, True
             return frozen

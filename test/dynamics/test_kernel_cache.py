@@ -395,6 +395,7 @@ def test_processes_that_write_at_once(package: Package) -> None:
 
 KILLED = """
 import os, random, signal, sys, time
+import numba
 import numpy as np
 from rbd_control.dynamics import compiled
 from rbd_control.dynamics.kernel_cache import use
@@ -413,7 +414,7 @@ def check(kernels):
         assert make(k)(np.ones(k)) == k * k
 
 # The first compilation imports half of numba, which the children then need not.
-compiled.inlined(lambda x: sum(x))(np.ones(1))
+numba.njit(lambda x: sum(x))(np.ones(1))
 chance = random.Random(int(sys.argv[1]))
 cache = os.path.join(os.environ["NUMBA_CACHE_DIR"], "rbd_control")
 os.makedirs(cache)

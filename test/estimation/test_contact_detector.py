@@ -322,6 +322,7 @@ CHANGES: list[dict[str, Any]] = [
         "friction_stribeck": (0.2,),
         "friction_stribeck_velocity": (0.02,),
     },
+    {"effort_kind": "torque_without_gravity", "check_effort_kind": False},
     {"friction_model": "sigmoid", "friction_f1": (1.0,)},
     {"friction_model": "sigmoid", "friction_f1": (1.0,), "friction_f2": (3.0,)},
     {"friction_model": "sigmoid", "friction_f1": (1.0,), "friction_f3": (0.5,)},

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from geometry_msgs.msg import WrenchStamped
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -113,6 +114,26 @@ def thread_priority(probe: Probe, source: Source, start: Start, folder: Path) ->
         if name.startswith("dds.asyn"):
             assert policies[k] == os.SCHED_OTHER, name
     assert sum(policy == os.SCHED_OTHER for policy in policies.values()) > 0
+
+
+def frame_prefix(probe: Probe, source: Source, start: Start, folder: Path) -> None:
+    """It stands before the names of links that are published, and is taken off received ones."""
+    _, commands = start(frame_prefix="left/", contact_reaction="none")
+    errors = probe.listen(JointState, f"{NODE}/tracking_error")
+    wait_for_torque(probe, commands, WEIGHT)
+    root = f"left/{MODEL.link_names[0]}"
+    probe.wait(lambda: errors and errors[-1].header.frame_id == root, "another frame")
+    wrench = WrenchStamped()
+    wrench.header.frame_id = "left/link_6"
+    wrench.wrench.force.y = 12.0
+
+    def retracts() -> bool:
+        # A force that is too old is none.
+        probe.send("contact_detector/external_wrench", wrench)
+        probe.call(Trigger, f"{NODE}/retract")
+        return "the force on link_6" in probe.report(NODE).message
+
+    probe.wait(retracts, "does not retract from link_6")
 
 
 def robot_description(probe: Probe, source: Source, start: Start, folder: Path) -> None:
@@ -222,6 +243,7 @@ def estimates(probe: Probe, source: Source, start: Start, folder: Path) -> None:
 CASES = (
     autostart,
     thread_priority,
+    frame_prefix,
     robot_description,
     urdf,
     joints,
