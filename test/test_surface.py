@@ -4,6 +4,7 @@ import struct
 import zipfile
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -128,7 +129,8 @@ def test_links_without_geometry_are_named() -> None:
 def test_a_description_may_be_named_by_its_path(field: str, tmp_path: Path) -> None:
     path = tmp_path / "arm.urdf"
     path.write_text(URDF.format(a=solid(BOX), tool=""), encoding="utf-8")
-    robot = Robot.of(RobotParameters(**{field: str(path)}))
+    values: dict[str, Any] = {field: str(path)}
+    robot = Robot.of(RobotParameters(**values))
     assert "<robot" in robot.urdf
     assert surface_of_robot(robot).body.size
 

@@ -154,7 +154,7 @@ class DemoObserver:
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:
-            if status.name.startswith("contact_detector"):
+            if status.name == "contact_detector":
                 values = {item.key: item.value for item in status.values if item.key in _COUNTS}
                 counts = [values.get(key, "0") for key in _COUNTS]
                 if all(count.isdecimal() and len(count) < 20 for count in counts):
