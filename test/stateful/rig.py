@@ -194,6 +194,7 @@ class Rig:
         self._usable_stamp, self._heard, self._last_q = self.stamp, self.now, q
         self._unusable, self._frozen = 0, 0.0
         self.disturbed = self.leaves_safe = True
+        self.orders.pauses.clear()
         self.tank = self.parameters.tank_capacity
         self.expect_stop()
 
