@@ -158,3 +158,17 @@ def test_the_track_tells_what_the_replay_finds(tmp_path: Path) -> None:
     assert track.at(1.0).verdict == "free"
     assert track.at(1.0).touch is None
     assert np.nanmax(np.abs(track.ratios)) > 1.0
+
+
+def test_without_a_parameter_file_residuals_are_shares_of_the_default_thresholds(
+    tmp_path: Path,
+) -> None:
+    urdf = tmp_path / "panda.urdf"
+    urdf.write_text(panda_arm_urdf())
+    robot, parameters = configured_robot(str(urdf), None, {})
+    recording = read_recording(RECORDINGS / "push20_link7")
+    track = RecordingSource.of(recording, Scene(robot.model, (), ()), parameters).track
+    known = track.ratios[np.isfinite(track.ratios)]
+    assert known.size > 0.5 * track.ratios.size
+    # The push of 20 N is over the threshold of a joint, and no residual is a hundred times it.
+    assert 1.0 < np.abs(known).max() < 100.0
