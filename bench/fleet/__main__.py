@@ -2,10 +2,10 @@
 
 Makes short recordings (simulated arms over half a year, and copies of those in test/data), damages
 five of them, and replays all of them with ``rbd-control replay --fleet``: with one worker process,
-with two, and on a local Dask cluster of two, of which one is killed on the way. Each run starts
-anew and counts from start to end of the command. The exit code is 1 if a run lost a recording that
-is not damaged, or if the results of two runs differ. The table goes to ``fleet.md`` in the folder
-that ``--report`` names.
+with two, and on a local Dask cluster with two workers, one of which the benchmark kills during the
+run. Each run starts without earlier results; its time is that of the whole command. The exit code
+is 1 if a run lost a recording that is not damaged, or if the results of two runs differ. The table
+goes to ``fleet.md`` in the folder that ``--report`` names.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def run(
 
 
 def run_on_dask(fleet: Fleet, workers: int) -> Run:
-    """Replay a fleet on a local Dask cluster of worker processes, one of which is killed."""
+    """Replay a fleet on a local Dask cluster; one worker process is killed during the run."""
     from distributed import Client, LocalCluster
 
     used = _cpu()

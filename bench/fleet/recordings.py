@@ -32,13 +32,13 @@ RATE = 500
 
 BEGIN = datetime(2026, 1, 5, 8, tzinfo=timezone.utc)
 DAYS = 180.0
-"""The recordings are spread over so many days."""
+"""Number of days over which the recordings are distributed."""
 
 GROWTH = 0.1
 """Growth of the Coulomb friction per 30 days, for the first arm."""
 
 TOUCHED = 5
-"""One of so many recordings has a contact: a torque on the second joint."""
+"""Number of recordings for each one with a contact, which is a torque on the second joint."""
 
 PUSH = 25.0
 """External torque of a contact [N·m]."""
