@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,10 +24,10 @@ from rbd_control.cli.replay import console_for_output
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import Calibration, Motion, calibrate
-from rbd_control.estimation.calibration import START, CalibratedParameters
+from rbd_control.estimation.calibration import CalibratedParameters
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import prepare_output, write_whole
-from rbd_control.playback.arm_calibration import physical, uncorrected
+from rbd_control.playback.arm_calibration import physical, starting_parameters, uncorrected
 from rbd_control.playback.configuration import named, say_held
 from rbd_control.playback.motions import read_motions, with_effort
 from rbd_control.playback.picture import draw_calibration
@@ -103,21 +102,19 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
 
 
 def _start(arguments: argparse.Namespace, n: int) -> CalibratedParameters:
-    """Return what the calibration of ``n`` joints begins with.
+    """Return the parameters that the calibration of ``n`` joints begins with.
 
     Raises:
-        ParameterError: for another number of gains than one or ``n``.
+        ParameterError: for another number of effort gains than one or ``n``.
     """
-    start = replace(
-        START,
+    return starting_parameters(
+        n,
         observer=arguments.observer,
-        effort_kind=arguments.effort,
+        effort=arguments.effort,
         effort_gain=tuple(arguments.effort_gain or (1.0,)),
-        observer_gain=(arguments.gain or 50.0,),
-        check_effort_kind=not arguments.trust_effort_kind,
+        gain=arguments.gain,
+        trusted=arguments.trust_effort_kind,
     )
-    start.for_joints("effort_gain", n)
-    return start
 
 
 def _refuse_repetition(paths: list[Path]) -> None:

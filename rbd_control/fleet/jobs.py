@@ -15,10 +15,10 @@ from typing import Any, Protocol
 from rbd_control import __version__
 from rbd_control.errors import ModelWarning, RbdControlError
 from rbd_control.estimation import GainEvidence, KnownGain, calibrate
-from rbd_control.estimation.calibration import START, CalibratedParameters, Calibration
+from rbd_control.estimation.calibration import Calibration
 from rbd_control.files.input_files import about, reason
 from rbd_control.fleet.outcome import DONE, NO_VERDICT, Outcome
-from rbd_control.playback.arm_calibration import physical, uncorrected
+from rbd_control.playback.arm_calibration import physical, starting_parameters, uncorrected
 from rbd_control.playback.configuration import configured_robot, named, say_held
 from rbd_control.playback.curve import FACTORS
 from rbd_control.playback.motions import read_motions, with_effort
@@ -168,7 +168,14 @@ class CalibrateJob:
         model = uncorrected(robot).model
         found = read_motions(recording, model, source.joints)
         motions = with_effort(recording, found)
-        start = self._start(model.nv)
+        start = starting_parameters(
+            model.nv,
+            observer=self.observer,
+            effort=self.effort,
+            effort_gain=self.effort_gain,
+            gain=self.gain,
+            trusted=source.trusted,
+        )
         with about(source.recording), physical(model):
             calibration = calibrate(
                 motions,
@@ -183,19 +190,6 @@ class CalibrateJob:
                 ),
             )
         return Outcome(DONE, start=_known(found.start), result=calibration_content(calibration))
-
-    def _start(self, n: int) -> CalibratedParameters:
-        """Return what the calibration of n joints begins with."""
-        start = replace(
-            START,
-            observer=self.observer,
-            effort_kind=self.effort,
-            effort_gain=self.effort_gain,
-            observer_gain=(self.gain or 50.0,),
-            check_effort_kind=not self.source.trusted,
-        )
-        start.for_joints("effort_gain", n)  # refuses another number of gains
-        return start
 
 
 FRICTION = ("friction_coulomb", "friction_viscous", "friction_offset", "friction_stribeck")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError, RecordingError
+from rbd_control.estimation.calibration import START, CalibratedParameters
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.robot.robot import Robot
 from rbd_control.robot.robot_parameters import DescriptionParameters, RobotParameters
@@ -36,3 +38,37 @@ def uncorrected(robot: Robot) -> Robot:
     return robot.with_parameters(
         RobotParameters(**{name: getattr(robot.parameters, name) for name in known})
     )
+
+
+def starting_parameters(
+    n: int,
+    *,
+    observer: str,
+    effort: str,
+    effort_gain: tuple[float, ...],
+    gain: float | None,
+    trusted: bool,
+) -> CalibratedParameters:
+    """Return the parameters that a calibration of ``n`` joints begins with.
+
+    Args:
+        n: number of joints.
+        observer: kind of observer.
+        effort: what the recorded effort is, see ``effort_kind``.
+        effort_gain: torque per unit of effort; one number or one per joint.
+        gain: observer gain [1/s]; None if the calibration chooses it.
+        trusted: whether the declared effort kind holds although the efforts refute it.
+
+    Raises:
+        ParameterError: for another number of effort gains than one or ``n``.
+    """
+    start = replace(
+        START,
+        observer=observer,
+        effort_kind=effort,
+        effort_gain=effort_gain,
+        observer_gain=(gain or 50.0,),
+        check_effort_kind=not trusted,
+    )
+    start.for_joints("effort_gain", n)
+    return start
