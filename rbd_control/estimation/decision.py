@@ -23,6 +23,12 @@ from rbd_control.estimation.detector_state import (
     VALID,
 )
 from rbd_control.estimation.linear_filters import clear, observe
+from rbd_control.estimation.lost_samples import (
+    FADING,
+    has_lost_samples,
+    learn_period,
+    lost_torque,
+)
 from rbd_control.estimation.thresholds import (
     follow_motion,
     force_size,
@@ -98,7 +104,7 @@ def _restart(memory):
     arm.level = FREE
     arm.reason = SETTLING
     arm.frozen = False
-    arm.saturated = -math.inf
+    arm.saturated = arm.resumed = -math.inf
     arm.remembered = 0
     for i in range(joints.shape[0]):
         joint = joints[i]
@@ -106,6 +112,7 @@ def _restart(memory):
         joint.speed = 0.0
         joint.acceleration = 0.0
         joint.reversal = 1.0
+        joint.lost = 0.0
     _forget_mean(arm, joints)
 
 
@@ -119,12 +126,27 @@ def _forget_mean(arm, joints):
 
 @inlined
 def _carry(settings, memory, samples, k, dt):
-    """Advance residuals and thresholds to the end of an interval."""
+    """Advance residuals and thresholds to the end of an interval.
+
+    Returns:
+        The time that the debounce counts: ``dt``, or one period where samples are lost [s].
+    """
+    arm = memory.arm[0]
+    is_long = has_lost_samples(arm, dt)
+    counted = arm.period if is_long else dt
+    learn_period(arm, dt)
+    if is_long:
+        arm.resumed, arm.fading = samples.stamp[k], 0.0
     for i in range(memory.joint.shape[0]):
         setting, joint = settings.joint[i], memory.joint[i]
         observer, p, rate = memory.observer[i], samples.p[k, i], samples.rate[k, i]
+        if is_long:
+            arm.fading = max(arm.fading, FADING / setting.pole)
+        fade = math.exp(-setting.pole * dt)
+        joint.lost = lost_torque(joint.lost, fade, rate - observer.rate, is_long)
         observe(settings.kind, settings.design[i], observer, dt, p, rate, setting.bias)
-        follow_motion(setting, joint, samples.v[k, i], memory.v[i], dt)
+        follow_motion(setting, joint, samples.v[k, i], memory.v[i], dt, fade)
+    return counted
 
 
 @inlined
@@ -225,11 +247,18 @@ def _average(memory, dt):
 
 
 @inlined
+def _onset_debounce(rules, arm, stamp):
+    """Return the time above a threshold before contact is reported [s], see lost_samples.py."""
+    has_faded = stamp - arm.resumed >= arm.fading
+    return rules.onset_debounce if has_faded else max(rules.onset_debounce, arm.fading)
+
+
+@inlined
 def _event(rules, arm, stamp, dt, doubtful, excess):
     """Apply debounce and hysteresis to a valid sample; return the reason for a stop."""
     if arm.level == FREE:
         arm.above = arm.above + dt if excess.largest > 1.0 else 0.0
-        if arm.above == 0.0 or arm.above < rules.onset_debounce - ROUNDING:
+        if arm.above == 0.0 or arm.above < _onset_debounce(rules, arm, stamp) - ROUNDING:
             return NOTHING
         arm.level = arm.height = excess.level
         arm.peak, arm.peak_joint, arm.peak_torque = excess.ratio, excess.joint, excess.torque
@@ -286,7 +315,7 @@ def decide(first, samples, settings, memory, residual, verdict):
     for k in range(first, samples.stamp.shape[0]):
         stamp, last = samples.stamp[k], arm.stamp
         fate, why, row = _fate(samples, k, settings, memory)
-        event, reason, dropped = NOTHING, why, VALID
+        event, reason, dropped, counted = NOTHING, why, VALID, 0.0
         if fate == DROP:
             reason, event = _drop(rules, arm, joints, why, stamp)
             dropped = why
@@ -298,7 +327,7 @@ def decide(first, samples, settings, memory, residual, verdict):
             arm.frozen, arm.stamp, arm.reason = True, stamp, REPEATED
         else:
             if fate == CARRY:
-                _carry(settings, memory, samples, k, stamp - last)
+                counted = _carry(settings, memory, samples, k, stamp - last)
                 if not residuals_in_range(memory):
                     fate, reason = RESTART, RANGE
             if fate == RESTART:
@@ -315,7 +344,7 @@ def decide(first, samples, settings, memory, residual, verdict):
                 if arm.level == FREE and not doubtful:
                     _average(memory, stamp - last)
                 excess = _excess(samples, k, settings, memory)
-                event = _event(rules, arm, stamp, stamp - last, doubtful, excess)
+                event = _event(rules, arm, stamp, counted, doubtful, excess)
                 if event == ENDED:
                     _forget_mean(arm, joints)
                 reason = SATURATED if doubtful and arm.level == FREE else VALID

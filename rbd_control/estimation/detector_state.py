@@ -107,6 +107,7 @@ _JOINT_MEMORY = np.dtype(
         ("speed", "f8"),  # largest recent speed, fading
         ("acceleration", "f8"),  # filtered acceleration
         ("reversal", "f8"),  # trace of the last reversal, see reversals.py
+        ("lost", "f8"),  # allowance for lost samples, see lost_samples.py [N·m or N]
         ("zero_since", "f8"),  # stamp from which on the effort was exactly zero; NaN if it is not
     ],
     align=True,
@@ -114,6 +115,9 @@ _JOINT_MEMORY = np.dtype(
 _ARM_MEMORY = np.dtype(
     [
         ("stamp", "f8"),  # of the last sample that was believed; NaN before the first
+        ("period", "f8"),  # mean time between samples [s]; NaN before the second
+        ("resumed", "f8"),  # stamp of the last sample after lost ones; -inf without
+        ("fading", "f8"),  # time after which the error of that interval has faded [s]
         ("started", "f8"),  # stamp at which the observer started; NaN if it has not
         ("same_since", "f8"),  # stamp from which on samples have been identical
         ("frozen", "?"),  # samples have been identical for too long
@@ -228,8 +232,8 @@ def new_memory(nq: int, nv: int) -> Memory:
     memory.joint["zero_since"] = math.nan
     memory.joint["reversal"] = 1.0
     arm = memory.arm[0]
-    arm["stamp"] = arm["started"] = math.nan
-    arm["saturated"] = -math.inf
+    arm["stamp"] = arm["started"] = arm["period"] = math.nan
+    arm["saturated"] = arm["resumed"] = -math.inf
     arm["reason"] = SETTLING
     return memory
 

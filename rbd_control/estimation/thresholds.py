@@ -3,12 +3,13 @@
 Thresholds depend on the motion, because errors of friction and model grow with it::
 
     threshold_i = contact_i (moving_i + (1 - moving_i) reversal_i)
-                  + per_speed_i |v_i| + per_acceleration_i |a_i|
+                  + per_speed_i |v_i| + per_acceleration_i |a_i| + lost_i
 
 ``reversal_i`` is one if joint i is at rest or reverses; its term is a margin for friction
 (:mod:`~rbd_control.estimation.reversals`). The peak of ``|v_i|`` is held and decays with the
 observer's time constant, and ``a_i`` is the derivative of ``v_i`` through a filter of that time
-constant, so both have the delay of the residual.
+constant, so both have the delay of the residual. ``lost_i`` allows for lost samples
+(:mod:`~rbd_control.estimation.lost_samples`).
 
 The mass matrix couples the velocity noise of all joints in the residuals. If the covariance of the
 residual without contact is known, the length of the residual in standard deviations,
@@ -39,9 +40,11 @@ NOISE_FRACTION = 1.0 / 3.0
 
 
 @inlined
-def follow_motion(setting, joint, v, last_v, dt):
-    """Advance the speed, acceleration and reversal that one joint's thresholds depend on."""
-    fade = math.exp(-setting.pole * dt)
+def follow_motion(setting, joint, v, last_v, dt, fade):
+    """Advance the speed, acceleration and reversal that one joint's thresholds depend on.
+
+    ``fade`` is exp(-pole dt).
+    """
     joint.reversal = reversing(v, last_v, joint.reversal, setting.slow, fade)
     joint.speed = max(abs(v), fade * joint.speed)
     joint.acceleration = fade * joint.acceleration + (1.0 - fade) * ((v - last_v) / dt)
@@ -62,9 +65,8 @@ def highest_residual(settings, memory):
     highest_joint, highest, collision = 0, 0.0, False
     for i in range(memory.joint.shape[0]):
         setting, joint = settings.joint[i], memory.joint[i]
-        moving = setting.per_speed * joint.speed + setting.per_acceleration * abs(
-            joint.acceleration
-        )
+        moving = setting.per_speed * joint.speed + joint.lost
+        moving += setting.per_acceleration * abs(joint.acceleration)
         size = abs(memory.observer[i].residual)
         threshold = setting.moving * setting.contact + friction_allowance(setting, joint) + moving
         ratio = size / threshold
@@ -85,7 +87,7 @@ def statistic_ratio(settings, memory):
         fastest = max(fastest, joints[i].speed)
         white = 0.0
         for j in range(i + 1):
-            allowance = friction_allowance(settings.joint[j], joints[j])
+            allowance = friction_allowance(settings.joint[j], joints[j]) + joints[j].lost
             residual = memory.observer[j].residual
             white += settings.whitening[i, j] * less_friction(residual, allowance)
         square += white * white
@@ -99,8 +101,9 @@ def force_size(settings, memory, J):
     A, b = np.zeros((3, 3)), np.zeros(3)
     for i in range(memory.joint.shape[0]):
         weight = 1.0 / (NOISE_FRACTION * settings.joint[i].contact) ** 2
+        residual = less_friction(memory.observer[i].residual, memory.joint[i].lost)
         for row in range(3):
-            b[row] += weight * J[row, i] * memory.observer[i].residual
+            b[row] += weight * J[row, i] * residual
             for column in range(3):
                 A[row, column] += weight * J[row, i] * J[column, i]
     x, y, z = (

@@ -1,0 +1,109 @@
+"""Lost samples: intervals much longer than the period may not look like contacts, nor hide them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from robots import panda_arm_urdf
+
+from rbd_control.dynamics import Model, inverse_dynamics
+from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.estimation.motion import Motion
+
+RATE = 1000.0
+NOISE = 0.3
+"""Standard deviation of each measured effort [N·m]."""
+MARGIN = 1.5
+"""Ratio of the thresholds to the largest residual without lost samples."""
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model.from_urdf(panda_arm_urdf())
+
+
+@pytest.fixture(scope="module")
+def motion(model: Model) -> Motion:
+    """Return a free motion of up to 1.6 rad/s and 6 rad/s², its efforts exact but for noise."""
+    rng = np.random.default_rng(5)
+    t = np.arange(20.0 * RATE)[:, None] / RATE
+    rest = np.array([0.0, 0.3, 0.0, -1.5, 0.0, 1.5, 0.0])
+    w = 2.0 * np.pi / np.array([2.3, 1.9, 2.6, 1.7, 1.5, 1.3, 1.2])
+    q, v = rest + 0.3 * np.sin(w * t), 0.3 * w * np.cos(w * t)
+    tau = inverse_dynamics(model, q, v, -0.3 * w**2 * np.sin(w * t))
+    return Motion("free", t[:, 0], q, v, tau + rng.normal(0.0, NOISE, tau.shape))
+
+
+@pytest.fixture(scope="module")
+def parameters(model: Model, motion: Motion) -> DetectorParameters:
+    """Return thresholds that the motion without lost samples keeps well below."""
+    loose = DetectorParameters(
+        observer_gain=(100.0,), contact_threshold=(1e3,), collision_threshold=(1e4,)
+    )
+    found = ContactDetector(model, loose).update_block(motion.t, motion.q, motion.v, motion.tau)
+    largest = np.abs(found.residual[200:]).max(axis=0)
+    return DetectorParameters(
+        observer_gain=(100.0,),
+        contact_threshold=tuple(MARGIN * largest),
+        collision_threshold=(1e4,),
+        onset_debounce=0.0,
+    )
+
+
+def contacts(model: Model, parameters: DetectorParameters, motion: Motion) -> set[int]:
+    found = ContactDetector(model, parameters).update_block(
+        motion.t, motion.q, motion.v, motion.tau
+    )
+    return {event.id for _, event in found.events}
+
+
+def without(motion: Motion, lost: np.ndarray) -> Motion:
+    return Motion(motion.name, motion.t[~lost], motion.q[~lost], motion.v[~lost], motion.tau[~lost])
+
+
+@pytest.mark.parametrize("length", [0.01, 0.02, 0.04])
+def test_lost_samples_in_a_lively_motion_are_no_contact(
+    model: Model, motion: Motion, parameters: DetectorParameters, length: float
+) -> None:
+    assert not contacts(model, parameters, motion)
+    lost = np.zeros(motion.t.size, dtype=bool)
+    rng = np.random.default_rng(6)
+    for begin in np.arange(0.5, motion.t[-1] - 0.5, 0.25) + rng.uniform(0.0, 0.1):
+        lost |= (motion.t > begin) & (motion.t < begin + length)
+    assert not contacts(model, parameters, without(motion, lost))
+
+
+@pytest.mark.parametrize("length", [0.01, 0.02, 0.04])
+def test_a_push_that_begins_while_samples_are_lost_is_found(
+    model: Model, motion: Motion, parameters: DetectorParameters, length: float
+) -> None:
+    begin = 5.0
+    pushed = np.zeros(model.nv)
+    pushed[1] = 3.0 * parameters.contact_threshold[1]
+    tau = motion.tau - np.where(motion.t >= begin, 1.0, 0.0)[:, None] * pushed
+    lost = (motion.t > begin - length / 2.0) & (motion.t < begin + length / 2.0)
+    touched = without(Motion("push", motion.t, motion.q, motion.v, tau), lost)
+    found = ContactDetector(model, parameters).update_block(
+        touched.t, touched.q, touched.v, touched.tau
+    )
+    (onset,) = [event for _, event in found.events if event.phase == "onset"]
+    # Two time constants after the lost samples, 20 ms, and half a one for the residual to grow.
+    assert begin < onset.detected <= begin + length / 2.0 + 0.025
+
+
+def test_samples_lost_again_and_again_do_not_hide_a_contact(
+    model: Model, motion: Motion, parameters: DetectorParameters
+) -> None:
+    begin = 5.0
+    pushed = np.zeros(model.nv)
+    pushed[1] = 3.0 * parameters.contact_threshold[1]
+    tau = motion.tau - np.where(motion.t >= begin, 1.0, 0.0)[:, None] * pushed
+    # Of every 20 samples 8 are lost: the next loss comes before the error of the last has faded.
+    lost = (motion.t > begin - 1.0) & (np.arange(motion.t.size) % 20 < 8)
+    touched = without(Motion("push", motion.t, motion.q, motion.v, tau), lost)
+    found = ContactDetector(model, parameters).update_block(
+        touched.t, touched.q, touched.v, touched.tau
+    )
+    onsets = [event for _, event in found.events if event.phase == "onset"]
+    assert onsets
+    assert begin < onsets[0].detected <= begin + 0.05
