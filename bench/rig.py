@@ -32,16 +32,20 @@ class NodeSpec:
         executable: module of :mod:`rbd_control.nodes`, or a dotted name.
         name: full name of the node, ``namespace/name``.
         arguments: further ROS arguments.
+        process: what processes and log files are called; nodes of the same process have the same.
+            Empty for a node that has a process of its own, called like the node. A node that
+            shares its process keeps the name that it gives itself.
     """
 
     executable: str
     name: str
     arguments: Sequence[str] = ()
+    process: str = ""
 
     @property
     def label(self) -> str:
         """What the process and its log file are called."""
-        return self.name.replace("/", ".")
+        return self.process or self.name.replace("/", ".")
 
 
 class Rig:
@@ -75,6 +79,7 @@ class Rig:
         )
         self._processes = NodeProcesses({**os.environ, **(environment or {})}, folder)
         self._read: dict[str, int] = {}
+        self._started: set[str] = set()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -82,10 +87,18 @@ class Rig:
         return tuple(self._specs)
 
     def start(self, name: str) -> None:
-        """Start one node, or start it again after it has ended."""
+        """Start one node, or start it again after it has ended.
+
+        A node whose process runs already is not started.
+        """
         spec = self._specs[name]
+        if spec.label in self._started and self.exit_code(name) is None:
+            return
+        self._started.add(spec.label)
         namespace, _, node = name.rpartition("/")
-        ros = ["--ros-args", "-r", f"__ns:=/{namespace}", "-r", f"__node:={node}"]
+        ros = ["--ros-args", "-r", f"__ns:=/{namespace}"]
+        if not spec.process:
+            ros += ["-r", f"__node:={node}"]
         self._processes.start(
             spec.executable,
             [*ros, "--params-file", str(self._config), *spec.arguments],
@@ -96,6 +109,11 @@ class Rig:
         """Start all nodes."""
         for name in self._specs:
             self.start(name)
+
+    def owns_process(self, name: str) -> bool:
+        """Return whether a node is the first of its process, for what counts once a process."""
+        label = self._specs[name].label
+        return name == next(n for n, spec in self._specs.items() if spec.label == label)
 
     def pid(self, name: str) -> int:
         """Return the process number of a node."""
@@ -140,16 +158,17 @@ class Rig:
         self.signal(name, signal.SIGKILL)
 
     def output(self, name: str) -> str:
-        """Return what a node has written since the last call."""
+        """Return what the process of a node has written since the last call."""
         path = self._folder / f"{self._specs[name].label}.log"
         if not path.exists():
             return ""
+        label = self._specs[name].label
         with path.open("rb") as log:
-            log.seek(self._read.get(name, 0))
+            log.seek(self._read.get(label, 0))
             data = log.read()
         # The last line may be half written.
         whole = data.rfind(b"\n") + 1 if self.exit_code(name) is None else len(data)
-        self._read[name] = self._read.get(name, 0) + whole
+        self._read[label] = self._read.get(label, 0) + whole
         return data[:whole].decode("utf-8", "replace")
 
     def last_lines(self, name: str, prefix: str) -> str:

@@ -17,7 +17,7 @@ from rbd_control.node_parameters import NODE_PARAMETERS
 from rbd_control.parameters import Parameters, read_parameter_file
 from rbd_control.playback.csv_lines import MAX_LINE
 from rbd_control.playback.labels import MAX_LABELS
-from rbd_control.playback.mcap import MAX_CHUNK
+from rbd_control.playback.mcap_chunks import MAX_CHUNK
 from rbd_control.playback.packed import MAX_MESSAGE
 from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.simulation import SimulationParameters

@@ -1,6 +1,8 @@
 """Collision geometry of a description: corners of its solids, and points on its surface."""
 
 import struct
+import subprocess
+import sys
 import zipfile
 from itertools import product
 from pathlib import Path
@@ -145,3 +147,41 @@ def test_archives_are_no_meshes(tmp_path: Path) -> None:
     assert files.find("cube.obj") == mesh
     assert files.load("cube.zip") is None
     assert files.missing == ["cube.zip"]
+
+
+WRONG_NORMAL = """solid a
+facet normal 0 x 0
+outer loop
+vertex 0 0 0
+vertex 1 0 0
+vertex 0 1 0
+endloop
+endfacet
+endsolid a
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "is_read"),
+    [
+        ("normal.stl", WRONG_NORMAL, True),
+        ("far.obj", "v 0 0 0\nv 1 0 0\nv 0 1e300 0\nf 1 2 3\n", False),
+        ("cut.dae", "<?xml version='1.0'?><COLLADA><library_geometries>", False),
+    ],
+)
+def test_a_damaged_mesh_puts_nothing_on_stderr(
+    name: str, content: str, is_read: bool, tmp_path: Path
+) -> None:
+    """The readers log tracebacks, where a node or a command is to show only its own lines."""
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    program = (
+        "import sys; from pathlib import Path; from rbd_control.robot.mesh_files import MeshFiles\n"
+        "files = MeshFiles(Path(sys.argv[1])); print(files.load(sys.argv[2]) is not None)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path), name],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == (f"{is_read}\n", "")

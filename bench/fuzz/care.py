@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rcl_interfaces.msg import Parameter
@@ -12,6 +12,7 @@ from std_srvs.srv import Trigger
 
 from bench.fuzz.arm import Arm
 from bench.fuzz.inputs import message_input
+from bench.fuzz.loops import Loop
 from bench.fuzz.monitor import LoopMonitor
 from bench.fuzz.plan import Topic
 from bench.fuzz.requests import Interface
@@ -40,11 +41,6 @@ CONFIGURE, CLEAN_UP, ACTIVATE, DEACTIVATE = 1, 2, 3, 4
 UNCONFIGURED, INACTIVE, ACTIVE, FINALIZED = 1, 2, 3, 4
 """Lifecycle states."""
 
-CONTROLLER, DETECTOR = "loop/passivity_controller", "loop/contact_detector"
-LOOP_ARM = "loop/simulated_arm"
-LOOP = (LOOP_ARM, CONTROLLER, DETECTOR)
-"""Nodes of the closed loop, in the order in which they can be activated."""
-
 
 class Care:
     """Starts, observes, and restores a rig of nodes.
@@ -52,7 +48,7 @@ class Care:
     Args:
         rig: processes.
         wire: connection to the nodes.
-        monitor: listener on the closed loop.
+        monitors: listener on each closed loop.
         arm: the arm that the nodes run on.
         started: called with the name of each node that was started again.
     """
@@ -61,16 +57,20 @@ class Care:
         self,
         rig: Rig,
         wire: Wire,
-        monitor: LoopMonitor,
+        monitors: Mapping[Loop, LoopMonitor],
         arm: Arm,
         started: Callable[[str], None],
     ) -> None:
-        self._rig, self._wire, self._monitor = rig, wire, monitor
+        self._rig, self._wire, self._monitors = rig, wire, monitors
         self._started = started
         self._originals: dict[str, dict[str, Any]] = {}
-        self._description = message_input(
-            "", "/loop/robot_description", "std_msgs/msg/String", String(data=arm.urdf)
-        )
+        description = String(data=arm.urdf)
+        self._descriptions = [
+            message_input(
+                "", f"/{loop.namespace}/robot_description", "std_msgs/msg/String", description
+            )
+            for loop in monitors
+        ]
 
     def start(self, name: str) -> None:
         """Start a node that has ended."""
@@ -115,7 +115,7 @@ class Care:
         failures = []
         begin = time.monotonic()
         # A node that is started again hears the last description, which was a fuzzed one.
-        self._wire.publish([self._description])
+        self._wire.publish(self._descriptions)
         for name in self._rig.names:
             why = self._restore(name)
             if why:
@@ -196,7 +196,7 @@ class Care:
     def _inactive(self) -> dict[str, str]:
         """Ask nodes that are not active to be; return those that still are not."""
         troubles = {}
-        order = [*(name for name in LOOP if name in self._rig.names)]
+        order = [name for loop in self._monitors for name in loop.nodes]
         order += [name for name in self._rig.names if name not in order]
         for name in order:
             if self._rig.exit_code(name) is not None:
@@ -204,7 +204,7 @@ class Care:
                 continue
             state = self._wire.state(name, 1.0)
             if state == UNCONFIGURED:
-                self._wire.publish([self._description])
+                self._wire.publish(self._descriptions)
                 self._wire.spin(0.05)
                 self._wire.change_state(name, CONFIGURE, ANSWER)
                 state = self._wire.state(name, ANSWER)
@@ -216,19 +216,26 @@ class Care:
         return troubles
 
     def _idle(self, begin: float) -> dict[str, str]:
-        """Ask the controller to resume; return who does not do its work, and why."""
-        if self._monitor.state_at < begin + LATER:
-            return {LOOP_ARM: "no joint states"}
-        if not self._monitor.state_is_finite:
-            return {LOOP_ARM: NOT_FINITE}
-        answer = self._wire.call(Trigger, f"/{CONTROLLER}/resume", Trigger.Request(), ANSWER)
+        """Ask the controllers to resume; return who does not do its work, and why."""
+        troubles: dict[str, str] = {}
+        for loop, monitor in self._monitors.items():
+            troubles |= self._idle_in(loop, monitor, begin)
+        return troubles
+
+    def _idle_in(self, loop: Loop, monitor: LoopMonitor, begin: float) -> dict[str, str]:
+        """Do the same for the nodes of one loop."""
+        if monitor.state_at < begin + LATER:
+            return {loop.arm: "no joint states"}
+        if not monitor.state_is_finite:
+            return {loop.arm: NOT_FINITE}
+        answer = self._wire.call(Trigger, f"/{loop.controller}/resume", Trigger.Request(), ANSWER)
         if answer is None or not answer.success:
             why = "does not answer" if answer is None else answer.message
-            return {CONTROLLER: f"~/resume: {why}"}
+            return {loop.controller: f"~/resume: {why}"}
         self._wire.spin(0.05)
-        if self._monitor.torque_at < begin + LATER:
-            return {CONTROLLER: "no torque"}
-        if self._monitor.verdict_at < begin + LATER:
-            report = self._wire.reports.get(DETECTOR)
-            return {DETECTOR: f"no verdict: {report[1] if report else 'no diagnostics'}"}
+        if monitor.torque_at < begin + LATER:
+            return {loop.controller: "no torque"}
+        if monitor.verdict_at < begin + LATER:
+            report = self._wire.reports.get(loop.detector)
+            return {loop.detector: f"no verdict: {report[1] if report else 'no diagnostics'}"}
         return {}

@@ -23,7 +23,7 @@ class Input:
     Attributes:
         kind: the row of the results that counts it.
         channel: full name of the topic or service.
-        type: ``package/msg/Name`` or ``package/srv/Name``.
+        type: ``package/msg/Name``, ``package/srv/Name`` or ``package/action/Name_Service``.
         payload: serialized message or request, encapsulation included.
         shift: when set, the stamp is replaced by the time of sending plus this [s].
     """
@@ -37,7 +37,7 @@ class Input:
     @property
     def is_request(self) -> bool:
         """Whether it goes to a service."""
-        return "/srv/" in self.type
+        return "/msg/" not in self.type
 
     def stamped(self, now: int) -> bytes:
         """Return the payload as sent at the time ``now`` [ns]."""
@@ -85,11 +85,17 @@ class Input:
 def type_of(name: str) -> Any:
     """Return the class of ``package/msg/Name`` or ``package/srv/Name``.
 
+    An action has services with types of their own, such as ``package/action/Name_SendGoal``.
+
     Raises:
         ModuleNotFoundError: when the package of the type is not installed.
     """
     package, group, kind = name.split("/")
-    return getattr(import_module(f"{package}.{group}"), kind)
+    module = import_module(f"{package}.{group}")
+    if group == "action":
+        action, _, service = kind.partition("_")
+        return getattr(getattr(module, action).Impl, f"{service}Service")
+    return getattr(module, kind)
 
 
 def message_input(

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
+from action_msgs.msg import GoalStatus, GoalStatusArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import InertiaStamped, Vector3, WrenchStamped
 from rosgraph_msgs.msg import Clock
 from std_msgs.msg import Bool, Float64MultiArray, MultiArrayDimension, String
@@ -16,6 +18,7 @@ from bench.fuzz.descriptions import odd_description
 from bench.fuzz.inputs import Input, message_input
 from bench.fuzz.odd_values import (
     odd_length,
+    odd_number,
     odd_shift,
     odd_stamp,
     odd_text,
@@ -25,6 +28,14 @@ from bench.fuzz.odd_values import (
 
 LONG_TRAJECTORY = 3000
 """Number of points of a long trajectory."""
+
+_EVENT: Mapping[str, str] = {
+    "id": "1", "phase": "onset", "level": "contact", "stamp": "100.0", "detected": "100.01",
+    "stamp_uncertainty": "0.001", "joint": "joint_4", "link": "link_5", "candidates": "link_5",
+    "confidence": "0.9", "peak_torque": "5.0", "direction": "1 0 0", "force": "12 0 0",
+    "point": "0.1 0 0.3", "duration": "0.2", "in_contact": "1", "severity": "1",
+}  # fmt: skip
+"""Values of a sound event of the detector."""
 
 _POINT_FIELDS = ("positions", "velocities", "accelerations", "effort")
 
@@ -179,6 +190,36 @@ def payload(random: Random, arm: Arm) -> Made:
     return message, None
 
 
+def event(random: Random, arm: Arm) -> Made:
+    """Return events: of the detector with a wrong, missing or further value, or of anything."""
+    message = DiagnosticArray()
+    for _ in range(random.choice((0, 1, 1, 1, 3))):
+        values = dict(_EVENT)
+        for name in random.sample(tuple(values), random.choice((0, 1, 3))):
+            if random.random() < 0.3:
+                del values[name]
+            else:
+                odd = (odd_text(random), repr(odd_number(random)), "1e400 nan 0", "release")
+                values[name] = random.choice(odd)
+        if random.random() < 0.1:
+            values = {odd_text(random): odd_text(random) for _ in range(random.choice((0, 1, 300)))}
+        status = DiagnosticStatus(name=odd_text(random), level=bytes([random.randrange(4)]))
+        status.values = [KeyValue(key=key, value=value) for key, value in values.items()]
+        message.status.append(status)
+    return message, odd_shift(random)
+
+
+def goal_status(random: Random, arm: Arm) -> Made:
+    """Return the status of goals that nobody sent, with states that do not exist."""
+    message = GoalStatusArray()
+    for _ in range(random.choice((0, 1, 3, 100))):
+        status = GoalStatus(status=random.choice((0, 1, 2, 2, 3, 4, 5, 6, 7, -1, 127, -128)))
+        status.goal_info.goal_id.uuid = list(random.randbytes(16))
+        status.goal_info.stamp = time_message(*odd_stamp(random))
+        message.status_list.append(status)
+    return message, None
+
+
 MESSAGES: Mapping[str, tuple[str, Callable[[Random, Arm], Made]]] = {
     "trajectory_msgs/msg/JointTrajectory": ("trajectories", trajectory),
     "std_msgs/msg/Bool": ("verdicts", verdict),
@@ -187,6 +228,8 @@ MESSAGES: Mapping[str, tuple[str, Callable[[Random, Arm], Made]]] = {
     "std_msgs/msg/String": ("robot descriptions", description),
     "rosgraph_msgs/msg/Clock": ("clock", clock),
     "geometry_msgs/msg/InertiaStamped": ("payloads", payload),
+    "diagnostic_msgs/msg/DiagnosticArray": ("events", event),
+    "action_msgs/msg/GoalStatusArray": ("states of goals", goal_status),
 }
 """For each type of message the row of the results that counts it, and what makes one."""
 

@@ -12,6 +12,7 @@ from random import Random
 
 from bench.fuzz import joint_states
 from bench.fuzz.arm import Arm
+from bench.fuzz.goals import GOALS, goal_burst, goal_channel
 from bench.fuzz.inputs import Input, request_input, type_of
 from bench.fuzz.joint_states import joint_state_burst
 from bench.fuzz.messages import MESSAGES, message_burst
@@ -37,7 +38,7 @@ CONFIGURATION = "robot descriptions, configured"
 """Scenes in which nodes are configured with what was published."""
 
 SHARES: Mapping[str, float] = {
-    "joint states": 0.34,
+    "joint states": 0.31,
     "joint states" + RAW: 0.10,
     "trajectories": 0.06,
     "trajectories" + RAW: 0.03,
@@ -50,6 +51,13 @@ SHARES: Mapping[str, float] = {
     "robot descriptions": 0.005,
     "robot descriptions" + RAW: 0.005,
     CONFIGURATION: 0.01,
+    "payloads": 0.005,
+    "payloads" + RAW: 0.005,
+    "events": 0.005,
+    "events" + RAW: 0.005,
+    "states of goals": 0.005,
+    "states of goals" + RAW: 0.005,
+    GOALS: 0.01,
     "clock": 0.02,
     "clock" + RAW: 0.01,
     PARAMETERS: 0.06,
@@ -162,6 +170,9 @@ class Plan:
             return [(None, None, nodes)] if nodes else []
         if kind in (PARAMETERS, SERVICES, LIFECYCLE):
             return [(None, each, (each.node,)) for each in self._interfaces]
+        if kind == GOALS:
+            servers = [each for each in self._interfaces if goal_channel(each)]
+            return [(None, each, (each.node,)) for each in servers]
         plain = "robot descriptions" if kind == CONFIGURATION else kind.removesuffix(RAW)
         return [(topic, None, topic.nodes) for topic in self._topics if topic.kind == plain]
 
@@ -177,6 +188,9 @@ class Plan:
     def _burst(self, random: Random, scene: Scene, count: int) -> list[Input]:
         if scene.kind == MIXED:
             return self._mixed(random, count)
+        if scene.kind == GOALS:
+            assert scene.interface is not None
+            return goal_burst(random, self._arm, scene.interface, count)
         if scene.interface is not None:
             make = {
                 PARAMETERS: parameter_burst,

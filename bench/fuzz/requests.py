@@ -103,11 +103,14 @@ def _value(random: Random, name: str) -> ParameterValue:
 
 
 def service_burst(random: Random, interface: Interface, count: int) -> list[Input]:
-    """Return ``count`` requests to any service but those that set parameters or the state."""
+    """Return ``count`` requests to any service but those that set parameters or the state.
+
+    Services of actions are left out: the result of a goal is sent when the goal ends.
+    """
     others = [
         (name, kind)
         for name, kind in interface.services.items()
-        if kind not in (*SETTERS, CHANGE_STATE)
+        if kind not in (*SETTERS, CHANGE_STATE) and "/action/" not in kind
     ]
     burst = []
     for _ in range(count):

@@ -17,14 +17,15 @@ from rclpy.signals import SignalHandlerOptions
 from std_srvs.srv import Trigger
 
 from bench.fuzz.arm import the_arm
-from bench.fuzz.care import ANSWER, CONTROLLER, Care
+from bench.fuzz.care import ANSWER, Care
 from bench.fuzz.inputs import Input
+from bench.fuzz.loops import LOOPS, specs
 from bench.fuzz.monitor import LoopMonitor
 from bench.fuzz.plan import CLOCK, CONFIGURATION, Plan, Scene, Topic
 from bench.fuzz.recordings import playable
 from bench.fuzz.result import Failure, NodeCount, WireResult, save_bursts
 from bench.fuzz.wire import Wire
-from bench.rig import NodeSpec, Rig, signature, traces_in
+from bench.rig import Rig, signature, traces_in
 
 LONGEST_LINE = 500
 """Longest line of output that a node may write, however long its input was [characters]."""
@@ -74,17 +75,8 @@ class Session:
         self.result = WireResult(seed)
         self._folder, self._failures, self._show = failures, failures, show
         recording = playable(folder / "played.csv")
-        specs = [
-            NodeSpec("simulated_arm", "loop/simulated_arm"),
-            NodeSpec("passivity_controller", CONTROLLER),
-            NodeSpec("contact_detector", "loop/contact_detector"),
-            NodeSpec("simulated_arm", "alone/simulated_arm"),
-            NodeSpec(
-                "joint_state_player", "play/joint_state_player", ("-p", f"recording:={recording}")
-            ),
-        ]
         config = Path(__file__).with_name("nodes.yaml")
-        self._rig = Rig(specs, config, folder, {"ROS_PYTHON_CHECK_FIELDS": "1"})
+        self._rig = Rig(specs(recording), config, folder, {"ROS_PYTHON_CHECK_FIELDS": "1"})
         stack.callback(self._rig.stop)
         rclpy.init(
             args=[],
@@ -95,15 +87,19 @@ class Session:
         self._wire = Wire()
         stack.callback(self._wire.destroy)
         arm = the_arm()
-        self._monitor = LoopMonitor(self._wire.node, "/loop", arm.torque_limit)
-        self._care = Care(self._rig, self._wire, self._monitor, arm, self._note_start)
+        self._monitors = {
+            loop: LoopMonitor(self._wire.node, f"/{loop.namespace}", arm.torque_limit)
+            for loop in LOOPS
+        }
+        self._care = Care(self._rig, self._wire, self._monitors, arm, self._note_start)
         self._found: Counter[tuple[str, str, str]] = Counter()
         self._given_up: set[tuple[str, str]] = set()
         self._counts: dict[str, dict[str, int]] = {}
         show("starting the nodes; the first time they compile, which takes a minute")
         topics, self.interfaces = self._care.bring_up()
-        # Any torque of the fuzzer would count as the controller's; the other arm takes those.
-        judged = [topic for topic in topics if topic.name != self._monitor.topic]
+        # Any torque of the fuzzer would count as a controller's; the arm by itself takes those.
+        commands = {monitor.topic for monitor in self._monitors.values()}
+        judged = [topic for topic in topics if topic.name not in commands]
         self.topics = [*judged, Topic(*CLOCK, self._rig.names)]
 
     # Running ---------------------------------------------------------------------------------
@@ -148,8 +144,9 @@ class Session:
     def _finish(self) -> None:
         self._wire.spin(REPORTED)
         self._note_memory()
-        self.result.torques = self._monitor.torque.count
-        self.result.largest_torque = self._monitor.torque.largest
+        judges = [monitor.torque for monitor in self._monitors.values()]
+        self.result.torques = sum(judge.count for judge in judges)
+        self.result.largest_torque = max(judge.largest for judge in judges)
         self.result.unavailable = tuple(sorted(self._wire.unavailable))
 
     def _play(self, scene: Scene, plan: Plan) -> None:
@@ -209,12 +206,14 @@ class Session:
         return failures
 
     def _resume(self) -> None:
-        """Ask the controller to resume, so that inputs do not all meet it in mode safe."""
-        answer = self._wire.call(
-            Trigger, f"/{CONTROLLER}/resume", Trigger.Request(), ANSWER, unless=self._any_ended
-        )
-        in_charge = answer is not None and answer.success
-        self.result.orders["in charge" if in_charge else "not in charge"] += 1
+        """Ask the controllers to resume, so that inputs do not all meet them in mode safe."""
+        for loop in LOOPS:
+            service = f"/{loop.controller}/resume"
+            answer = self._wire.call(
+                Trigger, service, Trigger.Request(), ANSWER, unless=self._any_ended
+            )
+            in_charge = answer is not None and answer.success
+            self.result.orders["in charge" if in_charge else "not in charge"] += 1
 
     def _any_ended(self) -> bool:
         return any(self._rig.exit_code(name) is not None for name in self._rig.names)
@@ -247,9 +246,10 @@ class Session:
                     Failure("traceback", name, signature(trace), trace=trace) for trace in traces
                 ]
             failures += _long_lines(name, output)
-        for violation in self._monitor.torque.take_violations():
-            text = re.sub(r"-?\d+\.\d+(e[+-]\d+)?", "#", violation)
-            failures.append(Failure("torque", CONTROLLER, text, trace=violation))
+        for loop, monitor in self._monitors.items():
+            for violation in monitor.torque.take_violations():
+                text = re.sub(r"-?\d+\.\d+(e[+-]\d+)?", "#", violation)
+                failures.append(Failure("torque", loop.controller, text, trace=violation))
         return failures
 
     def _take_output(self, name: str) -> str:
@@ -302,7 +302,7 @@ class Session:
         """Keep the memory of each process and what its diagnostics count."""
         for name, count in self.result.nodes.items():
             used = self._rig.resident(name)
-            if used:
+            if used and self._rig.owns_process(name):
                 count.kilobytes[-1].append((self.result.sent, used))
             _, _, values = self._wire.reports.get(name, (0, "", {}))
             now = {

@@ -93,7 +93,7 @@ def summary(result: WireResult) -> str:
     return (
         f"{result.sent} inputs in {result.seconds:.0f} s; {len(result.failures)} failures; "
         f"{result.torques} torques on the wire, the largest {100.0 * result.largest_torque:.0f} % "
-        f"of its limit; the controller was in charge at {controller['in charge']} of "
+        f"of its limit; a controller was in charge at {controller['in charge']} of "
         f"{controller.total()} bursts"
         + (f"; not installed: {', '.join(result.unavailable)}" if result.unavailable else "")
     )

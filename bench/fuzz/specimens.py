@@ -15,6 +15,7 @@ from bench.fuzz.file_damage import (
     damaged_yaml,
     odd_messages,
 )
+from bench.fuzz.meshes import SOUND, damaged_mesh, meshed_robot
 from bench.fuzz.recordings import (
     LABELS,
     LONG,
@@ -158,6 +159,17 @@ def _urdf(random: Random, folder: Path) -> Specimen:
     return Specimen("URDF", ("damaged.urdf",), arguments)
 
 
+def _mesh(random: Random, folder: Path) -> Specimen:
+    """Return a recording of a robot whose mesh is damaged: the replay does without the mesh."""
+    (folder / "sound.csv").write_text(csv_text(motion(SHORT)), encoding="utf-8")
+    ending = random.choice(tuple(SOUND))
+    name = f"damaged.{ending}"
+    (folder / name).write_bytes(damaged_mesh(random, ending))
+    (folder / "meshed.urdf").write_text(meshed_robot(random, name), encoding="utf-8")
+    arguments = ("replay", "sound.csv", "--urdf", "meshed.urdf", "--json", "made.json")
+    return Specimen(f"mesh .{ending}", (name,), arguments)
+
+
 def _yaml(random: Random, folder: Path) -> Specimen:
     (folder / "sound.csv").write_text(csv_text(motion(SHORT)), encoding="utf-8")
     (folder / "damaged.yaml").write_bytes(damaged_yaml(random, PARAMETERS, NAMES))
@@ -175,12 +187,13 @@ def _labels(random: Random, folder: Path) -> Specimen:
 
 
 _KINDS: tuple[tuple[Callable[[Random, Path], Specimen], float], ...] = (
-    (_csv, 0.25),
+    (_csv, 0.2),
     (_mcap, 0.15),
     (_db3, 0.15),
     (_metadata, 0.05),
     (_content, 0.1),
-    (_urdf, 0.15),
+    (_urdf, 0.1),
+    (_mesh, 0.1),
     (_yaml, 0.1),
     (_labels, 0.05),
 )

@@ -96,7 +96,7 @@ class Wire:
         if publisher is None:
             # Latched subscriptions, such as that to robot_description, hear latched publishers
             # only, and all others hear them as well.
-            latched = sample.channel.endswith(("robot_description", "payload"))
+            latched = sample.channel.endswith(("robot_description", "payload", "/_action/status"))
             durability = DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE
             qos = QoSProfile(depth=1 if latched else DEPTH, durability=durability)
             publisher = self.node.create_publisher(type_of(sample.type), sample.channel, qos)

@@ -19,6 +19,11 @@ collision the arm releases at most its kinetic energy, the content of the tank, 
 Work is computed exactly, as held torque times distance. If v changes within the period, the work
 may exceed the level by O(dt²); the level is then negative until it is refilled.
 
+The limits of torque and rate act after the tank, and the rate limit may prolong a torque that the
+tank has withdrawn. :meth:`EnergyTank.sent` therefore has the last word: where the torque would
+inject more than the level holds, the part of each joint that drives it, ``v_i (tau_i - g_i) > 0``,
+is reduced at once, whatever ``torque_rate`` is. The safe torque drops driving torque likewise.
+
 Lifting a weight that the model does not contain also takes energy from the tank; for a loaded arm,
 use a model with the payload.
 
@@ -71,6 +76,7 @@ class EnergyTank:
         self._level = self._energy.tank_capacity
         self._pushing = np.zeros(self.model.nv)
         self._losing = np.zeros(self.model.nv)
+        self._weight, self._v, self._dt = self._pushing, self._pushing, np.inf
         self.skip()
 
     def skip(self) -> None:
@@ -104,7 +110,8 @@ class EnergyTank:
     def limit(self, q: Array, v: Array, tau: Array, dt: float) -> Array:
         """Account for the work of the last period, then limit a torque as the level requires.
 
-        The returned torque must be the acting torque. If other limits follow, call :meth:`sent`.
+        The returned torque must be the acting torque. If other limits follow, send the torque that
+        :meth:`sent` returns.
 
         Args:
             q, v: measured positions [rad or m] and velocities [rad/s or m/s], (nv,) each.
@@ -150,10 +157,30 @@ class EnergyTank:
             limited,
         )
         self._q, self._pushing = q, pushing
+        self._weight, self._v, self._dt = limited - pushing, v, dt
         if not isinstance(self._friction, NoFriction):
             self._losing = self._friction.torque(v)
         return limited if share < 1.0 else tau
 
-    def sent(self, limited: Array, tau: Array) -> None:
-        """Correct the account if ``tau`` was sent instead of ``limited``, the result of limit."""
-        self._pushing += tau - limited
+    def sent(self, limited: Array, tau: Array) -> Array:
+        """Return the torque to send in place of ``limited``, and correct the account.
+
+        Args:
+            limited: result of :meth:`limit` for this sample, (nv,) [N·m or N].
+            tau: the same after other limits, (nv,) [N·m or N].
+
+        Returns:
+            (nv,) [N·m or N]; ``tau`` itself unless it would inject more than the level.
+        """
+        if tau is limited or self._energy.tank_capacity == 0.0:
+            return tau
+        pushing = tau - self._weight
+        power = self._v * pushing
+        drives = power > 0.0
+        driving, taken = float(power[drives].sum()), -float(power[~drives].sum())
+        most = max(self._level, 0.0) / self._dt + taken
+        if driving > most:
+            pushing = np.where(drives, most / driving * pushing, pushing)
+            tau = self._weight + pushing
+        self._pushing = pushing
+        return tau

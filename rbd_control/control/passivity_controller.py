@@ -488,10 +488,9 @@ class PassivityController:
             let = law.tank.limit(q, v, cut, max(samples.dt, SHORTEST))
             limited = limits.cut(let, law.packed, q, v, v, period)
         slow = output.slow(limited, min(samples.dt, self._parameters.timeout))
-        sent = output.send(slow, q)
-        if self._parameters.tank_capacity > 0.0 and slow is not let:
-            law.tank.sent(let, slow)
-        self._is_limited = slow is not wanted.torque
+        final = law.tank.sent(let, slow)
+        sent = output.send(final, q)
+        self._is_limited = final is not wanted.torque
         self._tracked = self._modes.tracks
         return self._command(sent, cut is not wanted.torque, slow is not limited)
 

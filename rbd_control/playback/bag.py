@@ -174,5 +174,5 @@ def _by_ros(path: Path, missing: ModuleNotFoundError) -> Storage:
     except ModuleNotFoundError as error:
         raise RecordingError(
             f"needs the package {missing.name} or ROS 2 (rosbag2_py) to be read, for it has no "
-            "index: pip install rosbags, or source a ROS 2 installation"
+            "chunks: pip install rosbags, or source a ROS 2 installation"
         ) from error

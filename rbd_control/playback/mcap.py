@@ -1,42 +1,39 @@
 """Storage files of rosbag2 in MCAP, read chunk by chunk in compiled code.
 
 rosbags reads every MCAP file as well, but message by message in Python, which takes more time than
-everything that is done with the messages of an arm afterwards. It serves here for files without an
-index, which are rare. Format: https://mcap.dev/spec
+everything that is done with the messages of an arm afterwards, and it expands chunks whatever their
+size. It serves here for files without chunks, which are rare. Files without an index are scanned
+for their chunks. Format: https://mcap.dev/spec
 """
 
 from __future__ import annotations
 
-from binascii import crc32
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice, pairwise
 from pathlib import Path
-from struct import Struct
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.spatial import copy
-from rbd_control.playback.compression import expand
-from rbd_control.playback.mcap_summary import RECORD, Channel, Chunk, Summary, read_summary
+from rbd_control.playback.mcap_chunks import chunk_records, scan
+from rbd_control.playback.mcap_summary import RECORD, Channel, Summary, read_summary
 from rbd_control.playback.packed import Packed, joined
 from rbd_control.playback.storage import Topic
 
-MAX_CHUNK = 1 << 27
-"""Largest chunk that is read, compressed or not [bytes]; rosbag2 writes less than a megabyte."""
-
-_CHUNK = Struct("<QQQII")  # up to the length of the compression's name
-
-_IS_MESSAGE, _IS_CHUNK = 0x05, 0x06
+_IS_MESSAGE = 0x05
 _HEAD, _MESSAGE_HEAD = RECORD.size, 22
 """Sizes of what precedes the content of a record, and the data of a message [bytes]."""
 
 
 class McapStorage:
     """The topics and messages of an ``.mcap`` file.
+
+    Attributes:
+        is_indexed: whether the file tells where its chunks are; otherwise it is scanned for them.
 
     Raises:
         Exception: of any kind, from the constructor and from every iteration, when the file is
@@ -47,18 +44,16 @@ class McapStorage:
         self.path = path
         with path.open("rb") as file:
             self._summary = read_summary(file)
-        self.topics = self._summary.topics() if self._summary else _unindexed_topics(path)
-
-    @property
-    def is_indexed(self) -> bool:
-        """Whether messages are found by an index, chunk by chunk."""
-        return self._summary is not None
+            self.is_indexed = self._summary is not None
+            if self._summary is None:
+                self._summary = scan(file)
+        self.topics = self._summary.topics() if self._summary else _topics_without_chunks(path)
 
     def packed(self, topic: str, size: int) -> Iterator[Packed]:
         """Yield the messages on ``topic`` in order of receipt, a chunk at a time."""
         if self._summary is None:
-            return _unindexed_messages(self.path, topic, size)
-        return _indexed_messages(self.path, self._summary, topic)
+            return _messages_without_chunks(self.path, topic, size)
+        return _messages_in_chunks(self.path, self._summary, topic)
 
 
 def rehearse_chunks() -> None:
@@ -67,8 +62,8 @@ def rehearse_chunks() -> None:
     _wanted(np.frombuffer(record, dtype=np.uint8), np.ones(1, dtype=np.bool_), 0)
 
 
-def _unindexed_topics(path: Path) -> dict[str, Topic]:
-    """Return the topics of a file without an index, which rosbags finds by reading all of it."""
+def _topics_without_chunks(path: Path) -> dict[str, Topic]:
+    """Return the topics of a file without chunks, which rosbags finds by reading all of it."""
     with closing(_reader(path)) as reader:
         summary = Summary()
         for each in reader.connections:
@@ -79,8 +74,8 @@ def _unindexed_topics(path: Path) -> dict[str, Topic]:
         return summary.topics()
 
 
-def _unindexed_messages(path: Path, topic: str, size: int) -> Iterator[Packed]:
-    """Yield the messages of a file without an index."""
+def _messages_without_chunks(path: Path, topic: str, size: int) -> Iterator[Packed]:
+    """Yield the messages of a file without chunks, as rosbags reads them."""
     with closing(_reader(path)) as reader:
         wanted = [each for each in reader.connections if each.topic == topic]
         messages = reader.messages(wanted)
@@ -98,7 +93,7 @@ def _reader(path: Path) -> Any:
     return reader
 
 
-def _indexed_messages(path: Path, summary: Summary, topic: str) -> Iterator[Packed]:
+def _messages_in_chunks(path: Path, summary: Summary, topic: str) -> Iterator[Packed]:
     channels = {number for number, each in summary.channels.items() if each.topic == topic}
     chunks = sorted(chunk for chunk in summary.chunks if chunk.channels & channels)
     wanted = np.zeros(1 << 16, dtype=np.bool_)
@@ -107,7 +102,7 @@ def _indexed_messages(path: Path, summary: Summary, topic: str) -> Iterator[Pack
     with path.open("rb") as file:
         for chunk, following in pairwise([*chunks, None]):
             assert chunk is not None
-            messages = _wanted(_records(file, chunk), wanted, chunk.offset)
+            messages = _wanted(chunk_records(file, chunk.offset), wanted, chunk.offset)
             if waiting is not None:
                 times, data, sizes = joined([waiting, messages])
                 messages = _in_order(data, times, np.cumsum(sizes) - sizes, sizes)
@@ -149,28 +144,6 @@ def _in_order(
     data.flags.writeable = False
     _pack(data, starts, sizes, packed)
     return Packed(times, packed, sizes)
-
-
-def _records(file: BinaryIO, chunk: Chunk) -> NDArray[np.uint8]:
-    """Return the records in a chunk, decompressed and checked."""
-    file.seek(chunk.offset)
-    kind, size = RECORD.unpack(file.read(_HEAD))
-    if size > MAX_CHUNK:
-        raise ValueError(f"the chunk at byte {chunk.offset} has {size} bytes; {_LIMIT}")
-    content = file.read(size) if kind == _IS_CHUNK else b""
-    if not content or len(content) != size:
-        raise ValueError(f"there is no whole chunk at byte {chunk.offset}")
-    _, _, uncompressed, check, name = _CHUNK.unpack_from(content)
-    begin = _CHUNK.size + name + 8
-    if uncompressed > MAX_CHUNK:
-        raise ValueError(f"the chunk at byte {chunk.offset} has {uncompressed} bytes; {_LIMIT}")
-    records = expand(content[begin:], content[_CHUNK.size : begin - 8].decode(), uncompressed)
-    if len(records) != uncompressed or (check and crc32(records) != check):
-        raise ValueError(f"the chunk at byte {chunk.offset} is damaged")
-    return np.frombuffer(records, dtype=np.uint8)
-
-
-_LIMIT = f"at most {MAX_CHUNK} are read"
 
 
 @inlined

@@ -105,14 +105,11 @@ def _parse(content: bytes) -> Summary | None:
     schemas: dict[int, str] = {}
     types: dict[int, int] = {}
     has_statistics = False
-    for kind, record in _records(content):
+    for kind, record in records_in(content):
         if kind == _IS_SCHEMA:
-            (number,) = _UINT16.unpack_from(record)
-            schemas[number] = _text(record, _UINT16.size)[0]
+            number, schemas[number] = parse_schema(record)
         elif kind == _IS_CHANNEL:
-            number, types[number] = _channel_numbers(record)
-            topic, at = _text(record, _CHANNEL.size)
-            summary.channels[number] = Channel(topic, _text(record, at)[0], "")
+            number, types[number], summary.channels[number] = parse_channel(record)
         elif kind == _IS_CHUNK_INDEX:
             summary.chunks.append(_chunk(record))
         elif kind == _IS_STATISTICS:
@@ -130,22 +127,33 @@ def _parse(content: bytes) -> Summary | None:
     return summary
 
 
-def _records(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the kind and the content of each record."""
+def records_in(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the kind and the content of each record of a summary or a chunk.
+
+    Raises:
+        ValueError: if a record is cut short.
+    """
     at = 0
     while at < len(content):
         kind, size = RECORD.unpack_from(content, at)
         at += RECORD.size
         if size > len(content) - at:
-            raise ValueError("a record of its summary is cut short")
+            raise ValueError("a record of its summary or of a chunk is cut short")
         yield kind, content[at : at + size]
         at += size
 
 
-def _channel_numbers(record: bytes) -> tuple[int, int]:
-    """Return the number of a channel and that of its schema."""
-    channel, schema = _CHANNEL.unpack_from(record)
-    return channel, schema
+def parse_schema(record: bytes) -> tuple[int, str]:
+    """Return the number and the name of a schema."""
+    (number,) = _UINT16.unpack_from(record)
+    return number, text_at(record, _UINT16.size)[0]
+
+
+def parse_channel(record: bytes) -> tuple[int, int, Channel]:
+    """Return the number of a channel, that of its schema, and the channel without its type."""
+    number, schema = _CHANNEL.unpack_from(record)
+    topic, at = text_at(record, _CHANNEL.size)
+    return number, schema, Channel(topic, text_at(record, at)[0], "")
 
 
 def _chunk(record: bytes) -> Chunk:
@@ -153,11 +161,11 @@ def _chunk(record: bytes) -> Chunk:
     # Pairs of a channel and where the index of its messages is.
     pairs, at = _bytes(record, _CHUNK_INDEX.size)
     channels = np.frombuffer(pairs, dtype=[("channel", "<u2"), ("offset", "<u8")])["channel"]
-    compression, _ = _text(record, at + 8)
+    compression, _ = text_at(record, at + 8)
     return Chunk(begin, offset, frozenset(channels.tolist()), compression)
 
 
-def _text(content: bytes, at: int) -> tuple[str, int]:
+def text_at(content: bytes, at: int) -> tuple[str, int]:
     """Return the text at ``at``, and where it ends."""
     raw, end = _bytes(content, at)
     return raw.decode(), end

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -103,10 +106,30 @@ def _mesh(path: Path) -> Mesh | None:
     """
     try:
         mesh = _binary_stl(path.read_bytes()) if path.suffix.lower() == ".stl" else None
-        vertices, faces = mesh or _by_trimesh(path)
+        if mesh is None:
+            with _readers_silenced():
+                mesh = _by_trimesh(path)
     except Exception:  # the readers of the formats raise errors of any kind for damaged files
         return None
-    return (vertices, faces) if faces.size and np.isfinite(vertices).all() else None
+    vertices, faces = mesh
+    is_sound = faces.size and faces.max() < len(vertices) and np.isfinite(vertices).all()
+    return mesh if is_sound else None
+
+
+@contextmanager
+def _readers_silenced() -> Iterator[None]:
+    """Suppress the log lines, tracebacks and warnings that the readers print for damaged files."""
+    log, handler = logging.getLogger("trimesh"), logging.NullHandler()
+    before = log.propagate
+    log.addHandler(handler)  # without any handler, logging would write warnings to stderr
+    log.propagate = False
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.propagate = before
+        log.removeHandler(handler)
 
 
 def _binary_stl(data: bytes) -> Mesh | None:

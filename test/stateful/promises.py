@@ -94,7 +94,10 @@ def torque_keeps_its_limits(s: Stretch) -> None:
 
 @promise
 def torque_keeps_its_rate(s: Stretch) -> None:
-    """No torque changes faster than ``torque_rate``, but for the step to zero and to new limits."""
+    """No torque changes faster than ``torque_rate``, but for the step to zero and to new limits.
+
+    A torque that drives a joint is dropped at once in mode safe, and where the tank is empty.
+    """
     p, rig = s.rig.parameters, s.rig
     sent = ((s.unusable == 0) & (s.silent == 0)) | ~s.torque.any(axis=1)  # else the last stands
     torque, weight = s.torque[sent], rig.own_weight(s.seen_q[sent])
@@ -105,7 +108,10 @@ def torque_keeps_its_rate(s: Stretch) -> None:
     over = np.abs(np.diff(torque + weight, axis=0)) - (1.0 + 1e-6) * most
     at_limit = np.abs(np.abs(torque + weight) - rig.largest)[1:] < ROUNDING
     over[at_limit | ~torque[1:].any(axis=1, keepdims=True)] = 0.0
-    over[s.mode[sent][1:] == SAFE] = 0.0  # what would drive a joint is dropped at once
+    over[s.mode[sent][1:] == SAFE] = 0.0
+    if p.tank_capacity:
+        beyond = torque + weight - gravity_torque(rig.controller.law.model, s.seen_q[sent])
+        over[np.abs(beyond[1:]) < np.abs(beyond[:-1]) + most] = 0.0
     assert over.max(initial=0.0) <= ROUNDING, f"{over.max():.4g} more than that"
 
 
@@ -387,11 +393,9 @@ def energy_is_within_the_tank(s: Stretch) -> None:
     # The safe torque is the weight and a brake, or zero, under which the arm falls by itself.
     pushing[s.mode == SAFE] = 0.0
     work = (pushing[:-1] * np.diff(s.q, axis=0)).sum(axis=1)
-    # What a change of speed adds within a period cannot be foreseen, nor what a torque does
-    # that may fall no faster than torque_rate.
+    # What a change of speed adds within a period cannot be foreseen.
     change = np.abs(pushing[:-1] * np.diff(s.v, axis=0)).sum(axis=1) * rig.period
     rig.unforeseen = max(rig.unforeseen, 2.0 * float(change.max()))
-    rig.unforeseen += float(np.maximum(work, 0.0)[s.rate_limited[:-1] > 0].sum())
     unforeseen = rig.unforeseen + 0.01
     for k, energy in enumerate(work):
         odd = s.disturbed[k] or s.unusable[k] or s.frozen[k] or s.silent[k]

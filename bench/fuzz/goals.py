@@ -1,0 +1,72 @@
+"""Goals of FollowJointTrajectory, where ``control_msgs`` is installed: odd in every field."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from bench.fuzz.arm import Arm
+from bench.fuzz.inputs import Input, request_input, type_of
+from bench.fuzz.messages import trajectory
+from bench.fuzz.odd_values import odd_number, odd_stamp, odd_text
+from bench.fuzz.requests import Interface
+
+GOALS = "goals"
+
+SEND_GOAL = "control_msgs/action/FollowJointTrajectory_SendGoal"
+"""Type of the service by which a goal is sent."""
+
+MANY_TOLERANCES = 2000
+"""More tolerances than any arm has joints."""
+
+
+def goal_channel(interface: Interface) -> str:
+    """Return the service of a node that takes goals; empty when there is none."""
+    return next((name for name, kind in interface.services.items() if kind == SEND_GOAL), "")
+
+
+def goal_burst(random: Random, arm: Arm, interface: Interface, count: int) -> list[Input]:
+    """Return ``count`` goals for the action of a node.
+
+    Args:
+        random: source of all choices.
+        arm: the arm that the node runs on.
+        interface: a node that takes goals.
+        count: how many.
+    """
+    channel = goal_channel(interface)
+    return [request_input(GOALS, channel, SEND_GOAL, _request(random, arm)) for _ in range(count)]
+
+
+def _request(random: Random, arm: Arm) -> Any:
+    request = type_of(SEND_GOAL).Request()
+    # The same number twice is a goal that is known already.
+    number = random.randbytes(16) if random.random() < 0.95 else bytes(16)
+    request.goal_id.uuid = list(number)
+    goal = request.goal
+    goal.trajectory, _ = trajectory(random, arm)
+    for field in ("path_tolerance", "goal_tolerance"):
+        if random.random() < 0.3:
+            setattr(goal, field, _tolerances(random, arm))
+    if random.random() < 0.3:
+        goal.goal_time_tolerance.sec, goal.goal_time_tolerance.nanosec = odd_stamp(random)
+    return request
+
+
+def _tolerances(random: Random, arm: Arm) -> list[Any]:
+    """Return tolerances of some joints: odd numbers, unknown joints, or far too many."""
+    from control_msgs.msg import JointTolerance
+
+    count = random.choice((1, 1, len(arm.joints), len(arm.joints) + 1))
+    if random.random() < 0.02:
+        count = MANY_TOLERANCES
+    found = []
+    for k in range(count):
+        tolerance = JointTolerance(name=arm.joints[k % len(arm.joints)])
+        if random.random() < 0.1:
+            tolerance.name = odd_text(random)
+        for field in ("position", "velocity", "acceleration"):
+            # -1 stands for no tolerance, 0 for the node's own.
+            setattr(tolerance, field, random.choice((-1.0, 0.0, 0.1, 1.0, odd_number(random))))
+        found.append(tolerance)
+    return found
