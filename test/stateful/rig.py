@@ -427,10 +427,11 @@ class Rig:
         self.asked = self.desired.copy()
 
     def expect_stop(self) -> None:
-        """From now on the arm must stop, and stay."""
+        """From now on the arm must stop, and stay; a stop under way may end as it was planned."""
         orders = self.orders
+        left = orders.stopped + orders.stop_time - self.now
         orders.stopped, orders.stop_row = self.now, self.history.rows
-        orders.stop_time = self.parameters.stop_time
+        orders.stop_time = max(self.parameters.stop_time, left if left > 0.0 else 0.0)
         self.longest_stop = max(self.longest_stop, orders.stop_time)
 
     def set_parameters(self, parameters: ControllerParameters) -> None:
