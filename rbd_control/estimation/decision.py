@@ -11,6 +11,13 @@ import math
 from typing import NamedTuple
 
 from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.estimation.between_samples import (
+    FADING,
+    USUAL,
+    has_lost_samples,
+    learn_period,
+    unknown_torque,
+)
 from rbd_control.estimation.detector_state import (
     COLLISION,
     FREE,
@@ -23,12 +30,6 @@ from rbd_control.estimation.detector_state import (
     VALID,
 )
 from rbd_control.estimation.linear_filters import clear, observe
-from rbd_control.estimation.lost_samples import (
-    FADING,
-    has_lost_samples,
-    learn_period,
-    lost_torque,
-)
 from rbd_control.estimation.thresholds import (
     follow_motion,
     force_size,
@@ -112,7 +113,7 @@ def _restart(memory):
         joint.speed = 0.0
         joint.acceleration = 0.0
         joint.reversal = 1.0
-        joint.lost = 0.0
+        joint.unknown = 0.0
     _forget_mean(arm, joints)
 
 
@@ -143,7 +144,8 @@ def _carry(settings, memory, samples, k, dt):
         if is_long:
             arm.fading = max(arm.fading, FADING / setting.pole)
         fade = math.exp(-setting.pole * dt)
-        joint.lost = lost_torque(joint.lost, fade, rate - observer.rate, is_long)
+        usual = 0.0 if is_long else USUAL * setting.contact
+        joint.unknown = unknown_torque(joint.unknown, fade, rate - observer.rate, usual)
         observe(settings.kind, settings.design[i], observer, dt, p, rate, setting.bias)
         follow_motion(setting, joint, samples.v[k, i], memory.v[i], dt, fade)
     return counted
@@ -248,7 +250,7 @@ def _average(memory, dt):
 
 @inlined
 def _onset_debounce(rules, arm, stamp):
-    """Return the time above a threshold before contact is reported [s], see lost_samples.py."""
+    """Return the time above a threshold before contact is reported [s], see between_samples.py."""
     has_faded = stamp - arm.resumed >= arm.fading
     return rules.onset_debounce if has_faded else max(rules.onset_debounce, arm.fading)
 

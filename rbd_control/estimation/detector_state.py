@@ -107,7 +107,7 @@ _JOINT_MEMORY = np.dtype(
         ("speed", "f8"),  # largest recent speed, fading
         ("acceleration", "f8"),  # filtered acceleration
         ("reversal", "f8"),  # trace of the last reversal, see reversals.py
-        ("lost", "f8"),  # allowance for lost samples, see lost_samples.py [N·m or N]
+        ("unknown", "f8"),  # allowance for torque between samples [N·m or N]
         ("zero_since", "f8"),  # stamp from which on the effort was exactly zero; NaN if it is not
     ],
     align=True,

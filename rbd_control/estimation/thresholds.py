@@ -3,13 +3,14 @@
 Thresholds depend on the motion, because errors of friction and model grow with it::
 
     threshold_i = contact_i (moving_i + (1 - moving_i) reversal_i)
-                  + per_speed_i |v_i| + per_acceleration_i |a_i| + lost_i
+                  + per_speed_i |v_i| + per_acceleration_i |a_i| + unknown_i
 
 ``reversal_i`` is one if joint i is at rest or reverses; its term is a margin for friction
 (:mod:`~rbd_control.estimation.reversals`). The peak of ``|v_i|`` is held and decays with the
 observer's time constant, and ``a_i`` is the derivative of ``v_i`` through a filter of that time
-constant, so both have the delay of the residual. ``lost_i`` allows for lost samples
-(:mod:`~rbd_control.estimation.lost_samples`).
+constant, so both have the delay of the residual. ``unknown_i`` allows for torque that changes by
+more than the threshold within a period, and for lost samples
+(:mod:`~rbd_control.estimation.between_samples`).
 
 The mass matrix couples the velocity noise of all joints in the residuals. If the covariance of the
 residual without contact is known, the length of the residual in standard deviations,
@@ -65,7 +66,7 @@ def highest_residual(settings, memory):
     highest_joint, highest, collision = 0, 0.0, False
     for i in range(memory.joint.shape[0]):
         setting, joint = settings.joint[i], memory.joint[i]
-        moving = setting.per_speed * joint.speed + joint.lost
+        moving = setting.per_speed * joint.speed + joint.unknown
         moving += setting.per_acceleration * abs(joint.acceleration)
         size = abs(memory.observer[i].residual)
         threshold = setting.moving * setting.contact + friction_allowance(setting, joint) + moving
@@ -87,7 +88,7 @@ def statistic_ratio(settings, memory):
         fastest = max(fastest, joints[i].speed)
         white = 0.0
         for j in range(i + 1):
-            allowance = friction_allowance(settings.joint[j], joints[j]) + joints[j].lost
+            allowance = friction_allowance(settings.joint[j], joints[j]) + joints[j].unknown
             residual = memory.observer[j].residual
             white += settings.whitening[i, j] * less_friction(residual, allowance)
         square += white * white
@@ -101,7 +102,7 @@ def force_size(settings, memory, J):
     A, b = np.zeros((3, 3)), np.zeros(3)
     for i in range(memory.joint.shape[0]):
         weight = 1.0 / (NOISE_FRACTION * settings.joint[i].contact) ** 2
-        residual = less_friction(memory.observer[i].residual, memory.joint[i].lost)
+        residual = less_friction(memory.observer[i].residual, memory.joint[i].unknown)
         for row in range(3):
             b[row] += weight * J[row, i] * residual
             for column in range(3):

@@ -1,4 +1,7 @@
-"""Lost samples: intervals much longer than the period may not look like contacts, nor hide them."""
+"""What happens between two samples may not look like a contact, nor hide one.
+
+Samples are lost in a lively motion, or the torque changes much within a period.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ import numpy as np
 import pytest
 from robots import panda_arm_urdf
 
-from rbd_control.dynamics import Model, inverse_dynamics
+from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.estimation.motion import Motion
+from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 
 RATE = 1000.0
 NOISE = 0.3
@@ -107,3 +111,40 @@ def test_samples_lost_again_and_again_do_not_hide_a_contact(
     onsets = [event for _, event in found.events if event.phase == "onset"]
     assert onsets
     assert begin < onsets[0].detected <= begin + 0.05
+
+
+def first_contact(push: float) -> float:
+    """Return the time of the first contact of an arm with changing torque [s]; infinite without.
+
+    The torque of joint_1 changes by 10 N·m in every period.
+
+    The arm holds its torque for a period and reports it at the end, as a drive does that takes
+    commands at that rate: the change is half a period older than the mean of two samples says.
+    """
+    model = Model.from_urdf(arm7_urdf())
+    start = (0.0, 0.3, 0.0, -1.5, 0.0, 0.9, 0.0)
+    arm = SimulatedArm(model, SimulationParameters(initial_position=start))
+    parameters = DetectorParameters(contact_threshold=(1.2,), collision_threshold=(60.0,))
+    detector = ContactDetector(model, parameters)
+    first = np.inf
+    for k in range(400):
+        ramp = np.interp(k, (300, 304, 312, 316), (0.0, 40.0, -40.0, 0.0))
+        tau = gravity_torque(model, arm.q)
+        tau[0] += ramp
+        if k == 305 and push:
+            arm.push("tool", (0.0, push, 0.0), duration=0.05)
+        arm.step(tau)
+        sample = arm.reading()
+        assert sample is not None
+        if detector.update(sample.stamp, sample.q, sample.v, sample.tau).contact:
+            first = min(first, sample.stamp)
+    return first
+
+
+def test_a_torque_that_changes_much_in_every_period_is_no_contact() -> None:
+    assert first_contact(0.0) == np.inf
+
+
+def test_a_contact_in_the_middle_of_such_a_change_is_found() -> None:
+    # The lever of the tool is 0.5 m: 30 N·m on joint_1.
+    assert 0.305 < first_contact(60.0) < 0.320
