@@ -343,6 +343,17 @@ def test_the_rate_limit_does_not_overdraw_the_tank(rate: float) -> None:
     assert unforeseen < 0.5 * capacity
 
 
+def test_a_motor_too_weak_for_its_weight_keeps_its_limit() -> None:
+    """The joint falls, which the empty tank cannot prevent by more than the motor has."""
+    tank = EnergyTank(arm7(), LAW, replace(TANK, tank_capacity=1e-6))
+    weight = gravity_torque(arm7(), START)
+    largest = 0.5 * np.abs(weight) + 0.1
+    asked = np.clip(weight, -largest, largest)
+    limited = tank.limit(START, -5.0 * np.sign(weight), asked, DT)
+    sent = tank.sent(limited, asked.copy(), largest)
+    assert (np.abs(sent) <= largest).all()
+
+
 def test_without_capacity_torques_pass() -> None:
     tank = EnergyTank(arm7(), LAW, DEFAULT)
     tau = np.arange(7.0)

@@ -162,12 +162,14 @@ class EnergyTank:
             self._losing = self._friction.torque(v)
         return limited if share < 1.0 else tau
 
-    def sent(self, limited: Array, tau: Array) -> Array:
+    def sent(self, limited: Array, tau: Array, largest: Array | float = np.inf) -> Array:
         """Return the torque to send in place of ``limited``, and correct the account.
 
         Args:
             limited: result of :meth:`limit` for this sample, (nv,) [N·m or N].
             tau: the same after other limits, (nv,) [N·m or N].
+            largest: largest torque of the motors, (nv,) [N·m or N]. A motor that is too weak for
+                the weight cannot be relieved of what drives its joint.
 
         Returns:
             (nv,) [N·m or N]; ``tau`` itself unless it would inject more than the level.
@@ -181,6 +183,6 @@ class EnergyTank:
         most = max(self._level, 0.0) / self._dt + taken
         if driving > most:
             pushing = np.where(drives, most / driving * pushing, pushing)
-            tau = self._weight + pushing
-        self._pushing = pushing
+            tau = np.minimum(np.maximum(self._weight + pushing, -largest), largest)
+        self._pushing = tau - self._weight
         return tau

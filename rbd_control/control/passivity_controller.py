@@ -488,7 +488,7 @@ class PassivityController:
             let = law.tank.limit(q, v, cut, max(samples.dt, SHORTEST))
             limited = limits.cut(let, law.packed, q, v, v, period)
         slow = output.slow(limited, min(samples.dt, self._parameters.timeout))
-        final = law.tank.sent(let, slow)
+        final = law.tank.sent(let, slow, limits.largest)
         sent = output.send(final, q)
         self._is_limited = final is not wanted.torque
         self._tracked = self._modes.tracks

@@ -24,6 +24,22 @@ from .probe import Probe, Source
 ROOM = {"discovery_time": 5.0}
 """More than the default of 3.5 s, as a busy machine takes longer to discover a node."""
 
+SLOW = """
+import time
+from rclpy.node import Node
+begin, count = [], Node.count_publishers
+def slowly(self, topic):
+    if "commands" not in topic:
+        return count(self, topic)
+    begin.append(time.monotonic())
+    return count(self, topic) if begin[-1] > begin[0] + 2.5 else 0
+Node.count_publishers = slowly
+"""
+"""Preamble of a controller to which ROS shows no other one for 2.5 s, as it may take that long.
+
+Without a wait for discovery both controllers would send torque in that time.
+"""
+
 NAMES = ("left", "right")
 
 
@@ -34,12 +50,13 @@ def source(probe: Probe) -> Source:
 
 @pytest.fixture
 def pair(bring_up: BringUp) -> Iterator[list[Process]]:
-    """Two controllers of one arm that start at once.
+    """Yield two controllers of one arm that start at once.
 
     They are ended in order: ROS would list killed ones for 20 s.
     """
     processes = [
-        bring_up.start(NODE, {**PARAMETERS, **ROOM}, ["-r", f"__node:={name}"]) for name in NAMES
+        bring_up.start(NODE, {**PARAMETERS, **ROOM}, ["-r", f"__node:={name}"], SLOW)
+        for name in NAMES
     ]
     yield processes
     for process in processes:
