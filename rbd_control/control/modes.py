@@ -295,14 +295,10 @@ class Modes:
 
     def advance(self, dt: float) -> DesiredState:
         """Advance by ``dt`` [s] and return the desired state; the end of a trajectory is held."""
-        self.desired = self._advance(dt)
-        return self.desired
-
-    # --- Inside ----------------------------------------------------------------------------------
-
-    def _advance(self, dt: float) -> DesiredState:
         if not self.tracks:
-            return DesiredState(self._samples.q, self._samples.v, np.zeros_like(self._samples.v))
+            samples = self._samples
+            self.desired = DesiredState(samples.q, samples.v, np.zeros_like(samples.v))
+            return self.desired
         motion = self._motion
         motion.advance(dt, self._parameters.stop_time)
         if self.mode == "follow":
@@ -312,7 +308,10 @@ class Modes:
             if self._retracting:
                 self._retracting = False
                 self._retreat()
-        return motion.desired()
+        self.desired = motion.desired()
+        return self.desired
+
+    # --- Inside ----------------------------------------------------------------------------------
 
     def _judge(self) -> None:
         """Hold the arm if its trajectory has ended, or it does not keep to it."""

@@ -136,10 +136,11 @@ class PassivityController:
         watches.tracking()
         if modes.mode == "safe":
             return self._answer(path.brake())
-        wanted = path.wanted(desired if modes.tracks else None, self._verdict.contact(samples.now))
+        tracks = modes.tracks
+        wanted = path.wanted(desired if tracks else None, self._verdict.contact(samples.now))
         if watches.finds_frozen(wanted.torque):
             return self._answer(path.brake())
-        return self._answer(path.limit(wanted, modes.tracks))
+        return self._answer(path.limit(wanted, tracks))
 
     def _refuse(self, refusal: str) -> Command:
         """Repeat the last torque for a few unusable samples; then switch to the fault and zero."""
