@@ -59,3 +59,10 @@ def started(
     controller = PassivityController(model, parameters)
     controller.start(0.0, q, STILL)
     return controller
+
+
+def assert_zero(command: Command | None) -> None:
+    """Assert that a command is exactly zero, in mode safe."""
+    assert command is not None
+    assert command.mode == "safe"
+    assert not command.torque.any()

@@ -1,4 +1,4 @@
-"""The controller's brain: modes, limits and faults, on the simulated arm and on rubbish."""
+"""Limits, exceptions and parameters of the controller, and random events."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from control_loop import HOME, NO_RATE, STILL, Loop, started
+from control_loop import HOME, NO_RATE, STILL, Loop, assert_zero, started
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbd_control.control import (
     Command,
     ControllerParameters,
-    PassivityController,
     SlotineLiController,
     TrajectoryPoint,
 )
@@ -29,156 +28,6 @@ from rbd_control.simulation import SimulatedArm, Sphere, arm7_urdf
 @pytest.fixture(scope="module")
 def model() -> Model:
     return Model.from_urdf(arm7_urdf())
-
-
-# --- Modes ---------------------------------------------------------------------------------------
-
-
-def test_does_nothing_before_start(model: Model) -> None:
-    controller = PassivityController(model)
-    command = controller.update(0.0, HOME, STILL)
-    assert (command.mode, command.reason) == ("safe", "not started")
-    assert not command.torque.any()
-    assert controller.silence(99.0) is None
-    with pytest.raises(TrajectoryError, match="not started"):
-        controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME)])
-    with pytest.raises(InputError, match="not started"):
-        controller.resume()
-
-
-@pytest.mark.parametrize(
-    ("q", "v", "why"),
-    [
-        (HOME, None, "no velocity"),
-        (HOME, np.full(7, np.nan), "not finite"),
-        (np.full(7, np.inf), STILL, "not finite"),
-        (HOME[:6], STILL, "7 joints"),
-        (HOME, np.full(7, 50.0), "joint_1 at a speed of 50 is implausible"),
-    ],
-)
-def test_start_is_refused_without_a_plausible_state(model: Model, q: Any, v: Any, why: str) -> None:
-    with pytest.raises(InputError, match=why):
-        PassivityController(model).start(0.0, q, v)
-
-
-def test_holds_then_follows_then_holds(model: Model) -> None:
-    loop = Loop(model)
-    command = loop.run(0.5)
-    assert command.mode == "hold"
-    assert command.goal == "none"
-    assert np.abs(loop.arm.q - HOME).max() < 0.02
-    target = HOME + 0.3
-    loop.follow(target, 1.0)
-    command = loop.run(0.5)
-    assert (command.mode, command.goal) == ("follow", "moving")
-    assert np.all(command.v_d > 0.1)
-    command = loop.run(1.0)
-    assert (command.mode, command.goal) == ("hold", "reached")
-    assert np.array_equal(command.q_d, target)
-    assert np.abs(loop.arm.q - target).max() < 0.02
-
-
-def test_goal_is_missed_when_friction_keeps_the_arm_off(model: Model) -> None:
-    loop = Loop(model, goal_time=0.3, goal_tolerance=1e-5)
-    loop.follow(HOME + 0.1, 0.5)
-    assert loop.run(0.7).goal == "moving"
-    command = loop.run(0.3)
-    assert (command.mode, command.goal) == ("hold", "missed")
-
-
-def test_replacing_a_trajectory_makes_no_jump(model: Model) -> None:
-    loop = Loop(model)
-    loop.follow(HOME + 0.4, 1.0)
-    before = loop.run(0.5)
-    loop.follow(HOME - 0.4, 1.5)
-    after = loop.run(0.001)
-    assert np.allclose(after.q_d, before.q_d + 1e-3 * before.v_d, atol=1e-5)
-    assert np.allclose(after.v_d, before.v_d, atol=5e-3)  # 1 ms of a few rad/s²
-    assert loop.run(2.0).goal == "reached"
-
-
-def test_a_bad_trajectory_leaves_the_old_one_running(model: Model) -> None:
-    loop = Loop(model)
-    loop.follow(HOME + 0.2, 1.0)
-    loop.run(0.3)
-    with pytest.raises(TrajectoryError, match="point 0, joint 'joint_2'"):
-        loop.follow(HOME + [0.0, 3.0, 0.0, 0.0, 0.0, 0.0, 0.0], 1.0)
-    assert loop.run(1.0).goal == "reached"
-    assert np.allclose(loop.run(0.001).q_d, HOME + 0.2)
-
-
-def test_a_stamped_trajectory_starts_when_it_says(model: Model) -> None:
-    controller = started(model)
-    point = TrajectoryPoint(HOME + 0.1, time_from_start=1.0)
-    controller.set_trajectory(model.joint_names, [point], now=500.0, stamp=501.0)
-    for k in range(1, 200):
-        command = controller.update(0.01 * k, HOME, STILL)
-    assert command.goal == "moving"
-    assert np.allclose(controller.update(2.001, HOME, STILL).q_d, HOME + 0.1)
-    with pytest.raises(TrajectoryError, match="ended 3 s ago"):
-        controller.set_trajectory(model.joint_names, [point], now=505.0, stamp=501.0)
-
-
-def test_hold_stays_here_and_resume_goes_on(model: Model) -> None:
-    loop = Loop(model)
-    loop.follow(HOME + 0.5, 1.0)
-    loop.run(0.4)
-    loop.controller.hold()
-    here, v = loop.arm.q, loop.arm.v
-    loop.run(0.1, lambda command: np.testing.assert_array_less(np.abs(loop.arm.v), 1.1 * v.max()))
-    assert np.abs(loop.arm.q - here).max() < 0.02  # stop_time has passed
-    command = loop.run(0.4)
-    assert (command.mode, command.goal) == ("hold", "paused")
-    assert np.allclose(command.q_d, here, atol=1e-3)  # one period at the arm's speed
-    assert np.abs(loop.arm.q - command.q_d).max() < 0.02
-    with pytest.raises(TrajectoryError, match=r"stays in hold \(held by request\): resume first"):
-        loop.follow(HOME, 1.0)
-    assert loop.controller.resume() == "following the trajectory again"
-    command = loop.run(2.5)
-    assert (command.goal, command.reason) == ("reached", "")
-    assert np.array_equal(command.q_d, HOME + 0.5)
-
-
-def test_float_yields_to_a_push_and_forgets_the_trajectory(model: Model) -> None:
-    loop = Loop(model)
-    loop.follow(HOME + 0.5, 2.0)
-    loop.run(0.2)
-    loop.controller.float_()
-    command = loop.run(0.3)
-    assert (command.mode, command.goal) == ("float", "cancelled")
-    assert np.allclose(command.torque, gravity_torque(model, command.q_d))
-    here = loop.arm.q
-    loop.arm.push("link_4", (0.0, 20.0, 0.0), duration=0.5)
-    loop.run(0.5)
-    assert np.abs(loop.arm.q - here).max() > 0.1
-    assert loop.controller.resume() == "holding here"
-    assert loop.run(0.001).mode == "hold"
-    assert loop.controller.resume() == "nothing to resume from: in hold"
-
-
-@pytest.mark.parametrize(("reaction", "mode"), [("hold", "hold"), ("float", "float")])
-def test_contact_reaction_is_latched(model: Model, reaction: str, mode: str) -> None:
-    loop = Loop(model, contact_reaction=reaction)
-    loop.follow(HOME + 0.5, 1.0)
-    loop.run(0.3)
-    loop.controller.contact(True)
-    command = loop.run(0.01)
-    assert (command.mode, command.reason) == (mode, "contact")
-    assert not np.array_equal(command.q_d, HOME)
-    loop.controller.contact(False)
-    assert loop.run(0.1).mode == mode
-    loop.controller.resume()
-    assert loop.run(0.001).reason == ""
-
-
-def test_without_reaction_contact_changes_nothing(model: Model) -> None:
-    loop = Loop(model, contact_reaction="none")
-    loop.follow(HOME + 0.5, 1.0)
-    loop.controller.contact(True)
-    assert loop.run(0.01).mode == "follow"
-
-
-# --- Limits --------------------------------------------------------------------------------------
 
 
 def test_torque_is_cut_to_the_limits_and_flagged(model: Model) -> None:
@@ -228,143 +77,6 @@ def test_a_collision_is_survived(model: Model, reaction: str) -> None:
     # Saturated and pressed hard for a while, then at rest again: no limit cycle, little force.
     assert np.abs(loop.arm.v).max() < 0.02
     assert np.linalg.norm(loop.arm.contact_force) < 50.0
-
-
-# --- Faults --------------------------------------------------------------------------------------
-
-
-def assert_zero(command: Command | None) -> None:
-    assert command is not None
-    assert command.mode == "safe"
-    assert not command.torque.any()
-
-
-def test_silence_is_safe_and_latched(model: Model) -> None:
-    controller = PassivityController(model)
-    controller.start(1e9, HOME, STILL, now=10.0)
-    assert controller.silence(10.04) is None
-    command = controller.silence(10.06)
-    assert_zero(command)
-    assert command is not None
-    assert command.reason == "no joint states for 0.06 s"
-    with pytest.raises(InputError, match="no good joint states"):
-        controller.resume()
-    back = controller.update(1e9 + 1.0, HOME, STILL, now=11.0)
-    assert back.mode == "safe"
-    with pytest.raises(TrajectoryError, match="no joint states for"):
-        controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME)])
-    with pytest.raises(InputError, match="resume first"):
-        controller.hold()
-    assert controller.resume() == "holding here"
-    assert controller.update(1e9 + 1.001, HOME, STILL, now=11.001).mode == "hold"
-
-
-def test_a_gap_between_stamps_is_silence(model: Model) -> None:
-    controller = started(model)
-    assert controller.update(0.04, HOME, STILL).mode == "hold"
-    command = controller.update(0.14, HOME, STILL)
-    assert (command.mode, command.reason) == ("safe", "no joint states for 0.1 s")
-
-
-def test_a_clock_that_jumps_forward_is_safe(model: Model) -> None:
-    """[26] Whatever the joints did meanwhile, the trajectory does not leap."""
-    controller = PassivityController(model)
-    controller.start(0.0, HOME, STILL, now=50.0)
-    command = controller.update(60.0, HOME, STILL, now=50.001)
-    assert (command.mode, command.reason) == ("safe", "stamps jumped by 60 s")
-
-
-def test_a_pause_of_the_process_is_silence(model: Model) -> None:
-    """Its queue was filled meanwhile, so that stamps go on without a gap."""
-    controller = PassivityController(model)
-    controller.start(0.0, HOME, STILL, now=50.0)
-    assert controller.update(0.001, HOME, STILL, now=50.001).mode == "hold"
-    command = controller.update(0.002, HOME, STILL, now=50.101)
-    assert (command.mode, command.reason) == ("safe", "no joint states for 0.1 s")
-
-
-@pytest.mark.parametrize(
-    ("q", "v", "why"),
-    [
-        (HOME, None, "no velocity"),
-        (np.full(7, np.nan), STILL, "not finite"),
-        (HOME, np.full(7, np.inf), "not finite"),
-        (HOME + 0.5, STILL, "joint_1 jumped by 0.5"),
-        (HOME, np.full(7, 16.0), "joint_1 at a speed of 16 is implausible"),
-        (HOME[:3], STILL, "7 joints"),
-    ],
-)
-def test_unusable_samples_are_a_fault_after_a_few(model: Model, q: Any, v: Any, why: str) -> None:
-    controller = started(model)
-    good = controller.update(0.001, HOME, STILL)
-    for k in range(4):
-        command = controller.update(0.002 + 0.001 * k, q, v)
-        assert command.mode == "hold"
-        assert why in command.reason
-        assert np.array_equal(command.torque, good.torque)
-    command = controller.update(0.006, q, v)
-    assert_zero(command)
-    assert why in command.reason
-
-
-def test_one_unusable_sample_is_passed_over(model: Model) -> None:
-    controller = started(model)
-    for k in range(1, 50):
-        controller.update(0.001 * k, HOME + (0.5 if k % 5 == 0 else 0.0), STILL)
-    command = controller.update(0.05, HOME, STILL)
-    assert (command.mode, command.reason) == ("hold", "")
-
-
-def test_a_clock_set_back_does_not_move_the_arm(model: Model) -> None:
-    controller = started(model)
-    controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME + 0.3, time_from_start=1.0)])
-    before = controller.update(0.01, HOME, STILL)
-    after = controller.update(-5.0, HOME, STILL)
-    assert np.array_equal(after.q_d, before.q_d)
-    assert np.all(controller.update(-4.99, HOME, STILL).q_d > before.q_d)
-
-
-def test_a_clock_that_went_back_ends_the_trajectory_where_the_arm_is(model: Model) -> None:
-    """[25] Simulators that start again put the arm elsewhere, too."""
-    loop = Loop(model, tank_capacity=5.0)
-    loop.follow(HOME + 0.3, 1.0)
-    loop.run(0.5)
-    controller = loop.controller
-    level = controller.law.tank.level
-    controller.clock_went_back()
-    command = controller.update(-5.0, HOME - 0.4, STILL, now=0.502)
-    assert (command.mode, command.goal, command.reason) == ("hold", "cancelled", "")
-    assert np.array_equal(command.q_d, HOME - 0.4)
-    assert controller.balance() is None  # none over a jump
-    controller.update(-4.999, HOME - 0.4, STILL, now=0.503)
-    assert controller.law.tank.level == pytest.approx(level, abs=0.01)  # the jump was no work
-    controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME, time_from_start=1.0)])
-    assert controller.update(-4.998, HOME - 0.4, STILL, now=0.504).mode == "follow"
-
-
-def test_after_the_clock_was_set_any_stamp_will_do(model: Model) -> None:
-    """Later samples count as well; the gap before them is a fault nevertheless."""
-    controller = started(model)
-    for stamp, now, mode in ((60.0, 0.001, "hold"), (-5.0, 0.2, "safe")):
-        controller.clock_went_back()
-        assert controller.update(stamp, HOME, STILL, now).mode == mode
-
-
-@pytest.mark.parametrize("order", ["hold", "float_", "fault"])
-def test_a_clock_that_went_back_resumes_nothing(model: Model, order: str) -> None:
-    controller = started(model)
-    controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME + 0.3, time_from_start=1.0)])
-    controller.update(0.01, HOME, STILL, now=0.01)
-    getattr(controller, order)("somebody wants it")
-    controller.clock_went_back()
-    with pytest.raises(InputError, match="no good joint states"):
-        controller.resume()
-    after = controller.update(-5.0, HOME, STILL, now=0.02)
-    assert after.mode == {"hold": "hold", "float_": "float", "fault": "safe"}[order]
-    assert (after.goal, after.reason) == ("cancelled", "somebody wants it")
-    assert np.array_equal(after.q_d, HOME)
-    with pytest.raises(TrajectoryError, match="resume first"):
-        controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME)])
 
 
 def test_a_bad_sample_after_new_parameters_is_passed_over(model: Model) -> None:
@@ -470,9 +182,6 @@ def test_whatever_happens_the_torque_is_finite_and_within_limits(
         assert command is not None
         assert np.isfinite(command.torque).all()
         assert np.all(np.abs(command.torque) <= model.effort_limit)
-
-
-# --- Parameters ----------------------------------------------------------------------------------
 
 
 def test_changed_parameters_apply_and_bad_ones_leave_the_old(model: Model) -> None:

@@ -62,7 +62,7 @@ def test_without_good_joint_states_it_is_exactly_zero(
         command = controller.silence(1.0)
         assert command is not None
     elif way == "raises":
-        monkeypatch.setattr(controller._law, "torque", None)
+        monkeypatch.setattr(controller.law, "torque", None)
         command = controller.update(0.002, HOME, V + 1e-6)
     else:
         q = np.full(7, np.nan) if way == "nan" else HOME + (0.5 if way == "jump" else 0.0)

@@ -117,7 +117,7 @@ def test_at_rest_within_stop_time(
     word, _, reaction = order.partition(" ")
     loop = Loop(model, contact_reaction=reaction or "none", stop_time=STOP_TIME)
     situation(loop)
-    mode, goal = loop.controller.mode, loop.controller._modes.goal
+    mode, goal = loop.controller.mode, loop.controller._modes.outcome.goal
     if word == "contact":
         loop.controller.contact(True)
     else:

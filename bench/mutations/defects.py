@@ -20,10 +20,10 @@ from rbd_control.control import arm_limits, samples
 from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.detector_verdict import DetectorVerdict
 from rbd_control.control.modes import Modes
-from rbd_control.control.passivity_controller import PassivityController
 from rbd_control.control.repetition import Repetition
 from rbd_control.control.safe_torque import SafeTorque
 from rbd_control.control.soft_limits import SoftLimits
+from rbd_control.control.torque_path import LimitedTorque, TorquePath
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class Defect:
 
 def _brake_with_minus_g(self: Any) -> Any:
     if self._safe.is_zero and self._samples.good:
-        motors = np.zeros(self.model.nv)
-        return self._command(self._output.send(motors, self._samples.q))
+        q = self._samples.q
+        return LimitedTorque(self._output.send(np.zeros_like(q), q))
     return _BRAKE(self)
 
 
@@ -116,14 +116,14 @@ def _verdicts_last(self: Any, now: float) -> bool:
     return bool(np.isfinite(self._heard))
 
 
-_BRAKE, _HOLD, _SAFE = PassivityController._brake, Modes.hold, SafeTorque.torque
+_BRAKE, _HOLD, _SAFE = TorquePath.brake, Modes.hold, SafeTorque.torque
 
 DEFECTS = (
     Defect(
         1,
         "the safe torque zero of an arm that carries its own weight is -g(q)",
         ("safe_zero_is_exactly_zero",),
-        (Change(PassivityController, "_brake", "is_zero", _brake_with_minus_g),),
+        (Change(TorquePath, "brake", "is_zero", _brake_with_minus_g),),
     ),
     Defect(
         2,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.controller_parameters import ControllerParameters
-from rbd_control.dynamics import Model
+from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import InputError
 
 Array = NDArray[np.float64]
@@ -76,6 +76,23 @@ class ArmLimits:
             raise InputError(
                 f"no effort limit for {', '.join(unknown)}: the robot description has none, or "
                 f"zero; set parameter effort_limit"
+            )
+
+    def require_weight(self, model: Model, q: Array) -> None:
+        """Raise an error if the motors cannot hold the weight of the arm.
+
+        Args:
+            model: the arm with a payload.
+            q: (nv,) its position [rad or m].
+
+        Raises:
+            InputError: naming the joint, its torque and its limit.
+        """
+        weight = gravity_torque(model, q)
+        for i in np.flatnonzero(np.abs(weight) > self.torque)[:1]:
+            raise InputError(
+                f"too heavy: {self.joint_names[i]} needs {abs(weight[i]):.3g} to carry it "
+                f"here and may use {self.torque[i]:.3g} N·m or N"
             )
 
 

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rbd_control.dynamics import Model, frame_placement
+
 Array = NDArray[np.float64]
 
 VERDICT_TIMEOUT = 0.5
@@ -60,6 +62,21 @@ class DetectorVerdict:
         """
         if np.shape(force) == (3,) and 0.0 < hypot(*force) < inf:
             self._force = ContactForce(link, np.array(force, dtype=float), stamp)
+
+    def feel_in_frame(self, model: Model, q: Array, link: str, force: Array, stamp: float) -> None:
+        """Store an estimate of the force on a link, in the frame of that link.
+
+        The force is rotated to world axes at ``q``. A zero or non-finite force is ignored.
+
+        Args:
+            model: the arm.
+            q: (nq,) positions of the last joint state [rad or m].
+            link: the touched link, which ``model`` has.
+            force: (3,) force on it, along the axes of the link [N].
+            stamp: time of the last joint state [s].
+        """
+        if 0.0 < hypot(*force) < inf:
+            self.feel(link, frame_placement(model, q, link)[:3, :3] @ force, stamp)
 
     def forget_force(self) -> None:
         """Discard the estimate of the force after a jump of the clock."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.command import Goal, Mode
+from rbd_control.control.command import Mode
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.detector_verdict import FORCE_AGE, DetectorVerdict
 from rbd_control.control.goal import Tolerances
@@ -29,18 +29,12 @@ from rbd_control.control.retreat import retreat
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.trajectory import START_TOLERANCE, DesiredState, Trajectory
-from rbd_control.control.trajectory_goal import ResultCode, TrajectoryGoal
+from rbd_control.control.trajectory_goal import GoalMotion, TrajectoryGoal
+from rbd_control.control.trajectory_outcome import TrajectoryOutcome
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, RbdControlError, TrajectoryError
 
 Array = NDArray[np.float64]
-
-STOPPING_REACTIONS = {
-    "hold": "the arm holds",
-    "float": "the arm yields",
-    "retract": "the arm retracts",
-}
-"""Reactions to contact that end a trajectory, with what the arm does then."""
 
 
 class Modes:
@@ -56,8 +50,8 @@ class Modes:
         mode: see the module.
         reason: why the mode is not the requested mode; empty if it is.
         latched: whether the mode lasts until :meth:`resume`.
-        goal: outcome of the last trajectory.
-        sent: who waits for the outcome of the present trajectory; None when nobody does.
+        outcome: outcome of the last trajectory, and the goal that waits for it.
+        desired: the desired state of the last sample; the measured state in modes without one.
         started: whether the controller was started.
     """
 
@@ -66,11 +60,11 @@ class Modes:
     ) -> None:
         self._model, self._samples = model, samples
         self._motion, self._verdict = motion, verdict
+        self.outcome = TrajectoryOutcome()
         self.mode: Mode = "safe"
         self.reason = "not started"
         self.latched = False
-        self.goal: Goal = "none"
-        self.sent: TrajectoryGoal | None = None
+        self.desired = DesiredState.at_rest(np.zeros(model.nv))
         self.started = False
         self._paused: Place | None = None
         self._retracting = False
@@ -80,17 +74,26 @@ class Modes:
         self, parameters: ControllerParameters, soft: SoftLimits, tolerances: Tolerances
     ) -> None:
         """Apply new parameters from the next sample on."""
-        self._parameters, self._soft, self._tolerances = parameters, soft, tolerances
+        self._parameters, self._soft = parameters, soft
+        self.outcome.set_tolerances(tolerances)
 
     @property
     def tracks(self) -> bool:
         """Whether the law tracks a desired motion."""
         return self.mode in ("hold", "follow")
 
+    @property
+    def goal_motion(self) -> GoalMotion:
+        """The state of the motion that the senders of goals are told."""
+        found = self._verdict.force(self._samples.stamp, FORCE_AGE)
+        is_stopping = self.mode == "hold" and self._motion.moving
+        touched = "" if found is None else found.link
+        return GoalMotion(self.outcome.sent, self._motion.place, is_stopping, touched)
+
     # --- Orders ----------------------------------------------------------------------------------
 
     def end(self) -> None:
-        """Go back to what was before the start."""
+        """Return to the state before the start."""
         self._leave_motion("the controller was started anew")
         self.started, self.latched = False, False
         self.mode, self.reason = "safe", "not started"
@@ -98,7 +101,7 @@ class Modes:
     def start(self) -> None:
         """Hold the arm at its present position."""
         self.started = True
-        self.goal = "none"
+        self.outcome.reset()
         self._motion.wanted_pace = 1.0
         self._stopping = False
         self._hold_here()
@@ -119,18 +122,16 @@ class Modes:
 
         Args:
             trajectory, at: see :meth:`Motion.follow`.
-            sent: told what becomes of the trajectory; its tolerances replace the parameters'.
+            sent: the goal that waits for the outcome; its tolerances replace the parameters'.
 
         Raises:
             TrajectoryError: if the mode does not permit a trajectory.
         """
         self.require_free()
         self._motion.follow(trajectory, at)
-        if self.sent is not None:
-            self.sent.replace()
-        self.sent = sent
+        self.outcome.begin(sent)
         self._stopping = False
-        self.mode, self.goal, self.reason = "follow", "moving", self._slowness()
+        self.mode, self.reason = "follow", self._slowness()
 
     def cancel(self) -> None:
         """Cancel the trajectory or a retreat, and stop; a latched mode stays latched.
@@ -148,11 +149,21 @@ class Modes:
         else:
             raise InputError(f"no trajectory to cancel: in {self.mode}")
 
+    def cancel_goal(self, goal: TrajectoryGoal) -> None:
+        """Cancel a goal, and stop if its trajectory is followed.
+
+        Args:
+            goal: a goal whose trajectory is planned, waiting or followed.
+        """
+        goal.cancel()
+        if self.outcome.sent is goal:
+            self.cancel()
+
     def hold(self, reason: str, again: bool = False) -> None:
         """Stop and hold until :meth:`resume`, which continues the trajectory.
 
-        A trajectory that was sent as a goal is given up instead: its sender is told so, and the arm
-        must not move on afterwards without the sender's knowledge.
+        The trajectory of a goal is cancelled instead and its sender is told, because the arm must
+        not continue without the knowledge of the sender.
 
         Args:
             reason: reason of the hold.
@@ -163,7 +174,7 @@ class Modes:
         """
         self._leave_safe_first()
         paused = self._paused
-        if self.sent is not None:
+        if self.outcome.sent is not None:
             self._give_up(reason)
             paused = None
         elif self.mode == "follow":
@@ -177,7 +188,7 @@ class Modes:
         self.mode, self.latched, self.reason = "hold", True, reason
         self._paused = paused
         if paused is not None:
-            self.goal = "paused"
+            self.outcome.pause()
 
     def float_(self, reason: str) -> None:
         """Compensate gravity only until :meth:`resume`; the trajectory is cancelled.
@@ -217,8 +228,7 @@ class Modes:
         if not self.tracks:
             return
         reaction = self._parameters.contact_reaction
-        if self.sent is not None and reaction in STOPPING_REACTIONS:
-            self.sent.touch(STOPPING_REACTIONS[reaction])
+        self.outcome.touch(reaction)
         if reaction == "hold":
             self.hold("contact", again=True)
         elif reaction == "float":
@@ -271,7 +281,7 @@ class Modes:
         self.mode, self.latched, self.reason = "safe", False, reason
 
     def start_again(self) -> None:
-        """Hold here, if anywhere, as time and the arm may have jumped."""
+        """Hold the arm where it is after a jump of the clock, in a mode that tracks."""
         self._give_up("the clock of the joint states jumped")
         self._verdict.forget_force()
         if self.tracks:
@@ -286,7 +296,9 @@ class Modes:
     def advance(self, dt: float) -> DesiredState:
         """Advance by ``dt`` [s] and return the desired state; the end of a trajectory is held."""
         if not self.tracks:
-            return DesiredState(self._samples.q, self._samples.v, np.zeros_like(self._samples.v))
+            samples = self._samples
+            self.desired = DesiredState(samples.q, samples.v, np.zeros_like(samples.v))
+            return self.desired
         motion = self._motion
         motion.advance(dt, self._parameters.stop_time)
         if self.mode == "follow":
@@ -296,37 +308,24 @@ class Modes:
             if self._retracting:
                 self._retracting = False
                 self._retreat()
-        return motion.desired()
+        self.desired = motion.desired()
+        return self.desired
 
     # --- Inside ----------------------------------------------------------------------------------
 
     def _judge(self) -> None:
-        """End a trajectory that is over, or that is not kept to."""
-        motion, samples, sent = self._motion, self._samples, self.sent
-        tolerances = self._tolerances
-        if sent is not None and sent.tolerances is not None:
-            tolerances = sent.tolerances
-        q, v, final = samples.q, samples.v, motion.trajectory.final
-        if motion.moving:
-            desired = motion.desired()
-            strayed = tolerances.strayed(q, v, desired.q_d, desired.v_d)
-            if strayed:
-                self._hold_here()
-                self._end("aborted", ResultCode.PATH_TOLERANCE_VIOLATED, strayed)
-                self.reason = strayed
-        elif tolerances.reached(q, v, final):
+        """Hold the arm if its trajectory has ended, or it does not keep to it."""
+        end = self.outcome.judge(self._motion, self._samples.q, self._samples.v)
+        if end is None:
+            return
+        if end.goal == "reached":
             self.mode = "hold"
-            self._end("reached", ResultCode.SUCCESSFUL, "goal reached")
-        elif motion.overtime > tolerances.goal_time:
-            missed = f"{tolerances.missed(q, v, final)} after {motion.overtime:.3g} s"
-            self._hold_here()  # or the arm would go on pressing against what keeps it off
-            self._end("missed", ResultCode.GOAL_TOLERANCE_VIOLATED, missed)
-
-    def _end(self, goal: Goal, code: ResultCode, text: str) -> None:
-        """End a trajectory that was followed, and tell its sender."""
-        sent, self.sent, self.goal = self.sent, None, goal
-        if sent is not None:
-            sent.end(code, text)
+        else:
+            # An arm that goes on to a goal that it has missed would press against an obstacle.
+            self._hold_here()
+        if end.goal == "aborted":
+            self.reason = end.text
+        self.outcome.end(end)
 
     def _retreat(self) -> None:
         p, stamp = self._parameters, self._samples.stamp
@@ -368,7 +367,7 @@ class Modes:
         self._paused = None
 
     def _leave_motion(self, why: str) -> None:
-        """Give up everything that a desired motion leads to."""
+        """Cancel the trajectory, a waiting one, and a retreat."""
         self._give_up(why)
         self._motion.drop_waiting()
         self._retracting = self._stopping = False
@@ -377,11 +376,8 @@ class Modes:
         return "" if self._motion.wanted_pace == 1.0 else "slowed"
 
     def _give_up(self, why: str) -> None:
-        sent, self.sent, self._paused = self.sent, None, None
-        if self.goal in ("moving", "paused"):
-            self.goal = "cancelled"
-        if sent is not None:
-            sent.interrupt(why)
+        self._paused = None
+        self.outcome.cancel(why)
 
     def _leave_safe_first(self) -> None:
         if self.mode == "safe":

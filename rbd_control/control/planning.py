@@ -68,8 +68,8 @@ class Planning:
         Args:
             names, points: see :meth:`Waypoints.of`.
             starts_in: when the points' time begins [s from now]; None for at once.
-            lead: [s]; None for ``LEAD`` and ``LEAD_PER_POINT`` for each point.
-            streams: whether a single point may belong to a stream.
+            lead: time for planning [s]; None for ``LEAD`` and ``LEAD_PER_POINT`` for each point.
+            streams: whether a single point may belong to a stream, which passes it with speed.
 
         Raises:
             TrajectoryError: naming the point and the reason, or the mode that must end first.
@@ -96,11 +96,14 @@ class Planning:
         return plan(self._model, self._continuous, request, state)
 
     def accept(self, planned: PlannedTrajectory, goal: TrajectoryGoal | None = None) -> None:
-        """Follow a plan that still fits from its splice on; make a small one anew that does not.
+        """Follow a plan from its splice on; this takes microseconds.
+
+        A plan is out of date if the parameters or the motion have changed since. A plan of up to
+        ``SMALL_PLAN`` points is then repeated at once.
 
         Args:
             planned: the plan.
-            goal: told what becomes of the trajectory; None when nobody waits for that.
+            goal: told the outcome of the trajectory; None if nobody waits for it.
 
         Raises:
             TrajectoryError: if the mode does not permit a trajectory, or the repeated plan fails.

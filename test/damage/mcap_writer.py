@@ -13,6 +13,7 @@ Lies = dict[str, Any]
 """What is written instead of the truth, by the name of the field."""
 
 
+# Long: the records of the file in their order, each with the field that a test may falsify.
 def mcap(
     messages: Sequence[tuple[int, bytes]], lies: Lies | None = None, chunk: int = 100
 ) -> bytes:

@@ -1,14 +1,13 @@
-"""Verdicts, events and validity of the contact detector, on a pendulum held at rest.
+"""Verdicts, events and validity of the contact detector."""
 
-At rest the momentum is zero, so a torque missing from what gravity asks for is exactly an external
-torque to the observer: residuals can be dictated.
-"""
+from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from detector_bench import DT, PARAMETERS, Bench, Q, on_joint
 from robots import urdf_path
 
 from rbd_control.dynamics import (
@@ -18,56 +17,15 @@ from rbd_control.dynamics import (
     gravity_torque,
     inverse_dynamics,
 )
-from rbd_control.errors import InputError, ParameterError
-from rbd_control.estimation import ContactDetector, Detection, DetectorParameters
-from rbd_control.robot.robot import Robot
-from rbd_control.robot.robot_parameters import RobotParameters
+from rbd_control.errors import InputError
+from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.simulation import arm7_urdf
-
-DT = 0.001
-Q = np.array([0.1, -0.4, 0.2, -1.8, 0.3, 1.7, 0.6])
-PARAMETERS = DetectorParameters(
-    contact_threshold=(1.0,), collision_threshold=(10.0,), observer_gain=(100.0,)
-)
 
 
 @pytest.fixture(scope="module")
 def model() -> Model:
     locked = {"panda_finger_joint1": 0.0, "panda_finger_joint2": 0.0}
     return Model.from_urdf(urdf_path("panda"), locked=locked)
-
-
-class Bench:
-    """A detector and the time of its next sample."""
-
-    def __init__(self, model: Model, parameters: DetectorParameters = PARAMETERS) -> None:
-        self.detector = ContactDetector(model, parameters)
-        self.g = gravity_torque(model, Q)
-        self.q, self.v = Q, np.zeros(model.nv)
-        self.t = 10.0
-        self.jitter = 0.0
-        self.events = []
-
-    def run(
-        self, duration: float, external: float | np.ndarray = 0.0, dt: float = DT
-    ) -> list[Detection]:
-        """Feed ``duration`` seconds under an external torque; the detections."""
-        detections = []
-        for _ in range(round(duration / dt)):
-            self.t += dt
-            self.jitter = -self.jitter  # so that moving samples do not look frozen
-            tau = self.g - external + self.jitter
-            detection = self.detector.update(self.t, self.q, self.v, tau)
-            if detection.event:
-                self.events.append(detection.event)
-            detections.append(detection)
-        return detections
-
-
-def on_joint(index: int, torque: float) -> np.ndarray:
-    external = np.zeros(7)
-    external[index] = torque
-    return external
 
 
 def test_onset_and_release_of_a_push(model: Model) -> None:
@@ -179,70 +137,6 @@ def test_stamps_must_increase(model: Model) -> None:
             bench.detector.update(stamp, Q, bench.v, bench.g)
 
 
-def test_tare_takes_a_constant_error_off(model: Model) -> None:
-    bench = Bench(model)
-    bias = on_joint(3, 0.6)
-    bench.run(3.0, bias)
-    # The filter has risen to 1 - exp(-100 * 0.1) when the mean begins, and the mean lasts a second.
-    np.testing.assert_allclose(bench.detector.tare(), bias, atol=1e-5)
-    after = bench.run(0.5, bias)
-    np.testing.assert_allclose(after[-1].residual, 0.0, atol=1e-5)
-
-
-@pytest.mark.parametrize("observer", ["momentum", "second_order", "kalman"])
-def test_a_tare_leaves_little_in_noise(model: Model, observer: str) -> None:
-    """[60] It succeeds only with what has been averaged for a second, at whatever time it comes."""
-    bias, rng = on_joint(3, 0.9) + on_joint(1, 5.0), np.random.default_rng(4)
-    parameters = replace(
-        PARAMETERS, observer=observer, contact_threshold=(10.0,), collision_threshold=(40.0,)
-    )
-    for wait in (0.02, 0.15, 0.5, 1.0, 1.3, 4.0):
-        bench = Bench(model, parameters)
-
-        def run(duration: float, bench: Bench = bench) -> list[Detection]:
-            return [
-                bench.run(DT, bias + rng.normal(0.0, 0.5, 7)) for _ in range(round(duration / DT))
-            ]
-
-        run(wait)
-        if wait < 1.1:  # a second after the settling time
-            left = r"try again in [01]\.\d\d s" if wait > PARAMETERS.settling_time else "settling"
-            with pytest.raises(InputError, match=f"cannot tare: .*{left}"):
-                bench.detector.tare()
-            assert not bench.detector.bias.any()
-            continue
-        # The mean of a second of 0.5 N·m of white noise is known to 0.5 / sqrt(1000) = 0.016 N·m;
-        # 0.05 is three times that, and 1 % of the bias.
-        np.testing.assert_allclose(bench.detector.tare(), bias, atol=0.05)
-        with pytest.raises(InputError, match="averaged for 0.00 s"):
-            bench.detector.tare()
-
-
-def test_a_tare_wants_a_second_after_every_change(model: Model) -> None:
-    bench = Bench(model)
-    bench.run(2.0)
-    bench.detector.set_parameters(replace(PARAMETERS, observer_gain=(50.0,)))
-    with pytest.raises(InputError, match="averaged for 0.00 s"):
-        bench.detector.tare()
-    bench.run(1.01)
-    bench.detector.set_model(model)
-    with pytest.raises(InputError, match="averaged for 0.00 s"):
-        bench.detector.tare()
-    bench.run(0.2, on_joint(1, 5.0))
-    with pytest.raises(InputError, match="while there is contact"):
-        bench.detector.tare()
-    bench.run(0.9)
-    with pytest.raises(InputError, match=r"averaged for 0\.[67]"):  # since the release
-        bench.detector.tare()
-    bench.run(0.5)
-    bench.run(0.2, on_joint(2, 0.9))
-    with pytest.raises(InputError, match="residual of panda_joint3 still changes"):
-        bench.detector.tare()
-    bench.run(3.0, on_joint(2, 0.9))
-    # Of the change, exp(-3) is left in the mean.
-    assert bench.detector.tare()[2] == pytest.approx(0.9, rel=0.06)
-
-
 def test_reset_starts_again(model: Model) -> None:
     bench = Bench(model)
     bench.run(0.3, on_joint(1, 5.0))
@@ -262,141 +156,6 @@ def test_onset_is_found_at_30_hz(model: Model) -> None:
     (onset,) = bench.events
     assert onset.detected - start == pytest.approx(1 / 30)
     assert abs(onset.onset - start) < 1 / 30 + 1e-9
-
-
-CHANGES: list[dict[str, Any]] = [
-    {"observer_gain": (20.0,)},
-    {"observer": "second_order"},
-    {"observer": "second_order", "observer_damping": 0.7},
-    {"observer": "kalman"},
-    {"observer": "kalman", "torque_noise": (0.5,)},
-    {"observer": "kalman", "momentum_noise": (0.1,)},
-    {"observer": "kalman", "torque_drift": (50.0,)},
-    {"effort_kind": "torque_without_gravity"},
-    {"effort_gain": (1.1,)},
-    {"threshold_speed": (50.0,)},
-    {"threshold_acceleration": (50.0,)},
-    {"moving_ratio": (0.1,)},
-    {"moving_ratio": (0.1,), "reversal_speed": (3.0,)},
-    {"residual_covariance": tuple(0.01 * np.eye(7).ravel())},
-    {"residual_covariance": tuple(0.01 * np.eye(7).ravel()), "statistic_threshold": 20.0},
-    {"residual_covariance": tuple(0.01 * np.eye(7).ravel()), "statistic_speed": 200.0},
-    {"contact_force_threshold": 2.0},
-    {"collision_force_threshold": 5.0},
-    {"contact_force_threshold": 2.0, "force_link": "panda_link4"},
-    {"saturation_ratio": 0.1},
-    {"implausible_speed": 1.0},
-    {"implausible_speed": 1.0, "implausible_jump": 0.0},
-    {"implausible_effort": 1.0},
-    {"default_velocity_limit": 0.5},
-    {"default_effort_limit": 0.01},
-    {"repeated_time": 0.05},
-    {"repeated_time_at_rest": 0.05},
-    {"contact_threshold": (4.0,)},
-    {"collision_threshold": (4.5,)},
-    {"release_ratio": 0.2},
-    {"onset_debounce": 0.02},
-    {"release_debounce": 0.3},
-    {"settling_time": 0.28},
-    {"maximum_gap": 0.0005},
-    {"force_uncertainty": 1e-3},
-    {"tool_frame": "panda_link7"},
-    {"tool_frame": "panda_link7", "tool_wrench_prior_force": 1.0},
-    {"tool_frame": "panda_link7", "tool_wrench_prior_moment": 0.1},
-    {"friction_coulomb": (0.5,), "friction_model": "coulomb_viscous"},
-    {"friction_model": "coulomb_viscous", "friction_offset": (-0.5,)},
-    {"friction_model": "coulomb_viscous", "friction_coulomb": (0.5,)},
-    {"friction_model": "coulomb_viscous", "friction_viscous": (5.0,)},
-    {
-        "friction_model": "coulomb_viscous",
-        "friction_coulomb": (0.5,),
-        "friction_velocity_scale": (1.0,),
-    },
-    {
-        "friction_model": "stribeck",
-        "friction_coulomb": (0.5,),
-        "friction_stribeck": (0.2,),
-    },
-    {
-        "friction_model": "stribeck",
-        "friction_stribeck": (0.2,),
-        "friction_stribeck_velocity": (0.02,),
-    },
-    {"friction_model": "sigmoid", "friction_f1": (1.0,)},
-    {"friction_model": "sigmoid", "friction_f1": (1.0,), "friction_f2": (3.0,)},
-    {"friction_model": "sigmoid", "friction_f1": (1.0,), "friction_f3": (0.5,)},
-]
-"""The last key of each is the parameter that must not be ignored."""
-
-
-def test_every_parameter_is_among_them() -> None:
-    tried = {list(change)[-1] for change in CHANGES}
-    # What it changes is done by the node and by replay: test_effort_kind.py, test_replay.py.
-    elsewhere = {"check_effort_kind"}
-    assert tried | elsewhere == {item.name for item in fields(DetectorParameters)}
-
-
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: " ".join(change))
-def test_no_parameter_is_ignored(model: Model, change: dict[str, Any]) -> None:
-    """Against the same parameters without the last key, some output differs."""
-    # Nobody filled in the limits of the last joint.
-    limits = ("velocity_limit", "effort_limit")
-    given: dict[str, Any] = {name: np.append(getattr(model, name)[:-1], 0.0) for name in limits}
-    model = replace(model, **given)
-
-    def outcome(parameters: DetectorParameters) -> list[tuple[Any, ...]]:
-        bench = Bench(model, parameters)
-        bench.v = np.full(7, 0.05)
-        bench.jitter = 1e-9
-        record = bench.run(0.3)
-        bench.v = np.full(7, 0.1)
-        record += bench.run(0.2, np.array([0.0, 5.0, 3.0, 2.0, 0.5, 1.0, 0.1]))
-        tool = bench.detector.tool_wrench()
-        record += bench.run(0.5)
-        bench.jitter = 0.0
-        record += bench.run(0.1)
-        bench.v = np.zeros(7)
-        record += bench.run(0.1)
-        bench.v = np.full(7, 3.0)
-        record += bench.run(0.002)
-        bench.v = np.full(7, 0.1)
-        # 20 N·m or so; the sixth joint has a limit of 12.
-        record += bench.run(0.003, on_joint(5, -20.0))
-        bench.q = Q + 0.05
-        record += bench.run(0.003)
-        return [
-            (d.valid, d.level, d.link, tuple(d.residual), None if d.force is None else 1)
-            for d in record
-        ] + [() if tool is None else tuple(tool.wrench)]
-
-    # Moving slowly on the spot is no motion of a real arm, but a fair input to compare on.
-    without = dict(list(change.items())[:-1])
-    assert outcome(replace(PARAMETERS, **change)) != outcome(replace(PARAMETERS, **without))
-
-
-@pytest.mark.parametrize(
-    ("values", "named"),
-    [
-        ({"observer_gain": (0.0,)}, "observer_gain"),
-        ({"contact_threshold": (np.nan,)}, "contact_threshold"),
-        ({"contact_threshold": (30.0,), "collision_threshold": (20.0,)}, "collision_threshold"),
-        ({"friction_model": "lugre"}, "friction_model"),
-        ({"release_ratio": 1.5}, "release_ratio"),
-        (
-            {"contact_force_threshold": 9.0, "collision_force_threshold": 8.0},
-            "collision_force_threshold is 8.0 but contact_force_threshold is 9.0",
-        ),
-        ({"effort_gain": (1.0, 0.0)}, r"effort_gain\[1\] is 0"),
-        ({"residual_covariance": (1.0, 0.0)}, "residual_covariance"),
-        ({"residual_covariance": (1.0, 0.2, 0.0, 1.0)}, "not symmetric"),
-        ({"residual_covariance": (1.0, 2.0, 2.0, 1.0)}, "not positive definite"),
-        ({"contact_threshold": ()}, "contact_threshold"),
-        ({"onset_debounce": "soon"}, "onset_debounce"),
-    ],
-)
-def test_bad_parameters_are_named(values: dict[str, Any], named: str) -> None:
-    with pytest.raises(ParameterError, match=named):
-        DetectorParameters(**values)
 
 
 def test_correlated_noise_is_told_from_contact(model: Model) -> None:
@@ -445,21 +204,6 @@ def test_what_thresholds_leave_room_for_rules_no_link_out(model: Model, moves: b
     assert named == [False, True]
 
 
-def test_wrong_length_is_named(model: Model) -> None:
-    parameters = replace(PARAMETERS, contact_threshold=(1.0, 2.0))
-    with pytest.raises(ParameterError, match="contact_threshold has 2 values .* 7 joints"):
-        ContactDetector(model, parameters)
-    parameters = replace(PARAMETERS, residual_covariance=(1.0, 0.0, 0.0, 1.0))
-    with pytest.raises(ParameterError, match="residual_covariance has 4 values .* 7 joints"):
-        ContactDetector(model, parameters)
-
-
-def test_matrices_follow_the_order_of_the_joints() -> None:
-    robot = Robot.of(RobotParameters(urdf="arm7", joints=("joint_3", "joint_1")))
-    given = DetectorParameters(residual_covariance=(3.0, 0.1, 0.1, 1.0))
-    assert robot.in_model_order(given).residual_covariance == (1.0, 0.1, 0.1, 3.0)
-
-
 def test_frozen_data_gives_no_verdict(model: Model) -> None:
     """Bit-identical samples under advancing stamps: soon with a velocity, later without."""
     bench = Bench(model)
@@ -499,23 +243,6 @@ def test_saturated_effort_is_no_proof_of_no_contact(model: Model) -> None:
     assert [e.phase for e in bench.events] == ["onset", "release"]
 
 
-def test_effort_is_what_it_is_declared_to_be(model: Model) -> None:
-    """Currents and torques without gravity, in a motion: the same residuals as of torques."""
-    rng = np.random.default_rng(8)
-    t = DT * np.arange(1, 400)
-    q, v = Q + 0.2 * np.sin(t[:, None]), 0.2 * np.cos(t[:, None]) * np.ones(7)
-    tau = gravity_torque(model, q) + rng.normal(size=(399, 7))
-    gain = np.array([20.0, -18.0, 15.0, 14.0, 5.0, -4.0, 4.0])
-    usual = ContactDetector(model, PARAMETERS).update_block(t, q, v, tau).residual
-    for effort, declared in (
-        (tau / gain, {"effort_kind": "current", "effort_gain": tuple(gain)}),
-        (tau - gravity_torque(model, q), {"effort_kind": "torque_without_gravity"}),
-    ):
-        detector = ContactDetector(model, replace(PARAMETERS, **declared))
-        residual = detector.update_block(t, q, v, effort).residual
-        np.testing.assert_allclose(residual, usual, atol=1e-11)
-
-
 def test_a_payload_at_run_time_does_not_jump(model: Model) -> None:
     """Grasped in motion: the detector goes on where it stood, with the new weight."""
     loaded = model.with_payload("panda_link7", 1.5, (0.0, 0.0, 0.1), np.zeros((3, 3)))
@@ -539,26 +266,6 @@ def test_a_payload_at_run_time_does_not_jump(model: Model) -> None:
 def test_set_model_refuses_another_arm(model: Model) -> None:
     with pytest.raises(InputError, match="joint_1"):
         ContactDetector(model, PARAMETERS).set_model(Model.from_urdf(arm7_urdf()))
-
-
-def test_parameters_change_without_a_restart(model: Model) -> None:
-    bench = Bench(model)
-    bias = on_joint(3, 0.5)
-    bench.run(1.5, bias)
-    bench.detector.tare()
-    bench.run(0.2, bias + on_joint(1, 5.0))
-    for change in ({"contact_threshold": (2.0,)}, {"observer": "second_order"}):
-        bench.detector.set_parameters(replace(PARAMETERS, **change))
-        # Still the same contact, with a verdict, and the tare still off.
-        (detection,) = bench.run(DT, bias + on_joint(1, 5.0))
-        assert detection.contact
-        assert detection.valid
-        np.testing.assert_allclose(detection.residual, on_joint(1, 5.0), atol=0.05)
-    with pytest.raises(ParameterError, match="contact_threshold"):
-        bench.detector.set_parameters(replace(PARAMETERS, contact_threshold=(1.0, 2.0)))
-    assert bench.run(DT, bias + on_joint(1, 5.0))[-1].contact
-    bench.run(1.0, bias)
-    assert [e.phase for e in bench.events] == ["onset", "release"]
 
 
 @pytest.mark.parametrize(("link", "level"), [("panda_link7", "collision"), ("panda_link4", "none")])

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from rbd_control.control import ControllerParameters, TrajectoryPoint
 from stateful.arms import JOINTS, make_arm
-from stateful.rig import Rig, Setup
+from stateful.rig import Rig
+from stateful.setup import Setup
 
 Array = NDArray[np.float64]
 

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from math import inf, nan
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control import Command, ControllerParameters, PassivityController
 from rbd_control.dynamics import gravity_torque
-from rbd_control.simulation.plant import Surroundings, Truth, advance
-from stateful.arms import Arm
 from stateful.history import FLOAT, FOLLOW, HOLD, MODES, SAFE, History
+from stateful.plant import Plant
+from stateful.setup import Orders, Setup
 
 Array = NDArray[np.float64]
-
-STOPS_BEYOND = 0.4
-"""Distance of the mechanical stops from the described position limits [rad or m]."""
 
 WATCHDOG_PERIOD = 0.01
 """Period at which the node calls :meth:`PassivityController.silence` [s]."""
@@ -32,52 +26,6 @@ VERDICT_LOST = 1.0
 
 _KINDS = {SAFE: 0, HOLD: 1, FOLLOW: 1, FLOAT: 2}
 _NUMBER_OF = {mode: i for i, mode in enumerate(MODES)}
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What an example starts with.
-
-    Attributes:
-        arm: the arm and its description.
-        parameters: of the controller, those that are not as by default.
-        compensated: whether the arm adds its own weight to the commanded torque.
-        period: of the joint states [s].
-        resolution: of measured position and velocity; zero for exact ones [rad or m, and per s].
-        noise: standard deviation of the measured position and velocity, likewise.
-        wraps: whether the encoders of continuous joints wrap at half a turn.
-        friction: Coulomb and viscous friction of every joint [N·m, N·m·s/rad].
-        payload: mass at the end of the arm that its description lacks [kg].
-        start: (n,) position at the start, which may lie beyond the limits [rad or m].
-    """
-
-    arm: Arm
-    parameters: Mapping[str, Any]
-    compensated: bool = False
-    period: float = 0.001
-    resolution: tuple[float, float] = (0.0, 0.0)
-    noise: tuple[float, float] = (0.0, 0.0)
-    wraps: bool = False
-    friction: tuple[float, float] = (0.1, 0.1)
-    payload: float = 0.0
-    start: tuple[float, ...] = ()
-
-
-@dataclass
-class Orders:
-    """What the orders so far let the arm do.
-
-    Attributes:
-        stopped: time of the last order to stop, which still holds [s]; NaN without one.
-        stop_row: row of that order.
-        stop_time: time in which the arm must come to rest after it [s].
-        pauses: rows of retreats, which begin with a stop, and the times until which it must come.
-    """
-
-    stopped: float = nan
-    stop_row: int = 0
-    stop_time: float = 0.0
-    pauses: list[tuple[int, float]] = field(default_factory=list)
 
 
 class Rig:
@@ -112,7 +60,6 @@ class Rig:
         self._desired = self.q.copy(), np.zeros(self.n)
         self.asked = self.q.copy()
         """Desired position when the last trajectory was given [rad or m]."""
-        self._random = np.random.default_rng(0)
         self.verdict: bool | None = None
         self._verdict_time = -inf
         """Steady time at which the detector last spoke."""
@@ -138,49 +85,13 @@ class Rig:
         self._kind, self._entry = 0, 0
         parameters = ControllerParameters(gravity_compensated=setup.compensated, **setup.parameters)
         self.controller = controller_type(model, parameters)
-        self._plant()
-
-    def _plant(self) -> None:
-        setup, model, n = self.setup, self.arm.model, self.n
-        true = model
-        if setup.payload:
-            true = model.with_payload(
-                model.joint_links[-1], setup.payload, (0.1, 0.0, 0.0), np.zeros((3, 3))
-            )
-        self.true_model = true
-        coulomb, viscous = setup.friction
-        self._around = Surroundings(
-            np.full(n, coulomb),
-            np.full(n, viscous),
-            0.01,
-            model.lower_limit - STOPS_BEYOND,
-            model.upper_limit + STOPS_BEYOND,
-            np.zeros(0, dtype=np.int64),
-            np.zeros((0, 3)),
-            0.0,
-            np.zeros((0, 10)),
-            np.zeros(0, dtype=np.int64),
-            np.zeros((0, 3)),
-            np.zeros((0, 6)),
-        )
-        self._truth = Truth(np.zeros(n), np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3)))
-        self._substeps = max(round(self.period / 0.001), 1)
+        self._plant = Plant(setup)
 
     # --- What the controller is shown --------------------------------------------------------
 
     def measure(self) -> tuple[Array, Array]:
-        """Position and velocity as the encoders tell them now."""
-        q, v = self.q.copy(), self.v.copy()
-        for x, noise, step in zip((q, v), self.setup.noise, self.setup.resolution, strict=True):
-            if noise:
-                x += self._random.normal(scale=noise, size=self.n)
-            if step:
-                np.round(x / step, out=x)
-                x *= step
-        if self.setup.wraps:
-            turns = self.arm.continuous
-            q[turns] = (q[turns] + np.pi) % (2.0 * np.pi) - np.pi
-        return q, v
+        """Return position and velocity as the encoders report them now."""
+        return self._plant.measure(self.q, self.v)
 
     def start(self) -> None:
         """Start, or start again, as the node does when it is activated: the torque is zero then."""
@@ -313,20 +224,7 @@ class Rig:
     # --- What the arm does -------------------------------------------------------------------
 
     def _move(self) -> None:
-        motors = self.torque
-        if self.setup.compensated:
-            motors = motors + gravity_torque(self.arm.model, self.q)
-        self.motors = np.minimum(np.maximum(motors, -self.arm.strength), self.arm.strength)
-        advance(
-            self.true_model.packed,
-            self.q,
-            self.v,
-            self.motors + self.push,
-            self._around,
-            self.period / self._substeps,
-            self._substeps,
-            self._truth,
-        )
+        self.motors = self._plant.move(self.q, self.v, self.torque, self.push)
 
     # --- What is known of the arm ------------------------------------------------------------
 

@@ -163,6 +163,7 @@ def usually_in_time(trial: Any) -> list[float]:
     return delays
 
 
+# Long: one guard passes through all its states in turn; a start for each state would take a minute.
 def test_it_stops_latches_and_resumes(bring_up: BringUp, probe: Probe) -> None:
     driver, detector = ArmDriver(probe), Detector(probe)
     stopped = probe.listen(Bool, f"{GUARD}/stopped", LATCHED)

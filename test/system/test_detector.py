@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from . import detector_input_scenarios as inputs
+from . import detector_parameter_scenarios as parameters
 from . import detector_scenarios as scenarios
 from .bringup import BringUp
 from .probe import Probe, Source
@@ -30,19 +32,19 @@ def source(streamed: Source) -> Source:
         scenarios.flag_and_torque,
         scenarios.the_check_of_the_first_seconds,
         scenarios.no_verdict_without_effort_or_velocity,
-        scenarios.unusable_messages_are_dropped,
-        scenarios.absurd_efforts,
-        scenarios.a_joint_without_effort,
-        scenarios.absurd_parameters,
+        inputs.unusable_messages_are_dropped,
+        inputs.absurd_efforts,
+        inputs.a_joint_without_effort,
+        parameters.absurd_parameters,
         scenarios.joints_by_name,
-        scenarios.parameters_change_as_a_whole,
-        scenarios.live_parameters,
-        scenarios.settings_that_hear_nothing,
-        scenarios.a_model_that_does_not_fit,
-        scenarios.doubtful_data,
-        scenarios.bursts,
-        scenarios.publishers_come_and_go,
-        scenarios.a_clock_that_goes_back,
+        parameters.parameters_change_as_a_whole,
+        parameters.live_parameters,
+        parameters.settings_that_hear_nothing,
+        parameters.a_model_that_does_not_fit,
+        inputs.doubtful_data,
+        inputs.bursts,
+        inputs.publishers_come_and_go,
+        inputs.a_clock_that_goes_back,
         scenarios.tare_and_reset,
     ],
     ids=lambda scenario: scenario.__name__,

@@ -1,0 +1,92 @@
+"""The parts of the controller that are built anew for each model and set of parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.control.arm_limits import ArmLimits
+from rbd_control.control.controller_parameters import ControllerParameters
+from rbd_control.control.goal import Tolerances
+from rbd_control.control.safe_torque import SafeTorque
+from rbd_control.control.soft_limits import SoftLimits
+from rbd_control.control.torque_limits import TorqueLimits
+from rbd_control.control.tracking_law import TrackingLaw
+from rbd_control.dynamics import Model
+from rbd_control.errors import InputError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ConfiguredParts:
+    """The parts that a model and parameters determine.
+
+    They are built together, before any other part changes. An error in a parameter therefore
+    leaves the controller with its former parts.
+
+    Attributes:
+        model: the arm with its payload.
+        parameters: parameters of the controller.
+        limits: limits of torque and speed.
+        soft: soft position limits.
+        tolerances: tolerances of trajectories, and the limit of the tracking error.
+        torque_limits: limits on the torque of the law.
+        safe: the torque in mode safe.
+        law: the law with its estimates, energy monitor and energy tank.
+    """
+
+    model: Model
+    parameters: ControllerParameters
+    limits: ArmLimits
+    soft: SoftLimits
+    tolerances: Tolerances
+    torque_limits: TorqueLimits
+    safe: SafeTorque
+    law: TrackingLaw
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        parameters: ControllerParameters,
+        before: ConfiguredParts | None = None,
+        here: Array | None = None,
+    ) -> ConfiguredParts:
+        """Build the parts.
+
+        Args:
+            model, parameters: see the attributes.
+            before: the parts that these replace. The level of the energy tank is kept, and for the
+                same model the estimates of the adaptive law.
+            here: (nv,) position of the arm, which opens the soft limits as far as they were open
+                [rad or m]; None if it is unknown.
+
+        Raises:
+            InputError: for a floating base, for a model with other joints than before, or for an
+                unknown link to learn.
+            ParameterError: for a per-joint parameter of the wrong length.
+        """
+        if model.nq != model.nv:
+            raise InputError(f"{model.name}: a floating base cannot be controlled by joint torques")
+        if before is not None and model.joint_names != before.model.joint_names:
+            raise InputError(
+                f"the model has joints {', '.join(model.joint_names)} but the controller was made "
+                f"for {', '.join(before.model.joint_names)}"
+            )
+        limits = ArmLimits.of(model, parameters)
+        soft = SoftLimits(model, parameters)
+        if before is not None and here is not None:
+            soft.open_to(here, before.soft)
+        return cls(
+            model=model,
+            parameters=parameters,
+            limits=limits,
+            soft=soft,
+            tolerances=Tolerances(model.joint_names, parameters),
+            torque_limits=TorqueLimits(model, parameters, soft),
+            safe=SafeTorque(model, limits, parameters),
+            law=TrackingLaw(model, parameters, soft, None if before is None else before.law),
+        )

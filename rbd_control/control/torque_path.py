@@ -1,0 +1,154 @@
+"""The way from the desired state to the command: law, torque limits, energy tank, rate limit.
+
+In mode safe the safe torque replaces these four steps.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.control.configured_parts import ConfiguredParts
+from rbd_control.control.samples import SampleJudge
+from rbd_control.control.slotine_li import LawTorque
+from rbd_control.control.torque_output import TorqueOutput, require_finite
+from rbd_control.control.trajectory import DesiredState
+from rbd_control.dynamics import Model
+
+Array = NDArray[np.float64]
+
+SHORTEST = 1e-6
+"""Period for the energy tank if two samples have the same stamp [s]."""
+
+
+class LimitedTorque(NamedTuple):
+    """A torque command, and the limits that changed it."""
+
+    torque: Array
+    """(nv,) command [N·m or N]."""
+    is_saturated: bool = False
+    """Whether the torque was reduced to the torque limits."""
+    is_rate_limited: bool = False
+    """Whether the change of the torque was limited."""
+
+
+class TorquePath:
+    """Computes the command of one arm, and stores what it has sent.
+
+    Args:
+        model: the arm.
+        samples: the measured state.
+
+    Attributes:
+        is_tracking: whether the last command followed a desired motion under the law.
+    """
+
+    def __init__(self, model: Model, samples: SampleJudge) -> None:
+        self._samples = samples
+        self._output = TorqueOutput(model)
+        self._is_limited = False
+        self.is_tracking = False
+
+    def set_parts(self, parts: ConfiguredParts) -> None:
+        """Use the parts for new parameters from the next sample on."""
+        self._output.set_parameters(parts.model, parts.limits, parts.parameters)
+        self._law, self._limits, self._safe = parts.law, parts.torque_limits, parts.safe
+        self._timeout = parts.parameters.timeout
+        self._has_tank = parts.parameters.tank_capacity > 0.0
+
+    @property
+    def acted(self) -> Array:
+        """Motor torque between the last two commands, (nv,) [N·m or N]."""
+        return self._output.acted
+
+    @property
+    def frozen(self) -> str:
+        """A warning while joint states at rest repeat and torque is sent; empty otherwise."""
+        time = self._samples.repetition.time_at_rest
+        if not time or not self._output.sent.any():
+            return ""
+        return f"joint states have repeated for {time:.3g} s while torque is sent"
+
+    def wanted(self, desired: DesiredState | None, has_contact: bool) -> LawTorque:
+        """Return the torque of the law before limits.
+
+        Args:
+            desired: the state to track; None to compensate gravity only.
+            has_contact: whether the detector reports contact, from which the law must not learn.
+
+        Raises:
+            FloatingPointError: for a torque that is not finite.
+        """
+        samples, law = self._samples, self._law
+        if desired is None:
+            wanted = law.floating(samples.q, samples.v)
+        else:
+            # Contact and saturation would falsify the estimates of the adaptive law.
+            learn = 0.0 if self._is_limited or has_contact else samples.dt
+            wanted = law.torque(samples.q, samples.v, desired, learn)
+        # The limits would turn NaN into a number.
+        require_finite(wanted.torque, "torque of the law")
+        return wanted
+
+    def limit(self, wanted: LawTorque, is_tracking: bool) -> LimitedTorque:
+        """Store and return the command within the limits of torque, energy and rate.
+
+        Args:
+            wanted: torque of the law.
+            is_tracking: whether the law tracks a desired motion.
+
+        Raises:
+            FloatingPointError: for a torque that is not finite; the last command is kept.
+        """
+        samples, law, limits, output = self._samples, self._law, self._limits, self._output
+        q, v, period = samples.q, samples.v, samples.longest_period
+        cut = limits.cut(wanted.torque, law.packed, q, v, wanted.s, period, wanted.share)
+        let = limited = cut
+        if self._has_tank:
+            let = law.tank.limit(q, v, cut, max(samples.dt, SHORTEST))
+            limited = limits.cut(let, law.packed, q, v, v, period)
+        slow = output.slow(limited, self._elapsed())
+        final = law.tank.sent(let, slow, limits.largest)
+        sent = output.send(final, q)
+        self._is_limited = final is not wanted.torque
+        self.is_tracking = is_tracking
+        return LimitedTorque(sent, cut is not wanted.torque, slow is not limited)
+
+    def brake(self) -> LimitedTorque:
+        """Store and return the safe torque; zero without a valid sample."""
+        samples = self._samples
+        if self._safe.is_zero or not samples.good:
+            return self.zero()
+        self.is_tracking = False
+        self._law.tank.skip()
+        sent, _ = self._safe.torque(
+            self._law.packed,
+            samples.q,
+            samples.v,
+            self._output.acting,
+            self._elapsed(),
+            samples.longest_period,
+        )
+        return LimitedTorque(self._output.send_command(sent, samples.q))
+
+    def repeat(self) -> LimitedTorque:
+        """Return the last command again."""
+        self.is_tracking = False
+        return LimitedTorque(self._output.sent.copy())
+
+    def zero(self) -> LimitedTorque:
+        """Store and return exactly zero."""
+        self.is_tracking = False
+        self._law.tank.skip()
+        return LimitedTorque(self._output.zero(self._samples.q))
+
+    def halt(self) -> LimitedTorque:
+        """Store and return exactly zero without any computation that could fail."""
+        self.is_tracking = False
+        return LimitedTorque(self._output.halt())
+
+    def _elapsed(self) -> float:
+        """Return the time since the last command, at most ``timeout`` [s]."""
+        return min(self._samples.dt, self._timeout)

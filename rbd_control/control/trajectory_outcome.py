@@ -1,0 +1,111 @@
+"""The outcome of the present trajectory, and the goal whose sender waits for it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.control.command import Goal
+from rbd_control.control.goal import Tolerances
+from rbd_control.control.motion import Motion
+from rbd_control.control.trajectory_goal import ResultCode, TrajectoryGoal
+
+Array = NDArray[np.float64]
+
+STOPPING_REACTIONS = {
+    "hold": "the arm holds",
+    "float": "the arm yields",
+    "retract": "the arm retracts",
+}
+"""Reactions to contact that end a trajectory, with what the arm does then."""
+
+
+class End(NamedTuple):
+    """The end of a trajectory that was followed."""
+
+    goal: Goal
+    code: ResultCode
+    text: str
+
+
+class TrajectoryOutcome:
+    """Compares the arm with its trajectory, and tells the sender of a goal how it ends.
+
+    Attributes:
+        goal: outcome of the last trajectory.
+        sent: the goal of the present trajectory; None if nobody waits for its outcome.
+    """
+
+    def __init__(self) -> None:
+        self.goal: Goal = "none"
+        self.sent: TrajectoryGoal | None = None
+
+    def set_tolerances(self, tolerances: Tolerances) -> None:
+        """Use new tolerances for trajectories without tolerances of their own."""
+        self._tolerances = tolerances
+
+    def reset(self) -> None:
+        """Forget the outcome of the last trajectory."""
+        self.goal = "none"
+
+    def begin(self, sent: TrajectoryGoal | None) -> None:
+        """Begin a trajectory; it replaces the goal of the previous one.
+
+        Args:
+            sent: the goal of the trajectory; None if nobody waits for its outcome.
+        """
+        if self.sent is not None:
+            self.sent.replace()
+        self.sent, self.goal = sent, "moving"
+
+    def pause(self) -> None:
+        """Note that the trajectory is paused."""
+        self.goal = "paused"
+
+    def cancel(self, reason: str) -> None:
+        """Cancel the trajectory, if there is one, and tell its sender the reason."""
+        sent, self.sent = self.sent, None
+        if self.goal in ("moving", "paused"):
+            self.goal = "cancelled"
+        if sent is not None:
+            sent.interrupt(reason)
+
+    def touch(self, reaction: str) -> None:
+        """Tell the sender of a goal about a contact whose reaction ends the trajectory.
+
+        Args:
+            reaction: the reaction to the contact.
+        """
+        if self.sent is not None and reaction in STOPPING_REACTIONS:
+            self.sent.touch(STOPPING_REACTIONS[reaction])
+
+    def end(self, end: End) -> None:
+        """End the trajectory, and tell its sender how."""
+        sent, self.sent, self.goal = self.sent, None, end.goal
+        if sent is not None:
+            sent.end(end.code, end.text)
+
+    def judge(self, motion: Motion, q: Array, v: Array) -> End | None:
+        """Return how the trajectory ends with a sample; None while it continues.
+
+        Args:
+            motion: the desired motion.
+            q, v: measured positions and velocities, (nv,) each [rad or m, rad/s or m/s].
+        """
+        tolerances, final = self._tolerances, motion.trajectory.final
+        if self.sent is not None and self.sent.tolerances is not None:
+            tolerances = self.sent.tolerances
+        if motion.moving:
+            desired = motion.desired()
+            strayed = tolerances.strayed(q, v, desired.q_d, desired.v_d)
+            if not strayed:
+                return None
+            return End("aborted", ResultCode.PATH_TOLERANCE_VIOLATED, strayed)
+        if tolerances.reached(q, v, final):
+            return End("reached", ResultCode.SUCCESSFUL, "goal reached")
+        if motion.overtime <= tolerances.goal_time:
+            return None
+        missed = f"{tolerances.missed(q, v, final)} after {motion.overtime:.3g} s"
+        return End("missed", ResultCode.GOAL_TOLERANCE_VIOLATED, missed)

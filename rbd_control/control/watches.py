@@ -1,0 +1,121 @@
+"""The checks of each sample that lead to a fault or a hold."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.control.configured_parts import ConfiguredParts
+from rbd_control.control.detector_verdict import DetectorVerdict
+from rbd_control.control.modes import Modes
+from rbd_control.control.motion import Motion
+from rbd_control.control.overspeed import Overspeed
+from rbd_control.control.samples import SampleJudge
+from rbd_control.errors import InputError
+
+Array = NDArray[np.float64]
+
+
+class Watches:
+    """Checks samples, torque and verdicts, and switches the mode after a failed check.
+
+    Args:
+        samples, motion, verdict: parts of the controller that the checks read. A check that finds
+            frozen or silent joint states marks ``samples`` as lost.
+        modes: the mode, which a failed check changes.
+    """
+
+    def __init__(
+        self, samples: SampleJudge, motion: Motion, verdict: DetectorVerdict, modes: Modes
+    ) -> None:
+        self._samples, self._motion, self._verdict = samples, motion, verdict
+        self._modes = modes
+        self._overspeed = Overspeed()
+
+    def set_parts(self, parts: ConfiguredParts) -> None:
+        """Use the parts for new parameters from the next sample on."""
+        self._parameters, self._limits = parts.parameters, parts.limits
+        self._tolerances = parts.tolerances
+
+    def gap(self) -> None:
+        """Check the time since the previous sample, by stamps and by the steady clock."""
+        samples, timeout = self._samples, self._parameters.timeout
+        # After a stop of the process its queue has samples without a gap, but no torque was sent.
+        gap = max(samples.dt, samples.wait)
+        if gap > timeout:
+            cause = "stamps jumped by" if samples.wait <= timeout else "no joint states for"
+            self._modes.fault(f"{cause} {gap:.3g} s")
+
+    def speed(self) -> None:
+        """Check for a joint that has been too fast for too long."""
+        fast = self._overspeed.fault(self._samples.dt, self._samples.v, self._limits)
+        if fast:
+            self._modes.fault(fast)
+
+    def tracking(self) -> None:
+        """Check for an arm that does not follow the desired motion."""
+        if self._modes.tracks:
+            lost = self._tolerances.lost(self._samples.q, self._modes.desired.q_d)
+            if lost:
+                self._modes.fault(lost)
+
+    def finds_frozen(self, torque: Array) -> bool:
+        """Return whether joint states repeat although the torque for them changes, a fault.
+
+        Args:
+            torque: (nv,) torque of the law [N·m or N].
+        """
+        frozen = self._samples.repetition.push(torque, self._motion.jumps)
+        if frozen:
+            self._samples.lose()
+            self._modes.fault(frozen)
+        return bool(frozen)
+
+    def finds_silence(self, now: float) -> bool:
+        """Return whether joint states are missing, a fault.
+
+        Args:
+            now: time on the steady clock [s].
+        """
+        if not self._samples.silent(now):
+            return False
+        self._samples.lose()
+        self._modes.fault(f"no joint states for {now - self._samples.now:.3g} s")
+        return True
+
+    def detector(self, now: float) -> None:
+        """Hold the arm if required verdicts have stopped.
+
+        Args:
+            now: time on the steady clock [s].
+        """
+        modes = self._modes
+        if not self._parameters.require_detector or self._verdict.fresh(now):
+            return
+        if modes.mode == "follow" or (modes.mode == "hold" and not modes.latched):
+            modes.hold(self._verdict.missing(now))
+
+    def require_verdict(self, what: str, now: float) -> None:
+        """Raise an error while a required verdict is missing.
+
+        Args:
+            what: the action that needs the verdict.
+            now: time on the steady clock [s].
+
+        Raises:
+            InputError: naming the action and the age of the verdict.
+        """
+        missing = self._verdict.missing(now)
+        if self._parameters.require_detector and missing:
+            raise InputError(f"cannot {what}: require_detector is true, and {missing}")
+
+    def detector_warning(self, now: float) -> str:
+        """Return a warning while a required verdict is missing; empty otherwise.
+
+        Args:
+            now: time on the steady clock [s].
+        """
+        reaction, missing = self._parameters.contact_reaction, self._verdict.missing(now)
+        if missing and reaction != "none":
+            return f"{missing}: no {reaction} on contact"
+        return missing if self._parameters.require_detector else ""

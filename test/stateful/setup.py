@@ -1,0 +1,56 @@
+"""What an example of the controller's state machine starts with, and the orders so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import nan
+from typing import Any
+
+from stateful.arms import Arm
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What an example starts with.
+
+    Attributes:
+        arm: the arm and its description.
+        parameters: of the controller, those that are not as by default.
+        compensated: whether the arm adds its own weight to the commanded torque.
+        period: of the joint states [s].
+        resolution: of measured position and velocity; zero for exact ones [rad or m, and per s].
+        noise: standard deviation of the measured position and velocity, likewise.
+        wraps: whether the encoders of continuous joints wrap at half a turn.
+        friction: Coulomb and viscous friction of every joint [N·m, N·m·s/rad].
+        payload: mass at the end of the arm that its description lacks [kg].
+        start: (n,) position at the start, which may lie beyond the limits [rad or m].
+    """
+
+    arm: Arm
+    parameters: Mapping[str, Any]
+    compensated: bool = False
+    period: float = 0.001
+    resolution: tuple[float, float] = (0.0, 0.0)
+    noise: tuple[float, float] = (0.0, 0.0)
+    wraps: bool = False
+    friction: tuple[float, float] = (0.1, 0.1)
+    payload: float = 0.0
+    start: tuple[float, ...] = ()
+
+
+@dataclass
+class Orders:
+    """What the orders so far let the arm do.
+
+    Attributes:
+        stopped: time of the last order to stop, which still holds [s]; NaN without one.
+        stop_row: row of that order.
+        stop_time: time in which the arm must come to rest after it [s].
+        pauses: rows of retreats, which begin with a stop, and the times until which it must come.
+    """
+
+    stopped: float = nan
+    stop_row: int = 0
+    stop_time: float = 0.0
+    pauses: list[tuple[int, float]] = field(default_factory=list)

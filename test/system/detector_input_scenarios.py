@@ -1,0 +1,226 @@
+"""Joint states that a running contact detector must drop or doubt.
+
+The numbers in brackets are those of the fault list.
+"""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from rclpy.duration import Duration
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool
+
+from rbd_control.dynamics import gravity_torque
+from rbd_control.nodes.contact_messages import event_from_status
+from rbd_control.nodes.messages import to_seconds
+
+from .detector_scenarios import (
+    MODEL,
+    NODE,
+    POSTURE,
+    released,
+    set_parameters,
+    touched,
+    wait_for_flag,
+)
+from .probe import LATCHED, Probe, Report, Source
+
+
+def unusable_messages_are_dropped(probe: Probe, source: Source) -> None:
+    """[4, 5, 8, 9, 10, 11, 15] Dropped and counted, and the good ones go on being judged."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    wait_for_flag(probe, contact, False)
+    good = source.message(probe.node.get_clock().now().to_msg())
+    names, position = list(good.name), list(good.position)
+    unusable = {
+        "empty": {"name": []},
+        "lengths": {"position": position[:-1]},
+        "duplicate name": {"name": [names[0], *names[:-1]]},
+        "missing joint": {"name": [*names[:-1], "elbow"]},
+        "not finite": {"position": [nan, *position[1:]]},
+    }
+
+    def send_all() -> None:
+        stamp = probe.node.get_clock().now().to_msg()
+        for changes in unusable.values():
+            message = source.message(stamp)
+            for field, value in changes.items():
+                setattr(message, field, value)
+            probe.send("joint_states", message)
+        for seconds in (stamp.sec - 10, -5):
+            message = source.message(stamp)
+            message.header.stamp.sec = seconds
+            probe.send("joint_states", message)
+
+    counts = (*unusable, "old stamp", "negative stamp")
+
+    def counted() -> bool:
+        # Joint states are received best-effort: one may be lost.
+        send_all()
+        values = probe.report(NODE).values
+        return all(int(values.get(key, 0)) >= 1 for key in counts)
+
+    probe.wait(counted, f"not all counted: {counts}")
+    touched(source)
+    wait_for_flag(probe, contact, True)
+    released(source)
+
+
+def absurd_efforts(probe: Probe, source: Source) -> None:
+    """[5, 26, 53] One impossible number is dropped and counted: no flag, no event, no silence."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
+    events = probe.listen(DiagnosticArray, f"{NODE}/events")
+    wait_for_flag(probe, contact, False)
+    flags, count, residuals = len(contact), len(events), len(torques)
+    before = probe.report(NODE).values
+    gravity = list(gravity_torque(MODEL, POSTURE))
+
+    def send_all() -> None:
+        stamp = probe.node.get_clock().now()
+        for k, effort in enumerate((500.0, 1e6, 1e30, 1e80, 1e308, inf)):
+            message = source.message((stamp + Duration(nanoseconds=k)).to_msg())
+            message.effort = [gravity[0], effort, *gravity[2:]]
+            probe.send("joint_states", message)
+
+    def counted() -> bool:
+        # Joint states are received best-effort, and may come after later ones of the source.
+        send_all()
+        values = probe.report(NODE).values
+        keys = ("dropped: implausible effort", "too large")
+        return all(int(values[key]) > int(before[key]) for key in keys)
+
+    probe.wait(counted, "absurd efforts are not counted")
+    assert not any(flag.data for flag in contact[flags:])
+    assert len(events) == count
+    assert all(np.abs(message.effort).max() < 0.05 for message in torques[residuals:])
+    flags = len(contact)
+    probe.wait(lambda: len(contact) > flags + 10, "the verdict is lost")
+
+
+def a_joint_without_effort(probe: Probe, source: Source) -> None:
+    """[25, 61] It is named and there is no verdict; nothing ends, and nothing is flagged."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    wait_for_flag(probe, contact, False)
+    flags = len(contact)
+    gravity = gravity_torque(MODEL, POSTURE)
+    for dead, says in (
+        (np.arange(MODEL.nv) == 1, "joint_2 publishes no effort"),
+        (np.ones(MODEL.nv, dtype=bool), "effort not measured"),
+    ):
+
+        def is_said(report: Report, says: str = says) -> bool:
+            return says in report.message
+
+        source.effort = np.where(dead, 0.0, gravity)
+        probe.wait_for_report(NODE, is_said, f"not said: {says}")
+        assert not any(flag.data for flag in contact[flags:])
+        count = len(contact)
+        probe.report(NODE)
+        assert len(contact) == count, "a verdict without an effort"
+    released(source)
+    wait_for_flag(probe, contact, False)
+    assert not any(flag.data for flag in contact[flags:])
+
+
+def doubtful_data(probe: Probe, source: Source) -> None:
+    """[13, 16, 17] Frozen data, a gap and a leap: no verdict, with its reason, and then again."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    wait_for_flag(probe, contact, False)
+    assert set_parameters(probe, repeated_time_at_rest=0.3).successful
+    probe.wait_for_report(NODE, lambda r: "repeated" in r.message, "frozen data are believed")
+    assert set_parameters(probe, repeated_time_at_rest=3600.0).successful
+    wait_for_flag(probe, contact, False)
+    source.on = False
+    probe.wait_for_report(NODE, lambda r: "no usable joint states" in r.message, "nothing missed")
+    probe.report(NODE)  # what was on its way has come
+    count = len(contact)
+    probe.report(NODE)
+    assert len(contact) == count, "a verdict from nothing"
+    source.on = True
+    wait_for_flag(probe, contact, False)
+    leap = POSTURE + np.array([3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    before = int(probe.report(NODE).values.get("without verdict: implausible jump", 0))
+
+    def leapt() -> bool:
+        source.position = leap if source.position is not leap else POSTURE
+        after = int(probe.report(NODE).values.get("without verdict: implausible jump", 0))
+        return after > before
+
+    probe.wait(leapt, "a leap of 3 rad in 5 ms is believed")
+    source.position = POSTURE
+    wait_for_flag(probe, contact, False)
+
+
+def bursts(probe: Probe, source: Source) -> None:
+    """[18] Ten thousand a second for a moment: the newest is answered soon after, none waits."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
+    wait_for_flag(probe, contact, False)
+    source.on = False
+    sender = source.publishers[0]
+    clock = probe.node.get_clock()
+    for _ in range(3000):
+        stamp = clock.now().to_msg()
+        sender.publish(source.message(stamp))
+    newest = to_seconds(stamp)
+    # The last ones may be lost; what comes after them waits for all of them.
+    source.on = True
+    probe.wait(
+        lambda: to_seconds(torques[-1].header.stamp) >= newest, "the newest is not answered", 5.0
+    )
+    wait_for_flag(probe, contact, False)
+
+
+def publishers_come_and_go(probe: Probe, source: Source) -> None:
+    """[20, 21] A second publisher is reported; after a restart of the only one it goes on."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    wait_for_flag(probe, contact, False)
+    before = int(probe.report(NODE).values["publishers"])
+    second = probe.node.create_publisher(JointState, "joint_states", 50)
+    probe.wait_for_report(
+        NODE, lambda r: f"{before + 1} publishers" in r.message, "two are as good as one"
+    )
+    source.on = False
+    probe.wait_for_report(NODE, lambda r: "no usable joint states" in r.message, "nothing missed")
+    probe.node.destroy_publisher(source.publishers.pop())
+    source.publishers.append(second)
+    source.on = True
+    wait_for_flag(probe, contact, False)
+    probe.wait_for_report(
+        NODE, lambda r: r.values["publishers"] == str(before), "it is still counted"
+    )
+
+
+def a_clock_that_goes_back(probe: Probe, source: Source) -> None:
+    """[25] The sender's clock is set back by a minute: the detector starts again."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    events = probe.listen(DiagnosticArray, f"{NODE}/events")
+    wait_for_flag(probe, contact, False)
+    count = len(events)  # of the scenarios before
+    touched(source)
+    wait_for_flag(probe, contact, True)
+    source.shift = -60.0
+    released(source)
+    report = probe.wait_for_report(
+        NODE, lambda r: int(r.values["clock jumps"]) > 0, "old stamps are dropped for ever"
+    )
+    assert report.values["state"] == "active"
+    wait_for_flag(probe, contact, False)
+    # The onset may have been before anybody knew of the listener.
+    probe.wait(
+        lambda: len(events) > count and events[-1].status[0].level == DiagnosticStatus.OK,
+        "no release",
+    )
+    told = event_from_status(events[-1].status[0])
+    assert told.phase == "release"
+    assert told.duration is not None
+    assert 0.0 <= told.duration < 60.0
+    touched(source)
+    wait_for_flag(probe, contact, True)
+    source.shift = 0.0  # [26] forward by a minute: a gap like any other
+    released(source)
+    wait_for_flag(probe, contact, False)

@@ -1,0 +1,150 @@
+"""Joint states that are a fault: silence, gaps, unusable samples, and jumps of the clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from control_loop import HOME, STILL, Loop, assert_zero, started
+
+from rbd_control.control import (
+    PassivityController,
+    TrajectoryPoint,
+)
+from rbd_control.dynamics import Model
+from rbd_control.errors import InputError, TrajectoryError
+from rbd_control.simulation import arm7_urdf
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model.from_urdf(arm7_urdf())
+
+
+def test_silence_is_safe_and_latched(model: Model) -> None:
+    controller = PassivityController(model)
+    controller.start(1e9, HOME, STILL, now=10.0)
+    assert controller.silence(10.04) is None
+    command = controller.silence(10.06)
+    assert_zero(command)
+    assert command is not None
+    assert command.reason == "no joint states for 0.06 s"
+    with pytest.raises(InputError, match="no good joint states"):
+        controller.resume()
+    back = controller.update(1e9 + 1.0, HOME, STILL, now=11.0)
+    assert back.mode == "safe"
+    with pytest.raises(TrajectoryError, match="no joint states for"):
+        controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME)])
+    with pytest.raises(InputError, match="resume first"):
+        controller.hold()
+    assert controller.resume() == "holding here"
+    assert controller.update(1e9 + 1.001, HOME, STILL, now=11.001).mode == "hold"
+
+
+def test_a_gap_between_stamps_is_silence(model: Model) -> None:
+    controller = started(model)
+    assert controller.update(0.04, HOME, STILL).mode == "hold"
+    command = controller.update(0.14, HOME, STILL)
+    assert (command.mode, command.reason) == ("safe", "no joint states for 0.1 s")
+
+
+def test_a_clock_that_jumps_forward_is_safe(model: Model) -> None:
+    """[26] Whatever the joints did meanwhile, the trajectory does not leap."""
+    controller = PassivityController(model)
+    controller.start(0.0, HOME, STILL, now=50.0)
+    command = controller.update(60.0, HOME, STILL, now=50.001)
+    assert (command.mode, command.reason) == ("safe", "stamps jumped by 60 s")
+
+
+def test_a_pause_of_the_process_is_silence(model: Model) -> None:
+    """Its queue was filled meanwhile, so that stamps go on without a gap."""
+    controller = PassivityController(model)
+    controller.start(0.0, HOME, STILL, now=50.0)
+    assert controller.update(0.001, HOME, STILL, now=50.001).mode == "hold"
+    command = controller.update(0.002, HOME, STILL, now=50.101)
+    assert (command.mode, command.reason) == ("safe", "no joint states for 0.1 s")
+
+
+@pytest.mark.parametrize(
+    ("q", "v", "why"),
+    [
+        (HOME, None, "no velocity"),
+        (np.full(7, np.nan), STILL, "not finite"),
+        (HOME, np.full(7, np.inf), "not finite"),
+        (HOME + 0.5, STILL, "joint_1 jumped by 0.5"),
+        (HOME, np.full(7, 16.0), "joint_1 at a speed of 16 is implausible"),
+        (HOME[:3], STILL, "7 joints"),
+    ],
+)
+def test_unusable_samples_are_a_fault_after_a_few(model: Model, q: Any, v: Any, why: str) -> None:
+    controller = started(model)
+    good = controller.update(0.001, HOME, STILL)
+    for k in range(4):
+        command = controller.update(0.002 + 0.001 * k, q, v)
+        assert command.mode == "hold"
+        assert why in command.reason
+        assert np.array_equal(command.torque, good.torque)
+    command = controller.update(0.006, q, v)
+    assert_zero(command)
+    assert why in command.reason
+
+
+def test_one_unusable_sample_is_passed_over(model: Model) -> None:
+    controller = started(model)
+    for k in range(1, 50):
+        controller.update(0.001 * k, HOME + (0.5 if k % 5 == 0 else 0.0), STILL)
+    command = controller.update(0.05, HOME, STILL)
+    assert (command.mode, command.reason) == ("hold", "")
+
+
+def test_a_clock_set_back_does_not_move_the_arm(model: Model) -> None:
+    controller = started(model)
+    controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME + 0.3, time_from_start=1.0)])
+    before = controller.update(0.01, HOME, STILL)
+    after = controller.update(-5.0, HOME, STILL)
+    assert np.array_equal(after.q_d, before.q_d)
+    assert np.all(controller.update(-4.99, HOME, STILL).q_d > before.q_d)
+
+
+def test_a_clock_that_went_back_ends_the_trajectory_where_the_arm_is(model: Model) -> None:
+    """[25] Simulators that start again put the arm elsewhere, too."""
+    loop = Loop(model, tank_capacity=5.0)
+    loop.follow(HOME + 0.3, 1.0)
+    loop.run(0.5)
+    controller = loop.controller
+    level = controller.law.tank.level
+    controller.clock_went_back()
+    command = controller.update(-5.0, HOME - 0.4, STILL, now=0.502)
+    assert (command.mode, command.goal, command.reason) == ("hold", "cancelled", "")
+    assert np.array_equal(command.q_d, HOME - 0.4)
+    assert controller.balance() is None  # none over a jump
+    controller.update(-4.999, HOME - 0.4, STILL, now=0.503)
+    assert controller.law.tank.level == pytest.approx(level, abs=0.01)  # the jump was no work
+    controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME, time_from_start=1.0)])
+    assert controller.update(-4.998, HOME - 0.4, STILL, now=0.504).mode == "follow"
+
+
+def test_after_the_clock_was_set_any_stamp_will_do(model: Model) -> None:
+    """Later samples count as well; the gap before them is a fault nevertheless."""
+    controller = started(model)
+    for stamp, now, mode in ((60.0, 0.001, "hold"), (-5.0, 0.2, "safe")):
+        controller.clock_went_back()
+        assert controller.update(stamp, HOME, STILL, now).mode == mode
+
+
+@pytest.mark.parametrize("order", ["hold", "float_", "fault"])
+def test_a_clock_that_went_back_resumes_nothing(model: Model, order: str) -> None:
+    controller = started(model)
+    controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME + 0.3, time_from_start=1.0)])
+    controller.update(0.01, HOME, STILL, now=0.01)
+    getattr(controller, order)("somebody wants it")
+    controller.clock_went_back()
+    with pytest.raises(InputError, match="no good joint states"):
+        controller.resume()
+    after = controller.update(-5.0, HOME, STILL, now=0.02)
+    assert after.mode == {"hold": "hold", "float_": "float", "fault": "safe"}[order]
+    assert (after.goal, after.reason) == ("cancelled", "somebody wants it")
+    assert np.array_equal(after.q_d, HOME)
+    with pytest.raises(TrajectoryError, match="resume first"):
+        controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME)])
