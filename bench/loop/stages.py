@@ -152,7 +152,7 @@ class StageClock:
                 self._row[TOTAL] -= _stamp(first)
                 self._times.extend(self._row.values())
 
-        JointStateInput._receive = receive  # type: ignore[method-assign]
+        JointStateInput._receive = receive  # type: ignore[method-assign, assignment]
 
     def _measure_torque(self) -> None:
         original = TorqueWriter.publish
@@ -162,7 +162,7 @@ class StageClock:
             original(this, values)
             self._row[TOTAL] = time.time_ns()
 
-        TorqueWriter.publish = publish  # type: ignore[method-assign]
+        TorqueWriter.publish = publish  # type: ignore[method-assign, assignment]
 
 
 def stage_times(times: NDArray[np.int64]) -> list[StageTime]:

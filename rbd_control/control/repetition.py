@@ -162,7 +162,7 @@ class Repetition:
 
 
 @compiled
-def effort_content(effort):
+def effort_content(effort: Array) -> int:
     """Return ``ZERO``, ``MEASURED`` or ``NOT_FINITE`` for the efforts of a sample, (nv,)."""
     content = ZERO
     for i in range(effort.shape[0]):
@@ -174,11 +174,12 @@ def effort_content(effort):
 
 
 @compiled
-def moves(v, time, step):
+def moves(v: Array, time: float, step: float) -> bool:
     """Return whether a joint moves by more than ``step`` in ``time`` [s] at the velocities v."""
     moving = False
     for i in range(v.shape[0]):
-        moving |= abs(v[i]) * time > step
+        if abs(v[i]) * time > step:
+            moving = True
     return moving
 
 

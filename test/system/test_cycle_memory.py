@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def measured() -> dict[str, object]:
+def measured() -> dict[str, Any]:
     """Return what the benchmark of a cycle measures, in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "bench.loop.cycle", "--count", "3000"],
@@ -24,27 +25,27 @@ def measured() -> dict[str, object]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     assert found["mode"] == "hold", done.stderr
     assert found["valid"], done.stderr
     return found
 
 
-def test_the_garbage_collector_does_not_run(measured: dict[str, object]) -> None:
+def test_the_garbage_collector_does_not_run(measured: dict[str, Any]) -> None:
     """A collection of the oldest generation would delay a torque by milliseconds.
 
     The cycle makes no reference cycles, so that no generation fills up; a single young collection
     may be due to objects from before the measurement.
     """
-    youngest, *older = measured["collections"]  # type: ignore[misc]
+    youngest, *older = measured["collections"]
     assert youngest <= 1
     assert not any(older)
 
 
-def test_memory_does_not_grow(measured: dict[str, object]) -> None:
+def test_memory_does_not_grow(measured: dict[str, Any]) -> None:
     """Far less than an object per joint state, which would be 16 bytes or more."""
-    assert abs(int(measured["bytes"])) < 16_000  # type: ignore[call-overload]
+    assert abs(measured["bytes"]) < 16_000
 
 
-def test_only_the_torque_is_published_without_subscribers(measured: dict[str, object]) -> None:
+def test_only_the_torque_is_published_without_subscribers(measured: dict[str, Any]) -> None:
     assert measured["publications"] == 1.0
