@@ -26,6 +26,7 @@ from rclpy.publisher import Publisher
 from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 
+from bench.loop.stages import RECEIVE, TOTAL, StageClock, stage_times
 from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.errors import RbdControlError
 from rbd_control.nodes.contact_aware_controller import TappingDetector, make_nodes
@@ -188,13 +189,25 @@ def measure(cycle: ComposedCycle, count: int) -> dict[str, object]:
     }
 
 
+def stage_medians(cycle: ComposedCycle, count: int) -> dict[str, float]:
+    """Return the median of each stage in the callback [µs]; the clocks stay installed."""
+    messages, clock = cycle.take(count), StageClock()
+    clock.install()
+    for message in messages:
+        cycle.receive(message)
+    outside = (RECEIVE, TOTAL)  # The stamps lie in the past.
+    times = stage_times(clock.times)
+    return {each.stage: round(each.median, 2) for each in times if each.stage not in outside}
+
+
 def main(arguments: Sequence[str]) -> None:
     """Measure and print the numbers as JSON."""
     parser = argparse.ArgumentParser(prog="python -m bench.loop.cycle", description=__doc__)
     parser.add_argument("--count", type=int, default=5000, metavar="N", help="cycles (5000)")
     given = parser.parse_args(arguments)
     with reserved_domain() as domain, composed_cycle(domain) as cycle:
-        print(json.dumps(measure(cycle, given.count)))
+        result = measure(cycle, given.count)
+        print(json.dumps(result | {"stages": stage_medians(cycle, given.count)}))
 
 
 if __name__ == "__main__":
