@@ -23,8 +23,9 @@ from bench.loop.figures import (
     raised,
     stamped,
 )
-from bench.loop.run import Loop, Usage
+from bench.loop.run import ONE, STAGED, Loop, Usage
 from bench.loop.sheet import doubt, targets
+from bench.loop.stages import RECEIVE, STAGES, TOTAL, StageClock, stage_times
 
 MS = 1_000_000
 
@@ -84,7 +85,7 @@ def loop(core: float = 0.2, shift: int = MS // 2, missing: int = 0, achieved: fl
 def test_targets_are_missed_one_by_one() -> None:
     assert all(target.met for target in targets(loop()))
     for bad, what in (
-        (loop(core=0.3), {"detector, cores"}),
+        (loop(core=0.3), {"contact_detector, cores"}),
         (
             loop(shift=2 * MS),
             {"joint state to torque, p99 [ms]", "joint state to residual, p99 [ms]"},
@@ -92,6 +93,65 @@ def test_targets_are_missed_one_by_one() -> None:
         (loop(missing=1), {"joint states delivered and lost"}),
     ):
         assert {target.text for target in targets(bad) if not target.met} == what
+
+
+def in_one_process(rate: float, **options: float) -> Loop:
+    """Return such a run of the nodes in one process."""
+    two = loop(**options)  # type: ignore[arg-type]
+    used = two.usage["contact_detector"]
+    usage = {"arm": used, ONE.processes[0]: used}
+    return replace(two, rate=rate, arrangement=ONE.name, usage=usage)
+
+
+def test_targets_of_one_process() -> None:
+    """At 4 kHz only latency and losses count; runs that measure stages have no targets."""
+    assert all(target.met for target in targets(in_one_process(1e3, core=0.34)))
+    missed = {target.text for target in targets(in_one_process(1e3, core=0.36)) if not target.met}
+    assert missed == {"contact_aware_controller, cores"}
+    fast = targets(in_one_process(4e3, core=0.9, missing=1))
+    assert {target.text for target in fast if not target.met} == {"joint states delivered and lost"}
+    assert not targets(replace(loop(), rate=4e3))
+    assert not targets(replace(in_one_process(1e3), arrangement=STAGED.name))
+
+
+def test_stages_are_self_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a stage inside another one counts for the inner stage only."""
+    now = [0]
+    monkeypatch.setattr("bench.loop.stages.time.perf_counter_ns", lambda: now[0])
+    clock = StageClock()
+
+    def inner() -> str:
+        now[0] += 7
+        return "result"
+
+    timed_inner = clock._timed(inner, "serialise")
+
+    def outer() -> str:
+        now[0] += 2
+        found = timed_inner()
+        now[0] += 3
+        return found
+
+    timed_outer = clock._timed(outer, "publish")
+    assert timed_outer() == "result"
+    assert not any(clock._row.values())  # Outside of the callback nothing counts.
+    clock._is_inside = True
+    assert timed_outer() == "result"
+    assert (clock._row["publish"], clock._row["serialise"]) == (5, 7)
+    assert clock._inner == 12
+
+
+def test_times_of_stages_in_microseconds() -> None:
+    times = np.zeros((100, len(STAGES)), dtype=np.int64)
+    names = [stage.name for stage in STAGES]
+    times[:, names.index(RECEIVE)] = np.arange(1, 101) * 1000
+    times[:, names.index(TOTAL)] = 500
+    found = {time.stage: time for time in stage_times(times)}
+    assert found[RECEIVE].mean == pytest.approx(50.5)
+    assert found[RECEIVE].median == pytest.approx(50.5)
+    assert found[RECEIVE].p99 == pytest.approx(99.01)
+    assert found[TOTAL].p99 == pytest.approx(0.5)
+    assert len(found) == len(STAGES)
 
 
 def test_what_cannot_be_judged() -> None:
@@ -103,11 +163,16 @@ def test_what_cannot_be_judged() -> None:
 
 def test_what_is_written(tmp_path: Path) -> None:
     text = StringIO()
-    write([loop(), loop(missing=3), loop(achieved=700.0)], tmp_path, Console(file=text, width=150))
+    stages = tuple(stage_times(np.full((3, len(STAGES)), 1234, dtype=np.int64)))
+    staged = replace(loop(), arrangement=STAGED.name, stages=stages)
+    console = Console(file=text, width=150)
+    write([loop(), loop(missing=3), loop(achieved=700.0)], tmp_path, console, [staged])
     assert "unanswered" in text.getvalue()
+    assert "deserialise" in text.getvalue()
     assert "only 700 of 1000 joint states a second were sent" in text.getvalue()
     numbers = json.loads((tmp_path / "loop.json").read_text(encoding="utf-8"))
-    assert [one["torque"]["unanswered"] for one in numbers["loops"]] == [0, 3, 0]
+    assert [one["torque"]["unanswered"] for one in numbers["loops"]] == [0, 3, 0, 0]
+    assert numbers["loops"][3]["stages"][0]["median"] == pytest.approx(1.234)
     assert any(target["met"] for target in numbers["targets"][:7])
     assert not any(target["met"] for target in numbers["targets"][14:])
     assert (tmp_path / "loop.png").stat().st_size > 10_000

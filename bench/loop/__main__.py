@@ -1,6 +1,7 @@
-"""``python -m bench.loop``: arm, controller and detector as processes at 1 and 4 kHz, measured.
+"""``python -m bench.loop``: arm, controller and detector over DDS at 1 and 4 kHz, measured.
 
-Results go to ``loop.json`` and ``loop.png`` in the folder that ``--report`` names.
+Controller and detector run as two processes and as one. A third run measures the stages of the one
+process. Results go to ``loop.json`` and ``loop.png`` in the folder that ``--report`` names.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from rich.status import Status
 
 from bench.loop import sheet
 from bench.loop.picture import draw
-from bench.loop.run import Loop, measure
+from bench.loop.run import ONE, STAGED, TWO, Arrangement, Loop, measure
 from bench.speed.machine import machine
 
 RATES = (1000.0, 4000.0)
+LONGEST_STAGED = 20.0
+"""Duration of the runs that measure the stages [s], unless the other runs are shorter."""
 WIDTH = 150
 
 
@@ -52,30 +55,48 @@ def main(arguments: Sequence[str]) -> None:
     # Whatever ends this process, the others are to end with it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(width=WIDTH, highlight=False)
-    loops = []
+    loops, staged = [], []
     for rate in rates:
-        with Status("", console=console) as status:
-            loops.append(
-                measure(
-                    rate,
-                    given.duration,
-                    given.priority,
-                    lambda what, rate=rate, status=status: status.update(f"{rate:g} Hz: {what}"),
-                )
-            )
-    write(loops, given.report, console)
+        for arrangement in (TWO, ONE):
+            loops.append(_measured(rate, given.duration, given.priority, arrangement, console))
+        shorter = min(given.duration, LONGEST_STAGED)
+        staged.append(_measured(rate, shorter, given.priority, STAGED, console))
+    write(loops, given.report, console, staged)
 
 
-def write(loops: Sequence[Loop], folder: Path, console: Console) -> None:
-    """Print the tables; write picture and numbers to ``folder``."""
+def _measured(
+    rate: float, duration: float, priority: int, arrangement: Arrangement, console: Console
+) -> Loop:
+    """Measure, with the progress on the console."""
+    with Status("", console=console) as status:
+
+        def show(what: str) -> None:
+            status.update(f"{rate:g} Hz, {arrangement.name}: {what}")
+
+        return measure(rate, duration, priority, show, arrangement)
+
+
+def write(
+    loops: Sequence[Loop], folder: Path, console: Console, staged: Sequence[Loop] = ()
+) -> None:
+    """Print the tables; write picture and numbers to ``folder``.
+
+    Args:
+        loops: the runs.
+        folder: for the files.
+        console: for the tables.
+        staged: runs in which only the stages count.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     this = machine() | {"real-time priority": loops[0].priority}
     console.print(sheet.latencies(loops), "", sheet.processes(loops), "")
     for loop in loops:
-        if loop.rate == sheet.TARGET_RATE:
+        if sheet.targets(loop):
             console.print(sheet.asked(loop), "")
+    for loop in staged:
+        console.print(sheet.budget(loop), "")
     console.print("\n".join(f"{name}: {value}" for name, value in this.items()))
-    text = json.dumps(sheet.as_json(loops, this), indent=1, allow_nan=False)
+    text = json.dumps(sheet.as_json([*loops, *staged], this), indent=1, allow_nan=False)
     (folder / "loop.json").write_text(text + "\n", encoding="utf-8")
     draw(loops, this, folder / "loop.png")
     console.print(f"written to {folder}: loop.json, loop.png")

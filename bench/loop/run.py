@@ -17,6 +17,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from bench.loop.ear import Ear
 from bench.loop.figures import Answers, Latency, answers, growth, latency, raised, stamped
+from bench.loop.stages import StageTime, stage_times
 from bench.loop.usage import processor_seconds, resident
 from rbd_control.errors import RbdControlError
 from rbd_control.nodes.priority import take_priority
@@ -24,6 +25,27 @@ from rbd_control.nodes.processes import NodeProcesses, reserved_domain
 
 ARM = "bench.loop.arm"
 NODES = ("passivity_controller", "contact_detector")
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """The processes in which controller and detector run.
+
+    Attributes:
+        name: for tables.
+        processes: module of each process.
+        measures_stages: whether the process takes a file for the times of its stages.
+    """
+
+    name: str
+    processes: tuple[str, ...]
+    measures_stages: bool = False
+
+
+TWO = Arrangement("two processes", NODES)
+ONE = Arrangement("one process", ("contact_aware_controller",))
+STAGED = Arrangement("one process, stages measured", ("bench.loop.staged",), measures_stages=True)
+
 STARTING = 120.0
 SETTLING = 3.0
 """So long the loop must have been closed [s]: what nodes do at their start does not count."""
@@ -63,10 +85,23 @@ class Loop:
     """Why the controller sent the safe torque in the end; empty when it did not."""
     priority: str = ""
     """The real-time priority of all processes, or why they had none."""
+    arrangement: str = TWO.name
+    """Name of the :class:`Arrangement`."""
+    stages: tuple[StageTime, ...] = ()
+    """Times of the stages, if the arrangement measures them."""
 
 
-def measure(rate: float, duration: float, priority: int, show: Show) -> Loop:
+def measure(
+    rate: float, duration: float, priority: int, show: Show, arrangement: Arrangement = TWO
+) -> Loop:
     """Run arm, controller and detector for some seconds, with real-time priority if permitted.
+
+    Args:
+        rate: joint states a second.
+        duration: time that is measured [s].
+        priority: real-time priority of all processes; 0 for none.
+        show: called with the progress as text.
+        arrangement: the processes of controller and detector.
 
     Raises:
         RbdControlError: when a process ends, or the loop does not close.
@@ -80,11 +115,8 @@ def measure(rate: float, duration: float, priority: int, show: Show) -> Loop:
             ROS_LOG_DIR=str(folder),
         )
         processes = stack.enter_context(NodeProcesses(os.environ, folder))
-        config = Path(__file__).with_name("nodes.yaml")
-        for node in NODES:
-            own = ["--params-file", str(config), "-p", f"thread_priority:={priority}"]
-            processes.start(node, ["--ros-args", *own])
-        stamps = folder / "stamps.npy"
+        stages, stamps = folder / "stages.npy", folder / "stamps.npy"
+        _start(processes, arrangement, priority, stages)
         driver = ["--rate", str(rate), "--priority", str(priority), "--out", str(stamps)]
         processes.start(ARM, driver)
         rclpy.init(args=[], domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
@@ -92,17 +124,12 @@ def measure(rate: float, duration: float, priority: int, show: Show) -> Loop:
         ear = Ear()
         stack.callback(ear.destroy)
         show("starting; the first time takes a minute")
-        deadline = time.monotonic() + STARTING
-        while not ear.is_loop_closed:
-            ear.forget()
-            ear.listen(SETTLING, processes.check)
-            if time.monotonic() > deadline:
-                tails = "\n".join(f"--- {node}\n{processes.tail(node)}" for node in NODES)
-                raise RbdControlError(f"the loop was not closed in {STARTING:g} s\n{tails}")
+        _wait_until_closed(ear, processes, arrangement)
         gc.collect()
         gc.freeze()
         refused = take_priority(priority) if priority else "not wanted"
-        pids = {name: processes.pid(name) for name in (ARM, *NODES)} | {"bench": os.getpid()}
+        pids = {name: processes.pid(name) for name in (ARM, *arrangement.processes)}
+        pids["bench"] = os.getpid()
         begin, end, usage = _watch(ear, pids, duration, processes.check, show)
         ear.listen(1.0)  # what is still on its way
         counted = dict(ear.counted)
@@ -110,7 +137,43 @@ def measure(rate: float, duration: float, priority: int, show: Show) -> Loop:
         sent = np.load(stamps)
         sent = sent[(sent >= begin) & (sent < end)]
         loop = _summed_up(rate, (end - begin) / 1e9, ear, sent, usage, counted)
-        return replace(loop, priority=f"none, {refused}" if refused else str(priority))
+        return replace(
+            loop,
+            priority=f"none, {refused}" if refused else str(priority),
+            arrangement=arrangement.name,
+            stages=_stages(stages, sent.size) if arrangement.measures_stages else (),
+        )
+
+
+def _start(processes: NodeProcesses, arrangement: Arrangement, priority: int, stages: Path) -> None:
+    """Start controller and detector; ``stages`` is the file for the times of the stages."""
+    config = Path(__file__).with_name("nodes.yaml")
+    own = ["--params-file", str(config), "-p", f"thread_priority:={priority}"]
+    first = [str(stages)] if arrangement.measures_stages else []
+    for module in arrangement.processes:
+        processes.start(module, [*first, "--ros-args", *own])
+
+
+def _wait_until_closed(ear: Ear, processes: NodeProcesses, arrangement: Arrangement) -> None:
+    """Listen until the nodes answer.
+
+    Raises:
+        RbdControlError: when a process ends, or the loop does not close.
+    """
+    deadline = time.monotonic() + STARTING
+    while not ear.is_loop_closed:
+        ear.forget()
+        ear.listen(SETTLING, processes.check)
+        if time.monotonic() > deadline:
+            tails = [f"--- {name}\n{processes.tail(name)}" for name in arrangement.processes]
+            lines = "\n".join(tails)
+            raise RbdControlError(f"the loop was not closed in {STARTING:g} s\n{lines}")
+
+
+def _stages(path: Path, count: int) -> tuple[StageTime, ...]:
+    """Return the times of the stages for the last ``count`` joint states in a file."""
+    times = np.load(path)[-count:]
+    return tuple(stage_times(times)) if len(times) else ()
 
 
 def _watch(

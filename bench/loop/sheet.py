@@ -11,14 +11,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from bench.loop.figures import Answers, Latency
-from bench.loop.run import NODES, Loop
+from bench.loop.run import NODES, ONE, STAGED, Loop
 
 TARGET_RATE = 1000.0
-"""What is asked for is asked for at this rate [1/s]."""
+"""Rate at which all targets apply [1/s]; at other rates, latency and losses of one process do."""
 LEAST_RATE = 0.98
 """With fewer of the joint states that should be sent, nothing is judged."""
 CORE, P99, GROWTH = 0.25, 1.0, 100.0
 """Share of a core, latency [ms], and what counts as growth of memory [kB/min]."""
+TOGETHER = 0.35
+"""Share of a core that controller and detector may take in one process."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +38,26 @@ class Target:
 
 
 def targets(loop: Loop) -> list[Target]:
-    """Return what was asked for, at 1 kHz."""
+    """Return the targets that apply to a run, with what was measured."""
+    is_one = loop.arrangement == ONE.name
+    if loop.arrangement == STAGED.name or not (is_one or loop.rate == TARGET_RATE):
+        return []
     lost = max(loop.torque.unanswered, loop.residual.unanswered)
     told = max(loop.lost_on_the_way.values())
-    return [
+    times_and_losses = [
         Target("joint state to torque, p99 [ms]", loop.torque.latency.p99, P99),
         Target("joint state to residual, p99 [ms]", loop.residual.latency.p99, P99),
         Target("joint state to contact flag, p99 [ms]", loop.flag.p99, P99),
-        Target("detector, cores", loop.usage["contact_detector"].core, CORE),
         Target("joint states delivered and lost", float(lost - told), 0.0),
-        *(Target(f"{node}, growth [kB/min]", loop.usage[node].growth, GROWTH) for node in NODES),
+    ]
+    if loop.rate != TARGET_RATE:
+        return times_and_losses
+    nodes = ONE.processes if is_one else NODES
+    name, most = (nodes[0], TOGETHER) if is_one else ("contact_detector", CORE)
+    return [
+        *times_and_losses,
+        Target(f"{name}, cores", loop.usage[name].core, most),
+        *(Target(f"{node}, growth [kB/min]", loop.usage[node].growth, GROWTH) for node in nodes),
     ]
 
 
@@ -53,15 +65,16 @@ def latencies(loops: Sequence[Loop]) -> Table:
     """Return the latencies from the stamp of a joint state, set when sent, to the answer."""
     table = Table(title=r"latency \[ms] and losses", title_justify="left")
     table.add_column(r"joint states \[1/s]", justify="right")
+    table.add_column("nodes in")
     table.add_column("from a joint state to")
     for heading in ("p50", "p99", "p99.9", "worst", "later than a period", "unanswered", "of"):
         table.add_column(heading, justify="right")
     for loop in loops:
-        rate = f"{loop.achieved:.0f}"
+        run = (f"{loop.achieved:.0f}", loop.arrangement)
         for what, answers in _rows(loop):
-            table.add_row(rate, what, *_times(answers.latency), *_counts(answers))
-            rate = ""
-        table.add_row("", "contact flag, when it rises", *_times(loop.flag), "", "", "")
+            table.add_row(*run, what, *_times(answers.latency), *_counts(answers))
+            run = ("", "")
+        table.add_row("", "", "contact flag, when it rises", *_times(loop.flag), "", "", "")
     return table
 
 
@@ -101,7 +114,8 @@ def doubt(loop: Loop) -> str:
 def asked(loop: Loop) -> Table:
     """Return what was asked for and what came of it."""
     results = targets(loop)
-    table = Table(title=f"asked for at {TARGET_RATE:g} Hz", title_justify="left")
+    title = f"asked for at {loop.rate:g} Hz, {loop.arrangement}"
+    table = Table(title=title, title_justify="left")
     for heading, justify in (("what", "left"), ("measured", "right"), ("at most", "right")):
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]
     table.add_column("")
@@ -114,6 +128,22 @@ def asked(loop: Loop) -> Table:
     return table
 
 
+def budget(loop: Loop) -> Table:
+    """Return the time of each stage from the stamp of a joint state to the torque."""
+    table = Table(
+        title=f"stages at {loop.achieved:.0f} joint states a second", title_justify="left"
+    )
+    for heading in ("stage", "whose", "content"):
+        table.add_column(heading)
+    for heading in ("median", "mean", "p99"):
+        table.add_column(rf"{heading} \[µs]", justify="right")
+    for stage in loop.stages:
+        times = [f"{value:.1f}" for value in (stage.median, stage.mean, stage.p99)]
+        table.add_row(stage.stage, stage.whose, stage.content, *times)
+    table.caption = escape(doubt(loop)) or None
+    return table
+
+
 def as_json(loops: Sequence[Loop], machine: dict[str, str]) -> dict[str, Any]:
     """Return all numbers, times in ms unless stated otherwise; None for missing numbers."""
     everything = {
@@ -122,7 +152,6 @@ def as_json(loops: Sequence[Loop], machine: dict[str, str]) -> dict[str, Any]:
         "targets": [
             {**asdict(target), "met": target.met and not doubt(loop)}
             for loop in loops
-            if loop.rate == TARGET_RATE
             for target in targets(loop)
         ],
     }

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from rbd_control.control.kernels import equal, largest_share
 from rbd_control.control.safety_parameters import FaultParameters
+from rbd_control.dynamics.compiled import compiled
 
 Array = NDArray[np.float64]
 
@@ -41,6 +42,9 @@ NEVER = 2.0
 
 _ROUNDING = 1e-9
 """Rounding error of a difference of stamps [s]."""
+
+ZERO, MEASURED, NOT_FINITE = range(3)
+"""Results of :func:`effort_content`: only zeros; finite numbers; NaN or an infinite number."""
 
 
 class Repetition:
@@ -84,16 +88,16 @@ class Repetition:
         Returns:
             The reason if the joint states are frozen, or an empty text.
         """
-        if effort is not None and not np.isfinite(effort).all():
+        content = ZERO if effort is None else effort_content(effort)
+        if content == NOT_FINITE:
             effort = None  # NaN is never equal to itself and would hide a repetition
         last, self._last = self._last, (q, v, effort)
         self._stamp = stamp
         if last is None or not _same(q, v, effort, last):
             self._count, self._since = 1, stamp
             # A slower joint may repeat, because an encoder has a finite resolution.
-            way = np.abs(v) * self._parameters.repeated_time
-            self._moving = bool((way > ENCODER_STEP).any())
-            self._measured = effort is not None and bool(effort.any())
+            self._moving = moves(v, self._parameters.repeated_time, ENCODER_STEP)
+            self._measured = content == MEASURED
             self._frozen, self._torque = "", None
             return ""
         self._count += 1
@@ -155,6 +159,28 @@ class Repetition:
         if self._moving or time < self._parameters.repeated_time_at_rest - _ROUNDING:
             return 0.0
         return time
+
+
+@compiled
+def effort_content(effort: Array) -> int:
+    """Return ``ZERO``, ``MEASURED`` or ``NOT_FINITE`` for the efforts of a sample, (nv,)."""
+    content = ZERO
+    for i in range(effort.shape[0]):
+        if not np.isfinite(effort[i]):
+            return NOT_FINITE
+        if effort[i] != 0.0:
+            content = MEASURED
+    return content
+
+
+@compiled
+def moves(v: Array, time: float, step: float) -> bool:
+    """Return whether a joint moves by more than ``step`` in ``time`` [s] at the velocities v."""
+    moving = False
+    for i in range(v.shape[0]):
+        if abs(v[i]) * time > step:
+            moving = True
+    return moving
 
 
 def _same(

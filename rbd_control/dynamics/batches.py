@@ -57,12 +57,23 @@ class Kernels:
         names: names of the vectors that it takes after q.
         failure: text of the error where there is no result for finite arguments.
         compiled_from: number of states from which the kernel in lanes is compiled.
+        one_state: kernel for one state of float64 arrays, called by the public function, and its
+            signature; compiled together with the first kernel.
 
     Attributes:
-        is_ready: whether single states may go to the first kernel unchecked.
+        is_ready: whether single states may go to the kernels unchecked.
     """
 
-    __slots__ = ("_compiled_from", "failure", "is_ready", "lanes", "names", "new_results", "states")
+    __slots__ = (
+        "_compiled_from",
+        "_one_state",
+        "failure",
+        "is_ready",
+        "lanes",
+        "names",
+        "new_results",
+        "states",
+    )
 
     def __init__(
         self,
@@ -73,7 +84,9 @@ class Kernels:
         *,
         failure: str = "",
         compiled_from: int = STATES_FOR_COMPILING,
+        one_state: tuple[Any, str] | None = None,
     ) -> None:
+        self._one_state = one_state
         self.states, self.lanes, self.names, self.failure = states, lanes, names, failure
         self.new_results = new_results
         self._compiled_from = compiled_from
@@ -91,9 +104,14 @@ class Kernels:
 
         From now on numba raises TypeError for arrays that the kernel cannot take.
         """
-        if getattr(self.states, "signatures", None):
-            self.states.disable_compile()
-            self.is_ready = True
+        if self.is_ready or not getattr(self.states, "signatures", None):
+            return
+        if self._one_state is not None:
+            kernel, signature = self._one_state
+            kernel.compile(signature)
+            kernel.disable_compile()
+        self.states.disable_compile()
+        self.is_ready = True
 
 
 def new_vector(model: Model) -> tuple[np.ndarray]:

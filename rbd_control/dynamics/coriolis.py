@@ -28,7 +28,7 @@ from rbd_control.dynamics.batches import (
     places,
     rows_fit,
 )
-from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.compiled import compiled, compiled_for_one_state, inlined
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.lane_states import load_states, store_states
 from rbd_control.dynamics.lanes import WIDTH
@@ -60,7 +60,7 @@ from rbd_control.dynamics.sweep import (
     position_offset,
 )
 
-_ARRAY, _empty = np.ndarray, np.empty
+_empty = np.empty
 _as_tuple = tuple.__new__
 """Makes a named tuple in half the time of its constructor."""
 
@@ -182,6 +182,34 @@ def _dynamics_terms(packed, q, v, M, C, CTv, g):
     return True
 
 
+@compiled_for_one_state
+def _terms_of_one_state(packed, q, v, results):
+    """Write M, C, Cᵀ v and g of one state to the rows of ``results`` (2 nv + 2, nv).
+
+    Return False, and write nothing, if q or v has the wrong length or is not finite. A call with
+    one array for all results takes 0.1 µs less than a call with four.
+    """
+    model = unpacked(packed)
+    n, nv = model.parent.shape[0], model.nv
+    if q.shape[0] != nv + position_offset(model) or v.shape[0] != nv:
+        return False
+    if not (places(model, q) and finite(v)):
+        return False
+    square = nv * nv
+    coriolis_sweep(
+        model,
+        q,
+        v,
+        new_sweep(n),
+        scratch(12 * n),
+        numbers(results, 0, (nv, nv)),
+        numbers(results, square, (nv, nv)),
+        numbers(results, 2 * square, (nv,)),
+        numbers(results, 2 * square + nv, (nv,)),
+    )
+    return True
+
+
 @compiled
 def _mass_matrices_in_lanes(packed, q, M):
     model = unpacked(packed)
@@ -236,7 +264,13 @@ def _new_terms(model: Model) -> DynamicsTerms:
 
 
 _MASS_MATRIX = Kernels(_mass_matrices, _mass_matrices_in_lanes, _new_matrix)
-_DYNAMICS_TERMS = Kernels(_dynamics_terms, _dynamics_terms_in_lanes, _new_terms, ("v",))
+_DYNAMICS_TERMS = Kernels(
+    _dynamics_terms,
+    _dynamics_terms_in_lanes,
+    _new_terms,
+    ("v",),
+    one_state=(_terms_of_one_state, "(float64[::1], float64[::1], float64[::1], float64[:, ::1])"),
+)
 
 
 def mass_matrix(model: Model, q: np.ndarray, *, out: np.ndarray | None = None) -> np.ndarray:
@@ -312,22 +346,24 @@ def dynamics_terms(
         out: four C-contiguous float64 arrays for the results; must not overlap an argument.
 
     Returns:
-        A named tuple ``M C CTv g``.
+        A named tuple ``M C CTv g``. Without ``out``, the arrays of a single state are parts of one
+        block of memory.
 
     Raises:
         InputError: for arguments of the wrong shape or not finite.
 
     Source: EW21 Algorithm 1; Cᵀ v and g as in :mod:`~rbd_control.dynamics.momentum`.
     """
-    if out is None and _DYNAMICS_TERMS.is_ready and type(q) is _ARRAY:
-        # What ``evaluate`` does, written out: it saves a seventh of the time of a call.
+    if out is None and _DYNAMICS_TERMS.is_ready:
+        # The kernel checks lengths and numbers, its call the kind of the arrays. What it refuses
+        # is converted or named below.
         try:
-            if len(q) == model.nq:
-                n = model.nv
-                square = n, n
-                terms = M, C, CTv, g = _empty(square), _empty(square), _empty(n), _empty(n)
-                if _dynamics_terms(model.packed, q, v, M, C, CTv, g):
-                    return _as_tuple(DynamicsTerms, terms)
+            n = model.nv
+            end = n + n
+            results = _empty((end + 2, n))
+            if _terms_of_one_state(model.packed, q, v, results):
+                rows = results[:n], results[n:end], results[end], results[end + 1]
+                return _as_tuple(DynamicsTerms, rows)
         except NOT_TAKEN:
             pass
     return evaluate(_DYNAMICS_TERMS, model, out, q, v)

@@ -357,7 +357,9 @@ class ContactDetector:
     ) -> list[tuple[int, ContactEvent]]:
         """Fill in residuals (k, nv) and verdicts (k,), and return the events."""
         balance = self._observer.balance.run(q, v, tau)
-        if (balance.quality == NOT_FINITE).any():
+        quality = balance.quality
+        # Operations of numpy on a single sample would take as long as the balance.
+        if quality[0] == NOT_FINITE if quality.size == 1 else (quality == NOT_FINITE).any():
             state(self.model, q, v=v, tau=tau)  # says which number it is
         samples = Samples(stamps, q, v, tau, *balance, self._jacobians(q))
         events: list[tuple[int, ContactEvent]] = []

@@ -53,7 +53,9 @@ class EffortParameters(Parameters):
         Returns:
             The joint torque including the gravity torque, (nv,) [N·m or N].
         """
-        torque = self.for_joints("effort_gain", model.nv) * effort
+        gain = self.effort_gain
+        # One value for all joints, the default, needs no array in every cycle of a controller.
+        torque = (gain[0] if len(gain) == 1 else self.for_joints("effort_gain", model.nv)) * effort
         if self.effort_kind == "torque_without_gravity":
             torque = torque + gravity_torque(model, q)
         return torque

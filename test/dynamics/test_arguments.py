@@ -245,23 +245,58 @@ def test_out_that_cannot_take_the_result_is_refused(name: str, model: Model) -> 
             function(model, *given, out=results(expected)[:2])
 
 
-def test_single_states_refuse_what_batches_refuse(model: Model) -> None:
+@pytest.mark.parametrize("name", ["inverse_dynamics", "dynamics_terms"])
+def test_single_states_refuse_what_batches_refuse(name: str, model: Model) -> None:
     """The shortest way checks sizes and numbers, too, whatever was computed before."""
-    q, v, a = arguments(model, ("q", "v", "a"))
-    dynamics.inverse_dynamics(model, q, v, a)
-    for i, (name, value) in enumerate((("q", q), ("v", v), ("a", a))):
+    function, names = FUNCTIONS[name]
+    good = arguments(model, names)
+    function(model, *good)
+    for i, argument in enumerate(names):
+        value = good[i]
         for wrong in (value[:-1], np.append(value, 0.0), np.concatenate([value, value])):
-            given = [q, v, a]
-            given[i] = wrong
-            message = refusal(lambda given=given: dynamics.inverse_dynamics(model, *given))
-            assert message.startswith(f"{name} has shape {wrong.shape}")
-        given = [q.copy(), v.copy(), a.copy()]
-        given[i][1] = np.nan
-        message = refusal(lambda given=given: dynamics.inverse_dynamics(model, *given))
-        assert message == f"{name}[1] is nan; give finite numbers"
-    twice = [np.concatenate([x, x]) for x in (q, v, a)]
-    message = refusal(lambda: dynamics.inverse_dynamics(model, *twice, out=np.zeros(2 * model.nv)))
-    assert message.startswith("q has shape")
+            given = [*good[:i], wrong, *good[i + 1 :]]
+            message = refusal(lambda given=given: function(model, *given))
+            assert message.startswith(f"{argument} has shape {wrong.shape}")
+        for bad in (np.nan, np.inf):
+            given = [x.copy() for x in good]
+            given[i][1] = bad
+            message = refusal(lambda given=given: function(model, *given))
+            assert message == f"{argument}[1] is {bad}; give finite numbers"
+    twice = [np.concatenate([x, x]) for x in good]
+    out = filled(function(model, *good))
+    for given_out in (None, out):
+        message = refusal(lambda o=given_out: function(model, *twice, out=o))
+        assert message.startswith("q has shape")
+    assert all(np.isnan(x).all() for x in results(out))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", ["inverse_dynamics", "dynamics_terms"])
+def test_a_single_state_may_have_any_layout(name: str, layout: str, model: Model) -> None:
+    """Arrays that the compiled code does not take are converted, not misread."""
+    function, names = FUNCTIONS[name]
+    good = arguments(model, names)
+    function(model, *good)
+    for i in range(len(names)):
+        square = np.tile(good[i], (2, 1))  # layouts are those of matrices
+        given: list[Any] = list(good)
+        given[i] = LAYOUTS[layout](square)[0]
+        plain = [np.array(x, dtype=np.float64, order="C") for x in given]
+        assert equal(function(model, *given), function(model, *plain))
+
+
+def test_results_of_single_states_are_independent(model: Model) -> None:
+    """A caller may keep or change the terms of a state while others are computed."""
+    q, v = arguments(model, ("q", "v"))
+    first = dynamics.dynamics_terms(model, q, v)
+    kept = [x.copy() for x in first]
+    second = dynamics.dynamics_terms(model, q, 2.0 * v)
+    assert all(np.array_equal(x, y) for x, y in zip(first, kept, strict=True))
+    first.M[:], first.g[:] = np.nan, np.nan
+    assert np.array_equal(first.C, kept[1])
+    assert np.array_equal(first.CTv, kept[2])
+    assert all(np.isfinite(x).all() for x in second)
+    assert all(x.flags.carray and x.dtype == np.float64 for x in second)
 
 
 # --- What is refused -----------------------------------------------------------------------------

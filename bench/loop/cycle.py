@@ -1,0 +1,214 @@
+"""``python -m bench.loop.cycle``: time, memory and garbage of a cycle of the nodes in one process.
+
+The nodes of ``contact_aware_controller`` run in this process and get joint states one by one. No
+executor runs and no joint state comes through DDS: serialized messages go directly to the
+callback of the subscription. What the callback publishes is published.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import sys
+import time
+import tracemalloc
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import rclpy
+from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.publisher import Publisher
+from rclpy.signals import SignalHandlerOptions
+from sensor_msgs.msg import JointState
+
+from bench.loop.stages import RECEIVE, TOTAL, StageClock, stage_times
+from rbd_control.dynamics import Model, inverse_dynamics
+from rbd_control.errors import RbdControlError
+from rbd_control.nodes.contact_aware_controller import TappingDetector, make_nodes
+from rbd_control.nodes.joint_state_wire import JointStateTemplate
+from rbd_control.nodes.messages import to_array
+from rbd_control.nodes.passivity_controller import PassivityControllerNode
+from rbd_control.nodes.processes import reserved_domain
+from rbd_control.simulation import arm7_urdf
+
+CONFIG = Path(__file__).with_name("nodes.yaml")
+PERIOD = 0.001
+"""Time between the stamps of two joint states [s]."""
+AGE = 600.0
+"""Age of the first joint state [s]: stamps advance faster than the clock, but stay in the past."""
+
+_AT_ONCE = ("-p", "passivity_controller:discovery_time:=0.0")
+_NO_CHECK = ("-p", "contact_detector:start_check_time:=0.0")
+
+FIRST = 11_000
+"""Joint states before a measurement: the detector compares model and arm for the first 10 s."""
+SETTLING = 1_500
+"""Joint states between the start of a measurement of memory and its first value; statistics of
+latency hold the last 1000."""
+PUBLICATIONS = 100
+"""Joint states in which publications are counted."""
+
+_POSTURE = np.array([0.0, 0.3, 0.0, -1.5, 0.0, 0.9, 0.0])
+_AMPLITUDE, _SPEED = 0.01, np.pi * np.arange(1.0, 1.7, 0.1)
+"""Sinusoidal motion about the posture [rad], angular frequency of each joint [rad/s]."""
+_NOISE = 1e-6
+"""Standard deviation of positions [rad]: readings of a real arm never repeat."""
+
+
+class ComposedCycle:
+    """Detector and controller, configured and active, which hold a slightly moving arm.
+
+    Attributes:
+        detector: the node ``contact_detector``.
+        controller: the node ``passivity_controller``.
+    """
+
+    def __init__(self) -> None:
+        detector, controller = make_nodes()
+        assert isinstance(detector, TappingDetector)
+        assert isinstance(controller, PassivityControllerNode)
+        self.detector, self.controller = detector, controller
+        self._messages = _messages(time.time() - AGE)
+        for node in (detector, controller):
+            self._require(node.trigger_configure(), "configure")
+        for _ in range(3):
+            self.step()
+        for node in (detector, controller):
+            self._require(node.trigger_activate(), "activate")
+        # What timers do: nobody subscribes, so that only the torque is published.
+        detector._look_for_readers()
+        controller._look_around()
+
+    def step(self) -> None:
+        """Process one joint state as the callback of the subscription does."""
+        self.receive(next(self._messages))
+
+    def run(self, count: int) -> None:
+        """Process several joint states."""
+        for _ in range(count):
+            self.step()
+
+    def take(self, count: int) -> list[bytes]:
+        """Return the next joint states, serialized, for :meth:`receive`."""
+        return [next(self._messages) for _ in range(count)]
+
+    def receive(self, message: bytes) -> None:
+        """Process a serialized joint state."""
+        self.controller._input._receive(message)
+
+    def destroy(self) -> None:
+        """Deactivate and destroy the nodes."""
+        for node in (self.controller, self.detector):
+            node.end()
+            node.destroy_node()
+
+    @staticmethod
+    def _require(result: TransitionCallbackReturn, what: str) -> None:
+        if result != TransitionCallbackReturn.SUCCESS:
+            raise RbdControlError(f"a node did not {what}; the reason stands in the log above")
+
+
+@contextmanager
+def composed_cycle(domain: int) -> Iterator[ComposedCycle]:
+    """Yield the cycle in a ROS domain; ROS is started and shut down."""
+    given = ["--params-file", str(CONFIG), "-p", "autostart:=false", *_AT_ONCE, *_NO_CHECK]
+    rclpy.init(
+        args=["--ros-args", *given],
+        domain_id=domain,
+        signal_handler_options=SignalHandlerOptions.NO,
+    )
+    try:
+        cycle = ComposedCycle()
+        try:
+            yield cycle
+        finally:
+            cycle.destroy()
+    finally:
+        rclpy.try_shutdown()
+
+
+def _messages(begin: float) -> Iterator[bytes]:
+    """Yield serialized joint states from the time ``begin`` on [s]."""
+    model = Model.from_urdf(arm7_urdf())
+    zero = to_array(np.zeros(model.nv))
+    message = JointState(name=list(model.joint_names), position=zero, velocity=zero, effort=zero)
+    template = JointStateTemplate(message)
+    assert template.is_exact
+    random = np.random.default_rng(1)
+    start, k = int(begin), 0
+    while True:
+        k += 1
+        phase = _SPEED * (PERIOD * k)
+        q = _POSTURE + _AMPLITUDE * np.sin(phase) + _NOISE * random.normal(size=model.nv)
+        v = _AMPLITUDE * _SPEED * np.cos(phase)
+        tau = inverse_dynamics(model, q, v, -_AMPLITUDE * _SPEED**2 * np.sin(phase))
+        seconds, rest = divmod(k, round(1.0 / PERIOD))
+        yield template.filled(start + seconds, round(rest * PERIOD * 1e9), (q, v, tau))
+
+
+def measure(cycle: ComposedCycle, count: int) -> dict[str, object]:
+    """Return what ``count`` cycles take, once the first seconds are over.
+
+    Returns:
+        ``microseconds``: median time of a cycle; ``collections``: runs of the garbage collector by
+        generation; ``bytes``: growth of the memory of Python and numpy; ``publications``: messages
+        per joint state; ``mode``, ``valid``: state of the controller and of the verdict at the
+        end.
+    """
+    cycle.run(FIRST)
+    messages, times = cycle.take(count), array("q", [0]) * count
+    gc.collect()
+    gc.freeze()
+    before = [generation["collections"] for generation in gc.get_stats()]
+    for k, message in enumerate(messages):
+        begin = time.perf_counter_ns()
+        cycle.receive(message)
+        times[k] = time.perf_counter_ns() - begin
+    after = [generation["collections"] for generation in gc.get_stats()]
+    with patch.object(Publisher, "publish", autospec=True) as publish:
+        cycle.run(PUBLICATIONS)
+    tracemalloc.start()
+    cycle.run(SETTLING)
+    held = tracemalloc.get_traced_memory()[0]
+    cycle.run(count)
+    grown = tracemalloc.get_traced_memory()[0] - held
+    tracemalloc.stop()
+    detection = cycle.detector._detection
+    return {
+        "microseconds": float(np.median(times)) / 1e3,
+        "collections": [b - a for a, b in zip(before, after, strict=True)],
+        "bytes": grown,
+        "publications": publish.call_count / PUBLICATIONS,
+        "mode": cycle.controller.controller.mode,
+        "valid": detection is not None and detection.valid and not detection.contact,
+    }
+
+
+def stage_medians(cycle: ComposedCycle, count: int) -> dict[str, float]:
+    """Return the median of each stage in the callback [µs]; the clocks stay installed."""
+    messages, clock = cycle.take(count), StageClock()
+    clock.install()
+    for message in messages:
+        cycle.receive(message)
+    outside = (RECEIVE, TOTAL)  # The stamps lie in the past.
+    times = stage_times(clock.times)
+    return {each.stage: round(each.median, 2) for each in times if each.stage not in outside}
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure and print the numbers as JSON."""
+    parser = argparse.ArgumentParser(prog="python -m bench.loop.cycle", description=__doc__)
+    parser.add_argument("--count", type=int, default=5000, metavar="N", help="cycles (5000)")
+    given = parser.parse_args(arguments)
+    with reserved_domain() as domain, composed_cycle(domain) as cycle:
+        result = measure(cycle, given.count)
+        print(json.dumps(result | {"stages": stage_medians(cycle, given.count)}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
