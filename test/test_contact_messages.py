@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contact_event import EVENT
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
@@ -34,18 +35,8 @@ from rbd_control.nodes.tool_wrench_output import CovarianceWriter
 from rbd_control.nodes.verdict_output import StampedVerdict
 from rbd_control.simulation import arm7_urdf
 
-ONSET = ContactEvent(
-    id=3,
-    phase="onset",
-    level="contact",
-    onset=9.0,
-    onset_uncertainty=0.002,
-    detected=9.012,
-    release=None,
-    joint="elbow",
-    link="forearm",
-    peak_torque=8.0,
-    force=np.array([0.0, 3.0, -4.0]),
+ONSET = replace(
+    EVENT,
     candidates=("forearm", "wrist"),
     confidence=0.75,
     point=np.array([0.5, 0.25, 1.0]),

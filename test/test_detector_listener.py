@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contact_event import EVENT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
@@ -33,19 +34,6 @@ from rbd_control.nodes.messages import Stamp
 from rbd_control.playback.live_view import LiveState, render
 from rbd_control.simulation import arm7_urdf
 
-EVENT = ContactEvent(
-    id=3,
-    phase="onset",
-    level="contact",
-    onset=9.0,
-    onset_uncertainty=0.002,
-    detected=9.012,
-    release=None,
-    joint="elbow",
-    link="forearm",
-    peak_torque=8.0,
-    force=np.array([0.0, 3.0, -4.0]),
-)
 KEYS = [
     "id",
     "phase",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from control_loop import IDEAL
 
 from rbd_control.control import (
     ControllerParameters,
@@ -26,14 +27,6 @@ from rbd_control.simulation import HalfSpace, SimulatedArm, SimulationParameters
 
 DT = 1e-3
 LAW = ControllerParameters(bandwidth=(20.0,), damping_rate=30.0, damping=(2.0,))
-IDEAL = SimulationParameters(
-    coulomb=(0.0,),
-    viscous=(0.0,),
-    encoder_resolution=0.0,
-    velocity_from_encoder=False,
-    effort_noise=0.0,
-    substeps=8,
-)
 START_OFF = replace(IDEAL, initial_position=(0.03, -0.02, 0.03, 0.04, -0.03, 0.02, 0.03))
 DEFAULT = EnergyParameters()
 

@@ -8,22 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from control_loop import IDEAL
 from robots import random_tree_urdf
 
 from rbd_control.control import ControllerParameters, SlotineLiController
 from rbd_control.dynamics import Model, dynamics_terms, forward_dynamics, mass_matrix
 from rbd_control.errors import InputError, ParameterError
-from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
+from rbd_control.simulation import SimulatedArm, arm7_urdf
 
 PARAMETERS = ControllerParameters(bandwidth=(20.0,), damping_rate=30.0, damping=(2.0,))
-IDEAL = SimulationParameters(
-    coulomb=(0.0,),
-    viscous=(0.0,),
-    encoder_resolution=0.0,
-    velocity_from_encoder=False,
-    effort_noise=0.0,
-    substeps=8,
-)
 
 
 def models() -> list[Callable[[], Model]]:

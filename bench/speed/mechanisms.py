@@ -81,7 +81,7 @@ class Mechanism:
 # --- Robots --------------------------------------------------------------------------------------
 
 _FINGERS = ("panda_finger_joint1", "panda_finger_joint2")
-_GRIPPERS = tuple(
+TALOS_GRIPPERS = tuple(
     f"gripper_{side}_{name}_joint"
     for side in ("left", "right")
     for name in (
@@ -101,7 +101,7 @@ def robots() -> list[Mechanism]:
         _robot("Panda", "panda_description/urdf/panda.urdf", _FINGERS),
         _robot("UR5", "ur_description/urdf/ur5_robot.urdf"),
         _robot("Tiago", "tiago_description/robots/tiago.urdf"),
-        _robot("Talos", "talos_data/robots/talos_full_v2.urdf", _GRIPPERS, floating=True),
+        _robot("Talos", "talos_data/robots/talos_full_v2.urdf", TALOS_GRIPPERS, floating=True),
     ]
 
 

@@ -71,17 +71,23 @@ class Source:
         return message
 
 
+def context_in(domain: int) -> Context:
+    """Return a ROS context in a domain that leaves the signals of this process alone."""
+    context = Context()
+    rclpy.init(
+        args=[],
+        context=context,
+        domain_id=domain,
+        signal_handler_options=SignalHandlerOptions.NO,
+    )
+    return context
+
+
 class Probe:
     """A node of its own context that spins in a thread of its own."""
 
     def __init__(self, domain: int) -> None:
-        self._context = Context()
-        rclpy.init(
-            args=[],
-            context=self._context,
-            domain_id=domain,
-            signal_handler_options=SignalHandlerOptions.NO,
-        )
+        self._context = context_in(domain)
         self.node = Node("probe", context=self._context)
         self.reports: dict[str, Report] = {}
         self.node.create_subscription(DiagnosticArray, "/diagnostics", self._on_report, 10)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from action_msgs.msg import GoalInfo, GoalStatus, GoalStatusArray
 from action_msgs.srv import CancelGoal
+from contact_event import EVENT
 from lifecycle_msgs.srv import GetState
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.duration import Duration
@@ -120,19 +121,7 @@ class Detector:
 
 
 def detector_event() -> ContactEvent:
-    return ContactEvent(
-        id=1,
-        phase="onset",
-        level="contact",
-        onset=0.0,
-        onset_uncertainty=0.001,
-        detected=0.0,
-        release=None,
-        joint="elbow",
-        link="forearm",
-        peak_torque=3.0,
-        force=None,
-    )
+    return replace(EVENT, onset=0.0, detected=0.0, force=None)
 
 
 def test_a_guard_without_anything_to_stop_is_refused() -> None:

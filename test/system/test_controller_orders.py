@@ -9,7 +9,7 @@ import pytest
 
 from . import controller_order_scenarios as scenarios
 from .bringup import BringUp, Process
-from .controller_scenarios import NODE, holds, resting
+from .controller_scenarios import NODE
 from .probe import Probe, Source
 
 
@@ -22,14 +22,6 @@ def estimates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def process(bring_up: BringUp, estimates: Path) -> Process:
     return bring_up.start(NODE, {**scenarios.LEARNING, "estimates": str(estimates)})
-
-
-@pytest.fixture(scope="module")
-def source(probe: Probe, process: Process) -> Source:
-    """Return the joint states that the controller receives."""
-    source = probe.stream(resting())
-    holds(probe, source)
-    return source
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import rclpy
-from rclpy.context import Context
 from rclpy.node import Node
-from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray
 
@@ -26,30 +23,14 @@ from .bringup import BringUp, Process, command
 from .controller_scenarios import (
     COMMANDS,
     NODE,
-    PARAMETERS,
     WEIGHT,
-    holds,
-    resting,
     wait_for_torque,
 )
 from .fault_setting import ZERO, resume, set_parameters, torques, wait_for_mode
-from .probe import Probe, Source
+from .probe import Probe, Source, context_in
 
 ARM = "simulated_arm"
 CROWD = 50
-
-
-@pytest.fixture(scope="module")
-def process(bring_up: BringUp) -> Process:
-    return bring_up.start(NODE, PARAMETERS)
-
-
-@pytest.fixture(scope="module")
-def source(probe: Probe, process: Process) -> Source:
-    """Return the joint states that the controller receives."""
-    source = probe.stream(resting())
-    holds(probe, source)
-    return source
 
 
 REFUSED: dict[str, dict[str, Any]] = {
@@ -82,14 +63,7 @@ def test_a_bad_change_of_parameters_is_refused_as_a_whole(
 @pytest.fixture
 def crowd(bring_up: BringUp) -> Iterator[list[Node]]:
     """Other nodes in the domain, with topics of their own and an interest in joint states."""
-    context = Context()
-
-    rclpy.init(
-        args=[],
-        context=context,
-        domain_id=bring_up.domain,
-        signal_handler_options=SignalHandlerOptions.NO,
-    )
+    context = context_in(bring_up.domain)
     nodes = [Node(f"other_{k}", context=context) for k in range(CROWD)]
     for node in nodes:
         node.create_subscription(JointState, "joint_states", lambda message: None, 1)

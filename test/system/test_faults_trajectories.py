@@ -15,8 +15,8 @@ from rclpy.duration import Duration
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from .bringup import BringUp, Process
-from .controller_scenarios import MODEL, NODE, PARAMETERS, holds, resting, trajectory
+from .bringup import Process
+from .controller_scenarios import MODEL, NODE, resting, trajectory
 from .fault_setting import count
 from .probe import Probe, Source
 
@@ -80,19 +80,6 @@ REFUSED: dict[str, Change] = {
     "beyond a speed limit": velocity(50.0, 0),
     "first point far from here": first_point_far_from_here,
 }
-
-
-@pytest.fixture(scope="module")
-def process(bring_up: BringUp) -> Process:
-    return bring_up.start(NODE, PARAMETERS)
-
-
-@pytest.fixture(scope="module")
-def source(probe: Probe, process: Process) -> Source:
-    """Return the joint states that the controller receives."""
-    source = probe.stream(resting())
-    holds(probe, source)
-    return source
 
 
 @pytest.fixture(scope="module")

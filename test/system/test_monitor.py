@@ -19,14 +19,7 @@ from .probe import Probe
 
 
 def monitor(bring_up: BringUp, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "rbd_control.cli.main", "monitor", *arguments],
-        env=bring_up.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    return bring_up.run("monitor", *arguments)
 
 
 def test_monitor(bring_up: BringUp, probe: Probe) -> None:

@@ -6,7 +6,6 @@ The numbers in brackets are the rows of ``docs/faults.md``.
 from __future__ import annotations
 
 import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -44,14 +43,7 @@ def weight(mass: float, com: tuple[float, float, float]) -> np.ndarray:
 
 def command(bring_up: BringUp, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run ``rbd-control payload`` as a user does."""
-    return subprocess.run(
-        [sys.executable, "-m", "rbd_control.cli.main", "payload", *arguments],
-        env=bring_up.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    return bring_up.run("payload", *arguments)
 
 
 @pytest.fixture(scope="module")

@@ -5,25 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import contact_event
 import numpy as np
 import pytest
 
-from rbd_control.estimation import ContactEvent
 from rbd_control.view.html import event_title, events_html, figures_html, verdict_html
 from rbd_control.view.playhead import LEAD, Playhead
 from rbd_control.view.state import WINDOW, ArmState, ResidualHistory, Touch, probabilities
 
-EVENT = ContactEvent(
+EVENT = replace(
+    contact_event.EVENT,
     id=1,
     phase="release",
-    level="contact",
     onset=2.0,
     detected=2.1,
     release=2.6,
-    joint="elbow",
-    link="forearm",
-    peak_torque=8.0,
-    force=np.array([0.0, 3.0, -4.0]),
     candidates=("forearm", "upper", "hand"),
     confidence=0.6,
 )

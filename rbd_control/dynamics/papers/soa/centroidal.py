@@ -26,7 +26,7 @@ from rbd_control.dynamics.arguments import configuration, state
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.model import Model
-from rbd_control.dynamics.papers.soa.composite import store_full
+from rbd_control.dynamics.papers.soa.composite import place_with_inertias, store_full
 from rbd_control.dynamics.spatial import (
     add6,
     add_row,
@@ -86,8 +86,7 @@ def _centers_of_mass(packed, q, out):
     s = new_sweep(model.parent.shape[0])
     floating = position_offset(model) > 0
     for b in range(q.shape[0]):
-        place_bodies(model, q[b], s)
-        place_inertias(model, s)
+        place_with_inertias(model, q[b], s)
         _, c, _ = _system(model, s)
         for k in range(3):
             out[b, k] = c[k]
@@ -100,8 +99,7 @@ def _system_inertias(packed, q, out):
     model = unpacked(packed)
     s = new_sweep(model.parent.shape[0])
     for b in range(q.shape[0]):
-        place_bodies(model, q[b], s)
-        place_inertias(model, s)
+        place_with_inertias(model, q[b], s)
         m, c, S = _system(model, s)
         S = (
             S[0] - m * c[0] * c[0],
@@ -120,8 +118,7 @@ def _centroidal_momentum_matrices(packed, q, out):
     n = model.parent.shape[0]
     s = new_sweep(n)
     for b in range(q.shape[0]):
-        place_bodies(model, q[b], s)
-        place_inertias(model, s)
+        place_with_inertias(model, q[b], s)
         _, c, _ = _system(model, s)
         columns = out[b].T
         columns[:] = 0.0

@@ -207,14 +207,20 @@ def _composite_inertias(packed, q, out):
                 add_row(s.inertia, parent, i)
 
 
+@inlined
+def place_with_inertias(model, q, s):
+    """Fill the placements of the bodies and their inertias for the configuration ``q``."""
+    place_bodies(model, q, s)
+    place_inertias(model, s)
+
+
 @compiled
 def _mass_matrix_traces(packed, q, out):
     model = unpacked(packed)
     n = model.parent.shape[0]
     s = new_sweep(n)
     for b in range(q.shape[0]):
-        place_bodies(model, q[b], s)
-        place_inertias(model, s)
+        place_with_inertias(model, q[b], s)
         trace = 0.0
         for i in range(n - 1, -1, -1):
             Phi_i = load6(s.Phi, i)
