@@ -1,4 +1,4 @@
-"""The loop's results as a table, as plain values, and beside what was asked for."""
+"""Results of the loop as tables, as plain values, and in comparison with the targets."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from bench.loop.figures import Answers, Latency
 from bench.loop.run import NODES, Loop
 
 TARGET_RATE = 1000.0
-"""What is asked for is asked for at this rate [1/s]."""
+"""Rate at which the targets apply [1/s]."""
 LEAST_RATE = 0.98
-"""With fewer of the joint states that should be sent, nothing is judged."""
+"""Smallest share of sent joint states with which a run is compared with the targets."""
 CORE, P99, GROWTH = 0.25, 1.0, 100.0
-"""Share of a core, latency [ms], and what counts as growth of memory [kB/min]."""
+"""Largest share of a core, latency [ms] and growth of memory [kB/min]."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """One figure that was asked for."""
+    """A target with the measured value."""
 
     text: str
     measured: float
@@ -31,12 +31,12 @@ class Target:
 
     @property
     def met(self) -> bool:
-        """A figure that is missing meets nothing."""
+        """Whether the target is met; a missing value does not meet it."""
         return self.measured <= self.limit
 
 
 def targets(loop: Loop) -> list[Target]:
-    """Return what was asked for, at 1 kHz."""
+    """Return the targets at 1 kHz with the measured values."""
     lost = max(loop.torque.unanswered, loop.residual.unanswered)
     told = max(loop.lost_on_the_way.values())
     return [
@@ -66,7 +66,7 @@ def latencies(loops: Sequence[Loop]) -> Table:
 
 
 def processes(loops: Sequence[Loop]) -> Table:
-    """Return what each process took of the machine."""
+    """Return the table of processor time and memory of each process."""
     table = Table(title="processes", title_justify="left")
     table.add_column(r"joint states \[1/s]", justify="right")
     table.add_column("process")
@@ -99,7 +99,7 @@ def doubt(loop: Loop) -> str:
 
 
 def asked(loop: Loop) -> Table:
-    """Return what was asked for and what came of it."""
+    """Return the table of the targets and the measured values."""
     results = targets(loop)
     table = Table(title=f"asked for at {TARGET_RATE:g} Hz", title_justify="left")
     for heading, justify in (("what", "left"), ("measured", "right"), ("at most", "right")):
@@ -130,7 +130,7 @@ def as_json(loops: Sequence[Loop], machine: dict[str, str]) -> dict[str, Any]:
 
 
 def _finite(plain: Any) -> Any:
-    """Return the same with None where a number is NaN, which JSON does not know."""
+    """Return the value with None for each NaN, which JSON cannot represent."""
     if isinstance(plain, dict):
         return {key: _finite(value) for key, value in plain.items()}
     if isinstance(plain, (list, tuple)):
@@ -139,7 +139,7 @@ def _finite(plain: Any) -> Any:
 
 
 def _without_series(plain: dict[str, Any]) -> dict[str, Any]:
-    """Return the result without the latencies of single answers, which would be megabytes."""
+    """Return the result without the latencies of single answers, which take megabytes."""
     for value in plain.values():
         if isinstance(value, dict):
             value.pop("milliseconds", None)
