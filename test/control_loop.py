@@ -23,7 +23,7 @@ SCRIPTED: dict[str, Any] = {
     "repeated_torque_share": 2.0,
     "tracking_limit": (0.0,),
 }
-"""For joint states that a test makes up: they may repeat, and be far from what is desired."""
+"""Parameters for invented joint states, which may repeat and be far from the desired ones."""
 NO_RATE = ControllerParameters(torque_rate=(1e9,), **SCRIPTED)
 IDEAL = SimulationParameters(
     coulomb=(0.0,),

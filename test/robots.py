@@ -13,7 +13,7 @@ import pytest
 from bench.speed.mechanisms import TALOS_GRIPPERS
 
 RECORDINGS = Path(__file__).resolve().parent / "data"
-"""Recordings that ship with the tests; README.md in it says what they are."""
+"""Folder of the recordings that ship with the tests; its README.md describes them."""
 
 REAL_PANDA = RECORDINGS / "real_panda" / "panda_exciting_trajectory.db3"
 """24 s of a real Panda without hand at 30 Hz, without contact."""
@@ -84,12 +84,12 @@ def random_tree_urdf(
     continuous: float = 0.0,
     fixed: float = 0.2,
 ) -> str:
-    """URDF of a random tree with ``n`` movable joints.
+    """Return the URDF of a random tree with ``n`` movable joints.
 
-    ``branching`` is the chance that a link hangs from any earlier link instead of the last,
-    ``prismatic`` and ``continuous`` the chance of each joint type, ``fixed`` the chance that a
-    fixed link (with its own inertia) follows a movable one. Axes and all origins point anywhere;
-    inertias are those of real mass distributions.
+    ``branching`` is the probability that the parent of a link is a random earlier link instead of
+    the last one, ``prismatic`` and ``continuous`` are the probabilities of these joint types, and
+    ``fixed`` is the probability that a fixed link with inertia follows a movable one. Axes and
+    origins have random directions; inertias are those of real mass distributions.
     """
     rng = np.random.default_rng(seed)
     links = [_link("link0", rng)]

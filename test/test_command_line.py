@@ -1,4 +1,4 @@
-"""How ``rbd-control`` ends: exit codes, one line on stderr, signals, broken pipes, full disks."""
+"""Ends of ``rbd-control``: exit codes, one line on stderr, signals, broken pipes, full disks."""
 
 from __future__ import annotations
 

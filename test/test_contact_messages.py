@@ -94,7 +94,7 @@ def test_an_event_has_values_of_one_number(event: ContactEvent, expected: dict[s
 
 
 def test_an_event_names_its_node_and_frame() -> None:
-    """Two arms must be told apart; the components of the force are along the root's axes."""
+    """Events of two arms are distinguishable; force components are along the root's axes."""
     message = event_message("left/detector", ONSET, Stamp(1, 2), "left/base")
     assert message.status[0].name == "left/detector: contact"
     assert message.header.frame_id == "left/base"
@@ -115,7 +115,7 @@ def detection(level: str, residual: list[float], *, valid: bool = True) -> Detec
 
 
 def test_the_stamped_verdict() -> None:
-    """It is published at each change and again while it is valid, with its sample's stamp."""
+    """It is published at each change and repeated while valid, with the stamp of its sample."""
     sent = Sent()
     verdict = StampedVerdict(sent, "left/detector", ("elbow", "wrist"), "base")
     thresholds = np.array([2.0, 1.0])
@@ -190,7 +190,7 @@ def numbers(message: WrenchStamped) -> list[float]:
 
 
 def test_a_force_has_its_components_in_the_frame_of_its_header() -> None:
-    """What TF makes of it in the frame of the arrow is the force that the arrow shows."""
+    """Transformed by TF to the frame of the arrow, the force is the one that the arrow shows."""
     model, q = Model.from_urdf(arm7_urdf()), np.linspace(-1.2, 1.3, 7)
     sent, shown = Sent(), Sent()
     writer, arrow = ForceWriter(model, sent), ForceArrow(model, shown)
@@ -225,7 +225,7 @@ def test_the_covariance_of_a_wrench_says_what_its_rows_are() -> None:
 
 
 def test_arrow() -> None:
-    """From the point where it is known, else from the link; seldom, and taken away again."""
+    """The arrow starts at the point if known, else at the link; it is sent rarely and deleted."""
     model, q = Model.from_urdf(arm7_urdf()), np.full(7, 0.3)
     sent = Sent()
     arrow = ForceArrow(model, sent)

@@ -1,4 +1,4 @@
-"""When an arm is stopped, when it counts as stopped, when it may go on, and the way back."""
+"""Stop on contact: begin of the stop, standstill, resume, and retreat."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ def test_parameters_that_do_not_fit_are_refused(given: dict[str, Any], why: str)
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("tfcrxk"), st.floats(0.0, 0.6)), max_size=40))
 def test_a_stop_ends_by_resume_alone(steps: list[tuple[str, float]]) -> None:
-    """Whatever comes in whatever order: each raised flag stops, and nothing else resumes."""
+    """For any sequence of input each raised flag stops the arm, and only ``resume`` resumes."""
     stop, now, latched = watching(), 0.0, False
     for what, wait in steps:
         now += wait

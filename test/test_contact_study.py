@@ -1,4 +1,4 @@
-"""The contact study: its truth is true, recordings of it are recordings, the detector is judged."""
+"""The contact study: true values, recordings, and evaluation of the detector."""
 
 from pathlib import Path
 
@@ -72,8 +72,8 @@ def test_recording_reads_back(episode: Episode, tmp_path: Path) -> None:
 def test_the_detector_meets_its_targets_on_a_few_contacts() -> None:
     """The targets of ``python -m bench.contacts``, on one arm and 16 contacts.
 
-    Of so few, shares are known to a tenth or so: 95 and 70 % of the links are asked for in the
-    study of 200. All else is asked for in full.
+    With so few contacts, shares are uncertain by about a tenth: the targets of 95 and 70 % of the
+    links apply to the study of 200 contacts. All other targets apply here, too.
     """
     urdf_path("panda")
     outcome = judge(["panda"], seed=7, rounds=6)

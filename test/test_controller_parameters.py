@@ -1,4 +1,4 @@
-"""Every parameter of the controller changes what is sent; a new one without a case fails."""
+"""Every parameter of the controller changes the output; a parameter without a case fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Sent = list[tuple[Any, ...]]
 
 
 class Script:
-    """A controller that is told what to see and do; :attr:`sent` is what it answers."""
+    """A controller with scripted joint states and orders; :attr:`sent` holds its output."""
 
     def __init__(self, controller: PassivityController) -> None:
         self.controller, self.stamp = controller, 0.0

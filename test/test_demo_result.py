@@ -1,4 +1,4 @@
-"""The demo's judge: what passes, and what must not."""
+"""Evaluation of the demo: results that pass, and results that must fail."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def test_the_demo_ignores_what_is_not_of_its_nodes(
 
 
 def test_the_demo_logs_true_forces_in_world_axes() -> None:
-    """As events have them; what comes is in the frame of the link that was pushed."""
+    """Received forces are in the frame of the pushed link; events have world axes."""
     observer: Any = object.__new__(DemoObserver)
     observer._model, observer._position = Model.from_urdf(arm7_urdf()), None
     observer.log, observer.ignored = DemoLog(observer._model.joint_names, np.ones(7), ()), 0

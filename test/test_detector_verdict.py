@@ -137,7 +137,7 @@ def test_float_and_safe_go_on_without_verdicts_but_do_not_end(model: Model) -> N
 def test_a_missing_detector_is_told_of(
     model: Model, reaction: str, required: bool, never: str, late: str
 ) -> None:
-    """At once: before the first verdict, and when verdicts have stopped."""
+    """A missing detector is reported before the first verdict and after the last one."""
     controller = PassivityController(
         model, ControllerParameters(contact_reaction=reaction, require_detector=required)
     )

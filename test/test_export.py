@@ -1,4 +1,4 @@
-"""Exported C equals the library, compiles without a warning, and refuses what it cannot express."""
+"""Exported C equals the library and compiles without warnings; unsupported kernels are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of joint states that cannot be used."""
+"""Advice for joint states that cannot be used."""
 
 from __future__ import annotations
 

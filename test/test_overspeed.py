@@ -1,4 +1,4 @@
-"""Hard bounds of speed and of what is learned."""
+"""Hard bounds of the speed and of learned parameters."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_speed_that_lasts_is_a_fault_and_a_recoil_is_not(model: Model) -> None
 
 
 def test_a_joint_that_rings_is_too_fast(model: Model) -> None:
-    """It passes below the limit in each of its swings."""
+    """Its speed falls below the limit in each of its swings."""
     k = watched(model, list(5.0 * np.sin(2.0 * np.pi * np.arange(1000) / 30.0)))
     assert k is not None
     assert k < 60
@@ -86,7 +86,7 @@ def test_an_arm_that_comes_free_under_load_stays_below_twice_its_speed_limits(
 def test_no_garbage_teaches_more_than_the_expected_payload(
     model: Model, links: tuple[str, ...]
 ) -> None:
-    """It learned 42 kg with a largest_payload_mass of 3 once."""
+    """A former version learned 42 kg with a largest_payload_mass of 3."""
     parameters = ControllerParameters(
         adaptive=True,
         adapted_links=links,

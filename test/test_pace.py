@@ -1,4 +1,4 @@
-"""When messages of a recording are due: loops without floods, delays without backlogs."""
+"""Due times of messages of a recording: loops without floods, delays without backlogs."""
 
 from __future__ import annotations
 

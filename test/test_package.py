@@ -1,4 +1,4 @@
-"""What ships agrees with itself, and only the nodes need ROS."""
+"""The shipped files are consistent, and only the nodes need ROS."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ for name in sys.argv[1:]:
 
 
 def modules(*, of_nodes: bool) -> list[str]:
-    """Dotted names of the package's modules, those of the nodes or all others."""
+    """Return the dotted names of the package's modules, those of the nodes or all others."""
     names = []
     for path in sorted(SOURCE.rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
@@ -73,7 +73,7 @@ def imported_roots(path: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def setup_arguments() -> dict[str, Any]:
-    """Return what setup.py hands to setuptools, which need not be installed for this."""
+    """Return the arguments of ``setup()`` in setup.py, without the need for setuptools."""
     arguments: dict[str, Any] = {}
     stand_in = types.ModuleType("setuptools")
     stand_in.setup = arguments.update  # type: ignore[attr-defined]
@@ -230,9 +230,9 @@ def test_moveit_finds_the_controller_and_bears_its_tolerances() -> None:
 
 
 def test_configuration_lists_every_parameter(parameter_types: dict[str, Any]) -> None:
-    """Those without a default that a file could state are there as comments.
+    """Parameters without a default that a file could state are listed as comments.
 
-    Those of the arm are in ``arm.yaml``, and may be in the file of a node, too.
+    The parameters of the arm are in ``arm.yaml`` and may also be in the file of a node.
     """
     of_the_arm = set(RobotParameters.names())
     for node, parameters in parameter_types.items():

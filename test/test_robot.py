@@ -209,7 +209,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "effort_kind": ("torque_without_gravity", {}),
     "effort_gain": ((2.0,), {}),
 }
-"""For each parameter another value, and the others that it takes to count."""
+"""For each parameter another value, with the other parameters that make it effective."""
 
 
 def _outcome(parameters: RobotParameters) -> list[float]:

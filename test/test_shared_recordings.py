@@ -18,7 +18,7 @@ URDF = DATA / "panda_arm.urdf"
 
 @pytest.fixture(scope="module")
 def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return what calibrate makes of the two recordings without contact."""
+    """Return the calibration from the two recordings without contact."""
     out = tmp_path_factory.mktemp("calibrated") / "detector.yaml"
     free = [str(DATA / f"sim_free_{k}") for k in (1, 2)]
     assert main(["calibrate", *free, "--urdf", str(URDF), "--out", str(out)]) == 0

@@ -55,7 +55,7 @@ def test_error_dynamics_and_power(make: Callable[[], Model]) -> None:
 
 @pytest.mark.parametrize("make", models())
 def test_storage_decays_as_promised(make: Callable[[], Model]) -> None:
-    """Without the constant part of K_D, V(t) = V(0) exp(-2 damping_rate t) on any robot."""
+    """Without the constant part of K_D, V(t) = V(0) exp(-2 damping_rate t) for every robot."""
     base = make()
     endless = np.full(base.nv, np.inf)
     model = replace(base, lower_limit=-endless, upper_limit=endless, effort_limit=endless)

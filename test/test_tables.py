@@ -1,4 +1,4 @@
-"""What `make tables` prints of EW21 and E20: as small as published, or the source's own error.
+"""`make tables` for EW21 and E20: errors as small as published, or errors of the source.
 
 S18's tables are tested with GDAHJ, in dynamics/test_gdahj.py.
 """
@@ -68,7 +68,7 @@ HALF_A_DIGIT = 0.005 + 1e-9
 
 @pytest.mark.parametrize("number", REST)
 def test_the_reflected_rotors_are_those_of_e20_to_all_digits(number: str) -> None:
-    """Which shows that mechanism, state and rotors are those of the thesis."""
+    """Hence mechanism, state and rotors are those of the thesis."""
     ours = computed(number, e20.MCRBA_ABA)
     assert np.abs(ours - published(number, e20.MCRBA_ABA)).max() <= HALF_A_DIGIT
 

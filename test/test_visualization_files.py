@@ -139,7 +139,7 @@ def test_rviz_displays_are_published(kind: str, topic: str) -> None:
 
 
 def test_the_aggregator_takes_each_node_once() -> None:
-    """By the rule of its generic analyzer: an expression must match the whole name."""
+    """Its generic analyzer requires that an expression matches the whole name."""
     analyzers = {name: value for name, value in AGGREGATOR.items() if isinstance(value, dict)}
     assert all(a["type"] == "diagnostic_aggregator/GenericAnalyzer" for a in analyzers.values())
     nodes = {path.stem for path in CONFIG.glob("*.yaml") if hasattr(executables, path.stem)}

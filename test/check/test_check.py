@@ -1,4 +1,4 @@
-"""What is wrong with a recording is named right, and good recordings have nothing wrong."""
+"""``check`` names each defect of a recording, and finds no defect in good recordings."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ Damage = Callable[[np.random.Generator, bytes], bytes]
 def write_damaged_text(
     rng: np.random.Generator, path: Path, text: str, draw: float, bounds: tuple[float, ...]
 ) -> bool:
-    """Write a text file with damaged bytes or in UTF-16, or what is no file in its place.
+    """Write a text file with damaged bytes or in UTF-16, or a link or folder in its place.
 
     Args:
         rng: source of the damage.

@@ -1,4 +1,4 @@
-"""The boundary of every public function: leading axes, layouts, and what is refused."""
+"""Arguments of every public function: leading axes, memory layouts, and rejected values."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The system as a whole and composite bodies: J24's identities, conservation, Pinocchio, rotors.
 
-Tolerances as in ``test_spatial_operators.py``; against Pinocchio what is promised, 1e-10 relative.
+Tolerances are those of ``test_spatial_operators.py``; against Pinocchio the documented 1e-10.
 """
 
 from __future__ import annotations

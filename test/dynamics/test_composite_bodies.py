@@ -26,7 +26,7 @@ def vee(S: Array) -> Array:
 @law
 @given(samples())
 def test_composites_are_inertias_of_what_lies_beyond(sample: Sample) -> None:
-    """R(k) = [I, S(h) ; -S(h), m 1] with the mass beyond; it does not know of joints before k."""
+    """R(k) = [I, S(h) ; -S(h), m 1] of the subtree; it does not depend on joints before k."""
     model, q, s = sample.model, sample.q, sample.s
     R = dynamics.composite_inertias(model, q)
     assert relative(R, s.composites[: model.nv]) < ROUNDOFF
@@ -107,7 +107,7 @@ def test_interbody_forces_split_both_ways(sample: Sample) -> None:
 @law
 @given(samples(rotors=False))
 def test_forces_do_the_work_of_the_joints(sample: Sample) -> None:
-    """H f = tau; a base that no torque holds is pushed by nothing."""
+    """H f = tau, and the force on a floating base without torque is zero."""
     model, q, v, a, s, _ = sample
     force = dynamics.interbody_forces(model, q, v, a).force
     unit, tau = sample.torque_unit, dynamics.inverse_dynamics(model, q, v, a)

@@ -149,7 +149,7 @@ def test_table_2_of_ew21() -> None:
 
 
 def test_planar_arm() -> None:
-    """Siciliano et al., Robotics (2009), section 7.3.2, as it is printed."""
+    """The result equals the equations of Siciliano et al., Robotics (2009), section 7.3.2."""
     m1, m2, l1, a1, a2, I1, I2 = sp.symbols("m1 m2 l1 a1 a2 I1 I2")
     terms = planar_arm()
     m_12 = I2 + m2 * a2**2 + m2 * l1 * a2 * sp.cos(q2)
@@ -210,7 +210,7 @@ TREE = random_tree_urdf(16, 3, prismatic=0.5, branching=0.5)
 
 @pytest.fixture(scope="module")
 def tree() -> tuple[Model, SymbolicTerms]:
-    """With a branch, a prismatic joint and two rotors."""
+    """Return a tree with a branch, a prismatic joint and two rotors."""
     rotors = {"joint0": Rotor(5.0, 0.01), "joint2": Rotor(-3.0, 0.02, axis=[1, 2, 3], mass=0.4)}
     model = Model.from_urdf(TREE, rotors=rotors)
     assert model.arrays.parent[:3].tolist() == [-1, 0, 0]

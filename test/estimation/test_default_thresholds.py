@@ -70,7 +70,7 @@ def test_what_is_given_is_kept() -> None:
 
 
 def test_the_detector_uses_them() -> None:
-    """Also after a change of parameters or of the model."""
+    """The detector also uses them after a change of parameters or of the model."""
     model = arm()
     detector = ContactDetector(model, DetectorParameters())
     expected = default_contact_thresholds(model)

@@ -1,4 +1,4 @@
-"""Settings that switch detection off are said, and good ones are not complained of."""
+"""The detector warns of settings that disable detection, and not of good settings."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""What does not fit is named, and nothing else is."""
+"""Each mismatch of model, effort and settings is reported, and no other."""
 
 from dataclasses import replace
 

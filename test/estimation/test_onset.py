@@ -1,4 +1,4 @@
-"""Back-dating of contacts: right on average, and as uncertain as it says."""
+"""Back-dating of contacts: the onset has no bias, and its stated uncertainty is correct."""
 
 import numpy as np
 import pytest

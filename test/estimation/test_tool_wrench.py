@@ -1,4 +1,4 @@
-"""The wrench at the tool: its formula, singular postures, and what the detector makes of it."""
+"""The wrench at the tool: formula, singular postures, and output of the detector."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def covariance(rng: np.random.Generator, n: int) -> np.ndarray:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_it_is_the_expected_wrench_under_the_prior(seed: int) -> None:
-    """Against dense algebra, on branched arms, for several samples at once."""
+    """The estimate equals dense algebra, on branched arms and for several samples at once."""
     rng = np.random.default_rng(seed)
     model = Model.from_urdf(random_tree_urdf(seed, 8))
     n, frame = model.nv, model.joint_links[-1]
@@ -109,7 +109,7 @@ def test_the_covariance_is_that_of_the_error(model: Model, estimator: ToolWrench
 def test_singular_postures_are_damped_and_said(
     model: Model, estimator: ToolWrenchEstimator
 ) -> None:
-    """Through the stretched elbow: bounded and without a jump, and the covariance says so."""
+    """Through the stretched elbow the wrench is bounded and continuous; the covariance grows."""
     angle = np.linspace(0.4, -0.4, 801)
     q = np.array([0.0, 0.6, 0.0, 1.0, 0.0, 0.0, 0.0]) * np.where(np.arange(7) == 3, 0.0, 1.0)
     q = q + np.outer(angle, np.eye(7)[3])
@@ -184,7 +184,7 @@ def test_the_detector_gives_it_with_the_lag_of_the_observer(model: Model) -> Non
 
 
 def test_of_a_recording_it_is_what_the_detector_gives(model: Model) -> None:
-    """From the residuals of a block, as docs/detection.md shows it."""
+    """The wrench is computed from the residuals of a block, as docs/detection.md shows."""
     count = 300
     stamps, q = DT * np.arange(1, count + 1), np.tile(POSTURE, (count, 1))
     tau = gravity_torque(model, POSTURE) - jacobian(model, POSTURE, "tool").T @ WRENCH

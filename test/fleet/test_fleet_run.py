@@ -1,4 +1,4 @@
-"""A fleet of recordings: which they are, what is done again, and what is kept of each."""
+"""A fleet of recordings: discovery, repeated runs, and stored results."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Heard(list[Any]):
 
 @dataclass
 class Report:
-    """What a node last told /diagnostics."""
+    """Last status of a node on /diagnostics."""
 
     level: int
     message: str
@@ -84,7 +84,7 @@ def context_in(domain: int) -> Context:
 
 
 class Probe:
-    """A node of its own context that spins in a thread of its own."""
+    """A node with its own context that spins in its own thread."""
 
     def __init__(self, domain: int) -> None:
         self._context = context_in(domain)
@@ -112,7 +112,7 @@ class Probe:
         return self._heard[topic]
 
     def send(self, topic: str, message: Any) -> None:
-        """Publish, once somebody listens."""
+        """Publish once there is a subscriber."""
         if topic not in self._senders:
             self._senders[topic] = self.node.create_publisher(type(message), topic, 50)
         sender = self._senders[topic]
@@ -154,7 +154,7 @@ class Probe:
             time.sleep(0.005)
 
     def report(self, node: str) -> Report:
-        """Return what a node tells next, so that it is no older than this call."""
+        """Return the next status of a node, which is newer than this call."""
         self.reports.pop(node, None)
         return self.wait(lambda: self.reports.get(node), f"no diagnostics of {node}")
 

@@ -1,4 +1,4 @@
-"""The contact guard beside a server of actions: it stops, latches, and says what is missing."""
+"""The contact guard with an action server: it stops, latches, and reports what is missing."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ ArmMotion.hear = failing
 
 
 class ArmDriver:
-    """What a guard finds in a position-controlled arm: one action, one service, joint states."""
+    """Stand-in for a position-controlled arm: one action, one service, joint states."""
 
     def __init__(self, probe: Probe, action: str = ACTION) -> None:
         self._probe = probe

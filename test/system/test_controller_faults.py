@@ -1,4 +1,4 @@
-"""A running controller under fire."""
+"""Fault scenarios of a running controller."""
 
 from __future__ import annotations
 

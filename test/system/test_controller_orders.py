@@ -1,4 +1,4 @@
-"""A running controller that learns: its services, its clock, its end and its return."""
+"""A running adaptive controller: services, clock, termination and restart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .probe import Probe, Source
 
 @pytest.fixture(scope="module")
 def estimates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where it saves what it has learned."""
+    """Return the file of the controller's estimates."""
     return tmp_path_factory.mktemp("learned") / "arm.yaml"
 
 

@@ -1,4 +1,4 @@
-"""The detector's input: simulated time, other types and qualities on its topic.
+"""Input of the detector: simulated time, other message types and QoS on its topic.
 
 The numbers in brackets are those of the fault list.
 """
@@ -42,7 +42,7 @@ class Simulation:
 
 @pytest.fixture
 def other_process(bring_up: BringUp) -> Iterator[Probe]:
-    """Yield what cannot be done from the probe's own participant."""
+    """Yield a second probe, for actions that need another DDS participant."""
     probe = Probe(bring_up.domain)
     try:
         yield probe

@@ -39,7 +39,7 @@ LATE = 0.05
 """Samples of a busy probe may be so far apart [s]; the stop begins with the first of them."""
 
 UNLED = 0.2
-"""An arm that has not been told where to go for so long stands still [s]."""
+"""Time without a new desired position after which an arm stands still [s]."""
 
 WEAK = 5.0
 """Effort limit of joint_2 on the arm that cannot carry itself [N·m]; its weight needs more."""
@@ -181,7 +181,7 @@ def plain(arms: Callable[[str], Arm], probe: Probe) -> Iterator[Arm]:
 def test_safe_zero_on_an_arm_that_carries_itself_is_zero(
     arms: Callable[[str], Arm], probe: Probe
 ) -> None:
-    """[49] Minus the weight would cancel what the arm does by itself, and it would fall."""
+    """[49] Minus the gravity torque would cancel the arm's own compensation; it would fall."""
     arm = arms("compensated")
     probe.wait(lambda: np.allclose(arm.torque, 0.0, atol=1e-6), "does not hold")
     first = len(arm.commands)
@@ -196,7 +196,7 @@ def test_safe_zero_on_an_arm_that_carries_itself_is_zero(
 
 
 def test_a_continuous_joint_turns_over_pi(arms: Callable[[str], Arm], probe: Probe) -> None:
-    """[50] Where its encoder wraps, nothing happens to mode and torque."""
+    """[50] Mode and torque do not change where the encoder wraps."""
     arm = arms("endless")
     assert probe.call(Trigger, arm.topic("float")).success
     wait_for_mode(probe, "float", arm.name)

@@ -1,4 +1,4 @@
-"""What happens to the processes: killed, crowded, given a model that fails, told bad parameters.
+"""Faults of processes: killed, crowded domain, failing model, bad parameters.
 
 The numbers in brackets are the rows of ``docs/faults.md``.
 """
@@ -49,7 +49,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 def test_a_bad_change_of_parameters_is_refused_as_a_whole(
     kind: str, probe: Probe, source: Source
 ) -> None:
-    """[37, 38] The reason names it, nothing of the change stays, and the arm is held as before."""
+    """[37, 38] The reason names the parameter, no value changes, and the arm is held as before."""
     commands = torques(probe)
     answer = set_parameters(probe, NODE, gravity_compensated=True, **REFUSED[kind])
     assert not answer.successful
@@ -154,11 +154,11 @@ def test_an_exception_leads_to_the_safe_torque(
 
 
 BUSY = 4
-"""Processes that do nothing but take processor time."""
+"""Number of processes that only use processor time."""
 
 
 def test_busy_processes_beside_it_change_nothing(probe: Probe, source: Source) -> None:
-    """[80] The controller holds the arm; what comes late is no fault below ``timeout``."""
+    """[80] The controller holds the arm; delays below ``timeout`` are no fault."""
     commands = torques(probe)
     first = len(commands)
     busy = [

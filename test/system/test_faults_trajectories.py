@@ -92,7 +92,7 @@ def moving(probe: Probe, source: Source) -> float:
 
 
 def refuse(probe: Probe, process: Process, kind: str) -> str:
-    """Send a bad trajectory; what the controller says of it."""
+    """Send a bad trajectory; return the controller's log line on it."""
     message = trajectory(0.02, 0.04, seconds=2.0)
     REFUSED[kind](message)
     before = len(process.output)
@@ -105,7 +105,7 @@ def refuse(probe: Probe, process: Process, kind: str) -> str:
 def test_a_bad_trajectory_is_refused_with_a_reason(
     kind: str, probe: Probe, process: Process, moving: float
 ) -> None:
-    """[39] One line that says why."""
+    """[39] One log line gives the reason."""
     said = refuse(probe, process, kind)
     assert "Traceback" not in said
     assert len(said) < 500

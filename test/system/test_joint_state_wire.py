@@ -1,4 +1,4 @@
-"""Joint states as bytes: what rclpy makes of the same message is the judge."""
+"""Joint states as bytes: the decoder gives the result of rclpy for the same message."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_another_encoding_takes_the_ordinary_way() -> None:
 
 
 def test_what_was_met_before_is_read_without_rclpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stands between texts and behind the message may be anything."""
+    """The padding between texts and the bytes behind the message may have any value."""
     sent = [
         message(k, k + 1, "w", ["ab", "c"], [1.0 * k, 2.0], [3.0, 4.0], effort)
         for k in range(3)

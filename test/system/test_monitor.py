@@ -53,7 +53,7 @@ def test_monitor(bring_up: BringUp, probe: Probe) -> None:
 
 
 def test_what_somebody_else_publishes_on_the_topics(bring_up: BringUp, probe: Probe) -> None:
-    """[23] An array that tells of no event, and joint states of another robot, are counted."""
+    """[23] Arrays without an event and joint states of another robot are counted."""
     name = "somebody"
     running = subprocess.Popen(
         [

@@ -1,4 +1,4 @@
-"""One arm for detector and controller: its file, and what it carries from now on.
+"""One arm file for detector and controller, and changes of the payload at run time.
 
 The numbers in brackets are the rows of ``docs/faults.md``.
 """
@@ -111,7 +111,7 @@ def test_a_name_that_only_begins_like_one_of_the_arm_is_warned_of(bring_up: Brin
 
 
 def test_a_file_of_before_is_refused(bring_up: BringUp) -> None:
-    """[92] Where payload_mass was what the adaptive law may learn, it would now be carried."""
+    """[92] In old files payload_mass is the largest mass to learn; now it means carried mass."""
     process = bring_up.start(NODE, {"urdf": "arm7", "payload_mass": 3.0, "payload_reach": 0.2})
     assert process.wait() != 0
     assert "it is now largest_payload_reach" in process.output

@@ -33,7 +33,7 @@ DURING = {
     "before the node is destroyed": "patch(Node, 'destroy_node')",
     "while the handlers are given back": "patch_handlers()",
 }
-"""Where a second and a third signal come, once the first one has."""
+"""Places of a second and a third signal after the first one."""
 
 PREAMBLE = """
 import os, signal

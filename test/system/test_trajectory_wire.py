@@ -1,4 +1,4 @@
-"""Trajectories as bytes: what rclpy makes of the same message is the judge."""
+"""Trajectories as bytes: the reader gives the result of rclpy for the same message."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ EVENT = ContactEvent(
 
 
 class Arm:
-    """Publishes what the nodes of one namespace do."""
+    """Publishes the topics of the nodes of one namespace."""
 
     def __init__(self, probe: Probe, namespace: str) -> None:
         self._node, self._namespace = probe.node, namespace

@@ -1,4 +1,4 @@
-"""What is drawn of an arm: shapes, where they come from, and where they are."""
+"""Drawn shapes of an arm: their sources and their placements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown at one instant: probabilities, history, playhead, words."""
+"""The view at one instant: probabilities, history, playhead, texts."""
 
 from __future__ import annotations
 

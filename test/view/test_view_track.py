@@ -1,4 +1,4 @@
-"""A recording as it is shown: no peak is lost, and the replay's own verdicts are told."""
+"""Display of a recording: no peak is lost, and the verdicts are those of replay."""
 
 from __future__ import annotations
 
