@@ -309,7 +309,7 @@ CONFIGURATIONS = {
 
 
 @pytest.mark.parametrize(("text", "says"), CONFIGURATIONS.values(), ids=CONFIGURATIONS.keys())
-def test_what_is_said_of_a_parameter_file(
+def test_messages_on_a_parameter_file(
     files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, says: str
 ) -> None:
     path = tmp_path / "nope.yaml"

@@ -83,7 +83,7 @@ def test_slotine_li_of_the_comparison_is_the_controller() -> None:
 
 
 @pytest.mark.parametrize("name", ARMS)
-def test_the_payload_is_where_it_is_said_to_be(name: str) -> None:
+def test_the_payload_is_at_its_stated_place(name: str) -> None:
     of = arm(name)
     heavy = Model.from_urdf(loaded(of, 2.0).urdf)
     same = of.model.with_payload(

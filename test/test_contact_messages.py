@@ -47,7 +47,7 @@ RELEASE = replace(
 
 
 @pytest.mark.parametrize("event", [ONSET, RELEASE, replace(ONSET, link="", confidence=np.nan)])
-def test_what_is_told_is_what_is_heard(event: ContactEvent) -> None:
+def test_a_published_event_is_received_unchanged(event: ContactEvent) -> None:
     (status,) = event_message("detector", event, Stamp(1, 2)).status
     assert event_from_status(status).to_json() == event.to_json()
     assert status.hardware_id == event.link
@@ -210,7 +210,7 @@ def test_a_force_has_its_components_in_the_frame_of_its_header() -> None:
         assert np.abs(np.array(numbers(heard)[:3]) - force).max() > 1.0, "the link is turned"
 
 
-def test_the_covariance_of_a_wrench_says_what_its_rows_are() -> None:
+def test_the_covariance_of_a_wrench_names_its_rows() -> None:
     sent = Sent()
     writer = CovarianceWriter(sent)
     for k in range(2):
@@ -257,7 +257,7 @@ def test_arrow() -> None:
         (lambda sent: JointStateWriter(sent, ("joint",)), (Stamp(1, 2), None, None, np.ones(1))),
     ],
 )
-def test_nothing_is_sent_while_nobody_listens(writer: Any, message: tuple[Any, ...]) -> None:
+def test_messages_are_sent_only_to_subscribers(writer: Any, message: tuple[Any, ...]) -> None:
     sent = Sent()
     made = writer(sent)
     for readers, count in ((0, 0), (1, 1), (0, 1)):

@@ -254,7 +254,7 @@ def test_a_contact_that_falls_silent_counts_as_one_that_lasts() -> None:
     assert stop.obstacle(2.4) == "the contact flag is raised"
 
 
-def test_a_detector_that_was_never_heard_is_silent_once_it_had_time_to_speak() -> None:
+def test_a_detector_without_messages_counts_as_silent_after_a_time() -> None:
     stop = ContactStop(StopParameters(stop_on_silence=True, silence_timeout=0.5))
     stop.start(100.0)
     assert not stop.check(100.4)
@@ -323,7 +323,7 @@ def test_standstill_of_all_joints_of_several_publishers() -> None:
     assert motion.missing(late) == ["hand"]
 
 
-def test_without_velocity_positions_tell_the_speed() -> None:
+def test_without_velocity_the_speed_comes_from_positions() -> None:
     motion = ArmMotion(["a"])
     for k in range(20):
         motion.hear(0.01 * k, ["a", "b"], [0.01 * k, 0.0], [], 0.01 * k, 0.02)

@@ -29,7 +29,7 @@ def episode() -> Episode:
     return simulate(Plant(arm("panda"), 1), 5, end_of(touches), touches)
 
 
-def test_truth_is_the_force_at_the_point_it_tells(episode: Episode) -> None:
+def test_true_torque_is_that_of_the_force_at_its_point(episode: Episode) -> None:
     assert [contact.kind for contact in episode.contacts] == ["push", "push", "collision"]
     for contact in episode.contacts:
         k = round(contact.start / 0.001)
@@ -44,7 +44,7 @@ def test_truth_is_the_force_at_the_point_it_tells(episode: Episode) -> None:
         assert not episode.external[k - 1].any()
 
 
-def test_what_is_measured_is_the_dynamics_with_wrong_masses_and_friction(episode: Episode) -> None:
+def test_measurements_are_the_dynamics_with_wrong_masses_and_friction(episode: Episode) -> None:
     assert episode.t.size == episode.q.shape[0]
     count = 2.0 * np.pi / 2**19
     # Whole counts, to the rounding of a product.

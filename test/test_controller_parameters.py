@@ -271,14 +271,14 @@ def test_every_number_has_finite_bounds(item: Any) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_parameter_changes_what_is_sent(name: str) -> None:
+def test_every_parameter_changes_the_output(name: str) -> None:
     value, scenario, common = CASES[name]
     base = replace(ControllerParameters(), **{**SCRIPTED, **common})
     assert sent(name, scenario, base) != sent(name, scenario, replace(base, **{name: value}))
 
 
 @pytest.mark.parametrize("name", sorted(UNUSED))
-def test_what_falls_with_speed_is_not_compensated(name: str) -> None:
+def test_friction_that_falls_with_speed_is_not_compensated(name: str) -> None:
     base = replace(ControllerParameters(), **{**SCRIPTED, **FRICTION, "friction_model": "stribeck"})
     assert sent(name, tracking, base) == sent(name, tracking, replace(base, **{name: (0.7,)}))
 

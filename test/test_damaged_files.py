@@ -165,7 +165,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("statement", "says"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_is_said_of_a_database(
+def test_messages_on_a_damaged_database(
     makers: Makers, tmp_path: Path, statement: str, says: str
 ) -> None:
     path = tmp_path / "bag.db3"
@@ -173,7 +173,7 @@ def test_what_is_said_of_a_database(
     assert says in refusal(replayed(makers, path))
 
 
-def test_what_is_said_of_a_file_cut_short(makers: Makers, tmp_path: Path) -> None:
+def test_messages_on_a_file_cut_short(makers: Makers, tmp_path: Path) -> None:
     path = tmp_path / "bag.mcap"
     path.write_bytes(mcap(makers.bags.messages)[:-500])
     line = refusal(replayed(makers, path))
@@ -191,7 +191,7 @@ def test_a_cell_of_garbage_is_shortened(makers: Makers, tmp_path: Path) -> None:
     assert "…' is not a number" in line
 
 
-def test_metadata_that_lies_names_itself(makers: Makers, tmp_path: Path) -> None:
+def test_wrong_metadata_is_named(makers: Makers, tmp_path: Path) -> None:
     path = makers.bags.copy("mcap", tmp_path)
     bags.change_metadata(path / "metadata.yaml", ("mcap.mcap", "gone.mcap"))
     line = refusal(replayed(makers, path))

@@ -147,7 +147,7 @@ def test_no_message_raises_or_spoils_the_picture(
         ([str(k) for k in range(2000)], [0.0] * 2000),
     ],
 )
-def test_joint_states_of_something_else_are_counted(names: list[str], effort: list[float]) -> None:
+def test_joint_states_of_another_robot_are_counted(names: list[str], effort: list[float]) -> None:
     heard, _ = listener()
     heard.on_residual(joint_state(names, effort), 1.0)
     assert heard.state.ignored == 1
@@ -229,7 +229,7 @@ def test_the_demo_logs_true_forces_in_world_axes() -> None:
 
 
 @given(st.text(), st.text())
-def test_a_report_can_be_published_whatever_it_tells_of(key: str, text: str) -> None:
+def test_every_report_can_be_published(key: str, text: str) -> None:
     status = Status()
     status.add(key + "\ud800", text * 1000)
     status.raise_to(b"\x02", text + "\x00")

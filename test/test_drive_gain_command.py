@@ -53,7 +53,7 @@ def test_gains_that_free_motion_hides_are_refused(
 
 
 @pytest.mark.parametrize("payload", [f"{MASS}", f"{MASS}±0.02@{CENTRE[0]},{CENTRE[1]},{CENTRE[2]}"])
-def test_a_known_payload_tells_them(
+def test_a_known_payload_identifies_them(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], payload: str
 ) -> None:
     """Gains with their errors are printed and stand in JSON and in the parameter file."""

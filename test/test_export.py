@@ -324,7 +324,7 @@ def test_a_kernel_that_branches_is_refused(kernel: Any) -> None:
         x**3
 
 
-def test_what_cannot_be_exported_is_said() -> None:
+def test_unsupported_exports_are_refused_with_a_reason() -> None:
     model = tree(0)
     with pytest.raises(InputError, match="no function 'mass'; functions are dynamics_terms"):
         export_c(model, functions=("mass",))

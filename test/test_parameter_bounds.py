@@ -99,7 +99,7 @@ def test_a_number_without_bounds_cannot_even_be_declared(
 
 
 @pytest.mark.parametrize("kind", sorted(classes(), key=lambda kind: kind.__name__))
-def test_what_is_beyond_the_bounds_is_refused_with_both(kind: type[Parameters]) -> None:
+def test_values_beyond_the_bounds_are_refused_with_both_bounds(kind: type[Parameters]) -> None:
     for item in filter(is_numeric, fields(kind)):
         low, high = bounds(item)
         whole = isinstance(item.default, int)

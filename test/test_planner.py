@@ -196,7 +196,7 @@ def test_two_trajectories_a_millisecond_apart(model: Model) -> None:
     rules=st.fixed_dictionaries(RULES),
     endless=st.booleans(),
 )
-def test_whatever_a_message_holds_it_is_followed_or_refused(
+def test_every_message_is_followed_or_refused(
     model: Model,
     joints: int,
     points: list[TrajectoryPoint],

@@ -207,7 +207,7 @@ def test_three_samples_at_least(model: Model, rate: float) -> None:
     assert first <= max(2, round(0.015 * rate))
 
 
-def test_a_rest_that_repeats_is_told_of(model: Model) -> None:
+def test_repetition_at_rest_is_reported(model: Model) -> None:
     """[13] After 5 s while torque is sent; measured efforts that change are a sign of life."""
     controller = started(model)
 

@@ -88,7 +88,7 @@ def test_without_calibration(recording: str, contacts: int) -> None:
         ("sim_push8_link4", 6000, 1000.0, 1),
     ],
 )
-def test_what_they_hold(name: str, count: int, rate: float, contacts: int | None) -> None:
+def test_their_content(name: str, count: int, rate: float, contacts: int | None) -> None:
     recording = read_recording(DATA / name)
     intake = JointStateIntake(recording.joint_names)
     stamps = np.array([sample.stamp for sample in recording.samples(intake)])

@@ -44,7 +44,7 @@ def cut(
 
 @settings(max_examples=300, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), speed=st.floats(0.01, 30.0), share=st.floats(0.05, 1.0))
-def test_what_is_left_of_the_torque_keeps_its_direction_and_brakes(
+def test_limited_torque_keeps_its_direction_and_brakes(
     model: Model, seed: int, speed: float, share: float
 ) -> None:
     """[54] The torque beyond the fitting share dissipates energy along s and v at every joint."""
@@ -189,7 +189,7 @@ def test_plausible_speeds_are_finite_for_every_arm() -> None:
         (lambda q, v: (q, v + 51.0), "at a speed of 51 is implausible"),
     ],
 )
-def test_without_a_speed_limit_rubbish_is_found(
+def test_without_a_speed_limit_absurd_velocities_are_detected(
     model: Model, change: Callable[..., Any], reach: str
 ) -> None:
     arm = without(model, "velocity_limit", list(range(7)), 0.0)

@@ -118,7 +118,7 @@ def test_it_sends_nothing_before_its_start_nor_after_its_stop(bench: Bench) -> N
     assert (bench.zeros, bench.looks) == (sent, looks)
 
 
-def test_after_a_new_start_the_old_delay_is_forgotten(bench: Bench) -> None:
+def test_a_new_start_discards_the_old_delay(bench: Bench) -> None:
     bench.watchdog.start()
     bench.now += 10.0
     bench.wait_for_zeros()
@@ -130,7 +130,7 @@ def test_after_a_new_start_the_old_delay_is_forgotten(bench: Bench) -> None:
     bench.wait_for_zeros()
 
 
-def test_it_looks_often_enough_for_its_timeout(bench: Bench) -> None:
+def test_it_checks_often_enough_for_its_timeout(bench: Bench) -> None:
     """On the steady clock, zero torque is sent after the timeout and not before it."""
     times: list[float] = []
     watchdog = TorqueWatchdog(lambda: 0.1, lambda: times.append(time.monotonic()))

@@ -448,7 +448,7 @@ def test_all_goals_are_answered_when_the_controller_ends() -> None:
     assert all(len(sender.results) == 1 for sender in senders)
 
 
-def test_feedback_tells_the_point_that_the_trajectory_leads_to() -> None:
+def test_feedback_contains_the_desired_point_of_the_trajectory() -> None:
     knots = np.array([0.0, 1.0, 2.0])
     q, v = np.zeros((3, 2)), np.zeros((3, 2))
     trajectory = Trajectory.joining(NAMES, knots, q, v, np.full((3, 2), nan))

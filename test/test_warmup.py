@@ -20,7 +20,7 @@ from rbd_control.startup.compilation import storage, watch_compilation
 SOURCE = Path(rbd_control.__file__).resolve().parent
 
 
-def test_each_kernel_is_told_of_once_with_its_time() -> None:
+def test_each_kernel_is_reported_once_with_its_time() -> None:
     inner = njit(lambda x: x + 1)
 
     @njit
@@ -84,7 +84,7 @@ def test_where_it_is_kept_when_the_sources_cannot_be_written(tmp_path: Path) -> 
     assert stored(**home, HOME="/dev/null") == "None"
 
 
-def test_warmup_says_once_that_nothing_can_be_kept(
+def test_warmup_reports_once_that_no_code_can_be_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()

@@ -111,7 +111,7 @@ def test_a_file_that_ros_reads() -> None:
     assert found == [(time, raw) for raw, time in Reader.messages]
 
 
-def test_nothing_that_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_decoder_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("rosbags.typesys", "rclpy.serialization"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(RecordingError, match="pip install rosbags"):

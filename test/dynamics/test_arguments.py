@@ -296,7 +296,7 @@ def test_wrong_shapes_are_refused(name: str, model: Model) -> None:
 
 
 @every_function
-def test_what_is_no_array_of_numbers_is_refused(name: str, model: Model) -> None:
+def test_values_that_are_no_array_of_numbers_are_refused(name: str, model: Model) -> None:
     function, names = FUNCTIONS[name]
     for i, argument in enumerate(names):
         given: list[Any] = arguments(model, names)
@@ -356,7 +356,7 @@ def test_a_base_turned_by_the_zero_quaternion_is_refused() -> None:
 # --- Links that do not move ----------------------------------------------------------------------
 
 
-def test_a_link_of_the_world_stays_and_feels_nothing() -> None:
+def test_a_link_of_the_world_stays_and_its_wrench_has_no_effect() -> None:
     model = Model.from_urdf(random_tree_urdf(18, 3))
     q, v, a = arguments(model, ("q", "v", "a"), (2,))
     root = model.link_names[0]

@@ -25,7 +25,7 @@ def vee(S: Array) -> Array:
 
 @law
 @given(samples())
-def test_composites_are_inertias_of_what_lies_beyond(sample: Sample) -> None:
+def test_composites_are_inertias_of_subtrees(sample: Sample) -> None:
     """R(k) = [I, S(h) ; -S(h), m 1] of the subtree; it does not depend on joints before k."""
     model, q, s = sample.model, sample.q, sample.s
     R = dynamics.composite_inertias(model, q)
@@ -122,7 +122,7 @@ def test_forces_do_the_work_of_the_joints(sample: Sample) -> None:
 
 @law
 @given(samples())
-def test_the_residual_knows_of_accelerations_beyond_only(sample: Sample) -> None:
+def test_the_residual_depends_on_accelerations_of_the_subtree_only(sample: Sample) -> None:
     """y(k) depends on the joints beyond k, alpha(k) on k and those before: J24's decomposition."""
     model, q, v, a, s, rng = sample
     related = ancestors(s.parent)[: model.nv, : model.nv]

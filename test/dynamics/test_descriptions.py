@@ -139,7 +139,7 @@ def test_descriptions_without_an_arm_are_refused(name: str) -> None:
         ("romeo_description/urdf/romeo_laas_small.urdf", "'r_gripper_joint'.*singular"),
     ],
 )
-def test_what_is_doubtful_is_said_once_and_refused_where_strict(name: str, words: str) -> None:
+def test_doubtful_descriptions_warn_once_and_are_refused_if_strict(name: str, words: str) -> None:
     with pytest.warns(ModelWarning, match=words) as said:
         Model.from_urdf(folder() / name)
     assert len(said) == 1

@@ -186,7 +186,7 @@ def test_code_that_cannot_be_loaded_is_replaced(tmp_path: Path, warm: Path, use:
 
 
 @pytest.mark.timeout(60)
-def test_what_is_no_file_is_passed_over(
+def test_entries_that_are_no_files_are_ignored(
     tmp_path: Path, warm: Path, use: CacheUse, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = stored(warm)

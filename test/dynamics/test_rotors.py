@@ -188,7 +188,7 @@ def test_reflected_inertia_is_a_constant_diagonal(mechanism: Mechanism) -> None:
     assert relative(forward_dynamics(approximate, q, v, tau), a) < ROUNDING
 
 
-def test_the_approximation_is_one(mechanism: Mechanism) -> None:
+def test_reflected_rotors_are_an_approximation(mechanism: Mechanism) -> None:
     q, v = mechanism.q, mechanism.v
     approximate = with_rotors(mechanism.bare, mechanism.rotors, reflected=True)
     exact = dynamics_terms(mechanism.geared, q, v)

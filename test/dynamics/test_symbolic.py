@@ -243,7 +243,7 @@ def test_numeric_functions(robot: str, request: pytest.FixtureRequest) -> None:
         assert relative(Gamma, christoffel_symbols(model, q)) < DIGITS
 
 
-def test_no_digit_is_left_of_what_cancels(tree: tuple[Model, SymbolicTerms]) -> None:
+def test_terms_that_cancel_leave_no_remainder(tree: tuple[Model, SymbolicTerms]) -> None:
     """The first joint's position cancels from all but the weight, however its axis points."""
     terms = tree[1]
     for term in (terms.M, terms.C, terms.CTv, terms.Gamma):
@@ -292,7 +292,7 @@ def test_equal_functions_have_one_form() -> None:
     assert normal((a + s) ** 2)[0] != normal((a + c) ** 2)[0]
 
 
-def test_what_is_no_polynomial_is_taken_for_a_symbol() -> None:
+def test_parts_that_are_no_polynomial_count_as_symbols() -> None:
     x, a = sp.symbols("x a")
     s, c = sp.sin(x), sp.cos(x)
     assert normal(sp.exp(x) * s**2 / (1 + a) + sp.exp(x) * c**2 / (1 + a)) == [sp.exp(x) / (1 + a)]

@@ -77,7 +77,7 @@ def test_equation_of_motion(robot: tuple[Model, str], rows: Any) -> None:
     assert np.array_equal(terms.Lambda, dynamics.task_space_inertia(model, q, link, rows=rows))
 
 
-def test_bias_has_its_parts(robot: tuple[Model, str]) -> None:
+def test_bias_is_coriolis_and_gravity_force(robot: tuple[Model, str]) -> None:
     """p is the force that holds the robot at rest, and mu is quadratic in the velocity."""
     model, link = robot
     q, v, _ = random_state(model, 2)

@@ -104,7 +104,9 @@ def _weight(model: Model, q: np.ndarray, link: str, com: np.ndarray) -> np.ndarr
     )
 
 
-def test_finds_the_gains_of_drives_that_tell_currents(motions: list[Motion], model: Model) -> None:
+def test_finds_the_gains_of_drives_that_report_currents(
+    motions: list[Motion], model: Model
+) -> None:
     """The last joint moves hardly any mass, so its gain must be given."""
     gains = np.array([8.0, -9.0, 7.0, 7.5, 5.0, -4.0, 3.0])
     currents = [replace(m, tau=m.tau / gains) for m in motions]
@@ -135,7 +137,7 @@ def test_takes_efforts_without_gravity(
     assert not detector.update_block(m.t, m.q, m.v, m.tau).contact.any()
 
 
-def test_says_when_efforts_are_not_as_declared(
+def test_names_efforts_that_are_not_as_declared(
     motions: list[Motion], model: Model, calibration: Calibration
 ) -> None:
     """Offsets would take most of gravity for friction."""
@@ -210,12 +212,12 @@ def test_refuses_a_joint_that_hardly_moves(motions: list[Motion], model: Model) 
         calibrate(still, model)
 
 
-def test_refuses_what_is_too_short(motions: list[Motion], model: Model) -> None:
+def test_refuses_motion_that_is_too_short(motions: list[Motion], model: Model) -> None:
     with pytest.raises(RecordingError, match="20 s are needed"):
         calibrate(motions[:1], model)
 
 
-def test_refuses_what_looks_like_contact(motions: list[Motion], model: Model) -> None:
+def test_refuses_motion_with_apparent_contact(motions: list[Motion], model: Model) -> None:
     touched = motion(model, 16.0, name="touched", seed=5, push=8.0)
     with pytest.raises(RecordingError, match="touched: .* looks like contact"):
         calibrate([*motions, touched], model)

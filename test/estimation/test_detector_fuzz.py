@@ -101,7 +101,7 @@ def check(found: Detection) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(ORDER, min_size=1, max_size=40))
-def test_no_order_of_anything_makes_it_fail(orders: list[Any]) -> None:
+def test_no_sequence_of_calls_makes_it_fail(orders: list[Any]) -> None:
     detector = ContactDetector(MODEL, BASE)
     stamp = 1.0
     for k in range(15):

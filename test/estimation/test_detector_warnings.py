@@ -45,7 +45,7 @@ def test_good_settings_are_not_complained_of(model: Model) -> None:
     ],
     ids=lambda x: " ".join(x) if isinstance(x, dict) else "",
 )
-def test_settings_that_switch_detection_off_are_said(
+def test_settings_that_disable_detection_warn(
     model: Model, change: dict[str, Any], said: str
 ) -> None:
     texts = detector_warnings(DetectorParameters(**{**GOOD, **change}), model)

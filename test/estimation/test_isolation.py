@@ -117,7 +117,7 @@ def test_touched_link_is_among_those_named(
     assert single >= (0 if LINKS.index(link) < 4 else 30)
 
 
-def test_what_joints_beyond_feel_rules_links_out(model: Model, isolation: LinkIsolation) -> None:
+def test_residuals_of_joints_beyond_exclude_links(model: Model, isolation: LinkIsolation) -> None:
     """A link before the last joint with a residual cannot be the touched link."""
     rng = np.random.default_rng(9)
     for i, link in enumerate(LINKS[1:], start=1):
@@ -172,7 +172,7 @@ def test_force_of_other_moments_and_its_uncertainty(model: Model) -> None:
     assert strict.isolate(Q, r).force is None
 
 
-def test_looks_add_up(model: Model) -> None:
+def test_several_samples_increase_the_evidence(model: Model) -> None:
     """With several samples, noise that a single one confuses with the next link averages out."""
     rng = np.random.default_rng(7)
     isolation = LinkIsolation(model, 0.2**2 * np.eye(7), force_uncertainty=20.0)
@@ -214,7 +214,7 @@ def test_hard_contacts_leave_traces_elsewhere(model: Model, isolation: LinkIsola
     assert "link_4" in isolation.isolate(Q, 50.0 * r + trace).candidates
 
 
-def test_a_joint_in_doubt_rules_nothing_out(model: Model, isolation: LinkIsolation) -> None:
+def test_a_joint_in_doubt_excludes_no_link(model: Model, isolation: LinkIsolation) -> None:
     """A possible error after a reversal of a joint beyond the link does not exclude the link."""
     r = torque(model, Q, "link_4", np.array([0.02, 0.0, 0.1]), np.array([15.0, -10.0, 8.0]))
     r[4] += 0.5

@@ -181,7 +181,7 @@ def test_gain_sets_the_speed(model: Model, pushed: list[np.ndarray]) -> None:
     assert np.linalg.norm(fast) > 3.0 * np.linalg.norm(slow)
 
 
-def test_reset_forgets(model: Model, pushed: list[np.ndarray]) -> None:
+def test_reset_discards_the_state(model: Model, pushed: list[np.ndarray]) -> None:
     _, q, v, tau, _ = pushed
     observer = MomentumObserver(model, GAIN)
     first = [observer.update(q[i], v[i], tau[i], FINE) for i in range(6000, 6050)]

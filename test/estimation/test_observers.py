@@ -44,7 +44,7 @@ def jittered(count: int, seed: int = 2) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dt", [1e-4, 1e-3, 0.03, 1.0])
-def test_a_constant_torque_is_seen_whole(observer: Observer, dt: float) -> None:
+def test_residual_converges_to_a_constant_torque(observer: Observer, dt: float) -> None:
     """At rest r converges to the external torque for every step size and stays bounded."""
     q, v = np.full(observer.model.nv, 0.3), np.zeros(observer.model.nv)
     g = momentum_terms(observer.model, q, v).g
@@ -162,7 +162,7 @@ def test_parameters_name_the_observer(model: Model) -> None:
         assert type(DetectorParameters(observer=name).make_observer(model)) is kind
 
 
-def test_refuses_what_cannot_be(model: Model) -> None:
+def test_refuses_invalid_arguments(model: Model) -> None:
     q = np.zeros((5, model.nv))
     with pytest.raises(InputError, match="increase"):
         MomentumObserver(model, GAIN).run(np.zeros(5), q, q, q)

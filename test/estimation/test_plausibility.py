@@ -99,7 +99,7 @@ def test_one_absurd_sample_is_a_lost_message(
 @pytest.mark.parametrize(
     "absurd", [x for x in ABSURD.values() if "jump" not in x[2]], ids=lambda x: f"{x[1]:g} {x[2]}"
 )
-def test_what_keeps_failing_is_no_verdict(
+def test_persistent_failures_give_no_verdict(
     model: Model, recording: Sequence[np.ndarray], absurd: tuple[int, float, str]
 ) -> None:
     """Two samples are bridged, the third is not, however long it lasts; then all is well again."""
@@ -282,7 +282,7 @@ def test_a_joint_that_carries_nothing_may_have_no_torque(model: Model) -> None:
     assert not detection.contact
 
 
-def test_an_effort_of_zero_before_a_gap_says_nothing_after_it(model: Model) -> None:
+def test_an_effort_of_zero_before_a_gap_does_not_count_after_it(model: Model) -> None:
     """A push ends, the effort is truly zero, then messages stop: the verdict must return."""
     q = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
     tau = gravity_torque(model, q)

@@ -268,7 +268,9 @@ def _parameter(name: str, kind: int, **value: Any) -> Parameter:
     return Parameter(name=name, value=ParameterValue(type=kind, **value))
 
 
-def test_parameters_that_cannot_be(probe: Probe, running: tuple[Process, Source, Heard]) -> None:
+def test_impossible_parameters_are_refused(
+    probe: Probe, running: tuple[Process, Source, Heard]
+) -> None:
     """[34, 38] An unknown type, a deletion or a file to write is refused; the node works on."""
     process, _, commands = running
     array, text = ParameterType.PARAMETER_DOUBLE_ARRAY, ParameterType.PARAMETER_STRING

@@ -241,7 +241,7 @@ def test_it_stops_latches_and_resumes(bring_up: BringUp, probe: Probe) -> None:
     process.kill()
 
 
-def test_what_is_missing_is_said_and_silence_stops(bring_up: BringUp, probe: Probe) -> None:
+def test_missing_servers_are_reported_and_silence_stops(bring_up: BringUp, probe: Probe) -> None:
     """A required detector, an action server that is not there, joint states, then the detector."""
     driver, detector = ArmDriver(probe, "/left/follow"), Detector(probe)
     detector.flag = None

@@ -83,7 +83,7 @@ def test_simulated_time(bring_up: BringUp, probe: Probe) -> None:
     detector.kill()
 
 
-def test_what_cannot_be_received_is_told_of(
+def test_publishers_that_cannot_be_received_are_reported(
     bring_up: BringUp, probe: Probe, other_process: Probe
 ) -> None:
     """[22, 23] Another type, and best-effort joint states for a reliable receiver."""

@@ -54,7 +54,7 @@ def running(bring_up: BringUp) -> Iterator[Running]:
 
 
 @pytest.mark.usefixtures("source")
-def test_a_detector_that_was_never_heard(probe: Probe, running: Running) -> None:
+def test_a_detector_that_never_published(probe: Probe, running: Running) -> None:
     """[56] A warning at once, in the log and in the diagnostics; without a reaction, none."""
     process = running.start()
     report = probe.wait_for_report(NODE, lambda r: NEVER in r.message, "does not warn")
@@ -92,7 +92,7 @@ def test_require_detector(probe: Probe, running: Running) -> None:
 @pytest.mark.parametrize(
     "durability", [DurabilityPolicy.VOLATILE, DurabilityPolicy.TRANSIENT_LOCAL]
 )
-def test_a_flag_of_either_durability_is_heard(
+def test_a_flag_of_either_durability_is_received(
     probe: Probe, running: Running, durability: DurabilityPolicy
 ) -> None:
     process = running.start()

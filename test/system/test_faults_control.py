@@ -227,7 +227,7 @@ def test_repeated_samples_of_a_moving_arm_are_a_fault(plain: Arm, probe: Probe) 
     assert not followed or followed[-1] - repeated < 0.020 + 2.0 / RATE
 
 
-def test_an_arm_that_does_not_move_when_told_to_is_a_fault(plain: Arm, probe: Probe) -> None:
+def test_an_arm_that_does_not_follow_its_command_is_a_fault(plain: Arm, probe: Probe) -> None:
     """[51] A driver that repeats the state of rest, or brakes that stay closed."""
     plain.source.still = True
     probe.send(plain.topic("joint_trajectory"), trajectory(0.3, seconds=1.0))
@@ -333,7 +333,7 @@ def test_a_position_limit_closes_behind_the_arm(arms: Callable[[str], Arm], prob
     probe.wait(lambda: pushed() > 1.0, "the limit stays where the arm was")
 
 
-def test_a_reaction_without_a_detector_is_told_of(plain: Arm, probe: Probe) -> None:
+def test_a_reaction_without_a_detector_is_reported(plain: Arm, probe: Probe) -> None:
     """[66] The warning appears at once, not only after a first verdict."""
     probe.wait_for_report(
         plain.name,

@@ -105,7 +105,7 @@ def test_efforts_of_exactly_zero_are_not_measured(
     assert "Traceback" not in process.output
 
 
-def test_a_late_subscriber_hears_no_old_verdict(
+def test_a_late_subscriber_receives_no_old_verdict(
     probe: Probe, contact: Heard, source: Source, bring_up: BringUp
 ) -> None:
     """[58] After joint states have ended, no subscriber receives a verdict."""

@@ -232,7 +232,7 @@ def test_a_publisher_that_restarts_is_not_followed_by_itself(probe: Probe, sourc
     assert probe.report(NODE).values["mode"] == "safe"
 
 
-def test_a_second_publisher_is_told_of(probe: Probe, source: Spoiled) -> None:
+def test_a_second_publisher_is_reported(probe: Probe, source: Spoiled) -> None:
     """[21] WARN with the number, for as long as there are two."""
     there = int(probe.report(NODE).values["publishers"])
     second = probe.node.create_publisher(JointState, "joint_states", 50)

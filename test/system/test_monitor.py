@@ -52,7 +52,7 @@ def test_monitor(bring_up: BringUp, probe: Probe) -> None:
     assert row[3].startswith("█")
 
 
-def test_what_somebody_else_publishes_on_the_topics(bring_up: BringUp, probe: Probe) -> None:
+def test_foreign_messages_on_the_topics(bring_up: BringUp, probe: Probe) -> None:
     """[23] Arrays without an event and joint states of another robot are counted."""
     name = "somebody"
     running = subprocess.Popen(

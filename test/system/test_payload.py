@@ -51,7 +51,7 @@ def at_start() -> np.ndarray:
     return weight(0.5, (0.0, 0.0, 0.05))
 
 
-def test_nobody_listens(bring_up: BringUp) -> None:
+def test_payload_without_subscriber(bring_up: BringUp) -> None:
     ended = command(bring_up, "--mass", "1")
     assert ended.returncode == 1
     assert "payload has no subscriber" in ended.stdout
@@ -60,7 +60,7 @@ def test_nobody_listens(bring_up: BringUp) -> None:
     assert "payload_com has 2 values; give 3" in wrong.stderr
 
 
-def test_what_the_arm_carries_reaches_both_nodes(
+def test_a_payload_reaches_both_nodes(
     bring_up: BringUp, probe: Probe, at_start: np.ndarray
 ) -> None:
     """[91] A payload that the motors cannot carry is refused, and the one before stays."""

@@ -26,7 +26,7 @@ EVENT = replace(
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
-def test_candidates_share_what_the_link_leaves() -> None:
+def test_candidates_share_the_probability_that_the_link_leaves() -> None:
     assert probabilities(EVENT) == pytest.approx({"forearm": 0.6, "upper": 0.2, "hand": 0.2})
     assert probabilities(replace(EVENT, candidates=("forearm",))) == {"forearm": 1.0}
     assert probabilities(replace(EVENT, candidates=(), link="")) == {}
@@ -93,7 +93,7 @@ def test_the_verdict_names_link_probability_and_force() -> None:
     assert "no verdict" in verdict_html(ArmState(0.0))
 
 
-def test_figures_that_are_not_known_are_not_invented() -> None:
+def test_unknown_figures_are_left_empty() -> None:
     assert figures_html(ArmState(0.0)) == ""
     told = figures_html(ArmState(0.0, mode="hold", tracking_error=0.0021, tank=1.5, notice="late"))
     for part in ("hold", "2.10 mrad", "1.50 J", "late"):
