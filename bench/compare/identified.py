@@ -55,6 +55,7 @@ class Recorder:
     def __call__(
         self, q: np.ndarray, v: np.ndarray, q_d: np.ndarray, v_d: np.ndarray, a_d: np.ndarray
     ) -> np.ndarray:
+        """Return the torque of the law, and record the sample."""
         tau = self._law(q, v, q_d, v_d, a_d)
         self._rows.append((q, v.copy(), np.clip(tau, -self._limit, self._limit)))
         return tau

@@ -65,6 +65,7 @@ class Wrench(Touch):
         self.wrench = scale * self.rng.standard_normal(6)
 
     def before(self, plant: Plant, t: float) -> None:
+        """Apply the wrench to the last link while it lasts."""
         if t >= self.planned + self.length:
             self.over = True
         elif t >= self.planned:
@@ -78,6 +79,7 @@ class Wrench(Touch):
             )
 
     def after(self, plant: Plant, t: float) -> np.ndarray:
+        """Return the force in the axes of the tool frame, (3,) [N]."""
         acts = self.planned <= t and not self.over
         return self.wrench[3:] if acts else np.zeros(3)
 

@@ -118,6 +118,7 @@ class Push(Touch):
         self.into_surface = bool(self.rng.random() < 0.5)
 
     def before(self, plant: Plant, t: float) -> None:
+        """Apply the push while it lasts; choose its place when it begins."""
         if t >= self.planned + self.length:
             self.over = True
         elif t >= self.planned:
@@ -145,6 +146,7 @@ class Push(Touch):
         self._force = self._size * direction
 
     def after(self, plant: Plant, t: float) -> np.ndarray:
+        """Return the force of the push, (3,) world axes [N]; zero before and after it."""
         return self._force if self.planned <= t and not self.over else np.zeros(3)
 
 
@@ -154,6 +156,7 @@ class Collision(Touch):
     kind = "collision"
 
     def before(self, plant: Plant, t: float) -> None:
+        """Place the obstacle shortly before the planned contact, and remove it afterwards."""
         if self.row < 0:
             if t >= self.planned - LEAD:
                 self.over = not self._choose(plant)
@@ -177,6 +180,7 @@ class Collision(Touch):
         return False
 
     def after(self, plant: Plant, t: float) -> np.ndarray:
+        """Return the force of the obstacle, (3,) world axes [N]."""
         return plant.contact_force()
 
 

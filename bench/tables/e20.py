@@ -80,6 +80,7 @@ class Case:
 
     @cached_property
     def mechanism(self) -> Cylinders:
+        """Cylinders without rotors."""
         return Cylinders(self.n, self.children)
 
     @property
@@ -94,9 +95,11 @@ class Case:
 
     @property
     def v(self) -> np.ndarray:
+        """Joint velocities: all are ``speed``."""
         return np.full(self.n, self.speed)
 
     def model(self, *, reflected: bool = False) -> Model:
+        """Return the mechanism with a rotor at each joint, exact or reflected."""
         bare = self.mechanism.model
         return with_rotors(bare, dict.fromkeys(bare.joint_names, self.rotor), reflected=reflected)
 
@@ -111,16 +114,18 @@ class Case:
 
     @cached_property
     def geared(self) -> np.ndarray:
+        """Acceleration with exact rotors, (n,) [rad/s²]."""
         return self.in_our_order(forward_dynamics, self.model(), self.q, self.v, self.tau)
 
     @cached_property
     def reflected(self) -> np.ndarray:
+        """Acceleration with reflected rotors, (n,) [rad/s²]."""
         model = self.model(reflected=True)
         return self.in_our_order(forward_dynamics, model, self.q, self.v, self.tau)
 
     @cached_property
     def reflected_without_coriolis(self) -> np.ndarray:
-        """Return M⁻¹ tau, which omits the term C v of E20 eq. 4.26."""
+        """M⁻¹ tau, which omits the term C v of E20 eq. 4.26, (n,) [rad/s²]."""
 
         def solved(model: Model, q: np.ndarray, tau: np.ndarray) -> np.ndarray:
             return np.linalg.solve(mass_matrix(model, q), tau)
@@ -129,15 +134,17 @@ class Case:
 
     @cached_property
     def bare(self) -> np.ndarray:
+        """Acceleration without rotors, (n,) [rad/s²]."""
         model = self.mechanism.model
         return self.in_our_order(forward_dynamics, model, self.q, self.v, self.tau)
 
     @cached_property
     def exact(self) -> np.ndarray:
-        """Return the acceleration by Lagrange's equations from the energy of links and rotors."""
+        """Acceleration by Lagrange's equations from the energy of links and rotors, (n,)."""
         return self.mechanism.acceleration(self.q, self.v, self.tau, self.rotor)
 
     def printed(self, *, ratio_at_joint: bool = True) -> np.ndarray:
+        """Return the acceleration by E20 Algorithm 6 as printed, (n,) [rad/s²]."""
         return printed_acceleration(
             self.mechanism, self.q, self.v, self.tau, self.rotor, ratio_at_joint=ratio_at_joint
         )
@@ -148,6 +155,7 @@ class Case:
         return largest(tau - self.tau)
 
     def differences(self) -> dict[str, float]:
+        """Return the largest differences of accelerations between algorithms, by their names."""
         return {
             MABA_ABA: largest(self.geared - self.bare),
             MABA_MCRBA: largest(self.geared - self.reflected),
