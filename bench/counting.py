@@ -1,9 +1,9 @@
-"""Counting what a compiled kernel multiplies and adds, by running its own source in plain Python.
+"""Operation counts of a compiled kernel, by running its source in plain Python.
 
-:func:`interpreted` undoes the compilation of a kernel and of all it calls; run on arrays of
-:class:`Number` it then counts every product and every sum that the source executes. Negations,
-loads and stores are not counted, as usual in such tables, nor are sines and cosines. The compiler
-may leave out some of what is counted, where a result is never used or is computed twice.
+:func:`interpreted` returns a kernel and its helpers as Python functions. With arrays of
+:class:`Number` they count every product and every sum that the source executes. As usual in such
+tables, negations, loads, stores, sines and cosines are not counted. The compiler may omit some of
+the counted operations: those whose result is unused, and those that are computed twice.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from rbd_control.dynamics.papers.uncompiled import uncompiled
 
 @dataclass
 class Tally:
-    """How many operations were executed."""
+    """Number of executed operations."""
 
     multiplications: int = 0
     additions: int = 0
 
 
 class Number:
-    """A float that counts what is done with it."""
+    """A float that counts the operations on it."""
 
     __slots__ = ("tally", "value")
 
@@ -62,7 +62,7 @@ class Number:
 
 
 def numbers(array: np.ndarray, tally: Tally) -> np.ndarray:
-    """Return a float array as an array of counting numbers; an array of integers as it is."""
+    """Return a float array as an array of counting numbers; return other arrays unchanged."""
     if array.dtype != np.float64:
         return array
     result = np.empty(array.shape, dtype=object)
@@ -77,5 +77,5 @@ _MATH = SimpleNamespace(
 
 
 def interpreted(kernel: Any) -> Callable[..., Any]:
-    """Return the Python function that ``kernel`` was compiled from, for counting numbers."""
+    """Return ``kernel`` as a Python function that takes counting numbers."""
     return uncompiled(kernel, math=_MATH)

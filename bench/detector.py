@@ -1,8 +1,8 @@
 """``python -m bench.detector``: time of the contact detector per sample, one by one and in blocks.
 
-The shipped arm with seven joints in a motion without contact, every observer, friction and the
-statistic of all joints; the last row estimates the wrench at the tool, too. Shown are the median of
-some runs and the fastest.
+The arm that ships with the package moves its seven joints without contact. The benchmark times
+every observer, with friction and the statistic of all joints; the last row also estimates the
+wrench at the tool. The table shows the median and the fastest of several runs.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.simulation import arm7_urdf
 
 RATE, BLOCK, SINGLE, RUNS = 1000.0, 3000, 1000, 15
+"""Sample rate [Hz], samples of a block and of a run sample by sample, and number of runs.
+
+A block is below the size from which several cores are used.
+"""
 OBSERVERS = ("momentum", "second_order", "kalman")
-"""Blocks stay below the size from which the balance would be shared among cores."""
 
 
 def main() -> None:
@@ -64,7 +67,7 @@ def main() -> None:
 
 
 def _told(run: Callable[[], int]) -> str:
-    """Return the median and least time of a sample."""
+    """Return the median and the shortest time of a sample as text."""
     run()
     times = []
     for _ in range(RUNS):

@@ -9,17 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
-from launch.actions import (
-    DeclareLaunchArgument,
-    GroupAction,
-    IncludeLaunchDescription,
-    OpaqueFunction,
-)
-from launch.launch_description_sources import PythonLaunchDescriptionSource
-from launch.substitutions import LaunchConfiguration, ThisLaunchFileDir
+from launch.actions import GroupAction, OpaqueFunction
+from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
+from rbd_control.nodes.launching import declared, declared_switches, included
 from rbd_control.startup import arm_launch
 from rbd_control.startup.arm_launch import (
     listed_names,
@@ -69,17 +64,9 @@ IN_FRAMES = ("contact_detector", "passivity_controller")
 
 def generate_launch_description() -> LaunchDescription:
     """Return what ``ros2 launch`` starts."""
-    arguments = [
-        DeclareLaunchArgument(name, default_value=default, description=description)
-        for name, (default, description) in ARGUMENTS.items()
-    ]
-    switches = [
-        DeclareLaunchArgument(
-            name, default_value=default, choices=["true", "false"], description=description
-        )
-        for name, (default, description) in SWITCHES.items()
-    ]
-    return LaunchDescription([*arguments, *switches, OpaqueFunction(function=arm)])
+    return LaunchDescription(
+        [*declared(ARGUMENTS), *declared_switches(SWITCHES), OpaqueFunction(function=arm)]
+    )
 
 
 def arm(context: LaunchContext) -> list[LaunchDescriptionEntity]:
@@ -100,12 +87,9 @@ def arm(context: LaunchContext) -> list[LaunchDescriptionEntity]:
 def _robot_state(given: dict[str, str]) -> GroupAction:
     """Return robot_state_publisher and RViz, where they are switched on."""
     names = (*arm_launch.ARGUMENTS, *arm_launch.SWITCHES)
-    included = IncludeLaunchDescription(
-        PythonLaunchDescriptionSource([ThisLaunchFileDir(), "/robot_state.launch.py"]),
-        launch_arguments=[(name, given[name]) for name in names if name != "params_file"],
+    return included(
+        "robot_state.launch.py", {name: given[name] for name in names if name != "params_file"}
     )
-    # A group, so that these arguments are not those of the file that includes this one.
-    return GroupAction([included])
 
 
 def _described(nodes: list[str], given: dict[str, str]) -> str:

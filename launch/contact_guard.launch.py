@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, GroupAction, IncludeLaunchDescription
-from launch.launch_description_sources import PythonLaunchDescriptionSource
-from launch.substitutions import LaunchConfiguration, ThisLaunchFileDir
 
+from rbd_control.nodes.launching import passing_on
 from rbd_control.startup import arm_launch
 from rbd_control.startup.arm_launch import configuration
 
@@ -30,21 +28,4 @@ FIXED = {
 
 def generate_launch_description() -> LaunchDescription:
     """Return what ``ros2 launch`` starts."""
-    chosen = {name: LaunchConfiguration(name) for name in ARGUMENTS}
-    return LaunchDescription(
-        [
-            *(
-                DeclareLaunchArgument(name, default_value=default, description=description)
-                for name, (default, description) in ARGUMENTS.items()
-            ),
-            # A group, so that these arguments are not those of the file that includes this one.
-            GroupAction(
-                [
-                    IncludeLaunchDescription(
-                        PythonLaunchDescriptionSource([ThisLaunchFileDir(), "/arm.launch.py"]),
-                        launch_arguments={**chosen, **FIXED}.items(),
-                    )
-                ]
-            ),
-        ]
-    )
+    return passing_on("arm.launch.py", ARGUMENTS, FIXED)

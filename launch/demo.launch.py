@@ -6,18 +6,12 @@ Each is a process of its own. `rbd-control demo` plays the same scenario and sco
 from __future__ import annotations
 
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
-from launch.actions import (
-    DeclareLaunchArgument,
-    GroupAction,
-    IncludeLaunchDescription,
-    OpaqueFunction,
-    Shutdown,
-)
-from launch.launch_description_sources import PythonLaunchDescriptionSource
-from launch.substitutions import LaunchConfiguration, ThisLaunchFileDir
+from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
+from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
+from rbd_control.nodes.launching import declared, declared_switches, included
 from rbd_control.startup import arm_launch
 from rbd_control.startup.arm_launch import configuration, node_parameters, require_sections
 
@@ -41,23 +35,20 @@ SWITCHES = {
 
 def generate_launch_description() -> LaunchDescription:
     """Return what ``ros2 launch`` starts."""
-    arguments = [
-        DeclareLaunchArgument(name, default_value=default, description=description)
-        for name, (default, description) in ARGUMENTS.items()
-    ]
-    switches = [
-        DeclareLaunchArgument(
-            name, default_value=default, choices=["true", "false"], description=description
-        )
-        for name, (default, description) in SWITCHES.items()
-    ]
     loop = DeclareLaunchArgument(
         "loop",
         default_value="",
         choices=["", "true", "false"],
         description="begin the scenario again when it is over; empty: params_file's",
     )
-    return LaunchDescription([*arguments, *switches, loop, OpaqueFunction(function=demo)])
+    return LaunchDescription(
+        [
+            *declared(ARGUMENTS),
+            *declared_switches(SWITCHES),
+            loop,
+            OpaqueFunction(function=demo),
+        ]
+    )
 
 
 def demo(context: LaunchContext) -> list[LaunchDescriptionEntity]:
@@ -68,16 +59,11 @@ def demo(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     arm = node_parameters(given["params_file"], given["namespace"], "simulated_arm")
     passed = {name: given[name] for name in (*SHARED, "publish_robot_state", "rviz")}
     passed["urdf"] = str(arm.get("urdf", ""))
-    robot_state = IncludeLaunchDescription(
-        PythonLaunchDescriptionSource([ThisLaunchFileDir(), "/robot_state.launch.py"]),
-        launch_arguments=passed.items(),
-    )
     # An arm keeps the last torque it was given, so none of the three runs alone.
     ends = {name: Shutdown(reason=f"{name} ended") for name in NODES}
     nodes = [_node(name, given, on_exit=ends[name]) for name in NODES]
     scenario = [_node("demo_scenario", given)] if given["scenario"] == "true" else []
-    # A group, so that these arguments are not those of the file that includes this one.
-    return [GroupAction([robot_state]), *nodes, *scenario]
+    return [included("robot_state.launch.py", passed), *nodes, *scenario]
 
 
 def _node(name: str, given: dict[str, str], on_exit: Shutdown | None = None) -> Node:

@@ -12,8 +12,6 @@ from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 from launch.actions import (
     DeclareLaunchArgument,
     EmitEvent,
-    GroupAction,
-    IncludeLaunchDescription,
     OpaqueFunction,
     RegisterEventHandler,
     Shutdown,
@@ -21,14 +19,14 @@ from launch.actions import (
 from launch.event_handlers import OnProcessStart
 from launch.events import matches_action
 from launch.events.process import ProcessExited
-from launch.launch_description_sources import PythonLaunchDescriptionSource
-from launch.substitutions import LaunchConfiguration, ThisLaunchFileDir
+from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode, Node
 from launch_ros.event_handlers import OnStateTransition
 from launch_ros.events.lifecycle import ChangeState
 from launch_ros.parameter_descriptions import ParameterValue
 from lifecycle_msgs.msg import Transition
 
+from rbd_control.nodes.launching import declared, declared_switches, included
 from rbd_control.startup import arm_launch
 from rbd_control.startup.arm_launch import (
     configuration,
@@ -74,16 +72,8 @@ def generate_launch_description() -> LaunchDescription:
                 DeclareLaunchArgument(name, description=description)
                 for name, description in REQUIRED.items()
             ),
-            *(
-                DeclareLaunchArgument(name, default_value=default, description=description)
-                for name, (default, description) in ARGUMENTS.items()
-            ),
-            *(
-                DeclareLaunchArgument(
-                    name, default_value=default, choices=["true", "false"], description=description
-                )
-                for name, (default, description) in SWITCHES.items()
-            ),
+            *declared(ARGUMENTS),
+            *declared_switches(SWITCHES),
             DeclareLaunchArgument(
                 "loop",
                 default_value="",
@@ -103,15 +93,7 @@ def playback(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     detector, player = _detector(given), _player(given)
     passed = {name: given[name] for name in (*SHARED, *SWITCHES, "urdf")}
     return [
-        # A group, so that these arguments are not those of the file that includes this one.
-        GroupAction(
-            [
-                IncludeLaunchDescription(
-                    PythonLaunchDescriptionSource([ThisLaunchFileDir(), "/robot_state.launch.py"]),
-                    launch_arguments=passed.items(),
-                )
-            ]
-        ),
+        included("robot_state.launch.py", passed),
         RegisterEventHandler(
             OnProcessStart(
                 target_action=detector,
@@ -137,16 +119,7 @@ def _detector(given: dict[str, str]) -> LifecycleNode:
     parameters |= {"urdf": given["urdf"], "autostart": False}
     if given["frame_prefix"]:
         parameters["frame_prefix"] = given["frame_prefix"]
-    return LifecycleNode(
-        package="rbd_control",
-        executable="contact_detector",
-        name="contact_detector",
-        namespace=given["namespace"],
-        parameters=[_typed(parameters)],
-        remappings=_remappings(given),
-        output="screen",
-        on_exit=stop,
-    )
+    return LifecycleNode(**_started("contact_detector", parameters, given))
 
 
 def _player(given: dict[str, str]) -> Node:
@@ -158,16 +131,21 @@ def _player(given: dict[str, str]) -> Node:
     }
     if given["loop"]:
         parameters["loop"] = given["loop"] == "true"
-    return Node(
-        package="rbd_control",
-        executable="joint_state_player",
-        name="joint_state_player",
-        namespace=given["namespace"],
-        parameters=[_typed(parameters)],
-        remappings=_remappings(given),
-        output="screen",
-        on_exit=stop,
-    )
+    return Node(**_started("joint_state_player", parameters, given))
+
+
+def _started(name: str, parameters: dict[str, Any], given: dict[str, str]) -> dict[str, Any]:
+    """Return the arguments of the action that starts a node; the launch stops when it ends."""
+    return {
+        "package": "rbd_control",
+        "executable": name,
+        "name": name,
+        "namespace": given["namespace"],
+        "parameters": [_typed(parameters)],
+        "remappings": _remappings(given),
+        "output": "screen",
+        "on_exit": stop,
+    }
 
 
 def _parameters(node: str, given: dict[str, str]) -> dict[str, Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch.actions import OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
+from rbd_control.nodes.launching import declared, declared_switches
 from rbd_control.startup.arm_launch import (
     ARGUMENTS,
     SWITCHES,
@@ -27,16 +28,8 @@ def generate_launch_description() -> LaunchDescription:
     """Return what ``ros2 launch`` starts."""
     return LaunchDescription(
         [
-            *(
-                DeclareLaunchArgument(name, default_value=ARGUMENTS[name][0], description=text)
-                for name, text in ((name, ARGUMENTS[name][1]) for name in NAMES)
-            ),
-            *(
-                DeclareLaunchArgument(
-                    name, default_value=default, choices=["true", "false"], description=text
-                )
-                for name, (default, text) in SWITCHES.items()
-            ),
+            *declared({name: ARGUMENTS[name] for name in NAMES}),
+            *declared_switches(SWITCHES),
             OpaqueFunction(function=nodes),
         ]
     )

@@ -1,4 +1,4 @@
-"""A headless Chromium for tests of what a page shows."""
+"""A headless Chromium for tests of pages."""
 
 from __future__ import annotations
 

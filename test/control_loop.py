@@ -23,8 +23,17 @@ SCRIPTED: dict[str, Any] = {
     "repeated_torque_share": 2.0,
     "tracking_limit": (0.0,),
 }
-"""For joint states that a test makes up: they may repeat, and be far from what is desired."""
+"""Parameters for invented joint states, which may repeat and be far from the desired ones."""
 NO_RATE = ControllerParameters(torque_rate=(1e9,), **SCRIPTED)
+IDEAL = SimulationParameters(
+    coulomb=(0.0,),
+    viscous=(0.0,),
+    encoder_resolution=0.0,
+    velocity_from_encoder=False,
+    effort_noise=0.0,
+    substeps=8,
+)
+"""An arm without friction and with perfect sensors."""
 
 
 class Loop:

@@ -1,4 +1,4 @@
-"""What the nodes publish, for the tests: types by topic, and the keys that docs/topics.md lists."""
+"""Published topics of the nodes: types by topic, and the keys that docs/topics.md lists."""
 
 from __future__ import annotations
 

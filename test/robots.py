@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.speed.mechanisms import TALOS_GRIPPERS
+
 RECORDINGS = Path(__file__).resolve().parent / "data"
-"""Recordings that ship with the tests; README.md in it says what they are."""
+"""Folder of the recordings that ship with the tests; its README.md describes them."""
 
 REAL_PANDA = RECORDINGS / "real_panda" / "panda_exciting_trajectory.db3"
 """24 s of a real Panda without hand at 30 Hz, without contact."""
@@ -29,18 +31,7 @@ ROBOTS = ("panda", "ur5", "tiago", "talos")
 
 LOCKED: dict[str, dict[str, float]] = {
     "panda": {"panda_finger_joint2": 0.01},
-    "talos": {
-        f"gripper_{side}_{name}_joint": 0.0
-        for side in ("left", "right")
-        for name in (
-            "inner_double",
-            "fingertip_1",
-            "fingertip_2",
-            "inner_single",
-            "fingertip_3",
-            "motor_single",
-        )
-    },
+    "talos": dict.fromkeys(TALOS_GRIPPERS, 0.0),
 }
 """The mimic joints of each robot, with a position to lock them at."""
 
@@ -53,6 +44,27 @@ def urdf_path(name: str) -> Path:
         pytest.skip("example-robot-data is not installed")
     root = "cmeel.prefix/share/example-robot-data/robots"
     return Path(str(package.locate_file(f"{root}/{_PUBLISHED[name]}")))
+
+
+def two_joint_urdf(prefix: str = "") -> str:
+    """Return the URDF of an arm with joints shoulder and elbow that turn about parallel axes.
+
+    Args:
+        prefix: text before the names of the joints.
+    """
+    return f"""<robot name="two">
+  <link name="base"/>
+  <link name="upper"><inertial><origin xyz="0.3 0 0"/><mass value="4"/>
+    <inertia ixx="0.01" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <link name="lower"><inertial><origin xyz="0.25 0 0"/><mass value="3"/>
+    <inertia ixx="0.01" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="{prefix}shoulder" type="revolute"><parent link="base"/><child link="upper"/>
+    <axis xyz="0 1 0"/><limit lower="-3" upper="3" effort="100" velocity="3"/></joint>
+  <joint name="{prefix}elbow" type="revolute"><parent link="upper"/><child link="lower"/>
+    <origin xyz="0.5 0 0"/><axis xyz="0 1 0"/>
+    <limit lower="-3" upper="3" effort="100" velocity="3"/></joint>
+</robot>
+"""
 
 
 def panda_arm_urdf() -> str:
@@ -72,12 +84,12 @@ def random_tree_urdf(
     continuous: float = 0.0,
     fixed: float = 0.2,
 ) -> str:
-    """URDF of a random tree with ``n`` movable joints.
+    """Return the URDF of a random tree with ``n`` movable joints.
 
-    ``branching`` is the chance that a link hangs from any earlier link instead of the last,
-    ``prismatic`` and ``continuous`` the chance of each joint type, ``fixed`` the chance that a
-    fixed link (with its own inertia) follows a movable one. Axes and all origins point anywhere;
-    inertias are those of real mass distributions.
+    ``branching`` is the probability that the parent of a link is a random earlier link instead of
+    the last one, ``prismatic`` and ``continuous`` are the probabilities of these joint types, and
+    ``fixed`` is the probability that a fixed link with inertia follows a movable one. Axes and
+    origins have random directions; inertias are those of real mass distributions.
     """
     rng = np.random.default_rng(seed)
     links = [_link("link0", rng)]

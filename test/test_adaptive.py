@@ -273,7 +273,7 @@ def test_at_rest_nothing_drifts() -> None:
 
 
 def test_friction_is_learned() -> None:
-    """Friction half of what was said: both coefficients come down, and no mass is needed."""
+    """True friction is half of the model's: both coefficients decrease, and no mass is added."""
     parameters = replace(FRICTION, friction_offset=(0.0,))
     law = AdaptiveSlotineLiController(
         arm7(), parameters, AdaptationParameters(adapt_friction=True, adaptation_dead_zone=(0.0,))
@@ -443,7 +443,7 @@ def test_a_floating_base_is_refused() -> None:
 
 
 def test_a_point_mass_as_last_link_can_be_adapted() -> None:
-    """On the border of what exists, where a pseudo-inertia has no inverse."""
+    """A point mass is on the border of physical bodies: its pseudo-inertia has no inverse."""
     model = arm7()
     arrays = model.arrays
     second = arrays.second_moment.copy()

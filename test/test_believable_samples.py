@@ -1,4 +1,4 @@
-"""Which positions and velocities the nodes believe, and the former names of the parameters."""
+"""Plausible positions and velocities of the nodes, and the former names of the parameters."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def is_refused_by_definition(
 @settings(deadline=None, max_examples=300)
 @given(pairs, pairs, st.tuples(st.floats(-9, 9), st.floats(-9, 9)).map(np.array), st.floats(0, 2))
 def test_what_is_refused(q: np.ndarray, v: np.ndarray, last_q: np.ndarray, elapsed: float) -> None:
-    """No sample that the definition refuses is accepted, and only those are refused."""
+    """Exactly the samples that are implausible by definition are rejected."""
     refused = bool(CHECK.refusal(1.0, q, v, last_q, elapsed))
     if refused != is_refused_by_definition(q, v, last_q, elapsed):
         # Only rounding may tell the two apart: it is less than 1e-9 rad for these numbers.

@@ -1,4 +1,4 @@
-"""What `make bench` does, on a robot of two links; how fast anything is, is not tested."""
+"""`make bench` on a robot of two links; speed itself is not tested."""
 
 import itertools
 import json

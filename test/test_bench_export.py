@@ -1,4 +1,4 @@
-"""What ``python -m bench.export`` does with results and times; nothing is compiled."""
+"""Processing of results and times by ``python -m bench.export``; no C is compiled."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What ``python -m bench.fleet`` shows, with few recordings: failures lose nothing else."""
+"""``python -m bench.fleet`` with few recordings: failures lose only damaged recordings."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_the_motion_is_smooth_and_bounded(panda: Plant) -> None:
 
 
 def test_the_arm_stops_on_its_path_at_its_deceleration(panda: Plant) -> None:
-    """Without contact: the plan is kept, to what stiff position control lags behind."""
+    """Without contact the arm follows the plan up to the lag of stiff position control."""
     still = PositionControlledArm(panda, PickAndPlace(panda.arm.model, panda.arm.centre, 3, 8.0), 1)
     while np.abs(panda.data.qvel).max() < 0.7 * SPEED:
         still.step()

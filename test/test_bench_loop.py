@@ -39,7 +39,7 @@ def test_percentiles_of_known_latencies() -> None:
 
 
 def test_answers_are_matched_with_what_was_sent() -> None:
-    """Of five sent one is not answered; an answer to something older does not count."""
+    """One of five joint states has no answer; answers to older ones do not count."""
     sent = [k * MS for k in range(10, 15)]
     heard = [(9 * MS, 10 * MS), *((s, s + MS // 2) for s in sent[:3]), (sent[4], sent[4] + 2 * MS)]
     heard.append((sent[0], sent[0] + 50 * MS))  # a second answer
@@ -50,7 +50,7 @@ def test_answers_are_matched_with_what_was_sent() -> None:
 
 
 def test_commands_get_the_stamp_of_the_sample_they_answer() -> None:
-    """By the torque; one that nothing tells of is left out, equal ones go in order."""
+    """They are matched by torque; equal torques in order, torques without a report not at all."""
     commands = [Command(11, b"a"), Command(12, b"b"), Command(13, b"a"), Command(14, b"?")]
     errors = [TrackingError(1, b"a"), TrackingError(2, b"b"), TrackingError(3, b"a")]
     assert stamped(commands, errors) == [(1, 11), (2, 12), (3, 13)]

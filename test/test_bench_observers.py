@@ -1,4 +1,4 @@
-"""The comparison of observers: noises told from data, and thresholds that are equally silent."""
+"""The comparison of observers: noise estimates, and thresholds with equal false-alarm rate."""
 
 from itertools import islice
 

@@ -1,4 +1,4 @@
-"""What ``python -m bench.replay`` measures is one and the same recording in every format."""
+"""``python -m bench.replay`` measures the same recording in every format."""
 
 from __future__ import annotations
 

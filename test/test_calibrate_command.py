@@ -1,4 +1,4 @@
-"""``rbd-control calibrate``: what it prints and writes, and what it says of bad efforts."""
+"""``rbd-control calibrate``: output, written files, and messages on bad efforts."""
 
 from __future__ import annotations
 

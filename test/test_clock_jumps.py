@@ -1,4 +1,4 @@
-"""A clock that goes back in a recording: replay and calibrate do what the node does."""
+"""A clock that goes back in a recording: replay and calibrate behave like the node."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PARAMETERS = DetectorParameters(
 )
 PERIOD = 1.0 / sound.RATE
 PUSH = (0.4, 0.6)
-"""When the elbow is pushed, after the beginning of a swing [s]."""
+"""Time of the push on the elbow after the start of a swing [s]."""
 
 
 def messages(
@@ -76,7 +76,7 @@ def recorded(
 def as_the_node(
     states: Sequence[JointMessage],
 ) -> tuple[dict[str, int], int, list[ContactEvent]]:
-    """Feed messages one by one as the node does; counts, jumps and the last of each event."""
+    """Process messages one by one like the node; return counts, jumps and final events."""
     intake = JointStateIntake(sound.JOINTS, follow_jumps=True)
     detector = ContactDetector(MODEL, PARAMETERS)
     jumps = 0
@@ -152,7 +152,7 @@ def test_labels_count_from_the_first_sample_across_the_jump() -> None:
 
 
 def test_a_contact_that_is_open_at_the_jump_ends_there() -> None:
-    """As in the node, which publishes its release; what follows is an event of its own."""
+    """As in the node, the event is released at the jump; later contact is another event."""
     states = messages(100.0, again=100)
     result = replay(recorded(states), MODEL, PARAMETERS)
     assert len(result.events) == 2
@@ -177,7 +177,7 @@ def write_csv(path: Path, states: Sequence[JointMessage]) -> Path:
 def test_the_command_says_when_the_clock_went_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No sample is lost, where all after the jump were dropped."""
+    """No sample is lost; formerly all after the jump were dropped."""
     log = write_csv(tmp_path / "log.csv", messages(100.0))
     (tmp_path / "two.urdf").write_text(sound.URDF)
     (tmp_path / "detector.yaml").write_text(sound.CONFIG)

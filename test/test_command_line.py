@@ -1,4 +1,4 @@
-"""How ``rbd-control`` ends: exit codes, one line on stderr, signals, broken pipes, full disks."""
+"""Ends of ``rbd-control``: exit codes, one line on stderr, signals, broken pipes, full disks."""
 
 from __future__ import annotations
 
@@ -309,7 +309,7 @@ CONFIGURATIONS = {
 
 
 @pytest.mark.parametrize(("text", "says"), CONFIGURATIONS.values(), ids=CONFIGURATIONS.keys())
-def test_what_is_said_of_a_parameter_file(
+def test_messages_on_a_parameter_file(
     files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, says: str
 ) -> None:
     path = tmp_path / "nope.yaml"

@@ -1,4 +1,4 @@
-"""What `make compare` does, on one specimen of each arm and for seconds; and its arithmetic."""
+"""`make compare` on one specimen of each arm for some seconds, and its arithmetic."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def test_targets_on_one_specimen(results: tuple[list[Tracking], Learning]) -> No
 
 
 def test_the_payload_is_found(results: tuple[list[Tracking], Learning]) -> None:
-    """The estimate is within what friction explains.
+    """The error of the estimate is within the effect of the friction error.
 
-    Friction of the Panda's joints, 0.6 N·m and 30 % wrong, is 0.2 kg at half a metre's reach; while
-    moving the estimate follows it up and down.
+    The friction of the Panda's joints is 0.6 N·m with an error of 30 %, which corresponds to 0.2 kg
+    at a reach of 0.5 m. During motion the estimate varies with it.
     """
     _, learned = results
     assert learned.mass[-1] == pytest.approx(study.PAYLOAD, abs=0.6)
@@ -83,7 +83,7 @@ def test_slotine_li_of_the_comparison_is_the_controller() -> None:
 
 
 @pytest.mark.parametrize("name", ARMS)
-def test_the_payload_is_where_it_is_said_to_be(name: str) -> None:
+def test_the_payload_is_at_its_stated_place(name: str) -> None:
     of = arm(name)
     heavy = Model.from_urdf(loaded(of, 2.0).urdf)
     same = of.model.with_payload(

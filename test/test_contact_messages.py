@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contact_event import EVENT
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
@@ -34,18 +35,8 @@ from rbd_control.nodes.tool_wrench_output import CovarianceWriter
 from rbd_control.nodes.verdict_output import StampedVerdict
 from rbd_control.simulation import arm7_urdf
 
-ONSET = ContactEvent(
-    id=3,
-    phase="onset",
-    level="contact",
-    onset=9.0,
-    onset_uncertainty=0.002,
-    detected=9.012,
-    release=None,
-    joint="elbow",
-    link="forearm",
-    peak_torque=8.0,
-    force=np.array([0.0, 3.0, -4.0]),
+ONSET = replace(
+    EVENT,
     candidates=("forearm", "wrist"),
     confidence=0.75,
     point=np.array([0.5, 0.25, 1.0]),
@@ -56,7 +47,7 @@ RELEASE = replace(
 
 
 @pytest.mark.parametrize("event", [ONSET, RELEASE, replace(ONSET, link="", confidence=np.nan)])
-def test_what_is_told_is_what_is_heard(event: ContactEvent) -> None:
+def test_a_published_event_is_received_unchanged(event: ContactEvent) -> None:
     (status,) = event_message("detector", event, Stamp(1, 2)).status
     assert event_from_status(status).to_json() == event.to_json()
     assert status.hardware_id == event.link
@@ -103,7 +94,7 @@ def test_an_event_has_values_of_one_number(event: ContactEvent, expected: dict[s
 
 
 def test_an_event_names_its_node_and_frame() -> None:
-    """Two arms must be told apart; the components of the force are along the root's axes."""
+    """Events of two arms are distinguishable; force components are along the root's axes."""
     message = event_message("left/detector", ONSET, Stamp(1, 2), "left/base")
     assert message.status[0].name == "left/detector: contact"
     assert message.header.frame_id == "left/base"
@@ -124,7 +115,7 @@ def detection(level: str, residual: list[float], *, valid: bool = True) -> Detec
 
 
 def test_the_stamped_verdict() -> None:
-    """It is published at each change and again while it is valid, with its sample's stamp."""
+    """It is published at each change and repeated while valid, with the stamp of its sample."""
     sent = Sent()
     verdict = StampedVerdict(sent, "left/detector", ("elbow", "wrist"), "base")
     thresholds = np.array([2.0, 1.0])
@@ -199,7 +190,7 @@ def numbers(message: WrenchStamped) -> list[float]:
 
 
 def test_a_force_has_its_components_in_the_frame_of_its_header() -> None:
-    """What TF makes of it in the frame of the arrow is the force that the arrow shows."""
+    """Transformed by TF to the frame of the arrow, the force is the one that the arrow shows."""
     model, q = Model.from_urdf(arm7_urdf()), np.linspace(-1.2, 1.3, 7)
     sent, shown = Sent(), Sent()
     writer, arrow = ForceWriter(model, sent), ForceArrow(model, shown)
@@ -219,7 +210,7 @@ def test_a_force_has_its_components_in_the_frame_of_its_header() -> None:
         assert np.abs(np.array(numbers(heard)[:3]) - force).max() > 1.0, "the link is turned"
 
 
-def test_the_covariance_of_a_wrench_says_what_its_rows_are() -> None:
+def test_the_covariance_of_a_wrench_names_its_rows() -> None:
     sent = Sent()
     writer = CovarianceWriter(sent)
     for k in range(2):
@@ -234,7 +225,7 @@ def test_the_covariance_of_a_wrench_says_what_its_rows_are() -> None:
 
 
 def test_arrow() -> None:
-    """From the point where it is known, else from the link; seldom, and taken away again."""
+    """The arrow starts at the point if known, else at the link; it is sent rarely and deleted."""
     model, q = Model.from_urdf(arm7_urdf()), np.full(7, 0.3)
     sent = Sent()
     arrow = ForceArrow(model, sent)
@@ -266,7 +257,7 @@ def test_arrow() -> None:
         (lambda sent: JointStateWriter(sent, ("joint",)), (Stamp(1, 2), None, None, np.ones(1))),
     ],
 )
-def test_nothing_is_sent_while_nobody_listens(writer: Any, message: tuple[Any, ...]) -> None:
+def test_messages_are_sent_only_to_subscribers(writer: Any, message: tuple[Any, ...]) -> None:
     sent = Sent()
     made = writer(sent)
     for readers, count in ((0, 0), (1, 1), (0, 1)):

@@ -1,4 +1,4 @@
-"""When an arm is stopped, when it counts as stopped, when it may go on, and the way back."""
+"""Stop on contact: begin of the stop, standstill, resume, and retreat."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def test_a_contact_that_falls_silent_counts_as_one_that_lasts() -> None:
     assert stop.obstacle(2.4) == "the contact flag is raised"
 
 
-def test_a_detector_that_was_never_heard_is_silent_once_it_had_time_to_speak() -> None:
+def test_a_detector_without_messages_counts_as_silent_after_a_time() -> None:
     stop = ContactStop(StopParameters(stop_on_silence=True, silence_timeout=0.5))
     stop.start(100.0)
     assert not stop.check(100.4)
@@ -279,7 +279,7 @@ def test_parameters_that_do_not_fit_are_refused(given: dict[str, Any], why: str)
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("tfcrxk"), st.floats(0.0, 0.6)), max_size=40))
 def test_a_stop_ends_by_resume_alone(steps: list[tuple[str, float]]) -> None:
-    """Whatever comes in whatever order: each raised flag stops, and nothing else resumes."""
+    """For any sequence of input each raised flag stops the arm, and only ``resume`` resumes."""
     stop, now, latched = watching(), 0.0, False
     for what, wait in steps:
         now += wait
@@ -323,7 +323,7 @@ def test_standstill_of_all_joints_of_several_publishers() -> None:
     assert motion.missing(late) == ["hand"]
 
 
-def test_without_velocity_positions_tell_the_speed() -> None:
+def test_without_velocity_the_speed_comes_from_positions() -> None:
     motion = ArmMotion(["a"])
     for k in range(20):
         motion.hear(0.01 * k, ["a", "b"], [0.01 * k, 0.0], [], 0.01 * k, 0.02)

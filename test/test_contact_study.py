@@ -1,4 +1,4 @@
-"""The contact study: its truth is true, recordings of it are recordings, the detector is judged."""
+"""The contact study: true values, recordings, and evaluation of the detector."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def episode() -> Episode:
     return simulate(Plant(arm("panda"), 1), 5, end_of(touches), touches)
 
 
-def test_truth_is_the_force_at_the_point_it_tells(episode: Episode) -> None:
+def test_true_torque_is_that_of_the_force_at_its_point(episode: Episode) -> None:
     assert [contact.kind for contact in episode.contacts] == ["push", "push", "collision"]
     for contact in episode.contacts:
         k = round(contact.start / 0.001)
@@ -44,7 +44,7 @@ def test_truth_is_the_force_at_the_point_it_tells(episode: Episode) -> None:
         assert not episode.external[k - 1].any()
 
 
-def test_what_is_measured_is_the_dynamics_with_wrong_masses_and_friction(episode: Episode) -> None:
+def test_measurements_are_the_dynamics_with_wrong_masses_and_friction(episode: Episode) -> None:
     assert episode.t.size == episode.q.shape[0]
     count = 2.0 * np.pi / 2**19
     # Whole counts, to the rounding of a product.
@@ -72,8 +72,8 @@ def test_recording_reads_back(episode: Episode, tmp_path: Path) -> None:
 def test_the_detector_meets_its_targets_on_a_few_contacts() -> None:
     """The targets of ``python -m bench.contacts``, on one arm and 16 contacts.
 
-    Of so few, shares are known to a tenth or so: 95 and 70 % of the links are asked for in the
-    study of 200. All else is asked for in full.
+    With so few contacts, shares are uncertain by about a tenth: the targets of 95 and 70 % of the
+    links apply to the study of 200 contacts. All other targets apply here, too.
     """
     urdf_path("panda")
     outcome = judge(["panda"], seed=7, rounds=6)

@@ -66,7 +66,7 @@ class Turning:
         return seen
 
     def here(self) -> np.ndarray:
-        """Return what the encoders said last: near half a turn it matters on which side."""
+        """Return the last positions of the encoders, which may be on either side of half a turn."""
         return self.seen.copy()
 
     def go(self, offset: float, time: float) -> None:
@@ -82,7 +82,7 @@ class Turning:
 
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_a_trajectory_over_half_a_turn_tracks(model: Model, encoder: str) -> None:
-    """[50] And one after it, given where the encoder says that the arm is; torque stays small."""
+    """[50] A second one from the wrapped position is tracked, too; the torque stays small."""
     loop = Turning(model, encoder)
     for offset in (0.5, 4.0, -4.5):
         begin = loop.arm.q
@@ -100,7 +100,7 @@ def test_a_trajectory_over_half_a_turn_tracks(model: Model, encoder: str) -> Non
 def test_the_plain_difference_counts_unless_the_short_way_is_asked_for(
     model: Model, encoder: str
 ) -> None:
-    """From 3.1 to -3.1 it is almost a whole turn back, or a twelfth of one on."""
+    """From 3.1 to -3.1 rad the plain way is 6.2 rad, the short way 0.08 rad."""
     for wraparound, way in ((False, -6.2), (True, 2.0 * pi - 6.2)):
         loop = Turning(model, encoder, np.array([3.1, *HOME[1:]]), angle_wraparound=wraparound)
         begin = loop.arm.q[0]
@@ -116,7 +116,7 @@ def test_the_plain_difference_counts_unless_the_short_way_is_asked_for(
 
 
 def test_a_wrap_is_never_implausible(model: Model) -> None:
-    """At any plausible speed and rate, in both directions; a jump without a wrap still is."""
+    """This holds for plausible speeds and rates in both directions; other jumps are implausible."""
     for rate in (1000.0, 100.0, 30.0):
         for speed in (2.0, -2.0, 8.0, -8.0):
             controller = started(
@@ -186,7 +186,7 @@ def test_a_retreat_goes_over_half_a_turn(model: Model) -> None:
 
 @pytest.mark.parametrize("way", ["silence", "clock", "start"])
 def test_after_a_loss_the_unwrapping_starts_anew(model: Model, way: str) -> None:
-    """What the encoder says then is where the arm is; it does not turn back."""
+    """The position of the encoder then is the position of the arm, which does not turn back."""
     loop = Turning(model, "wraps")
     loop.go(0.5, 1.0)
     loop.run(1.5)

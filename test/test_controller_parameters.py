@@ -1,4 +1,4 @@
-"""Every parameter of the controller changes what is sent; a new one without a case fails."""
+"""Every parameter of the controller changes the output; a parameter without a case fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Sent = list[tuple[Any, ...]]
 
 
 class Script:
-    """A controller that is told what to see and do; :attr:`sent` is what it answers."""
+    """A controller with scripted joint states and orders; :attr:`sent` holds its output."""
 
     def __init__(self, controller: PassivityController) -> None:
         self.controller, self.stamp = controller, 0.0
@@ -271,14 +271,14 @@ def test_every_number_has_finite_bounds(item: Any) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_parameter_changes_what_is_sent(name: str) -> None:
+def test_every_parameter_changes_the_output(name: str) -> None:
     value, scenario, common = CASES[name]
     base = replace(ControllerParameters(), **{**SCRIPTED, **common})
     assert sent(name, scenario, base) != sent(name, scenario, replace(base, **{name: value}))
 
 
 @pytest.mark.parametrize("name", sorted(UNUSED))
-def test_what_falls_with_speed_is_not_compensated(name: str) -> None:
+def test_friction_that_falls_with_speed_is_not_compensated(name: str) -> None:
     base = replace(ControllerParameters(), **{**SCRIPTED, **FRICTION, "friction_model": "stribeck"})
     assert sent(name, tracking, base) == sent(name, tracking, replace(base, **{name: (0.7,)}))
 

@@ -36,7 +36,7 @@ def replayed(makers: Makers, file: Path, **instead: Path) -> Case:
 
 
 def problems(cases: Iterator[tuple[str, Case]]) -> list[str]:
-    """Run the cases; what is wrong with each."""
+    """Run the cases; return the problems of each."""
     return [f"{name}: {wrong}" for name, case in cases for wrong in judge(case, run(case))]
 
 
@@ -74,7 +74,7 @@ def test_random_damage(makers: Makers, kind: str) -> None:
 
 
 def written(folder: Path, changes: Sequence[Any], name: str, text: str) -> Iterator[Path]:
-    """Write the file of each change into a folder of its own."""
+    """Write the file of each change to a separate folder."""
     rng = np.random.default_rng(1)
     for k, change in enumerate(changes):
         path = folder / f"{k}" / name
@@ -165,7 +165,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("statement", "says"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_is_said_of_a_database(
+def test_messages_on_a_damaged_database(
     makers: Makers, tmp_path: Path, statement: str, says: str
 ) -> None:
     path = tmp_path / "bag.db3"
@@ -173,7 +173,7 @@ def test_what_is_said_of_a_database(
     assert says in refusal(replayed(makers, path))
 
 
-def test_what_is_said_of_a_file_cut_short(makers: Makers, tmp_path: Path) -> None:
+def test_messages_on_a_file_cut_short(makers: Makers, tmp_path: Path) -> None:
     path = tmp_path / "bag.mcap"
     path.write_bytes(mcap(makers.bags.messages)[:-500])
     line = refusal(replayed(makers, path))
@@ -191,7 +191,7 @@ def test_a_cell_of_garbage_is_shortened(makers: Makers, tmp_path: Path) -> None:
     assert "…' is not a number" in line
 
 
-def test_metadata_that_lies_names_itself(makers: Makers, tmp_path: Path) -> None:
+def test_wrong_metadata_is_named(makers: Makers, tmp_path: Path) -> None:
     path = makers.bags.copy("mcap", tmp_path)
     bags.change_metadata(path / "metadata.yaml", ("mcap.mcap", "gone.mcap"))
     line = refusal(replayed(makers, path))
@@ -221,7 +221,7 @@ def test_times_in_another_unit(
 
 
 def test_relative_milliseconds_are_pointed_out(makers: Makers, tmp_path: Path) -> None:
-    """They cannot be told from seconds of a slow log, so the run goes on and says so."""
+    """They may also be seconds of a slow log, so the run continues with a note."""
     change = tables._time(lambda t, rng: t * 1e3, "{:.0f}")
     path = tmp_path / "log.csv"
     path.write_text(str(change(np.random.default_rng(0), makers.log.read_text())))

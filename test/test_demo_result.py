@@ -1,4 +1,4 @@
-"""The demo's judge: what passes, and what must not."""
+"""Evaluation of the demo: results that pass, and results that must fail."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_good_run_passes() -> None:
         (lambda log: setattr(log, "staged", ("push",)), "was not staged"),
     ],
 )
-def test_what_is_wrong_is_said(change: Callable[[DemoLog], object], said: str) -> None:
+def test_each_failure_is_reported(change: Callable[[DemoLog], object], said: str) -> None:
     log = recorded()
     change(log)
     result = judge(log)
@@ -107,7 +107,7 @@ def test_what_is_wrong_is_said(change: Callable[[DemoLog], object], said: str) -
     assert result.to_json()["passed"] is False
 
 
-def test_nothing_recorded_is_no_result() -> None:
+def test_no_recorded_sample_is_no_result() -> None:
     with pytest.raises(ValueError, match="no samples"):
         judge(DemoLog(("a",), (1.0,), ()))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contact_event import EVENT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
@@ -33,19 +34,6 @@ from rbd_control.nodes.messages import Stamp
 from rbd_control.playback.live_view import LiveState, render
 from rbd_control.simulation import arm7_urdf
 
-EVENT = ContactEvent(
-    id=3,
-    phase="onset",
-    level="contact",
-    onset=9.0,
-    onset_uncertainty=0.002,
-    detected=9.012,
-    release=None,
-    joint="elbow",
-    link="forearm",
-    peak_torque=8.0,
-    force=np.array([0.0, 3.0, -4.0]),
-)
 KEYS = [
     "id",
     "phase",
@@ -159,7 +147,7 @@ def test_no_message_raises_or_spoils_the_picture(
         ([str(k) for k in range(2000)], [0.0] * 2000),
     ],
 )
-def test_joint_states_of_something_else_are_counted(names: list[str], effort: list[float]) -> None:
+def test_joint_states_of_another_robot_are_counted(names: list[str], effort: list[float]) -> None:
     heard, _ = listener()
     heard.on_residual(joint_state(names, effort), 1.0)
     assert heard.state.ignored == 1
@@ -213,7 +201,7 @@ def test_the_demo_ignores_what_is_not_of_its_nodes(
 
 
 def test_the_demo_logs_true_forces_in_world_axes() -> None:
-    """As events have them; what comes is in the frame of the link that was pushed."""
+    """Received forces are in the frame of the pushed link; events have world axes."""
     observer: Any = object.__new__(DemoObserver)
     observer._model, observer._position = Model.from_urdf(arm7_urdf()), None
     observer.log, observer.ignored = DemoLog(observer._model.joint_names, np.ones(7), ()), 0
@@ -241,7 +229,7 @@ def test_the_demo_logs_true_forces_in_world_axes() -> None:
 
 
 @given(st.text(), st.text())
-def test_a_report_can_be_published_whatever_it_tells_of(key: str, text: str) -> None:
+def test_every_report_can_be_published(key: str, text: str) -> None:
     status = Status()
     status.add(key + "\ud800", text * 1000)
     status.raise_to(b"\x02", text + "\x00")

@@ -134,10 +134,10 @@ def test_float_and_safe_go_on_without_verdicts_but_do_not_end(model: Model) -> N
         ("none", True, "no contact detector has published yet", "no verdict about contact"),
     ],
 )
-def test_a_missing_detector_is_told_of(
+def test_a_missing_detector_is_reported(
     model: Model, reaction: str, required: bool, never: str, late: str
 ) -> None:
-    """At once: before the first verdict, and when verdicts have stopped."""
+    """A missing detector is reported before the first verdict and after the last one."""
     controller = PassivityController(
         model, ControllerParameters(contact_reaction=reaction, require_detector=required)
     )

@@ -1,4 +1,4 @@
-"""``rbd-control calibrate --effort current``: gains with their errors, or what would tell them."""
+"""``rbd-control calibrate --effort current``: gains with errors, or advice to identify them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run(folder: Path, out: Path, *more: str) -> int:
 def test_gains_that_free_motion_hides_are_refused(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The table is printed all the same, with what would help."""
+    """The table is printed nevertheless, with advice."""
     assert run(folder, tmp_path / "arm.yaml", "--effort", "current") == 2
     out, err = capsys.readouterr()
     assert err.count("\n") == 1
@@ -53,7 +53,7 @@ def test_gains_that_free_motion_hides_are_refused(
 
 
 @pytest.mark.parametrize("payload", [f"{MASS}", f"{MASS}±0.02@{CENTRE[0]},{CENTRE[1]},{CENTRE[2]}"])
-def test_a_known_payload_tells_them(
+def test_a_known_payload_identifies_them(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], payload: str
 ) -> None:
     """Gains with their errors are printed and stand in JSON and in the parameter file."""
@@ -76,7 +76,7 @@ def test_a_known_payload_tells_them(
 
 
 def test_known_gains_are_taken(folder: Path, tmp_path: Path) -> None:
-    """Those that free motion hides; a larger accepted error makes do with fewer."""
+    """They are needed where free motion gives no gain; a larger accepted error needs fewer."""
     out = tmp_path / "arm.yaml"
     gains = dict(zip(JOINTS, SPECIMEN.gains, strict=True))
     more = []

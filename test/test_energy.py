@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from control_loop import Loop
+from control_loop import IDEAL, Loop
 
 from rbd_control.control import (
     Command,
@@ -28,14 +28,6 @@ from rbd_control.simulation import HalfSpace, SimulatedArm, SimulationParameters
 
 DT = 1e-3
 LAW = ControllerParameters(bandwidth=(20.0,), damping_rate=30.0, damping=(2.0,))
-IDEAL = SimulationParameters(
-    coulomb=(0.0,),
-    viscous=(0.0,),
-    encoder_resolution=0.0,
-    velocity_from_encoder=False,
-    effort_noise=0.0,
-    substeps=8,
-)
 START_OFF = replace(IDEAL, initial_position=(0.03, -0.02, 0.03, 0.04, -0.03, 0.02, 0.03))
 DEFAULT = EnergyParameters()
 
@@ -158,10 +150,10 @@ def test_where_references_are_bounded_no_more_is_stored_than_was_put_in() -> Non
 
 
 def test_sampled_law_on_an_exact_model_keeps_to_the_bound() -> None:
-    """In no period does V rise by more than the bound less the dissipation; on the whole it falls.
+    """V rises by at most the bound minus the dissipation in every period, and decreases overall.
 
-    What is left is mostly the plant's: it moves by implicit steps of 0.125 ms, which with rates of
-    50 1/s and more are wrong by a per cent. The curvature of powers within a period is 2e-4 of
+    The remaining error is mostly that of the plant, whose implicit steps of 0.125 ms have an error
+    of a per cent at rates of 50 1/s and more. The curvature of powers within a period is 2e-4 of
     them, (50 dt)² / 12.
     """
     seen = list(balances(LAW, START_OFF))[1:]
@@ -194,7 +186,7 @@ def test_the_bound_is_of_second_order() -> None:
 
 
 def test_a_push_is_found_as_supplied_energy() -> None:
-    """Against the truth of the simulation, without any measurement of it."""
+    """The estimate, which measures no push, equals the true energy of the simulation."""
     supplied, truth, last = 0.0, 0.0, np.zeros(7)
     for balance, arm, s in balances(LAW, IDEAL, push=30.0):
         supplied += balance.supplied
@@ -213,7 +205,7 @@ def test_a_push_is_found_as_supplied_energy() -> None:
 def test_delay_is_added_until_storage_grows_and_the_monitor_says_so(
     plant: SimulationParameters,
 ) -> None:
-    """From no delay upward: passive while V ends where it should, and not passive once V grows."""
+    """With growing delay the monitor reports passive until V grows, and not passive then."""
     parameters = ControllerParameters()
     quiet = None
     for delay in range(0, 20, 2):
@@ -244,7 +236,7 @@ TANK = EnergyParameters(tank_capacity=2.0, tank_refill=1.0)
 
 
 def collision(energy: EnergyParameters) -> tuple[float, float]:
-    """Greatest work on a wall in the way of a trajectory, and what the tank promises [J]."""
+    """Return the largest work on a wall in the path of a trajectory, and the tank's bound [J]."""
     model, parameters = arm7(), ControllerParameters()
     noisy = SimulationParameters(initial_position=tuple(START))
     arm = SimulatedArm(model, noisy, [WALL])

@@ -1,4 +1,4 @@
-"""Exported C equals the library, compiles without a warning, and refuses what it cannot express."""
+"""Exported C equals the library and compiles without warnings; unsupported kernels are refused."""
 
 from __future__ import annotations
 
@@ -324,7 +324,7 @@ def test_a_kernel_that_branches_is_refused(kernel: Any) -> None:
         x**3
 
 
-def test_what_cannot_be_exported_is_said() -> None:
+def test_unsupported_exports_are_refused_with_a_reason() -> None:
     model = tree(0)
     with pytest.raises(InputError, match="no function 'mass'; functions are dynamics_terms"):
         export_c(model, functions=("mass",))

@@ -95,7 +95,7 @@ def test_every_cited_test_exists(collected: set[str]) -> None:
 
 
 def test_every_test_written_for_faults_is_cited(collected: set[str]) -> None:
-    """By its function: the page need not list all parameters of a test."""
+    """Tests are compared by function: the page need not list all parameters of a test."""
     cited = {test.partition("[")[0] for row in FAULTS for test in row.tests}
     written = {test.partition("[")[0] for test in collected if "/test_faults_" in test}
     assert not written - cited, f"not in docs/faults.md: {written - cited}"

@@ -64,7 +64,7 @@ def test_odd_inputs_over_the_wire_and_in_files(tmp_path: Path) -> None:
 
 
 def test_a_few_seconds_of_work_with_a_push_and_faults(tmp_path: Path) -> None:
-    """The push is found, nothing else is taken for one, no sample is lost, and work goes on."""
+    """The push is detected without false contacts, no sample is lost, and the nodes work on."""
     arguments = ("--minutes", "0.18", "--priority", "0", "--seed", str(SEED_OF_SOAK))
     _, output = bench("bench.soak", tmp_path, *arguments)
     found = report(tmp_path / "soak.json", output)

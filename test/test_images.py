@@ -1,4 +1,4 @@
-"""Images and environments hold what the package needs; no tool that builds them is needed."""
+"""Images and environments contain what the package needs; the tests need no build tool."""
 
 from __future__ import annotations
 

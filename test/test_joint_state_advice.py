@@ -1,4 +1,4 @@
-"""What is said of joint states that cannot be used."""
+"""Advice for joint states that cannot be used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PANDA = tuple(f"panda_joint{i}" for i in range(1, 8))
 TOPIC = "/joint_states"
 
 
-def test_nobody_publishes() -> None:
+def test_no_publisher() -> None:
     assert "no node publishes /joint_states; remap" in advice(TOPIC, 0, JointStateIntake(PANDA))
 
 
@@ -34,7 +34,7 @@ def test_other_names_with_the_nearest_match() -> None:
     assert "is 'fer_joint1' the same joint as 'panda_joint1'?" in said
 
 
-def test_names_of_something_else() -> None:
+def test_names_of_another_robot() -> None:
     intake = JointStateIntake(PANDA)
     assert intake.accept(1.0, 1.0, ["wheel"], [0.0], [], []) is None
     said = advice(TOPIC, 1, intake)
@@ -42,7 +42,7 @@ def test_names_of_something_else() -> None:
     assert "same joint" not in said
 
 
-def test_numbers_that_cannot_be() -> None:
+def test_impossible_numbers() -> None:
     intake = JointStateIntake(PANDA)
     assert intake.accept(1.0, 1.0, PANDA, [1e30] * 7, [0.0] * 7, [0.0] * 7) is None
     assert "cannot be used: too large (position of panda_joint1)" in advice(TOPIC, 1, intake)

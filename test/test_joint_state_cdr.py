@@ -40,7 +40,7 @@ def serialized(
 
 
 def decode(receipt: float, raw: bytes) -> JointMessage:
-    """Return what rosbags makes of the bytes."""
+    """Return the message that rosbags decodes from the bytes."""
     read = TYPES.deserialize_cdr(raw, "sensor_msgs/msg/JointState")
     stamp = read.header.stamp  # type: ignore[attr-defined]
     values = (read.position, read.velocity, read.effort)  # type: ignore[attr-defined]

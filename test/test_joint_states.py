@@ -40,7 +40,7 @@ def message(stamp: float = 10.0, receipt: float | None = None, **changes: Any) -
 
 @dataclass
 class Fault:
-    """Messages after a good one at 9.0 s, and what becomes of the last of them."""
+    """Messages after a good one at 9.0 s, and the expected result for the last of them."""
 
     messages: list[tuple[Any, ...]]
     reason: str = ""
@@ -190,7 +190,7 @@ def test_stamps_of_a_slow_sender_are_used_again_after_stamps_in_the_future() -> 
 
 
 def test_a_clock_that_goes_back_is_followed_on_request() -> None:
-    """[25] At once where it is the receiver's own (simulated time), else when it stays back."""
+    """[25] The jump is followed at once in simulated time, otherwise if the clock stays back."""
     stamps = 100.0 + 0.001 * np.arange(50)
     for follow in (True, False):
         own = JointStateIntake(JOINTS, follow_jumps=follow)

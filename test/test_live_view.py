@@ -51,14 +51,14 @@ def test_silence_is_no_verdict() -> None:
     assert LiveState("x").verdict(0.0) == "no verdict"
 
 
-def test_what_is_not_known_is_not_invented() -> None:
+def test_unknown_values_are_left_empty() -> None:
     lines = shown(replace(STATE, thresholds=()), 10.0)
     assert "?" in lines[2]
     assert "█" not in lines[2]
     assert "no contact so far" in shown(LiveState("x"), 0.0)[-1]
 
 
-def test_a_link_that_is_not_certain_is_told_with_the_others() -> None:
+def test_an_uncertain_link_is_shown_with_the_other_candidates() -> None:
     unsure = replace(EVENT, candidates=("forearm", "wrist"), confidence=0.62)
     assert event_line(unsure).startswith("contact 1 at forearm (62%, else wrist): elbow")
     sure = replace(EVENT, candidates=("forearm",), confidence=0.99)

@@ -1,4 +1,4 @@
-"""Hard bounds of speed and of what is learned."""
+"""Hard bounds of the speed and of learned parameters."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_a_speed_that_lasts_is_a_fault_and_a_recoil_is_not(model: Model) -> None
     assert watched(model, [2.1] * 5, dt=0.033) == 0
 
 
-def test_a_joint_that_rings_is_too_fast(model: Model) -> None:
-    """It passes below the limit in each of its swings."""
+def test_an_oscillating_joint_is_too_fast(model: Model) -> None:
+    """Its speed falls below the limit in each of its swings."""
     k = watched(model, list(5.0 * np.sin(2.0 * np.pi * np.arange(1000) / 30.0)))
     assert k is not None
     assert k < 60
@@ -83,10 +83,10 @@ def test_an_arm_that_comes_free_under_load_stays_below_twice_its_speed_limits(
 
 
 @pytest.mark.parametrize("links", [(), ("all",)])
-def test_no_garbage_teaches_more_than_the_expected_payload(
+def test_no_joint_state_teaches_more_than_the_expected_payload(
     model: Model, links: tuple[str, ...]
 ) -> None:
-    """It learned 42 kg with a largest_payload_mass of 3 once."""
+    """A former version learned 42 kg with a largest_payload_mass of 3."""
     parameters = ControllerParameters(
         adaptive=True,
         adapted_links=links,

@@ -1,4 +1,4 @@
-"""When messages of a recording are due: loops without floods, delays without backlogs."""
+"""Due times of messages of a recording: loops without floods, delays without backlogs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_no_recording_makes_a_flood_or_goes_back(times: list[float]) -> None:
     assert elapsed[-1] >= 0.999 * count * LEAST_SPACING
 
 
-def test_what_a_slow_process_misses_does_not_pile_up() -> None:
+def test_messages_that_a_slow_process_misses_do_not_pile_up() -> None:
     pace = Pace(rate=2.0, began=100.0)
     assert pace.position(101.0) == 2.0
     assert not pace.hold_back(2.0 - SLACK, 101.0)

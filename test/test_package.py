@@ -1,8 +1,9 @@
-"""What ships agrees with itself, and only the nodes need ROS."""
+"""The shipped files are consistent, and only the nodes need ROS."""
 
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import runpy
 import subprocess
@@ -18,6 +19,7 @@ import yaml
 
 import rbd_control
 from rbd_control.robot.robot_parameters import RobotParameters
+from rbd_control.startup import executables
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "rbd_control"
@@ -39,7 +41,7 @@ for name in sys.argv[1:]:
 
 
 def modules(*, of_nodes: bool) -> list[str]:
-    """Dotted names of the package's modules, those of the nodes or all others."""
+    """Return the dotted names of the package's modules, those of the nodes or all others."""
     names = []
     for path in sorted(SOURCE.rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
@@ -71,7 +73,7 @@ def imported_roots(path: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def setup_arguments() -> dict[str, Any]:
-    """Return what setup.py hands to setuptools, which need not be installed for this."""
+    """Return the arguments of ``setup()`` in setup.py, without the need for setuptools."""
     arguments: dict[str, Any] = {}
     stand_in = types.ModuleType("setuptools")
     stand_in.setup = arguments.update  # type: ignore[attr-defined]
@@ -132,16 +134,11 @@ def test_every_folder_with_python_is_a_package() -> None:
 
 def test_entry_points_lead_to_a_main(setup_arguments: dict[str, Any]) -> None:
     scripts = setup_arguments["entry_points"]["console_scripts"]
-    assert {s.partition(" ")[0] for s in scripts} == {
-        "contact_aware_controller",
-        "contact_detector",
-        "contact_guard",
-        "demo_scenario",
-        "joint_state_player",
-        "passivity_controller",
-        "rbd-control",
-        "simulated_arm",
-    }
+    functions = inspect.getmembers(executables, inspect.isfunction)
+    own = {name for name, part in functions if part.__module__ == executables.__name__}
+    nodes = {name for name in own - {"prepare"} if not name.startswith("_")}
+    assert len(nodes) == 7
+    assert {s.partition(" ")[0] for s in scripts} == nodes | {"rbd-control"}
     for script in scripts:
         module, _, function = script.partition(" = ")[2].partition(":")
         tree = ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
@@ -233,9 +230,9 @@ def test_moveit_finds_the_controller_and_bears_its_tolerances() -> None:
 
 
 def test_configuration_lists_every_parameter(parameter_types: dict[str, Any]) -> None:
-    """Those without a default that a file could state are there as comments.
+    """Parameters without a default that a file could state are listed as comments.
 
-    Those of the arm are in ``arm.yaml``, and may be in the file of a node, too.
+    The parameters of the arm are in ``arm.yaml`` and may also be in the file of a node.
     """
     of_the_arm = set(RobotParameters.names())
     for node, parameters in parameter_types.items():

@@ -99,7 +99,7 @@ def test_a_number_without_bounds_cannot_even_be_declared(
 
 
 @pytest.mark.parametrize("kind", sorted(classes(), key=lambda kind: kind.__name__))
-def test_what_is_beyond_the_bounds_is_refused_with_both(kind: type[Parameters]) -> None:
+def test_values_beyond_the_bounds_are_refused_with_both_bounds(kind: type[Parameters]) -> None:
     for item in filter(is_numeric, fields(kind)):
         low, high = bounds(item)
         whole = isinstance(item.default, int)
@@ -131,7 +131,7 @@ def at_bounds(kind: type[Parameters]) -> list[tuple[str, float]]:
 
 
 def accepted(make: Callable[[], T]) -> T | None:
-    """Return what ``make`` makes; None when the values do not fit each other, which is said."""
+    """Return the result of ``make``; None if it refuses a combination of values."""
     try:
         return make()
     except RbdControlError:
@@ -165,7 +165,7 @@ COEFFICIENTS: dict[str, Any] = {
 
 
 def detector_at(name: str, value: float) -> DetectorParameters:
-    """Return parameters with one at its bound, and what makes it count."""
+    """Return parameters with one at its bound, and with the others that make it effective."""
     changes: dict[str, Any] = {"settling_time": 0.01, "onset_debounce": 0.002, **COEFFICIENTS}
     changes["friction_model"] = FRICTION.get(name, "none")
     changes["observer"] = (
@@ -183,7 +183,7 @@ def detector_at(name: str, value: float) -> DetectorParameters:
 
 @pytest.mark.parametrize(("name", "value"), at_bounds(DetectorParameters))
 def test_the_detector_at_a_bound(name: str, value: float) -> None:
-    """An arm that swings and is pushed hard: all that is said of it is finite."""
+    """For an arm that swings and is pushed hard, all outputs are finite."""
     detector = accepted(lambda: ContactDetector(MODEL, detector_at(name, value)))
     # The rest would leave a body without mass, say.
     refused = name.startswith(("mass_", "com_")) or name == "residual_covariance"

@@ -196,7 +196,7 @@ def test_two_trajectories_a_millisecond_apart(model: Model) -> None:
     rules=st.fixed_dictionaries(RULES),
     endless=st.booleans(),
 )
-def test_whatever_a_message_holds_it_is_followed_or_refused(
+def test_every_message_is_followed_or_refused(
     model: Model,
     joints: int,
     points: list[TrajectoryPoint],
@@ -204,7 +204,7 @@ def test_whatever_a_message_holds_it_is_followed_or_refused(
     rules: dict[str, bool],
     endless: bool,
 ) -> None:
-    """Nothing else is raised, which would end the node, and no motion ends in a fault."""
+    """No other exception is raised, which would end the node, and no motion ends in a fault."""
     if endless:
         far = np.full(7, np.inf)
         model = replace(model, lower_limit=-far, upper_limit=far)

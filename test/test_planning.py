@@ -158,7 +158,7 @@ def test_a_plan_is_not_followed_where_the_arm_must_stay(model: Model) -> None:
 
 
 def test_an_arm_at_rest_takes_a_late_plan(model: Model) -> None:
-    """What it was planned from still holds; the motion begins later."""
+    """The start of the plan is still valid; the motion begins later."""
     controller = started(model)
     for k in range(1, 200):
         controller.update(0.001 * k, HOME, STILL)
@@ -174,8 +174,8 @@ def test_an_arm_at_rest_takes_a_late_plan(model: Model) -> None:
 def test_planning_in_a_thread_does_not_stall_the_loop(model: Model) -> None:
     """A hundred plans of 2,000 points while another thread updates; no motion jumps.
 
-    The machine may be busy, so that the time of an update says little. What must not happen is
-    that one waits for a plan: none takes as long as the longest plan.
+    The machine may be busy, so update times are not compared with a fixed limit. No update may wait
+    for a plan: none takes as long as the longest plan.
     """
     loop = Loop(model)
     loop.run(0.2)

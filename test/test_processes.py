@@ -26,7 +26,7 @@ with NodeProcesses(os.environ, Path({folder!r})) as processes:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux alone can do that")
 def test_nothing_is_left_behind_by_a_parent_that_is_killed(tmp_path: Path) -> None:
-    """SIGKILL gives it no time to stop what it started."""
+    """After SIGKILL the parent cannot stop the processes that it started."""
     text = PARENT.format(folder=str(tmp_path))
     parent = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
@@ -42,7 +42,7 @@ def test_nothing_is_left_behind_by_a_parent_that_is_killed(tmp_path: Path) -> No
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process, and not only its remains that nobody waits for."""
+    """Return whether the process exists and is not a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -51,7 +51,7 @@ def is_running(pid: int) -> bool:
 
 
 def test_domains_are_reserved_and_given_back() -> None:
-    """More can be had one after the other than there are; each of those held is another one."""
+    """Released domains can be reserved again; domains that are reserved together are distinct."""
     with ExitStack() as stack:
         held = {stack.enter_context(reserved_domain()) for _ in range(3)}
         for _ in range(40):

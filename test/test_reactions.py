@@ -1,4 +1,4 @@
-"""What a contact makes the arm do, on the simulated arm; and the other orders."""
+"""Reactions to contact and other orders, on the simulated arm."""
 
 from __future__ import annotations
 
@@ -99,10 +99,10 @@ WALL = HalfSpace((0.0, 0.1, 0.0), (0.0, -1.0, 0.0), stiffness=3000.0, damping=20
 
 @pytest.mark.parametrize("reaction", ["none", "hold", "float"])
 def test_energy_injected_after_a_collision_is_bounded(model: Model, reaction: str) -> None:
-    """The work on a wall, which the flag tells of 5 ms late, by the truth of the simulation.
+    """The true work on a wall is bounded, with a contact flag that comes 5 ms late.
 
-    With the tank it is what moved, what was left in the tank, and its refill. Motors that hold or
-    float do no such work even without it: the wall gets what moved, and no more.
+    With the tank the bound is kinetic energy, content of the tank and its refill. In modes hold and
+    float the bound is the kinetic energy even without tank.
     """
     before, beyond = HOME + [-0.6, 0.5, 0, 0.6, 0, -0.4, 0], HOME + [0.9, 0.5, 0, 0.6, 0, -0.4, 0]
 
@@ -202,7 +202,7 @@ def test_off_its_path_a_trajectory_is_aborted(model: Model) -> None:
 
 
 def test_an_arm_that_carries_itself_gets_the_rest(model: Model) -> None:
-    """Gravity off the command; limits hold for what the motors bear, weight and command."""
+    """The command excludes gravity; limits apply to the sum of gravity torque and command."""
     parameters: dict[str, Any] = {"torque_rate": (1e9,), "torque_share": (0.5,)}
     plain = started(model, ControllerParameters(**parameters))
     without = started(model, ControllerParameters(gravity_compensated=True, **parameters))

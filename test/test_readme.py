@@ -1,4 +1,4 @@
-"""What the README and the example files say is so."""
+"""The statements and examples of the README and of the example files hold."""
 
 import re
 from collections import ChainMap

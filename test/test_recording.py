@@ -1,4 +1,4 @@
-"""Reading rosbag2 and CSV: what is recorded comes back, and what cannot be read is named."""
+"""Reading rosbag2 and CSV: recorded values are returned, and unreadable input is named."""
 
 from __future__ import annotations
 

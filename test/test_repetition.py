@@ -30,7 +30,7 @@ def model() -> Model:
 
 
 class FrozenLoop(Loop):
-    """A controller that goes on seeing the last joint state, with new stamps."""
+    """A controller that receives the last joint state again with new stamps."""
 
     def freeze(self, time: float, effort: bool, each: Callable[[Command], None]) -> Command:
         sample = self.arm.reading()
@@ -112,7 +112,7 @@ def test_an_arm_at_rest_does_not_run_away(
 def test_hardware_that_updates_more_slowly_is_not_frozen(
     model: Model, rate: float, hardware: float, effort: bool
 ) -> None:
-    """With the jitter of a publisher that is not in step with it."""
+    """The publisher has jitter and is not synchronous with the hardware."""
     controller = PassivityController(model)
     random = np.random.default_rng(0)
     controller.start(0.0, HOME, STILL)
@@ -130,7 +130,7 @@ def test_hardware_that_updates_more_slowly_is_not_frozen(
 
 @pytest.mark.parametrize("effort", [True, False])
 def test_friction_may_keep_an_arm_at_rest(model: Model, effort: bool) -> None:
-    """No fault below the share of the effort limit; a fifth of it where efforts repeat, too."""
+    """There is no fault below the share of the effort limit, a fifth of it if efforts repeat."""
     parameters = replace(SHIPPED, damping_rate=0.0, damping=(40.0,), bandwidth=(1.0,))
     share = 0.05 * (0.2 if effort else 1.0)
     for part, mode in ((0.9, "follow"), (1.1, "safe")):
@@ -197,7 +197,7 @@ def test_frozen_data_stay_so_until_a_number_changes(model: Model) -> None:
 
 @pytest.mark.parametrize("rate", [1000.0, 200.0, 30.0])
 def test_three_samples_at_least(model: Model, rate: float) -> None:
-    """At any rate: two equal samples show nothing."""
+    """At any rate two equal samples are no evidence of a frozen driver."""
     controller = PassivityController(model)
     controller.start(0.0, HOME, STILL)
     v = STILL + 0.1
@@ -207,7 +207,7 @@ def test_three_samples_at_least(model: Model, rate: float) -> None:
     assert first <= max(2, round(0.015 * rate))
 
 
-def test_a_rest_that_repeats_is_told_of(model: Model) -> None:
+def test_repetition_at_rest_is_reported(model: Model) -> None:
     """[13] After 5 s while torque is sent; measured efforts that change are a sign of life."""
     controller = started(model)
 

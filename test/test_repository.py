@@ -1,4 +1,4 @@
-"""What the repository says of itself agrees from file to file."""
+"""Statements about the repository agree between its files."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_workflows_pin_actions_and_write_nothing() -> None:
 
 
 def functions(source: str) -> Iterator[Function]:
-    """Yield all functions that no decorator compiles; those within kernels are part of them."""
+    """Yield all functions without a compiling decorator, except those within kernels."""
     waiting: list[ast.AST] = [ast.parse(source)]
     while waiting:
         node = waiting.pop()

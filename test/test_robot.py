@@ -51,7 +51,7 @@ def test_each_parameter_counts(name: str) -> None:
     assert not np.allclose(before, after, rtol=0.0, atol=1e-6)
 
 
-def test_a_payload_that_cannot_be() -> None:
+def test_impossible_payloads_are_refused() -> None:
     with pytest.raises(ParameterError, match="payload_com has 2 values"):
         PayloadParameters(payload_com=(0.0, 1.0))
     with pytest.raises(InputError, match="hand"):
@@ -128,7 +128,7 @@ def test_a_urdf_beside_its_arm_file(tmp_path: Path) -> None:
         ("{urdf: arm7, effort_gain: [1.0, 2.0]}", "effort_gain has 2 values .* 7 joints"),
     ],
 )
-def test_arm_files_that_cannot_be(tmp_path: Path, content: str, says: str) -> None:
+def test_impossible_arm_files_are_refused(tmp_path: Path, content: str, says: str) -> None:
     file = tmp_path / "arm.yaml"
     file.write_text(f"/**:\n  ros__parameters: {content}\n", encoding="utf-8")
     with pytest.raises(RbdControlError, match=says):
@@ -209,7 +209,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "effort_kind": ("torque_without_gravity", {}),
     "effort_gain": ((2.0,), {}),
 }
-"""For each parameter another value, and the others that it takes to count."""
+"""For each parameter another value, with the other parameters that make it effective."""
 
 
 def _outcome(parameters: RobotParameters) -> list[float]:

@@ -1,4 +1,4 @@
-"""The safe torque: exactly zero where that is right, else a brake on every joint, always."""
+"""The safe torque: exactly zero, or a brake on every joint."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_bad_sample_in_safe_is_zero_at_once(model: Model) -> None:
 
 
 def power(model: Model, q: np.ndarray, v: np.ndarray, command: Command, own: bool) -> np.ndarray:
-    """Return what the motors put into each joint beside the weight [W]."""
+    """Return the power of the motors at each joint, without gravity torque [W]."""
     weight = np.zeros(7) if own else gravity_torque(model, q)
     return np.asarray(v * (command.torque - weight))
 
@@ -121,9 +121,9 @@ def test_it_carries_the_weight_and_brakes_each_joint(model: Model) -> None:
 def test_it_never_pushes_a_joint_along_its_motion(
     model: Model, seed: int, share: float, rate: float, period: float, own: bool, damping: float
 ) -> None:
-    """[54] In every sample, whatever torque was sent before, whatever the limits take.
+    """[54] This holds in every sample, for every previous torque and all limits.
 
-    Weights that are over a limit are left out: nothing can hold such a joint.
+    Joints whose gravity torque exceeds the limit are excluded: no torque can hold them.
     """
     random = np.random.default_rng(seed)
     parameters = ControllerParameters(
@@ -155,7 +155,7 @@ def test_it_never_pushes_a_joint_along_its_motion(
 
 
 def test_a_brake_grows_at_the_torque_rate(model: Model) -> None:
-    """From none, as after a torque that pushed along; it is taken back at once."""
+    """The brake starts at zero, as after a torque along the motion; it is removed at once."""
     controller = PassivityController(model, ControllerParameters(torque_rate=(100.0,), **SCRIPTED))
     controller.start(-0.301, HOME, STILL)
     for k in range(-300, 2):  # as long as it takes to know the period of the samples
@@ -197,7 +197,7 @@ def test_learned_masses_take_nothing_from_the_brake_of_an_arm_that_carries_itsel
 def test_it_brings_a_moving_arm_to_rest_at_any_rate(
     model: Model, rate: float, delay: int, damping: float
 ) -> None:
-    """Without friction, and with commands that come late: no joint rings, and energy falls."""
+    """Without friction and with delayed commands no joint oscillates, and energy decreases."""
     for seed in range(5):
         random = np.random.default_rng(seed)
         simulation = SimulationParameters(

@@ -18,7 +18,7 @@ URDF = DATA / "panda_arm.urdf"
 
 @pytest.fixture(scope="module")
 def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return what calibrate makes of the two recordings without contact."""
+    """Return the calibration from the two recordings without contact."""
     out = tmp_path_factory.mktemp("calibrated") / "detector.yaml"
     free = [str(DATA / f"sim_free_{k}") for k in (1, 2)]
     assert main(["calibrate", *free, "--urdf", str(URDF), "--out", str(out)]) == 0
@@ -88,7 +88,7 @@ def test_without_calibration(recording: str, contacts: int) -> None:
         ("sim_push8_link4", 6000, 1000.0, 1),
     ],
 )
-def test_what_they_hold(name: str, count: int, rate: float, contacts: int | None) -> None:
+def test_their_content(name: str, count: int, rate: float, contacts: int | None) -> None:
     recording = read_recording(DATA / name)
     intake = JointStateIntake(recording.joint_names)
     stamps = np.array([sample.stamp for sample in recording.samples(intake)])

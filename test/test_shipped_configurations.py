@@ -39,7 +39,7 @@ def urdf(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def calibrated(urdf: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return what calibrate makes of the recording without contact."""
+    """Return the calibration from the recording without contact."""
     out = tmp_path_factory.mktemp("calibrated") / "detector.yaml"
     free = str(RECORDINGS / "free")
     assert main(["calibrate", free, "--urdf", urdf, "--out", str(out)]) == 0
@@ -58,9 +58,9 @@ def calibrated(urdf: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_simulated_panda(
     recording: str, onset: float, link: str, config: Path | str, request: pytest.FixtureRequest
 ) -> None:
-    """The contact found within 20 ms, its link named first, and no other event.
+    """The contact is detected within 20 ms with its link named first, and there is no other event.
 
-    With the configuration that ships, and with what calibrate makes of free motion alone.
+    This holds for the configuration that ships and for a calibration from free motion alone.
     """
     if config == "calibrated":
         config = request.getfixturevalue(config)
@@ -101,7 +101,7 @@ def test_effort_of_drivers(name: str, kind: str) -> None:
     [("free", 0), ("push20_link7", 1), ("push8_link4", 0), ("collision_link4", 1)],
 )
 def test_without_configuration(recording: str, contacts: int) -> None:
-    """Thresholds from effort limits and reach find 20 N, and nothing in free motion."""
+    """Thresholds from effort limits and reach detect 20 N and raise no alarm in free motion."""
     result = replay(
         read_recording(RECORDINGS / recording),
         Model.from_urdf(panda_arm_urdf()),
@@ -119,7 +119,7 @@ def test_no_contact_in_free_motion(calibrated: Path) -> None:
 
 
 def test_calibration_finds_the_friction_of_the_simulated_arm(calibrated: Path) -> None:
-    """The friction that the arm of the recordings was given, which its URDF does not know."""
+    """The result is the friction of the simulated arm, which its URDF lacks."""
     given, found = (
         law_parameters(DetectorParameters, read_parameter_file(path, "contact_detector"))
         for path in (CONFIG / "panda_mujoco.yaml", calibrated)

@@ -1,4 +1,4 @@
-"""What a signal does to the process in each state of its nodes."""
+"""Effect of a signal on the process in each state of its nodes."""
 
 from __future__ import annotations
 

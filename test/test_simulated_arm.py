@@ -1,4 +1,4 @@
-"""The simulated arm: mechanics first, then what it says about itself, then the loop around it."""
+"""The simulated arm: mechanics, sensors and true values, and the loop around it."""
 
 from __future__ import annotations
 

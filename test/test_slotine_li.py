@@ -8,22 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from control_loop import IDEAL
 from robots import random_tree_urdf
 
 from rbd_control.control import ControllerParameters, SlotineLiController
 from rbd_control.dynamics import Model, dynamics_terms, forward_dynamics, mass_matrix
 from rbd_control.errors import InputError, ParameterError
-from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
+from rbd_control.simulation import SimulatedArm, arm7_urdf
 
 PARAMETERS = ControllerParameters(bandwidth=(20.0,), damping_rate=30.0, damping=(2.0,))
-IDEAL = SimulationParameters(
-    coulomb=(0.0,),
-    viscous=(0.0,),
-    encoder_resolution=0.0,
-    velocity_from_encoder=False,
-    effort_noise=0.0,
-    substeps=8,
-)
 
 
 def models() -> list[Callable[[], Model]]:
@@ -62,7 +55,7 @@ def test_error_dynamics_and_power(make: Callable[[], Model]) -> None:
 
 @pytest.mark.parametrize("make", models())
 def test_storage_decays_as_promised(make: Callable[[], Model]) -> None:
-    """Without the constant part of K_D, V(t) = V(0) exp(-2 damping_rate t) on any robot."""
+    """Without the constant part of K_D, V(t) = V(0) exp(-2 damping_rate t) for every robot."""
     base = make()
     endless = np.full(base.nv, np.inf)
     model = replace(base, lower_limit=-endless, upper_limit=endless, effort_limit=endless)

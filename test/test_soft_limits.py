@@ -28,7 +28,7 @@ from rbd_control.simulation import arm7_urdf
 
 PARAMETERS = ControllerParameters(bandwidth=(20.0,), damping_rate=30.0, damping=(2.0,))
 LOWER = -2.2
-"""Of joint 4 [rad]; its soft limit is 0.05 before."""
+"""Limit of joint 4 [rad]; its soft limit is 0.05 rad before it."""
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_follow_does_not_pass_a_soft_limit(model: Model) -> None:
 
 @pytest.mark.parametrize("mode", ["hold", "float"])
 def test_a_hand_does_not_get_the_arm_to_its_limit(model: Model, mode: str) -> None:
-    """A push that swings the forearm in, hard enough for the limit when nothing keeps it off."""
+    """The push would swing the forearm to its limit without the soft limit."""
     lowest = {}
     bent = HOME - [0.0, 0.0, 0.0, 0.6, 0.0, 0.0, 0.0]
     for share, margin in ((0.5, 0.05), (0.0, 0.0)):

@@ -155,7 +155,7 @@ def test_at_rest_within_stop_time(
 
 
 def test_hold_while_retracting_really_holds(model: Model) -> None:
-    """It answered success and moved on by 0.34 rad once."""
+    """A former version answered success and moved on by 0.34 rad."""
     loop = Loop(model, retract_distance=0.3, retract_time=2.0)
     loop.controller.touched("link_7", np.array([0.0, 10.0, 0.0]))
     loop.controller.retract()
@@ -171,7 +171,7 @@ def test_hold_while_retracting_really_holds(model: Model) -> None:
 
 @pytest.mark.parametrize("pause", [0.05, 0.3, 1.0])
 def test_a_second_contact_while_retracting_is_not_ignored(model: Model, pause: float) -> None:
-    """It stops and retracts anew, along the new force: while stopping, moving and at rest."""
+    """The arm stops and retracts along the new force: while stopping, moving and at rest."""
     loop = Loop(model, contact_reaction="retract", retract_distance=0.1, retract_time=0.6)
     up, aside = np.array([0.0, 0.0, 10.0]), np.array([0.0, 10.0, 0.0])
     loop.follow(HOME + 0.3, 2.0)
@@ -193,7 +193,7 @@ def test_a_second_contact_while_retracting_is_not_ignored(model: Model, pause: f
 
 
 def test_a_second_contact_at_rest_holds_where_the_arm_has_got_to(model: Model) -> None:
-    """What pushes it off its place is not pressed against."""
+    """The arm does not press against a contact that pushes it away."""
     loop = Loop(model, contact_reaction="hold")
     loop.run(0.1)
     loop.controller.contact(True)
@@ -219,7 +219,7 @@ def test_orders_in_a_row_do_not_put_the_rest_off(model: Model) -> None:
 
 
 def test_a_trajectory_after_a_slow_stop_is_slow_without_a_jump(model: Model) -> None:
-    """Slowness outlasts a stop; what follows begins with the speed there is."""
+    """The slow time scale outlasts a stop; the next motion begins with the present speed."""
     loop = Loop(model, slow_factor=0.25)
     _follow(loop)
     loop.controller.slow()

@@ -1,4 +1,4 @@
-"""What `make tables` prints of EW21 and E20: as small as published, or the source's own error.
+"""`make tables` for EW21 and E20: errors as small as published, or errors of the source.
 
 S18's tables are tested with GDAHJ, in dynamics/test_gdahj.py.
 """
@@ -68,21 +68,21 @@ HALF_A_DIGIT = 0.005 + 1e-9
 
 @pytest.mark.parametrize("number", REST)
 def test_the_reflected_rotors_are_those_of_e20_to_all_digits(number: str) -> None:
-    """Which shows that mechanism, state and rotors are those of the thesis."""
+    """Hence mechanism, state and rotors are those of the thesis."""
     ours = computed(number, e20.MCRBA_ABA)
     assert np.abs(ours - published(number, e20.MCRBA_ABA)).max() <= HALF_A_DIGIT
 
 
 @pytest.mark.parametrize("number", REST)
 @pytest.mark.parametrize("label", [e20.MABA_ABA, e20.MABA_MCRBA])
-def test_what_differs_at_rest_is_a_gear_ratio_that_e20_left_out(number: str, label: str) -> None:
+def test_differences_at_rest_are_a_gear_ratio_that_e20_omits(number: str, label: str) -> None:
     theirs = published(number, label)
     assert np.abs(computed(number, label) - theirs).max() > 0.02
     # Not to all digits, so the thesis differs in one more detail; the nearest found by far.
     assert np.abs(computed(number, label, "source_differences") - theirs).max() < 0.01
 
 
-def test_what_differs_in_motion_is_the_coriolis_torque_that_e20_left_out() -> None:
+def test_differences_in_motion_are_the_coriolis_torque_that_e20_omits() -> None:
     theirs = published(IN_MOTION, e20.MCRBA_ABA)
     assert np.abs(computed(IN_MOTION, e20.MCRBA_ABA) - theirs).max() > 0.5
     recomputed = computed(IN_MOTION, e20.MCRBA_ABA, "source_differences")

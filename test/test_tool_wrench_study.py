@@ -1,4 +1,4 @@
-"""The wrench at the tool against the truth, on arms that MuJoCo moves."""
+"""The wrench at the tool compared with the true wrench, on arms in MuJoCo."""
 
 from __future__ import annotations
 

@@ -44,10 +44,10 @@ def cut(
 
 @settings(max_examples=300, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), speed=st.floats(0.01, 30.0), share=st.floats(0.05, 1.0))
-def test_what_is_left_of_the_torque_keeps_its_direction_and_brakes(
+def test_limited_torque_keeps_its_direction_and_brakes(
     model: Model, seed: int, speed: float, share: float
 ) -> None:
-    """[54] What is added to the share that fits takes energy along s and v, joint by joint."""
+    """[54] The torque beyond the fitting share dissipates energy along s and v at every joint."""
     random = np.random.default_rng(seed)
     q, s = HOME + random.uniform(-1.0, 1.0, 7), speed * random.uniform(-1.0, 1.0, 7)
     parameters = replace(PARAMETERS, torque_share=(share,))
@@ -85,7 +85,7 @@ def test_a_joint_at_its_limit_leaves_the_others_damped(model: Model) -> None:
 
 @pytest.mark.parametrize("mode", ["hold", "float", "safe"])
 def test_an_arm_with_one_weak_joint_stays_damped(model: Model, mode: str) -> None:
-    """In every mode; it was undamped in all joints once."""
+    """This holds in every mode; in a former version all joints were undamped."""
     weight = gravity_torque(model, HOME)
     largest = np.array(model.effort_limit)
     largest[1] = 0.9 * abs(weight[1])
@@ -189,7 +189,7 @@ def test_plausible_speeds_are_finite_for_every_arm() -> None:
         (lambda q, v: (q, v + 51.0), "at a speed of 51 is implausible"),
     ],
 )
-def test_without_a_speed_limit_rubbish_is_found(
+def test_without_a_speed_limit_absurd_velocities_are_detected(
     model: Model, change: Callable[..., Any], reach: str
 ) -> None:
     arm = without(model, "velocity_limit", list(range(7)), 0.0)

@@ -10,17 +10,17 @@ import pytest
 from rbd_control.nodes.torque_watchdog import SHORTEST_PERIOD, TorqueWatchdog
 
 PATIENCE = 30.0
-"""Deadline of what takes some milliseconds on an idle machine [s]."""
+"""Deadline of operations that take some milliseconds on an idle machine [s]."""
 
 
 class Bench:
-    """A watchdog on a clock that moves only when a test moves it.
+    """A watchdog with a clock that only the test advances.
 
     Attributes:
-        now: time of its clock [s].
+        now: time of the clock [s].
         timeout: longest time between two beats [s].
-        zeros: how often it has sent zero torque.
-        looks: how often its thread has asked for the timeout.
+        zeros: number of zero torques sent.
+        looks: number of times that the thread has read the timeout.
     """
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ def test_it_sends_nothing_before_its_start_nor_after_its_stop(bench: Bench) -> N
     assert (bench.zeros, bench.looks) == (sent, looks)
 
 
-def test_after_a_new_start_the_old_delay_is_forgotten(bench: Bench) -> None:
+def test_a_new_start_discards_the_old_delay(bench: Bench) -> None:
     bench.watchdog.start()
     bench.now += 10.0
     bench.wait_for_zeros()
@@ -130,8 +130,8 @@ def test_after_a_new_start_the_old_delay_is_forgotten(bench: Bench) -> None:
     bench.wait_for_zeros()
 
 
-def test_it_looks_often_enough_for_its_timeout(bench: Bench) -> None:
-    """On the steady clock: zero comes after the timeout, not before it."""
+def test_it_checks_often_enough_for_its_timeout(bench: Bench) -> None:
+    """On the steady clock, zero torque is sent after the timeout and not before it."""
     times: list[float] = []
     watchdog = TorqueWatchdog(lambda: 0.1, lambda: times.append(time.monotonic()))
     begin = time.monotonic()

@@ -1,4 +1,4 @@
-"""Trajectories: the splines are what they claim, and what must be refused is, with the reason."""
+"""Trajectories: properties of the splines, and rejection of bad trajectories with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Goals of an action without ROS: tolerances, results, replacement, and what the sender is told."""
+"""Goals of an action without ROS: tolerances, results, replacement, and answers to the sender."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_a_goal_is_reached(model: Model) -> None:
 
 
 def test_its_own_path_tolerance_stops_the_arm(model: Model) -> None:
-    """Without a step of the desired position: the stop begins where the arm is."""
+    """The stop begins at the position of the arm, without a step of the desired position."""
     loop = Loop(model)
     desired = []
     tight = JointTolerance(model.joint_names[1], 1e-5)
@@ -377,7 +377,7 @@ REST = Place(Trajectory.stop(NAMES, NOTHING, NOTHING, 1.0), 0.0)
 
 @dataclass
 class Sender:
-    """Notes what it is told."""
+    """Records the answers that it receives."""
 
     fed_back: list[Place] = field(default_factory=list)
     results: list[GoalResult] = field(default_factory=list)
@@ -448,7 +448,7 @@ def test_all_goals_are_answered_when_the_controller_ends() -> None:
     assert all(len(sender.results) == 1 for sender in senders)
 
 
-def test_feedback_tells_the_point_that_the_trajectory_leads_to() -> None:
+def test_feedback_contains_the_desired_point_of_the_trajectory() -> None:
     knots = np.array([0.0, 1.0, 2.0])
     q, v = np.zeros((3, 2)), np.zeros((3, 2))
     trajectory = Trajectory.joining(NAMES, knots, q, v, np.full((3, 2), nan))

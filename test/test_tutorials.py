@@ -1,4 +1,4 @@
-"""The tutorials: their commands run, and print what the pages show."""
+"""The tutorials: their commands run and print the output that the pages show."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def run(command: str) -> None:
 
 
 def run_block(block: Block, names: dict[str, Any]) -> None:
-    """Run what needs no robot and no ROS of a block; ``names`` are those of the page's Python."""
+    """Run the part of a block that needs no robot and no ROS; ``names`` are for its Python code."""
     if block.language == "python" and "rclpy" not in block.text:
         exec(compile(block.text, "page", "exec"), names)
     elif block.language == "sh":
@@ -124,7 +124,7 @@ def applied(diff: str, root: Path) -> None:
 
 
 def test_the_worked_example_of_an_observer(tmp_path: Path) -> None:
-    """The changes of the page, in a copy of the package: its code prints what the page shows."""
+    """With the page's changes in a copy of the package, its code prints the output of the page."""
     for name in ("config", "docs", "rbd_control", "test"):
         unwanted = shutil.ignore_patterns("__pycache__", "data", "images")
         shutil.copytree(ROOT / name, tmp_path / name, ignore=unwanted)

@@ -20,7 +20,7 @@ from rbd_control.startup.compilation import storage, watch_compilation
 SOURCE = Path(rbd_control.__file__).resolve().parent
 
 
-def test_each_kernel_is_told_of_once_with_its_time() -> None:
+def test_each_kernel_is_reported_once_with_its_time() -> None:
     inner = njit(lambda x: x + 1)
 
     @njit
@@ -49,7 +49,7 @@ def test_warmup_leaves_nothing_to_compile(capsys: pytest.CaptureFixture[str]) ->
 
 
 def stored(**environment: str) -> str:
-    """Where a process with this environment keeps compiled code."""
+    """Return the folder in which a process with this environment stores compiled code."""
     inherited = {key: value for key, value in os.environ.items() if key != "XDG_CACHE_HOME"}
     return subprocess.run(
         [
@@ -73,7 +73,7 @@ def test_where_it_is_kept(tmp_path: Path) -> None:
 
 
 def test_where_it_is_kept_when_the_sources_cannot_be_written(tmp_path: Path) -> None:
-    """As in a site-packages of the system: in the user's cache, or nowhere."""
+    """If the sources are read-only, code is stored in the user's cache, or not at all."""
     package = tmp_path / "site" / "rbd_control"
     shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
     for folder in (package, *(path.parent for path in package.rglob("__init__.py"))):
@@ -84,7 +84,7 @@ def test_where_it_is_kept_when_the_sources_cannot_be_written(tmp_path: Path) -> 
     assert stored(**home, HOME="/dev/null") == "None"
 
 
-def test_warmup_says_once_that_nothing_can_be_kept(
+def test_warmup_reports_once_that_no_code_can_be_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()

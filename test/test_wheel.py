@@ -29,7 +29,7 @@ def run(*command: str | Path, **environment: str) -> subprocess.CompletedProcess
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a wheel of the sources is installed, without its dependencies."""
+    """Return the prefix of an installed wheel of the sources, without its dependencies."""
     folder = tmp_path_factory.mktemp("wheel")
     sources, prefix = folder / "sources", folder / "prefix"
     shutil.copytree(ROOT, sources, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))

@@ -51,7 +51,7 @@ def read(path: Path, *blocked: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_plain_recordings_need_ros_or_rosbags() -> None:
-    """Joint states are decoded by rclpy where rosbags is missing; without both that is said."""
+    """Without rosbags rclpy decodes joint states; without both the error says so."""
     pytest.importorskip("rclpy", reason="ROS 2 is not installed")
     whole = read(BAG, "none")
     assert int(whole.stdout) > 1000, whole.stderr
@@ -63,7 +63,7 @@ def test_plain_recordings_need_ros_or_rosbags() -> None:
 
 
 class Reader:
-    """What ``rosbag2_py.SequentialReader`` offers, as far as it is used."""
+    """Stand-in for ``rosbag2_py.SequentialReader`` with the used functions."""
 
     messages = ((b"first", 5), (b"second", 7), (b"third", 9))
 
@@ -111,7 +111,7 @@ def test_a_file_that_ros_reads() -> None:
     assert found == [(time, raw) for raw, time in Reader.messages]
 
 
-def test_nothing_that_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_decoder_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("rosbags.typesys", "rclpy.serialization"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(RecordingError, match="pip install rosbags"):

@@ -1,5 +1,6 @@
-"""Four control laws on the same arms in MuJoCo.
+"""Comparison of four control laws on the same arms in MuJoCo.
 
-MuJoCo is the plant because it shares no code with our dynamics. It has masses that are 5 % wrong,
-friction within 30 % of what the laws are told, encoders, filtered velocities and noisy motors.
+MuJoCo simulates the arms because it shares no code with this package. The simulated masses differ
+from the description by 5 % and the friction by up to 30 % from the model of the laws. Positions
+come from encoders, velocities are filtered, and the motors are noisy.
 """

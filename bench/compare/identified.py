@@ -1,8 +1,9 @@
-"""What the file of ``rbd-control calibrate`` does for the controller and for the detector.
+"""Effect of the file that ``rbd-control calibrate`` writes on controller and detector.
 
-A specimen whose masses and friction the description does not know moves without contact, under
-Slotine-Li control by the description alone. ``calibrate`` identifies the arm from that. On another
-motion the same law with the same gains then follows by the description, and by the arm file.
+A specimen has other masses and friction than its description. It moves without contact under
+Slotine-Li control with the model of the description, and ``calibrate`` identifies the arm from
+these motions. Then the same law with the same gains follows another motion twice: with the model of
+the description, and with the model of the arm file.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from rbd_control.robot.robot import Robot
 from rbd_control.robot.robot_parameters import RobotParameters
 
 LEARNED, TRIED = (0, 1), 2
-"""Motions that are calibrated with, and the one that is followed; added to 10 x the specimen."""
+"""Numbers of the calibration motions and of the test motion; added to 10 times the specimen."""
 
 
 @dataclass(frozen=True)
 class Identified:
-    """One specimen by its description, and by its arm file."""
+    """Results of one specimen with the model of its description and with that of its arm file."""
 
     arm: str
     specimen: int
@@ -45,7 +46,7 @@ class Identified:
 
 
 class Recorder:
-    """A law that remembers what it was given and what it answered."""
+    """Wraps a law and records its inputs and outputs."""
 
     def __init__(self, law: Law, limit: np.ndarray) -> None:
         self._law, self._limit = law, limit
@@ -54,14 +55,16 @@ class Recorder:
     def __call__(
         self, q: np.ndarray, v: np.ndarray, q_d: np.ndarray, v_d: np.ndarray, a_d: np.ndarray
     ) -> np.ndarray:
+        """Return the torque of the law, and record the sample."""
         tau = self._law(q, v, q_d, v_d, a_d)
         self._rows.append((q, v.copy(), np.clip(tau, -self._limit, self._limit)))
         return tau
 
     def motion(self, name: str) -> Motion:
-        """Return what was recorded, without the time in which the arm settles.
+        """Return the recorded motion without the settling time of the arm.
 
-        The torque of a sample acts from then on: joint states carry the one that has acted.
+        The torque that the law returns for a sample acts after that sample. The effort of a joint
+        state is the torque that acted before it.
         """
         q, v, tau = (np.array(column, dtype=np.float64) for column in zip(*self._rows, strict=True))
         rows = slice(round(SETTLING / PERIOD), None)
@@ -70,7 +73,7 @@ class Recorder:
 
 
 def identified(name: str, specimen: int, seconds: float) -> Identified:
-    """Calibrate one specimen on two motions, and follow a third with and without what was found."""
+    """Calibrate one specimen on two motions, and follow a third with and without the result."""
     of = arm(name)
     plant = Plant(of, specimen, MASS_ERROR)
     paths = [motion(of, 10 * specimen + k) for k in (*LEARNED, TRIED)]
@@ -100,7 +103,7 @@ def _record(
     wanted: Reference,
     seed: int,
 ) -> tuple[float, Motion]:
-    """Follow a motion; RMS tracking error [rad] and what the sensors say."""
+    """Follow a motion; return the RMS tracking error [rad] and the measured motion."""
     law = fixed(SLOTINE_LI, REFERENCE, of, parameters, model)
     recorder = Recorder(law, of.model.effort_limit)
     errors = Loop(plant, recorder, wanted, seed).run(wanted)
@@ -110,7 +113,7 @@ def _record(
 def _arm_file(
     of: Arm, recorded: list[Motion], folder: Path
 ) -> tuple[Robot, DetectorParameters, ControllerParameters]:
-    """Calibrate, write the arm file, and read it as the nodes do."""
+    """Calibrate, write the arm file, and load it like the nodes."""
     (folder / "arm.urdf").write_text(of.urdf, encoding="utf-8")
     plain = Robot.load(folder / "arm.urdf")
     calibration = calibrate(recorded, plain.model)
@@ -138,5 +141,5 @@ def _without_friction(parameters: ControllerParameters) -> ControllerParameters:
 
 
 def _undisturbed(parameters: DetectorParameters) -> DetectorParameters:
-    """Return the same detector without what was identified of the arm."""
+    """Return the parameters of the detector without the identified parameters of the arm."""
     return replace(parameters, friction_model="none", effort_gain=RobotParameters().effort_gain)

@@ -1,4 +1,4 @@
-"""The loop: sensors, law, motors, MuJoCo, at 1 kHz; and the arm with a payload."""
+"""Control loop at 1 kHz with sensors, law, motors and MuJoCo; an arm with a payload."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from bench.contacts.plant import PERIOD, Plant
 
 PAYLOAD_LINKS = {"panda": "panda_link8", "ur5": "tool0"}
 PAYLOAD_COM = (0.02, 0.03, 0.08)
-"""In the frame of that link [m]."""
+"""Centre of mass of the payload in the frame of its link [m]."""
 MASS_ERROR = (0.05, 0.05)
 VELOCITY_CUTOFF = 50.0
-"""Of the filter on differences of the encoders' positions [Hz]."""
+"""Cutoff frequency of the filter on differences of encoder positions [Hz]."""
 
 
 def loaded(arm: Arm, mass: float) -> Arm:
@@ -37,7 +37,7 @@ def loaded(arm: Arm, mass: float) -> Arm:
 
 
 class Loop:
-    """One specimen of an arm under one law; it goes on where the last call stopped."""
+    """Runs one specimen of an arm under one law; each call continues the previous one."""
 
     def __init__(self, plant: Plant, law: Law, start: Reference, seed: int) -> None:
         self._plant, self._law = plant, law
@@ -49,7 +49,7 @@ class Loop:
         self._weight = 1.0 - np.exp(-2.0 * np.pi * VELOCITY_CUTOFF * PERIOD)
 
     def run(self, reference: Reference) -> np.ndarray:
-        """Follow ``reference``, a row a period; true position errors, (k, nv) [rad]."""
+        """Follow ``reference``, one row per period; return true position errors, (k, nv) [rad]."""
         mj, data = self._plant.mj, self._plant.data
         errors = np.empty_like(reference.q)
         limit = self._plant.arm.model.effort_limit

@@ -1,4 +1,4 @@
-"""The picture: errors of the laws, joint by joint, learning a payload, and the rest after it."""
+"""Picture with the errors of the laws for each joint, while a payload is learned, and at rest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLORS = dict(zip(FIXED, ("tab:orange", "tab:green", "tab:blue"), strict=True))
 
 
 def draw(results: Sequence[Tracking], learned: Sequence[Learning], path: Path) -> None:
-    """Write the picture as a PNG; a row for each arm."""
+    """Write the picture as a PNG with one row per arm."""
     arms = list(dict.fromkeys(result.arm for result in results))
     figure = Figure(figsize=(15.0, 4.2 * len(arms)), layout="constrained")
     FigureCanvasAgg(figure)

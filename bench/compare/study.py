@@ -1,4 +1,4 @@
-"""The experiments: laws on one motion, an unknown payload, and a long rest."""
+"""Experiments: tracking of a motion, an unknown payload, and a long time at rest."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from rbd_control.control import AdaptationParameters, LinkEstimate
 
 ARMS = ("panda", "ur5")
 SPEED, FREQUENCIES = 0.6, (0.1, 0.8)
-"""Of the sines [rad/s, Hz]; on these arms joints reach about half their velocity limits."""
+"""Amplitudes [rad/s] and frequencies [Hz] of the sines: about half the velocity limits."""
 SETTLING = 1.0
-"""Time that is left out of the first seconds: the arm starts beside its sagging balance [s]."""
+"""Time at the start that is not evaluated: the arm starts away from its equilibrium [s]."""
 PAYLOAD = 2.0
-"""[kg]"""
+"""Mass of the unknown payload [kg]."""
 WINDOW = 5.0
-"""Over which errors with a payload are averaged [s]."""
+"""Length of the windows over which errors with a payload are averaged [s]."""
 PIECE = 60.0
-"""Time of the rest that is looked at as one [s]."""
+"""Length of the pieces into which the time at rest is divided [s]."""
 
 
 @dataclass(frozen=True)
 class Tracking:
-    """A law on one specimen of an arm."""
+    """Result of a law on one specimen of an arm."""
 
     arm: str
     specimen: int
@@ -37,12 +37,12 @@ class Tracking:
     error: float
     """RMS over time and joints [rad]."""
     joints: tuple[float, ...]
-    """The same for each joint [rad]."""
+    """RMS over time for each joint [rad]."""
 
 
 @dataclass(frozen=True)
 class Learning:
-    """Slotine-Li with an unknown payload, fixed and adaptive; and the adaptive law at rest."""
+    """Results of Slotine-Li with an unknown payload, fixed and adaptive, and of the law at rest."""
 
     arm: str
     fixed: tuple[float, ...]
@@ -58,32 +58,33 @@ class Learning:
 
     @property
     def ratio(self) -> float:
-        """Error in the last window, adaptive over fixed."""
+        """Error in the last window of the adaptive law divided by that of the fixed law."""
         return self.adaptive[-1] / self.fixed[-1]
 
     @property
     def error_drift(self) -> float:
-        """Growth of the error from the first to the second half of the rest, as a share of it.
+        """Relative growth of the error from the first to the second half of the time at rest.
 
-        Without the first piece, in which learning ends. Single pieces differ by noise.
+        The first piece is excluded because learning ends in it. The halves are averages, because
+        single pieces differ by noise.
         """
         early, late = np.array_split(self.rest_error[1:], 2)
         return float(late.mean() / early.mean() - 1.0)
 
     @property
     def mass_drift(self) -> float:
-        """Largest change of the learned mass after the first piece, as a share of the payload."""
+        """Largest change of the learned mass after the first piece, divided by the payload."""
         return max(abs(mass - self.rest_mass[1]) for mass in self.rest_mass[1:]) / PAYLOAD
 
 
 def motion(of: Arm, specimen: int) -> Motion:
-    """Return a motion for one specimen, by its number."""
+    """Return the motion with a number for one specimen."""
     rng = np.random.default_rng(100 + specimen)
     return Motion(of.model, of.centre, rng, SPEED, FREQUENCIES)
 
 
 def reference(path: Motion, first: float, seconds: float) -> Reference:
-    """Return a piece of a motion, a row a period."""
+    """Return a piece of a motion, one row per period."""
     return path.at(first + PERIOD * np.arange(round(seconds / PERIOD)))
 
 
@@ -147,7 +148,7 @@ def _pieces(whole: Reference, seconds: float) -> list[Reference]:
 
 
 def _stop(at: Reference, seconds: float = 1.0) -> Reference:
-    """Return a stop from a point of the motion; the velocity fades as a raised cosine."""
+    """Return a motion that stops from a point of ``motion``, with a raised-cosine velocity."""
     t = np.arange(0.0, seconds, PERIOD)[:, None]
     w = np.pi / seconds
     return Reference(

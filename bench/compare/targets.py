@@ -1,4 +1,4 @@
-"""What the comparison should show."""
+"""Targets of the comparison."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from bench.compare.study import Learning, Tracking
 
 OVER_PD, OVER_COMPUTED_TORQUE, ADAPTIVE_OVER_FIXED = 0.7, 1.0, 0.3
 DRIFT = 0.01
-"""Of the error at rest, and of the mass."""
+"""Largest drift of the error at rest and of the learned mass, as a fraction."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A target and what was measured."""
+    """A target with the measured value."""
 
     text: str
     measured: float
     limit: float | None
-    """None where a figure is shown for what it is."""
+    """Largest accepted value; None for a value without target."""
 
     @property
     def met(self) -> bool:
-        """Whether it is within the limit."""
+        """Whether the value is within the limit."""
         return self.limit is None or self.measured <= self.limit
 
 
@@ -42,7 +42,7 @@ def ratio(
 
 
 def outcomes(results: Sequence[Tracking], learned: Sequence[Learning]) -> list[Outcome]:
-    """Return the targets, then the like-for-like ratios that put them in place."""
+    """Return the targets, then ratios of laws with equal friction compensation for reference."""
     found = []
     for arm in dict.fromkeys(result.arm for result in results):
         ours = (SLOTINE_LI, REFERENCE)

@@ -1,9 +1,10 @@
-"""Contacts on arms that MuJoCo simulates: data with the truth, to judge the detector by.
+"""Evaluation of the contact detector on arms in MuJoCo, with true contacts.
 
-The plant is MuJoCo, not our own arm. It knows what the detector is not told: joint friction that
-grows towards standstill, link masses 2 to 5 % beside those of the URDF, encoders of 17 or 19 bits
-with the velocity differentiated from them, noise on the measured torque. The arm follows an
-exciting trajectory while it is pushed, or runs into obstacles.
+MuJoCo simulates the arm instead of the simulation of this package. It includes effects that are
+unknown to the detector: joint friction that grows towards standstill, link masses that differ by 2
+to 5 % from the URDF, encoders of 17 or 19 bits whose positions are differentiated for the velocity,
+and noise on the measured torque. The arm follows an exciting trajectory while it is pushed or
+collides with obstacles.
 
-``python -m bench.contacts`` is the study; the generator is :func:`bench.contacts.episode.simulate`.
+``python -m bench.contacts`` runs the study; :func:`bench.contacts.episode.simulate` makes the data.
 """

@@ -1,8 +1,8 @@
-"""``python -m bench.contacts``: the detector judged on simulated contacts; takes some minutes.
+"""``python -m bench.contacts``: evaluate the detector on simulated contacts, in some minutes.
 
-The table goes to ``contacts.md`` in the folder that ``--report`` names. ``--hour`` judges an hour
-of motion without contact instead, ``--tool`` the wrench at the tool, and ``--record FOLDER`` writes
-recordings for ``rbd-control``.
+The table is written to ``contacts.md`` in the folder that ``--report`` names. ``--hour`` evaluates
+an hour of motion without contact instead, ``--tool`` the wrench at the tool. ``--record FOLDER``
+writes recordings for ``rbd-control``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HOUR = 3600.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Study, print and write; 1 when a target is missed."""
+    """Run the study, print and write; return 1 if a target is missed."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.contacts",
         description=__doc__,
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _hour(names: Sequence[str], seed: int, console: Console) -> int:
-    """Return an hour without contact, shared by the arms; 1 for more than one false alarm."""
+    """Evaluate an hour without contact, divided among the arms; return 1 above one false alarm."""
     total = 0
     for k, name in enumerate(names):
         share = HOUR / len(names)
@@ -97,7 +97,7 @@ def _hour(names: Sequence[str], seed: int, console: Console) -> int:
 
 
 def _tool(names: Sequence[str], seed: int, specimens: int, console: Console) -> int:
-    """Judge the wrench at the tool of each arm; 1 when a target is missed."""
+    """Evaluate the wrench at the tool of each arm; return 1 if a target is missed."""
     table = Table(*TOOL_HEAD, title=f"wrenches at the tool; {specimens} specimens of each arm")
     shown = [(name, seed + 1000 * k) for name in names for k in range(specimens)]
     found: dict[str, list[ToolResult]] = {name: [] for name in names}
@@ -113,7 +113,7 @@ def _tool(names: Sequence[str], seed: int, specimens: int, console: Console) -> 
 
 
 def _record(names: Sequence[str], seed: int, rounds: int, folder: Path) -> int:
-    """Return the recordings that the study is made of, and the description of each arm."""
+    """Write the recordings of the study and the description of each arm."""
     folder.mkdir(parents=True, exist_ok=True)
     for k, name in enumerate(names):
         own = seed + 100 * k

@@ -1,4 +1,4 @@
-"""The arms of the study: published URDFs and the one that ships with the package."""
+"""Arms of the study: published URDFs and the arm that ships with the package."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ ROBOTS = "cmeel.prefix/share/example-robot-data/robots"
 
 @dataclass(frozen=True, eq=False)
 class Arm:
-    """One arm: its nominal description, where it moves and what it measures with."""
+    """An arm with its nominal description, the centre of its motions and its sensors."""
 
     name: str
     urdf: str
-    """What the detector is told."""
+    """Nominal description, which the detector uses."""
     centre: np.ndarray
-    """(nv,) the position its motions are about [rad]."""
+    """(nv,) centre of the motions [rad]."""
     encoder_bits: int
-    """Of one turn of a joint."""
+    """Number of bits of the encoders per turn of a joint."""
     meshes: Path
-    """What ``package://example-robot-data`` stands for."""
+    """Folder that ``package://example-robot-data`` refers to."""
     model: Model = field(init=False)
 
     def __post_init__(self) -> None:
@@ -35,7 +35,7 @@ class Arm:
 
 
 def arm(name: str) -> Arm:
-    """Return the arm of that name out of :data:`ARMS`."""
+    """Return the arm with a name from :data:`ARMS`."""
     if name == "arm7":
         urdf = Path(__file__).parents[2] / "rbd_control" / "robot" / "arm7.urdf"
         return Arm(
@@ -48,10 +48,10 @@ def arm(name: str) -> Arm:
 
 
 def _pruned(urdf: str, joints: Sequence[str]) -> str:
-    """Return the description without what hangs from ``joints``."""
+    """Return the description without ``joints`` and their subtrees."""
     robot = ElementTree.fromstring(urdf)
     for name in joints:
-        # Each joint dropped leaves a link whose own joints are dropped in their turn.
+        # The joints of the child link of a removed joint are removed as well.
         wanted = [joint for joint in robot.findall("joint") if joint.get("name") == name]
         while wanted:
             joint = wanted.pop()

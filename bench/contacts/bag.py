@@ -1,4 +1,4 @@
-"""An episode as a rosbag2 recording, with the truth beside what was measured."""
+"""Write an episode as a rosbag2 recording with measured and true values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rbd_control.playback.recording import CONTACT_TOPICS, TORQUE_TOPICS
 START = 1_700_000_000_000_000_000
 """Stamp of the first sample [ns]."""
 TRUTH_EVERY = 5
-"""The true torque is written every so many samples."""
+"""Number of samples for each message with the true torque."""
 
 _STORE = get_typestore(Stores.LATEST)
 _JointState, _Bool = _STORE.types[JOINT_STATE], _STORE.types[BOOL]
@@ -28,8 +28,8 @@ _Time = _STORE.types["builtin_interfaces/msg/Time"]
 def write_recording(path: Path, pieces: Iterable[Episode]) -> None:
     """Write ``pieces`` of one episode to the rosbag2 folder ``path`` (mcap), which must not exist.
 
-    ``/joint_states`` is what was measured; the truth is on the topics that ``rbd-control replay``
-    looks for it on.
+    ``/joint_states`` holds the measured values. True values are on the topics from which
+    ``rbd-control replay`` reads them.
     """
     with Writer(path, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
         states, torques = (

@@ -1,4 +1,4 @@
-"""An episode: an arm moves, is touched now and then, and everything is written down."""
+"""Simulated episodes: an arm moves and is touched; measured and true values are recorded."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from bench.contacts.plant import PERIOD, Plant
 from bench.contacts.touch import Contact, Touch
 
 CHUNK = 10_000
-"""Samples that are simulated at a time."""
+"""Number of samples that are simulated at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """What was measured and what was true, sample by sample."""
+    """Measured and true values of each sample."""
 
     arm: Arm
     t: np.ndarray
     """(k,) [s], from zero."""
     q: np.ndarray
-    """(k, nv) as the encoders tell [rad]."""
+    """(k, nv) positions of the encoders [rad]."""
     v: np.ndarray
-    """(k, nv) filtered differences of them [rad/s]."""
+    """(k, nv) filtered differences of the encoder positions [rad/s]."""
     tau: np.ndarray
-    """(k, nv) measured joint torques, friction included [N·m]."""
+    """(k, nv) measured joint torques, including friction [N·m]."""
     external: np.ndarray
-    """(k, nv) the truth: torque of the contact [N·m]."""
+    """(k, nv) true joint torques of the contact [N·m]."""
     force: np.ndarray
-    """(k, 3) the truth: force of the contact, world axes [N]; zero without."""
+    """(k, 3) true contact force, world axes [N]; zero without contact."""
     contacts: tuple[Contact, ...]
 
 
@@ -45,7 +45,7 @@ def simulate(
     touches: Sequence[Touch] = (),
     motion: Motion | None = None,
 ) -> Episode:
-    """Return a motion of ``plant`` of ``duration`` [s], drawn by ``seed``, with its contacts."""
+    """Return an episode of ``duration`` [s]: a random motion by ``seed``, with its contacts."""
     return _joined(plant.arm, list(stream(plant, seed, duration, touches, motion)))
 
 
@@ -56,9 +56,10 @@ def stream(
     touches: Sequence[Touch] = (),
     motion: Motion | None = None,
 ) -> Iterator[Episode]:
-    """Yield the same piece by piece, for motions too long to be held; times go on.
+    """Yield the episode of :func:`simulate` in pieces, for motions that do not fit in memory.
 
-    A contact belongs to the piece in which it ends.
+    The times of a piece continue those of the piece before. A contact belongs to the piece in which
+    it ends.
     """
     rng = np.random.default_rng(seed)
     motion = motion or Motion(plant.arm.model, plant.arm.centre, rng)
@@ -115,17 +116,17 @@ def _piece(
 
 
 class _Encoders:
-    """Positions in whole counts, velocities their differences through a first-order filter."""
+    """Measures positions in whole counts, and velocities as their filtered differences."""
 
     def __init__(self, arm: Arm, start: Reference) -> None:
         self._count = 2.0 * np.pi / 2**arm.encoder_bits
-        # The coarser the encoder, the more its drive has to filter.
+        # Drives with coarser encoders filter the velocity more strongly.
         self._weight = min(0.4, 0.4 * 2.0 ** (arm.encoder_bits - 19) * 1.5)
         self._last = self._counted(start.q)
         self._state = (1.0 - self._weight) * start.v
 
     def read(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return positions and velocities, (k, nv) each, of the next ``q`` (k, nv)."""
+        """Return measured positions and velocities, (k, nv) each, for true positions ``q``."""
         angle = self._counted(q)
         steps = np.diff(np.concatenate([self._last, angle]), axis=0) / PERIOD
         self._last = angle[-1:]

@@ -10,11 +10,11 @@ from rbd_control.dynamics import Model
 
 HARMONICS = 5
 FREQUENCIES = (0.05, 0.5)
-"""Range [Hz], drawn evenly in the logarithm; such a motion never comes back."""
+"""Range of the frequencies [Hz], drawn evenly in the logarithm; the motion is not periodic."""
 SPEED = 0.25
-"""Of each sine [rad/s], and of all a fifth of the velocity limit on slower arms."""
+"""Mean velocity amplitude of the sines [rad/s]; at most a fifth of the velocity limit."""
 REACH = 0.7
-"""No joint leaves the centre farther than this [rad]; or than most of the way to its limit."""
+"""Largest distance of a joint from the centre [rad]; at most 90 % of the way to its limit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class Reference:
 
 
 class Motion:
-    """One endless motion, by seed."""
+    """An endless random motion, determined by its seed."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Motion:
         amplitude = rng.uniform(0.5, 1.5, (HARMONICS, n)) * fastest / self._omega
         room = np.minimum(model.upper_limit - centre, centre - model.lower_limit)
         reach = np.minimum(0.9 * room, REACH)
-        # Slow sines go farthest: those above their share of the reach are cut to it.
+        # Slow sines have the largest amplitudes; each is limited to half of the reach.
         amplitude = np.minimum(amplitude, reach / 2.0)
         self._amplitude = amplitude * np.minimum(1.0, reach / amplitude.sum(axis=0))
         self._centre = centre

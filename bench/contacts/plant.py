@@ -1,4 +1,4 @@
-"""One specimen of an arm in MuJoCo: its own friction and masses, which the URDF does not know."""
+"""A specimen of an arm in MuJoCo, with friction and masses that differ from the URDF."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from rbd_control.dynamics import Model, dynamics_terms, frame_placement, mass_ma
 PERIOD = 0.001
 """Step of the simulation and of the samples [s]."""
 AGREEMENT = 1e-9
-"""Of our model with MuJoCo's, both nominal, in parts of the largest entry."""
+"""Tolerance of our nominal model against MuJoCo's, as a fraction of the largest entry."""
 STRIBECK_SPEED = 0.05
 """Speed over which friction falls from its breakaway value [rad/s]."""
 TIP = 0.02
-"""Radius of what touches an obstacle [m]."""
+"""Radius of the ball that touches an obstacle [m]."""
 OBSTACLE = 0.02
 """Half the thickness of an obstacle [m]."""
 STIFFNESS = 6.0
-"""Of the controller, in effort limits per rad: 500 N·m/rad at the shoulder of a Panda."""
+"""Stiffness of the controller in effort limits per rad: 500 N·m/rad at a Panda's shoulder."""
 DAMPING_RATIO = 0.7
 LEAST_INERTIA = 0.003
-"""Of a joint, its motor included, of which the description knows nothing [kg·m²]."""
+"""Smallest inertia of a joint including its motor, which the description lacks [kg·m²]."""
 AWAY = (0.0, 0.0, -1000.0)
 """Position of an unused obstacle [m], out of reach of the arm and of the unused balls."""
 PARKED = (0.0, 0.0, 100.0)
@@ -50,7 +50,7 @@ class Plant:
         spec = mujoco.MjSpec.from_string(_without_geometry(arm.urdf))
         spec.option.timestep = PERIOD
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-        # What an obstacle touches: a ball that is put where the contact is wanted.
+        # A ball at the planned point of contact, which is the part that touches the obstacle.
         obstacle = spec.worldbody.add_body(name="obstacle", mocap=True, pos=AWAY)
         obstacle.add_geom(
             name="obstacle",
@@ -61,7 +61,7 @@ class Plant:
         for link in arm.model.joint_links:
             tip = {"name": link, "size": [TIP, 0, 0], "pos": PARKED}
             spec.body(link).add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, **tip, **_UNTOUCHED)
-            # As stiff as 10 kN/m for each kg that hits it.
+            # The stiffness is 10 kN/m for each kg of the colliding mass.
             spec.add_pair(geomname1=link, geomname2="obstacle", solref=[0.01, 1.0])
         self.mj = spec.compile()
         self.data = mujoco.MjData(self.mj)
@@ -112,7 +112,7 @@ class Plant:
         return stiffness, 2.0 * DAMPING_RATIO * np.sqrt(stiffness * inertia)
 
     def friction(self, v: np.ndarray) -> np.ndarray:
-        """Return what the controller takes the friction for at velocities ``v`` (nv,) [rad/s]."""
+        """Return the friction in the model of the controller at ``v`` (nv,) [rad/s], in N·m."""
         return self.coulomb * np.tanh(v / STRIBECK_SPEED) + self.viscous * v
 
     def rotation(self, row: int) -> np.ndarray:
@@ -139,7 +139,7 @@ class Plant:
         mujoco.mju_quatZ2Vec(self.data.mocap_quat[0], facing / np.linalg.norm(facing))
 
     def remove_obstacle(self) -> None:
-        """Nothing is in the way any more."""
+        """Move the obstacle out of the way."""
         self.data.mocap_pos[0] = AWAY
         self.mj.geom_pos[self.tip] = PARKED
 
@@ -149,7 +149,7 @@ class Plant:
         for i in range(self.data.ncon):
             mujoco.mj_contactForce(self.mj, self.data, i, wrench)
             contact = self.data.contact[i]
-            # It acts on the second geometry of the two, in axes whose first is the normal.
+            # The force acts on the second geometry; the first axis of its frame is the normal.
             sign = 1.0 if contact.geom[1] in self.tip else -1.0
             total += sign * contact.frame.reshape(3, 3).T @ wrench[:3]
         return total
@@ -193,19 +193,19 @@ def typical_friction(model: Model) -> tuple[np.ndarray, np.ndarray]:
     return 0.25 + 0.004 * model.effort_limit, 0.45 + 0.0065 * model.effort_limit
 
 
-# Only the pairs above are looked at.
+# Geometry without contacts, except in the pairs that ``add_pair`` names.
 _UNTOUCHED: dict[str, Any] = {"contype": 0, "conaffinity": 0, "mass": 0.0}
 
 
 def _without_geometry(urdf: str) -> str:
-    """Return the URDF with what moves and weighs only."""
+    """Return the URDF without geometry and other elements that do not affect the dynamics."""
     robot = ElementTree.fromstring(urdf)
     for parent in robot:
         for child in list(parent):
             if child.tag in ("visual", "collision", "dynamics"):
                 parent.remove(child)
     extension = ElementTree.SubElement(robot, "mujoco")
-    # Links without mass or shape, frames only, disappear into those they are fixed to.
+    # MuJoCo merges links without mass and shape into the links that they are fixed to.
     options = {"balanceinertia": "false", "inertiafromgeom": "false", "fusestatic": "true"}
     ElementTree.SubElement(extension, "compiler", options)
     return ElementTree.tostring(robot, encoding="unicode")

@@ -1,7 +1,8 @@
-"""The detector on simulated contacts: calibrated on free motion of each arm, then judged.
+"""Evaluation of the detector on simulated contacts, after calibration on free motion.
 
-Every specimen of an arm is calibrated on a contact-free motion of its own, and nothing else is
-told to the detector. Then other motions with contacts, and others without.
+Every specimen of an arm is calibrated on a contact-free motion of its own, which is all that the
+detector knows of the specimen. Then the detector is evaluated on other motions, with and without
+contacts.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from rbd_control.robot.mesh_files import MeshFiles
 from rbd_control.robot.surface import surface_of
 
 FREE = 60.0
-"""Contact-free motion for the calibration [s]."""
+"""Length of the contact-free motion for the calibration [s]."""
 LAST_LINKS = 2
-"""Force is judged where the contact is on one of so many last links."""
+"""Number of last links on which the estimated force of a contact is evaluated."""
 
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """One contact and what the detector said of it; ``event`` None when it was missed."""
+    """A true contact and the event of the detector; ``event`` is None if it was missed."""
 
     arm: str
     contact: Contact
@@ -50,12 +51,12 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """All verdicts on some arms, and what was seen where nothing was."""
+    """All verdicts on some arms, and the number of events without contact."""
 
     verdicts: tuple[Verdict, ...]
     false_events: int
     duration: float
-    """Of the motions with contacts [s]."""
+    """Total length of the motions with contacts [s]."""
 
     @classmethod
     def together(cls, outcomes: Sequence[Outcome]) -> Outcome:
@@ -68,14 +69,14 @@ class Outcome:
 
 
 def calibrated(plant: Plant, seed: int, duration: float = FREE) -> CalibratedParameters:
-    """Return what calibration makes of a contact-free motion of ``plant``."""
+    """Return the calibration from a contact-free motion of ``plant``."""
     free = simulate(plant, seed, duration)
     motion = Motion(plant.arm.name, free.t, free.q, free.v, free.tau)
     return calibrate([motion], plant.arm.model).parameters
 
 
 def judge(names: Sequence[str], seed: int, rounds: int) -> Outcome:
-    """Run ``rounds`` of pushes of 8 N and 20 N and a collision on each arm of ``names``."""
+    """Evaluate ``rounds`` of pushes of 8 N and 20 N and a collision on each arm of ``names``."""
     verdicts: list[Verdict] = []
     false_events, total = 0, 0.0
     for k, name in enumerate(names):
@@ -93,7 +94,7 @@ def judge(names: Sequence[str], seed: int, rounds: int) -> Outcome:
 
 
 def false_alarms(name: str, seed: int, duration: float) -> int:
-    """Return events in ``duration`` [s] of motion without contact of the arm called ``name``."""
+    """Return the events in ``duration`` [s] of motion without contact of the arm ``name``."""
     plant = Plant(arm(name), seed)
     parameters = calibrated(plant, seed + 1)
     return len(detect(plant, parameters, stream(plant, seed + 3, duration))) // 2
@@ -104,8 +105,7 @@ def detect(
 ) -> list[ContactEvent]:
     """Return the events of the detector, in order.
 
-    The detector is told what calibration made of the description, and the collision geometry of the
-    description.
+    The detector uses the calibrated parameters and the collision geometry of the description.
     """
     model = parameters.corrected(plant.arm.model)
     surface = surface_of(model, plant.arm.urdf, MeshFiles(plant.arm.meshes))
@@ -117,7 +117,7 @@ def detect(
 
 
 def match(episode: Episode, events: Sequence[ContactEvent]) -> tuple[list[Verdict], int]:
-    """Return the last word on each contact, and the number of events outside all of them."""
+    """Return the final event of each contact, and the number of events outside all contacts."""
     onsets = [event for event in events if event.phase == "onset"]
     last = {event.id: event for event in events}
     links = episode.arm.model.joint_links
@@ -132,7 +132,7 @@ def match(episode: Episode, events: Sequence[ContactEvent]) -> tuple[list[Verdic
 
 
 def force_error(verdict: Verdict) -> float | None:
-    """Return the distance of the estimated from the true force [N]; None without an estimate."""
+    """Return the distance of the estimated from the true force [N]; None without estimate."""
     event = verdict.event
     if event is None or event.force is None or verdict.contact.kind != "push":
         return None

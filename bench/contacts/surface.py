@@ -1,4 +1,4 @@
-"""Where a link can be touched: the convex hull of what its description draws."""
+"""Surface on which a link can be touched: the convex hull of its visual geometry."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TRIANGLE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attrib
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """Triangles around a moving body, in its frame, with their outward normals."""
+    """Triangles around a moving body, in the frame of the body, with outward normals."""
 
     corners: np.ndarray
     """(m, 3, 3) [m]."""
@@ -26,7 +26,7 @@ class Surface:
     """(m, 3)."""
 
     def sample(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Return a point, evenly over the area [m], and the outward normal there."""
+        """Return a random point of the surface [m], uniform by area, and the outward normal."""
         a, b, c = self.corners.swapaxes(0, 1)
         area = np.linalg.norm(np.cross(b - a, c - a), axis=1)
         k = rng.choice(len(area), p=area / area.sum())
@@ -37,7 +37,7 @@ class Surface:
 
 
 def surfaces(arm: Arm) -> dict[int, Surface]:
-    """Return the surface of each moving body that has one, by its row in the model."""
+    """Return the surface of each moving body that has visual geometry, by its row in the model."""
     vertices: dict[int, list[np.ndarray]] = {}
     for link in ElementTree.fromstring(arm.urdf).findall("link"):
         name = str(link.get("name"))

@@ -1,4 +1,4 @@
-"""What the study found, as rows of a table and against the targets."""
+"""Results of the study as rows of a table and in comparison with the targets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEAD = (
 
 @dataclass(frozen=True)
 class Target:
-    """What is promised, what was found, and whether that is met."""
+    """A target, the measured value, and whether it meets the target."""
 
     text: str
     found: str
@@ -32,7 +32,7 @@ class Target:
 
 
 def rows(outcome: Outcome) -> list[list[str]]:
-    """Return a row for each kind of contact, for each arm, and for all."""
+    """Return a row for each kind of contact of each arm and of all arms."""
     kinds = sorted({v.kind for v in outcome.verdicts}, key=lambda kind: (len(kind), kind))
     arms = dict.fromkeys(v.arm for v in outcome.verdicts)
     groups = [(kind, [v for v in outcome.verdicts if v.kind == kind]) for kind in kinds]
@@ -77,7 +77,7 @@ def delays(verdicts: Sequence[Verdict]) -> np.ndarray:
 
 
 def named(verdicts: Sequence[Verdict]) -> tuple[float, float]:
-    """Return the shares of contacts whose link is among the named links, and the only one."""
+    """Return the shares of contacts whose true link is among the candidates, and the only one."""
     found = [(v.contact.link, v.event.candidates) for v in verdicts if v.event]
     if not found:
         return 0.0, 0.0
@@ -87,7 +87,7 @@ def named(verdicts: Sequence[Verdict]) -> tuple[float, float]:
 
 
 def forces(verdicts: Sequence[Verdict]) -> tuple[float, float]:
-    """Return the median force error of pushes on the last two links: [N], and relative."""
+    """Return the median force error of pushes on the last two links: in N, and relative."""
     pairs = [(force_error(v), v.contact.size) for v in verdicts if v.on_last_links]
     errors = np.array([(error, error / size) for error, size in pairs if error is not None])
     if not errors.size:

@@ -1,8 +1,8 @@
-"""The wrench at the tool against the truth: specimens of arms in MuJoCo, calibrated on free motion.
+"""Error of the wrench at the tool, for specimens in MuJoCo that are calibrated on free motion.
 
 Each specimen is calibrated on a contact-free motion of its own. Then it moves, and wrenches of
 random size and direction act on its last link, each constant in the axes of the tool frame. Every
-wrench is judged once, when the observer has settled.
+wrench is evaluated once, after the observer has settled.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ FORCE, MOMENT = 15.0, 2.0
 FIRST, LENGTH, PAUSE = 1.0, 0.4, 0.3
 """Start of the first wrench, length of each and time between two of them [s]."""
 SETTLED = 0.3
-"""Time after its start at which a wrench is judged [s]."""
+"""Time after its start at which a wrench is evaluated [s]."""
 LEAST_FORCE, LEAST_MOMENT, SHARE = 2.0, 0.5, 0.1
-"""An error is within its limit below these [N, N·m] or this fraction of the true value."""
+"""Limits of the errors of force [N] and moment [N·m], and as a fraction of the true value."""
 TOOL_COUNT = 40
 """Number of wrenches on each specimen."""
 LEAST_WITHIN = 0.95
-"""Least share of the wrenches whose errors are within their limits."""
+"""Smallest accepted share of the wrenches whose errors are within the limits."""
 TOOL_HEAD = (
     "arm",
     "wrenches",
@@ -65,6 +65,7 @@ class Wrench(Touch):
         self.wrench = scale * self.rng.standard_normal(6)
 
     def before(self, plant: Plant, t: float) -> None:
+        """Apply the wrench to the last link while it lasts."""
         if t >= self.planned + self.length:
             self.over = True
         elif t >= self.planned:
@@ -78,6 +79,7 @@ class Wrench(Touch):
             )
 
     def after(self, plant: Plant, t: float) -> np.ndarray:
+        """Return the force in the axes of the tool frame, (3,) [N]."""
         acts = self.planned <= t and not self.over
         return self.wrench[3:] if acts else np.zeros(3)
 
@@ -127,11 +129,11 @@ class ToolResult:
 
 
 def judge_tool(name: str, seed: int, count: int, free: float = FREE) -> ToolResult:
-    """Judge ``count`` wrenches on one specimen of an arm.
+    """Evaluate ``count`` wrenches on one specimen of an arm.
 
     Args:
         name: the arm.
-        seed: of the specimen and of its motions.
+        seed: seed of the specimen and of its motions.
         count: number of wrenches.
         free: length of the contact-free motion for the calibration [s].
     """

@@ -1,4 +1,4 @@
-"""What touches the arm: pushes of known force, and obstacles that MuJoCo makes it collide with."""
+"""Contacts of the arm: pushes of known force, and collisions with obstacles in MuJoCo."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ import numpy as np
 from bench.contacts.plant import OBSTACLE, TIP, Plant
 
 FEELABLE = 0.01
-"""A push is made where one of 20 N loads a joint with this part of its effort limit.
+"""Smallest joint torque that a push of 20 N must cause, as a fraction of the effort limit.
 
-A push along a joint's axis, or on the first link, moves nothing, and nobody can tell it; 1 % is
-about what 2 % of wrong mass do to the shoulder of an outstretched arm. Pushes of any size are made
-in the same places.
+A push along the axis of a joint, or on the first link, causes hardly any joint torque and cannot be
+detected. A mass error of 2 % causes about 1 % at the shoulder of an outstretched arm. Pushes of all
+sizes are made in the same places.
 """
 REFERENCE_FORCE = 20.0
 NORMAL_CONE = 0.5
-"""Half of the pushes go into the surface, within atan of this from its normal: friction's cone."""
+"""Friction coefficient: half of the pushes lie in the friction cone of the surface."""
 PAUSE = (1.0, 2.0)
-"""From the end of one contact to the start of the next [s]."""
+"""Range of the time from the end of a contact to the start of the next [s]."""
 LENGTH = (0.2, 0.5)
-"""Of a push, and of the time an obstacle stays [s]."""
+"""Range of the length of a push, and of the time for which an obstacle stays [s]."""
 LEAD = 0.03
-"""An obstacle appears this long before the arm gets there [s]."""
+"""Time between the appearance of an obstacle and the planned collision [s]."""
 LEAST_SPEED, LEAST_FACING = 0.15, 0.5
-"""A point that runs into an obstacle is as fast as this [m/s] and leads as far (a cosine)."""
+"""Smallest speed of a colliding point [m/s], and cosine of its velocity to the outward normal."""
 TRIES = 100
 
 
 @dataclass(frozen=True, eq=False)
 class Contact:
-    """The truth about one contact."""
+    """True values of one contact."""
 
     kind: Literal["push", "collision"]
     link: str
     start: float
-    """[s]."""
+    """Start of the contact [s]."""
     end: float
-    """[s]."""
+    """End of the contact [s]."""
     point: np.ndarray
-    """(3,) where, in the frame of the link [m]."""
+    """(3,) point of contact in the frame of the link [m]."""
     force: np.ndarray
-    """(3,) mean force on the link while it lasted, world axes [N]."""
+    """(3,) mean force on the link during the contact, world axes [N]."""
     size: float
-    """What was asked for [N]; of a collision the largest force."""
+    """Size of the push [N]; for a collision the largest force."""
     into_surface: bool
-    """Whether the force lies in the friction cone; otherwise its direction is any."""
+    """Whether the force lies in the friction cone; otherwise its direction is arbitrary."""
     load: float
-    """The largest torque it put on a joint, in parts of the joint's effort limit."""
+    """Largest joint torque of the contact, as a fraction of the joint's effort limit."""
 
 
 class Touch(ABC):
-    """One touch to come; an episode calls :meth:`before` and :meth:`after` in every step."""
+    """A planned contact; an episode calls :meth:`before` and :meth:`after` in every step."""
 
     kind: Literal["push", "collision"]
 
@@ -71,14 +71,14 @@ class Touch(ABC):
 
     @abstractmethod
     def before(self, plant: Plant, t: float) -> None:
-        """Act on the arm: the positions are those of ``t`` [s], the step is still to come."""
+        """Apply the contact at time ``t`` [s], before the step from the present positions."""
 
     @abstractmethod
     def after(self, plant: Plant, t: float) -> np.ndarray:
         """Return the force on the arm in this step, (3,) world axes [N]."""
 
     def note(self, t: float, force: np.ndarray, torque: np.ndarray) -> None:
-        """Keep account of the truth of one step with contact."""
+        """Record the true values of one step with contact."""
         if not self._samples:
             self._start, self._load = t, np.zeros_like(torque)
         self._end = t
@@ -88,7 +88,7 @@ class Touch(ABC):
         self._load = np.maximum(self._load, np.abs(torque))
 
     def contact(self, plant: Plant) -> Contact | None:
-        """Return what became of it; None when the arm was missed."""
+        """Return the contact; None if the arm was missed."""
         if not self._samples:
             return None
         return Contact(
@@ -118,6 +118,7 @@ class Push(Touch):
         self.into_surface = bool(self.rng.random() < 0.5)
 
     def before(self, plant: Plant, t: float) -> None:
+        """Apply the push while it lasts; choose its place when it begins."""
         if t >= self.planned + self.length:
             self.over = True
         elif t >= self.planned:
@@ -145,15 +146,17 @@ class Push(Touch):
         self._force = self._size * direction
 
     def after(self, plant: Plant, t: float) -> np.ndarray:
+        """Return the force of the push, (3,) world axes [N]; zero before and after it."""
         return self._force if self.planned <= t and not self.over else np.zeros(3)
 
 
 class Collision(Touch):
-    """A stiff obstacle in the way of a random point that moves outward; taken away afterwards."""
+    """A stiff obstacle in the path of a random point that moves outward, removed afterwards."""
 
     kind = "collision"
 
     def before(self, plant: Plant, t: float) -> None:
+        """Place the obstacle shortly before the planned contact, and remove it afterwards."""
         if self.row < 0:
             if t >= self.planned - LEAD:
                 self.over = not self._choose(plant)
@@ -177,6 +180,7 @@ class Collision(Touch):
         return False
 
     def after(self, plant: Plant, t: float) -> np.ndarray:
+        """Return the force of the obstacle, (3,) world axes [N]."""
         return plant.contact_force()
 
 
@@ -188,7 +192,7 @@ def draw(
     collisions: int = 1,
     first: float = 2.0,
 ) -> list[Touch]:
-    """Return successive contacts: each round has one push of each size, and collisions."""
+    """Return successive contacts: in each round one push of each size, and collisions."""
     rng = np.random.default_rng(seed)
     found: list[Touch] = []
     t = first
@@ -205,5 +209,5 @@ def draw(
 
 
 def end_of(touches: list[Touch]) -> float:
-    """Return when the arm is left alone again, with a second to spare [s]."""
+    """Return a time at least one second after the end of the last contact [s]."""
     return max(touch.planned + touch.length for touch in touches) + 1.2

@@ -1,1 +1,1 @@
-"""Exported C beside the compiled Python functions and code that CasADi generates of Pinocchio."""
+"""Exported C compared with the compiled Python functions and with C of Pinocchio by CasADi."""

@@ -1,7 +1,8 @@
-"""``python -m bench.export [mechanism ...]``: time exported C beside its rivals.
+"""``python -m bench.export [mechanism ...]``: compare the speed of exported C.
 
-Rivals are the frozen functions in a loop compiled with numba, and the C code that CasADi generates
-of Pinocchio's algorithms, where casadi is installed. All C is compiled with -O3 -march=native.
+Exported C is compared with the frozen functions in a loop compiled by numba and, where casadi is
+installed, with the C code that CasADi generates from Pinocchio's algorithms. All C is compiled with
+-O3 -march=native.
 Results go to ``export.md`` and ``export.json`` in the folder that ``--report`` names.
 """
 
@@ -31,17 +32,18 @@ WIDTH = 150
 EXPORTED, FROZEN, CASADI = "exported C", "frozen, loop", "Pinocchio, CasADi's C"
 ROBOTS = ("Panda", "UR5")
 AGREEMENT = {EXPORTED: 1e-12, CASADI: 1e-6}
-"""Largest difference from the frozen functions, over the largest entry."""
+"""Largest accepted difference from the frozen functions, relative to the largest entry."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One quantity of one robot.
+    """Results for one quantity of one robot.
 
     Attributes:
-        operations: additions, multiplications and divisions of the exported function.
-        times: of one state [µs], by contestant.
-        ratios: time of the exported function over that of each rival, in the same round.
+        operations: number of operations of the exported function.
+        times: time of one state [µs], by contestant.
+        ratios: time of the exported function divided by that of each other contestant in the same
+            round.
     """
 
     mechanism: str
@@ -97,7 +99,7 @@ def row(name: str, quantity: Quantity, operations: int, contestants: dict[str, C
     """Compare the results of all contestants, and time them.
 
     Raises:
-        RuntimeError: when one of them computes something else.
+        RuntimeError: if the results of a contestant differ.
     """
     reference = contestants[FROZEN].result()
     for who, limit in AGREEMENT.items():

@@ -28,7 +28,7 @@ NAMES = {
     Quantity.FORWARD: "forward_dynamics",
     Quantity.SLOTINE_LI: "slotine_li_torque",
 }
-"""What is exported and timed."""
+"""Quantities that are exported and timed."""
 
 INPUTS = ("q", "v", "x", "y")
 
@@ -76,7 +76,7 @@ def compiler() -> str:
 
 
 def by_processor(run: Run) -> Run:
-    """Return the same loop timed by the processor time of its thread, whatever else runs."""
+    """Return the run with its time measured as processor time of the thread."""
 
     def timed(calls: int) -> float:
         start = thread_time()
@@ -88,11 +88,11 @@ def by_processor(run: Run) -> Run:
 
 @dataclass(frozen=True)
 class Library:
-    """Compiled code.
+    """A compiled library.
 
     Attributes:
-        path: the shared library.
-        seconds: how long the compiler took; 0 if the library was there from an earlier run.
+        path: path of the shared library.
+        seconds: compile time [s]; 0 if the library exists from an earlier run.
         source_bytes: size of the source.
     """
 
@@ -102,12 +102,12 @@ class Library:
 
     @classmethod
     def of(cls, title: str, source: str, *more: str) -> Library:
-        """Compile a source, or take what is kept of it.
+        """Compile a source, unless its library exists already.
 
         Args:
-            title: begins the names of the files.
+            title: prefix of the names of the files.
             source: text of the generated code.
-            more: further text that follows it, such as loops.
+            more: text that is appended, such as loops.
         """
         command = [compiler(), *OPTIONS]
         text = "\n".join([source, *more])
@@ -134,10 +134,10 @@ class Library:
         """Return the loop of one quantity.
 
         Args:
-            quantity: what it computes.
-            states: states it goes through.
-            outputs: makes results of the numbers of each output.
-            of_sizes: numbers of each output; those of :func:`sizes` by default.
+            quantity: quantity that the loop computes.
+            states: states of the loop.
+            outputs: converts the numbers of each output to results.
+            of_sizes: number of values of each output; by default that of :func:`sizes`.
         """
         function = getattr(ctypes.CDLL(str(self.path)), f"loop_{NAMES[quantity]}")
         function.restype = None
@@ -162,7 +162,7 @@ class Library:
 
 
 def shown(quantity: Quantity, values: Sequence[np.ndarray]) -> Results:
-    """Return outputs as the other contestants give them: without Cᵀ v."""
+    """Return the outputs that all contestants have, which excludes Cᵀ v."""
     n = round(values[0].size ** (1 / 3 if quantity is Quantity.CHRISTOFFEL else 0.5))
     if quantity is Quantity.TERMS:
         return values[0].reshape(n, n), values[1].reshape(n, n), values[-1].copy()

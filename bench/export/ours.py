@@ -1,4 +1,4 @@
-"""The exported C of a robot."""
+"""Exported C of a robot as a contestant."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PREFIX = "ours"
 
 
 def exported(mechanism: Mechanism) -> CFiles:
-    """Return the C code of what is timed."""
+    """Return the C code of the timed quantities."""
     return export_c(mechanism.model, prefix=PREFIX, functions=tuple(NAMES.values()))
 
 

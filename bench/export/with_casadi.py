@@ -1,8 +1,8 @@
-"""Pinocchio's own way to C: its algorithms on CasADi's expressions, and CasADi's code generator.
+"""C code of Pinocchio: its algorithms on CasADi expressions, and CasADi's code generator.
 
-The Python wheels of Pinocchio lack that interface, so a C++ program does it with the headers of
-both wheels. What it computes is what Pinocchio has a call for: M, C and g together, M, RNEA, ABA,
-and the Slotine-Li torque as M a_r + C v_r + g.
+The Python wheels of Pinocchio lack this interface, so a C++ program uses the headers of both
+wheels. It generates code for the quantities that Pinocchio has functions for: M, C and g together,
+M, RNEA, ABA, and the Slotine-Li torque as M a_r + C v_r + g.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ QUANTITIES = tuple(quantity for quantity in NAMES if quantity is not Quantity.CH
 
 
 class Generator:
-    """The C++ program, built once and kept; some minutes the first time.
+    """Builds and runs the C++ program; the first build takes some minutes.
 
     Attributes:
-        problem: why the code could not be generated; empty when it was.
+        problem: reason why the code could not be generated; empty on success.
     """
 
     def __init__(self) -> None:
@@ -63,14 +63,14 @@ class Generator:
 
 
 def _command() -> tuple[list[str], dict[str, str]]:
-    """Return how to build the program, and the environment that it runs in."""
+    """Return the command that builds the program, and its environment variables."""
     compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
     if not compiler:
         raise FileNotFoundError("no C++ compiler")
     pin = Path(str(distribution("pin").locate_file("cmeel.prefix")))
     eigen = Path(str(distribution("cmeel-eigen").locate_file("cmeel.prefix/include/eigen3")))
     casadi = Path(str(distribution("casadi").locate_file("casadi")))
-    # Not optimized: it runs once, and its templates are large.
+    # No optimisation: the program runs once, and its templates take long to compile.
     options = [o for o in OPTIONS if o not in ("-shared", "-fPIC", "-O3")]
     options.append("-DBOOST_FUSION_INVOKE_MAX_ARITY=10")
     command = [

@@ -1,1 +1,1 @@
-"""Speed of a fleet of recordings, and what is lost when workers and recordings fail."""
+"""Speed of the replay of a fleet, and recordings that are lost when workers or files fail."""

@@ -11,19 +11,17 @@ import json
 import math
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
-from rich.status import Status
 
 from bench.fuzz import sheet
 from bench.fuzz.file_session import fuzz_files, repeat_file
 from bench.fuzz.plan import SHARES
 from bench.fuzz.result import Failure, FileResult, WireResult, load_bursts
 from bench.fuzz.session import Limits, fuzz_wire, repeat_wire
+from bench.progress import progress
 
 INPUTS, FILES = 100_000, 5_000
 """Size of a full run."""
@@ -32,7 +30,7 @@ GROWTH = 32.0
 """Largest growth of a node's memory after the first tenth of its inputs [MB]."""
 
 QUIET = 10.0
-"""Period at which progress is printed where nobody watches a status line [s]."""
+"""Period of progress lines where the console is no terminal [s]."""
 
 WIDTH = 150
 
@@ -43,19 +41,11 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     if given.inputs < 0 or given.files < 0 or not given.minutes > 0.0:
         parser.error("give inputs and files of at least 0, and minutes above 0")
-    # Whatever ends this process, the nodes are to end with it.
+    # SIGTERM raises KeyboardInterrupt, so that the nodes are ended before this process.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(width=WIDTH, highlight=False)
     failures = given.report / "fuzz_failures"
-    with Status("", console=console) as status:
-        told = [0.0]
-
-        def show(what: str) -> None:
-            status.update(escape(what))
-            if not console.is_terminal and time.monotonic() - told[0] > QUIET:
-                told[0] = time.monotonic()
-                console.print(what, markup=False)
-
+    with progress(console, QUIET) as show:
         if given.replay is not None:
             return _repeat(given.replay, failures, console, show)
         seconds = 60.0 * given.minutes

@@ -1,4 +1,4 @@
-"""What the fuzzer knows of the arm that the nodes run on: a plausible state to depart from."""
+"""The arm of the nodes in the fuzzer: a plausible state from which inputs deviate."""
 
 from __future__ import annotations
 

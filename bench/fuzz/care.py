@@ -1,4 +1,4 @@
-"""Brings the nodes under test up, and back to normal work after each scene."""
+"""Starts the nodes under test, and restores their normal operation after each scene."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Care:
         return [Topic(topic, kind, tuple(names)) for (topic, kind), names in found.items()]
 
     def recover(self) -> list[Failure]:
-        """Bring all nodes back to normal work; return what did not come back by itself.
+        """Restore the normal operation of all nodes; return the troubles that needed help.
 
         Parameters get their first values again, and the nodes are asked to be active and to
         resume. A node that does not work within :data:`RECOVERY` is started again.

@@ -1,4 +1,4 @@
-"""One run of the command line inside this process, and the judgement of what it said."""
+"""One run of the command line inside this process, and the check of its output."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run(arguments: Sequence[str], folder: Path) -> Run:
     os.chdir(folder)
     try:
         with redirect_stdout(output), redirect_stderr(error), warnings.catch_warnings():
-            # Each run is to show what a process of its own would show.
+            # Each run must give the output that a separate process would give.
             warnings.simplefilter("always")
             code = main(list(arguments))
     except SystemExit as end:
@@ -65,7 +65,7 @@ def run(arguments: Sequence[str], folder: Path) -> Run:
 
 
 def judgement(done: Run, damaged: Sequence[str]) -> tuple[str, str]:
-    """Return what was wrong with a run, and the detail; empty when nothing was.
+    """Return the failure of a run and its detail; both are empty if the run was correct.
 
     Args:
         done: the run.

@@ -1,4 +1,4 @@
-"""What the loop must keep up whatever comes in: torque within limits, and a verdict."""
+"""Monitor of the closed loop during fuzzing: torques within limits, and verdicts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray
 
 SLACK = 1e-9
-"""Share by which a torque may exceed its limit by rounding."""
+"""Share by which rounding may lift a torque over its limit."""
 
 MOST_KEPT = 20
-"""Violations that are kept in words; all are counted."""
+"""Number of violations that are described; all are counted."""
 
 
 class TorqueMonitor:

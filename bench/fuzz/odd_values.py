@@ -1,4 +1,4 @@
-"""Numbers, names and times that programs tend not to expect."""
+"""Numbers, names and times that programs often do not handle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run found, as plain values."""
+"""Results of a run as plain values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CAUGHT = "failures of "
 
 @dataclass(frozen=True)
 class Failure:
-    """Something that must not happen.
+    """A failure of a node or command.
 
     Attributes:
         what: kind of failure: ended, no answer, traceback, torque, long line, not recovered, ...
@@ -43,7 +43,7 @@ class Failure:
 
     @property
     def signature(self) -> tuple[str, str, str]:
-        """What failures of the same cause have in common."""
+        """Text that failures with the same cause have in common."""
         by_detail = self.what not in ("file not named", "long line")
         return self.what, self.where, self.detail if by_detail else ""
 
@@ -66,7 +66,7 @@ class KindCount:
 
 @dataclass
 class NodeCount:
-    """What one node did in a run.
+    """Counts and memory of one node in a run.
 
     Attributes:
         starts: how often it was started.
@@ -90,7 +90,7 @@ class NodeCount:
 
 @dataclass
 class WireResult:
-    """Everything that a run over the wire found.
+    """Results of a run over the wire.
 
     Attributes:
         orders: answers of ``~/resume`` during the run, by whether it succeeded: shows how many
@@ -140,7 +140,7 @@ class FileCount:
 
 @dataclass
 class FileResult:
-    """Everything that a run with files found."""
+    """Results of a run with files."""
 
     seed: int
     seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""A run over the wire: scene after scene, judged after every burst."""
+"""A run over the wire: scenes of fuzzed input, with a check of the nodes after every burst."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ LONGEST_LINE = 500
 """Longest line of output that a node may write, however long its input was [characters]."""
 
 OFTEN = 3
-"""After a failure was found this often, inputs of its kind are skipped."""
+"""Number of equal failures after which inputs of their kind are skipped."""
 
 ENDING = 2.0
-"""After one node has ended, others have so long to end for the same reason [s]."""
+"""Time after the end of a node in which others may end for the same reason [s]."""
 
 REPORTED = 1.5
 """Time after which every node has reported its counts once more; they do each second [s]."""
 
 KEPT_BURSTS = 20
-"""Bursts that are saved with a failure."""
+"""Number of bursts that are saved with a failure."""
 
 Show = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When a run ends.
+    """Limits of a run.
 
     Attributes:
         inputs: number of inputs.
@@ -59,7 +59,7 @@ class Limits:
 
 
 class Session:
-    """The nodes, and what is found out about them.
+    """Runs scenes with the nodes, and collects their failures.
 
     Args:
         seed: seed of the run.
@@ -105,7 +105,7 @@ class Session:
     # Running ---------------------------------------------------------------------------------
 
     def run(self, plan: Plan, seconds: float) -> None:
-        """Go through the scenes of a plan."""
+        """Run the scenes of a plan."""
         begin = time.monotonic()
         self._note_memory()
         with suppress(KeyboardInterrupt):  # what was found until then counts
@@ -171,7 +171,7 @@ class Session:
         self._report(self._care.recover(), scene, sent)
 
     def _prepare(self, scene: Scene) -> None:
-        """Bring the nodes into the state that a scene is about."""
+        """Bring the nodes into the state that a scene requires."""
         if scene.simulates_time:
             self._care.use_simulated_time(scene.nodes, on=True)
         if scene.kind == CONFIGURATION:
@@ -221,7 +221,7 @@ class Session:
     # Judging ---------------------------------------------------------------------------------
 
     def _judge(self, silent: Sequence[str]) -> list[Failure]:
-        """Look at processes, outputs and torques."""
+        """Check processes, outputs and torques."""
         failures = []
         if self._any_ended():
             # What ends one node may end others that are a little slower.

@@ -16,11 +16,11 @@ from bench.fuzz.result import Failure, FileResult, NodeCount, WireResult
 Show = Callable[[str], None]
 
 DETAIL = 110
-"""Characters of a failure shown in the table; the report holds all."""
+"""Number of characters of a failure that the table shows; the report contains the full text."""
 
 
 def inputs_table(result: WireResult) -> Table:
-    """Return what was sent, by kind."""
+    """Return the table of the inputs by kind."""
     table = Table(title=f"inputs over the wire, seed {result.seed}", title_justify="left")
     table.add_column("kind")
     for heading in ("sent", "received", "skipped", "failures"):
@@ -38,7 +38,7 @@ def inputs_table(result: WireResult) -> Table:
 
 
 def nodes_table(result: WireResult) -> Table:
-    """Return what the nodes counted, and their memory."""
+    """Return the table of the counts and the memory of the nodes."""
     table = Table(title="nodes", title_justify="left")
     table.add_column("node")
     for heading in (
@@ -75,7 +75,7 @@ def failures_table(failures: Sequence[Failure]) -> Table:
 
 
 def files_table(result: FileResult) -> Table:
-    """Return what became of the files, by kind."""
+    """Return the table of the files by kind."""
     table = Table(title=f"files for the command line, seed {result.seed}", title_justify="left")
     table.add_column("kind")
     table.add_column("command")
@@ -88,7 +88,7 @@ def files_table(result: FileResult) -> Table:
 
 
 def summary(result: WireResult) -> str:
-    """Return what was watched beside the inputs, in words."""
+    """Return the results of the monitors as text."""
     controller = result.orders
     return (
         f"{result.sent} inputs in {result.seconds:.0f} s; {len(result.failures)} failures; "

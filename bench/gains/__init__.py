@@ -1,1 +1,1 @@
-"""Are identified drive gains as exact as they claim? A simulated UR10e in motor currents."""
+"""Test of the standard errors of identified drive gains, on a simulated UR10e."""

@@ -1,8 +1,8 @@
 """A simulated arm of the size of a UR10e that publishes motor currents.
 
-Kinematics and masses are those that the vendor publishes for the UR10e. Motion is prescribed, and
-the currents follow from the inverse dynamics of an arm whose masses, friction, motors and gains the
-description does not know.
+Kinematics and masses are those that the vendor publishes for the UR10e. The motion is prescribed.
+The currents follow from inverse dynamics with masses, friction, motors and gains that differ from
+the description.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def urdf() -> str:
 
 @dataclass(frozen=True, eq=False)
 class Specimen:
-    """One arm: what its description does not know."""
+    """Properties of one arm that differ from its description."""
 
     description: Model
     true: Model
@@ -72,9 +72,10 @@ class Specimen:
 
     @classmethod
     def drawn(cls, seed: int) -> Specimen:
-        """Return an arm with gains and friction within 30 % of the usual.
+        """Return a random arm with gains and friction within 30 % of the usual values.
 
-        Masses are off with a standard deviation of 3 %, centres of mass with 3 mm along each axis.
+        The errors of the masses have a standard deviation of 3 %, those of the centres of mass 3 mm
+        along each axis.
         """
         rng = np.random.default_rng(seed)
         description = Model.from_urdf(urdf())
@@ -103,7 +104,7 @@ class Specimen:
         """Return a motion without contact, as joint states in currents would report it.
 
         Args:
-            seed: that of motion and noise.
+            seed: seed of motion and noise.
             seconds: length [s].
             speed_noise: standard deviation of the velocities [rad/s].
         """
@@ -111,7 +112,7 @@ class Specimen:
         t = np.arange(0.0, seconds, 1.0 / RATE)
         q, v, a = _excitation(t, rng)
         coulomb, viscous = self.friction
-        # Dry friction grows with the load of the gear and a little towards standstill.
+        # Coulomb friction grows with the load of the gear and slightly towards standstill.
         need = inverse_dynamics(self.true, q, v, a) + ROTORS * a
         dry = (coulomb * (1.0 + 0.15 * np.exp(-np.square(v / 0.1))) + 0.04 * np.abs(need)) * (
             np.tanh(v / 0.01)
@@ -124,7 +125,7 @@ class Specimen:
 
 
 def _excitation(t: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-    """Return positions, velocities and accelerations (k, 6) of a sum of five sines a joint."""
+    """Return positions, velocities and accelerations (k, 6): five sines for each joint."""
     w = 2.0 * np.pi * np.exp(rng.uniform(np.log(0.05), np.log(0.4), (5, 1, 6)))
     phase = rng.uniform(0.0, 2.0 * np.pi, (5, 1, 6))
     speed = rng.uniform(0.3, 0.5, (5, 1, 6))

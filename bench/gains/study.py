@@ -1,4 +1,4 @@
-"""Gains identified of simulated arms, against the true ones."""
+"""Identified gains of simulated arms in comparison with the true gains."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ CASES = ("free motion", "payload", "payload, centre told", "payload on the last 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What was found of one specimen."""
+    """Identified gains of one specimen."""
 
     gains: tuple[DriveGain, ...]
     true: Array
     """True gains, (nv,)."""
     message: str = ""
-    """The error that refused some gains; empty if none was refused."""
+    """Text of the error that rejected gains; empty if all were accepted."""
 
     @property
     def accepted(self) -> Array:
@@ -56,7 +56,7 @@ class Result:
 def identified(
     specimen: Specimen, motions: Sequence[Motion], evidence: GainEvidence | None = None
 ) -> Result:
-    """Return the gains, whether they are refused or not."""
+    """Return the identified gains, also if they are rejected."""
     try:
         gains, _ = drive_gains(motions, specimen.description, GAP, evidence or GainEvidence())
     except DriveGainError as error:
@@ -67,7 +67,7 @@ def identified(
 def carried(
     specimen: Specimen, centre: tuple[float, float, float], seed: int, *, told: bool = False
 ) -> GainEvidence:
-    """Return the evidence of a motion with a payload, its centre told or not."""
+    """Return the evidence of a motion with a payload whose centre of mass is known or not."""
     motion = specimen.loaded(MASS, centre).recorded(500 + seed)
     return GainEvidence((KnownPayload([motion], MASS, centre=centre if told else None),))
 

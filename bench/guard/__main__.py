@@ -1,4 +1,4 @@
-"""``python -m bench.guard``: contacts that stop position-controlled arms, and ten minutes without.
+"""``python -m bench.guard``: stops of position-controlled arms on contact, and false stops.
 
 Results go to ``guard.json`` in the folder that ``--report`` names.
 """

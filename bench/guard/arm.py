@@ -1,4 +1,4 @@
-"""A position-controlled arm that follows a path and comes to rest on it when it is told to."""
+"""A position-controlled arm that follows a path and stops on the path on request."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ VELOCITY_WEIGHT = 0.4
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """What the arm measures in one step."""
+    """Measured values of the arm in one step."""
 
     t: float
-    """[s]."""
+    """Time of the sample [s]."""
     q: np.ndarray
-    """(nv,) as the encoders tell [rad]."""
+    """(nv,) positions of the encoders [rad]."""
     v: np.ndarray
-    """(nv,) filtered differences of them [rad/s]."""
+    """(nv,) filtered differences of the encoder positions [rad/s]."""
     tau: np.ndarray
-    """(nv,) measured joint torques, friction included [N·m]."""
+    """(nv,) measured joint torques, including friction [N·m]."""
 
 
 class PositionControlledArm:
     """Follows a path by stiff position control of its joints.
 
-    When it is told to stop, time along the path slows down at a constant rate, so that the
-    fastest joint decelerates by :data:`DECELERATION`.
+    For a stop the speed along the path decreases at a constant rate, so that the fastest joint
+    decelerates by :data:`DECELERATION`.
 
     Args:
         plant: the arm in MuJoCo.
         path: the motion to follow.
-        seed: of the noise of the torque sensors.
+        seed: seed of the noise of the torque sensors.
 
     Attributes:
-        stop_time: time that the stop takes by plan [s]; NaN before.
-        is_touched: whether something touched the arm in the last step.
+        stop_time: planned duration of the stop [s]; NaN before a stop.
+        is_touched: whether there was contact in the last step.
     """
 
     def __init__(self, plant: Plant, path: PickAndPlace, seed: int) -> None:
@@ -62,14 +62,14 @@ class PositionControlledArm:
         self.is_touched = False
 
     def stop(self) -> None:
-        """Cancel the motion: come to rest on the path."""
+        """Cancel the motion and come to rest on the path."""
         if self._slowing == 0.0:
             fastest = float(np.abs(self._path.at(np.array([self._along])).v).max())
             self.stop_time = max(fastest / DECELERATION, PERIOD)
             self._slowing = 1.0 / self.stop_time
 
     def step(self, touch: Touch | None = None) -> Sample:
-        """Go on by one period, touched or not; return what is measured."""
+        """Advance by one period, with or without contact; return the measured sample."""
         plant, mj, data = self.plant, self.plant.mj, self.plant.data
         wanted = self._reference()
         mujoco.mj_step1(mj, data)
@@ -91,14 +91,14 @@ class PositionControlledArm:
         return sample
 
     def _reference(self) -> Reference:
-        """Return the desired state of this moment, (nv,) each."""
+        """Return the present desired state, (nv,) each."""
         at = self._path.at(np.array([self._along]))
         rate, slowing = self._rate, self._slowing if self._rate > 0.0 else 0.0
         v, a = at.v[0], at.a[0]
         return Reference(at.q[0], rate * v, rate * rate * a - slowing * v)
 
     def _note(self, touch: Touch, torque: np.ndarray) -> bool:
-        """Let the touch keep account of the step; return whether there was contact."""
+        """Let ``touch`` record the step; return whether there was contact."""
         external = self.plant.data.qfrc_applied - torque
         if self.plant.data.ncon:
             external += self.plant.contact_torque()

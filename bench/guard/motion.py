@@ -16,16 +16,16 @@ REACH = 0.6
 PAUSE = 0.3
 """Time at rest at each goal [s]."""
 PEAK_SPEED, PEAK_ACCELERATION = 1.875, 5.7735
-"""Peaks of the minimum-jerk motion of unit length in unit time."""
+"""Peak velocity and acceleration of a minimum-jerk motion of unit length in unit time."""
 
 
 class PickAndPlace(Motion):
-    """Minimum-jerk motions between random goals, by seed.
+    """Minimum-jerk motions between random goals.
 
     Args:
         model: the arm.
-        centre: position about which the goals lie, (nv,) [rad].
-        seed: of the goals.
+        centre: centre of the goals, (nv,) [rad].
+        seed: seed of the goals.
         duration: length of the whole motion [s]; the arm rests afterwards.
     """
 

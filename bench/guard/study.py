@@ -1,4 +1,4 @@
-"""Stops on contact, and long motions without, with the detector of the library in the loop."""
+"""Stops on contact, and long motions without contact, with the contact detector in the loop."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from rbd_control.estimation import (
 )
 
 WIRE = 0.005
-"""Time from the flag to the begin of the stop [s]: three times what the guard takes over DDS."""
+"""Time from the flag to the start of the stop [s]: three times the guard's latency over DDS."""
 VERDICTS = 20
-"""Samples after which a verdict is repeated."""
+"""Number of samples after which the contact flag is published again."""
 LENGTH = 3.0
-"""Length of a push; an obstacle stays as long [s]."""
+"""Length of a push, and time for which an obstacle stays [s]."""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """One contact and what came of it; times from the start of the motion [s]."""
+    """One contact and the stop that it caused; times are from the start of the motion [s]."""
 
     kind: str
     size: float
@@ -40,22 +40,22 @@ class Stop:
     """Speed of the fastest joint at the onset [rad/s]."""
     onset: float
     flag: float
-    """NaN when the contact was missed."""
+    """Time of the flag [s]; NaN if the contact was missed."""
     cancel: float
     planned: float
-    """Time that the arm's deceleration takes from the cancel request [s]."""
+    """Planned time of the deceleration from the cancel request on [s]."""
     standstill: float
     travelled: float
     """Largest motion of a joint from onset to standstill [rad]."""
 
     @property
     def overrun(self) -> float:
-        """Time to standstill beyond the planned deceleration [s]: the servo settles."""
+        """Time from the planned to the true standstill [s], in which the servo settles."""
         return self.standstill - self.cancel - self.planned
 
 
 def calibrated(plant: Plant, seed: int, duration: float) -> tuple[Model, DetectorParameters]:
-    """Return model and parameters calibrated on motions of their own, without contact.
+    """Return model and parameters after calibration on separate motions without contact.
 
     Half of the time is an exciting motion, half is pick and place.
     """
@@ -81,7 +81,7 @@ def touches(seed: int, number: int, size: float) -> Iterator[Touch]:
 def stop(
     plant: Plant, model: Model, parameters: DetectorParameters, touch: Touch, seed: int
 ) -> Stop | None:
-    """Move the arm, touch it, and stop it as the guard does; None where the touch missed it."""
+    """Move the arm, touch it, and stop it like the guard; return None if the touch missed it."""
     arm = PositionControlledArm(
         plant, PickAndPlace(plant.arm.model, plant.arm.centre, seed, 8.0), seed
     )

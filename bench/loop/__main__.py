@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> None:
         parser.error("give a priority from 0 to 99")
     if not all(rate > 0.0 for rate in rates) or not given.duration >= 1.0:
         parser.error("give rates above 0 and a duration of at least 1 s")
-    # Whatever ends this process, the others are to end with it.
+    # SIGTERM raises KeyboardInterrupt, so that the other processes are ended before this one.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(width=WIDTH, highlight=False)
     loops, staged = [], []

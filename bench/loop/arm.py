@@ -1,6 +1,6 @@
-"""The arm of the loop, as a process: simulated joint states, stamped as they are sent.
+"""Simulated arm of the loop, as a process: publishes joint states, stamped when they are sent.
 
-It holds its own time: what a busy machine makes it miss is skipped and counted, not made up for.
+The arm keeps its rate on average. Periods that it misses on a busy machine are skipped and counted.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from rbd_control.startup.rehearsal import rehearse_arm
 
 POSTURE = np.array([0.0, 0.3, 0.0, -1.5, 0.0, 0.9, 0.0])
 PUSH_EVERY, PUSH_LASTS = 0.4, 0.15
-"""The last link is pushed so often, for so long [s]."""
+"""Period and length of the pushes on the last link [s]."""
 SWING, KNOT, SWINGS = 0.2, 0.5, 600
-"""The arm swings by this much [rad], a knot of the spline so often [s], so many knots."""
+"""Amplitude of the swing [rad], time between knots of its spline [s], and number of knots."""
 
 
 class LoopArm:
-    """Steps the arm with the last command, publishes, and keeps what it stamped."""
+    """Steps the arm with the last command, publishes joint states, and stores their stamps."""
 
     def __init__(self, rate: float) -> None:
         self._model = Model.from_urdf(arm7_urdf())
@@ -88,7 +88,7 @@ class LoopArm:
         message = JointTrajectory(joint_names=list(self._model.joint_names))
         for k in range(SWINGS + 1):
             due = KNOT * (k + 1)
-            # A quarter of a second at each knot of the swing, at rest at the ends of each.
+            # A quarter of a second for each knot of the swing, with zero velocity at each knot.
             side = SWING * np.sin(0.5 * np.pi * k)
             point = JointTrajectoryPoint(positions=to_array(POSTURE + side))
             point.velocities = to_array(np.zeros(self._model.nv))

@@ -1,6 +1,6 @@
-"""The end of the loop that listens: everything the nodes say, and when it was heard.
+"""Subscriber of the loop: records every message of the nodes with its time of receipt.
 
-Messages are kept as they come, in bytes, and read afterwards: this process shares the machine.
+Messages are stored as bytes and decoded afterwards, because this process shares the machine.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from rbd_control.nodes.contact_messages import event_from_status
 from rbd_control.nodes.run import make_executor
 
 _TORQUE = 7 * 8
-"""Bytes of the torques, the last field of the messages that carry them."""
+"""Number of bytes of the torques, which are the last field of their messages."""
 
 MOST = 0.5
-"""A loop is closed when this share of the joint states is answered."""
+"""Share of answered joint states from which the loop counts as closed."""
 
 Raw = tuple[int, bytes]
 
 
 class Ear:
-    """Keeps what is said on the topics of the loop.
+    """Records the messages on the topics of the loop.
 
     Attributes:
-        counted: what each node told last on ``/diagnostics``.
-        faults: the message of each that told of an error last.
+        counted: last values of each node on ``/diagnostics``.
+        faults: last error message of each node on ``/diagnostics``.
     """
 
     def __init__(self) -> None:
@@ -70,12 +70,12 @@ class Ear:
             self.counted[status.name] = {item.key: item.value for item in status.values}
 
     def listen(self, seconds: float, then: Callable[[], None] = lambda: None) -> None:
-        """Listen for some time and call ``then``."""
+        """Receive messages for some time, then call ``then``."""
         self._executor.spin_until_future_complete(Future(), timeout_sec=seconds)
         then()
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Discard all recorded messages."""
         for heard in (
             self._states, self._torques, self._errors, self._commands, self._flags, self._events
         ):  # fmt: skip
@@ -83,12 +83,12 @@ class Ear:
 
     @property
     def is_loop_closed(self) -> bool:
-        """Whether both nodes answered most of what was heard; a few are no sign of it."""
+        """Whether both nodes answered most of the joint states; a few answers do not suffice."""
         most = MOST * max(len(self._states), 1)
         return len(self._errors) >= most and len(self._torques) >= most
 
     def states(self) -> list[Answer]:
-        """Return the joint states as this process heard them: one hop, and nothing computed."""
+        """Return the joint states as this process received them, the latency of one hop."""
         return [(_stamp(raw), received) for received, raw in self._states]
 
     def torques(self) -> list[Answer]:
@@ -100,11 +100,11 @@ class Ear:
         return [Command(received, raw[-_TORQUE:]) for received, raw in self._commands]
 
     def errors(self) -> list[TrackingError]:
-        """Return which torque answered which joint state."""
+        """Return the tracking errors, which link each torque to its joint state."""
         return [TrackingError(_stamp(raw), raw[-_TORQUE:]) for _, raw in self._errors]
 
     def flags(self) -> list[tuple[int, bool]]:
-        """Return the contact flag, each time it was told."""
+        """Return every message of the contact flag."""
         return [(received, deserialize_message(raw, Bool).data) for received, raw in self._flags]
 
     def detected(self) -> list[int]:
@@ -117,7 +117,7 @@ class Ear:
         return [round(event.detected * 1e9) for event in events if event.phase == "onset"]
 
     def destroy(self) -> None:
-        """Give the node back."""
+        """Destroy the node."""
         self._node.destroy_node()
 
 

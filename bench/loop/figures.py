@@ -1,6 +1,6 @@
-"""The arithmetic of the loop: from stamps and times of receipt to latency, losses and growth.
+"""Latency, losses and memory growth of the loop, from stamps and times of receipt.
 
-All times are whole nanoseconds of this machine's clock, as stamps are; latencies are in ms.
+Times are integers in nanoseconds of this machine's clock, like stamps; latencies are in ms.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import NamedTuple
 import numpy as np
 
 Answer = tuple[int, int]
-"""The stamp of a joint state, and when what it led to was received [ns]."""
+"""Stamp of a joint state and time of receipt of its answer [ns]."""
 
 
 class Command(NamedTuple):
-    """A torque as it came: when [ns], and its bytes. It carries no stamp."""
+    """Time of receipt [ns] and bytes of a torque command, which has no stamp."""
 
     received: int
     torque: bytes
 
 
 class TrackingError(NamedTuple):
-    """What the controller says of a sample: its stamp [ns], and the bytes of the torque sent."""
+    """Stamp [ns] and torque bytes of a tracking error, the controller's report on a sample."""
 
     stamp: int
     torque: bytes
@@ -33,7 +33,7 @@ class TrackingError(NamedTuple):
 
 @dataclass(frozen=True)
 class Latency:
-    """How long answers took [ms]."""
+    """Percentiles of the latency of answers [ms]."""
 
     count: int
     median: float
@@ -44,10 +44,10 @@ class Latency:
 
 @dataclass(frozen=True)
 class Answers:
-    """What became of the joint states sent in the time that counts.
+    """Answers to the joint states that were sent in the evaluated time.
 
-    ``sent`` joint states, of which ``unanswered`` got no answer; ``late`` answers took longer than
-    a period.
+    Of ``sent`` joint states ``unanswered`` had no answer; ``late`` answers took longer than a
+    period.
     """
 
     sent: int
@@ -55,11 +55,11 @@ class Answers:
     late: int
     latency: Latency
     milliseconds: Sequence[float] = ()
-    """Every latency, in the order of the joint states."""
+    """Latency of every answer, in the order of the joint states."""
 
 
 def latency(milliseconds: Sequence[float]) -> Latency:
-    """Return percentiles of some latencies; NaN when there are none."""
+    """Return percentiles of latencies; NaN if there are none."""
     values = np.asarray(milliseconds, dtype=float)
     if not values.size:
         return Latency(0, *[float("nan")] * 4)
@@ -68,9 +68,9 @@ def latency(milliseconds: Sequence[float]) -> Latency:
 
 
 def answers(sent: Sequence[int], answered: Iterable[Answer], period: float) -> Answers:
-    """Match answers with the joint states ``sent`` (stamps); ``period`` [s] makes one late.
+    """Match answers with the stamps of joint states ``sent``; after ``period`` [s] one is late.
 
-    Answers to other joint states do not count, and of two to the same the first does.
+    Answers to other joint states are ignored. Of two answers to the same, the first counts.
     """
     first: dict[int, int] = {}
     for stamp, received in answered:
@@ -83,7 +83,7 @@ def answers(sent: Sequence[int], answered: Iterable[Answer], period: float) -> A
 def stamped(commands: Iterable[Command], errors: Iterable[TrackingError]) -> list[Answer]:
     """Return commands with the stamps of their joint states, matched by the torque in both topics.
 
-    Equal torques are paired in order; a command that no tracking error tells of is left out.
+    Equal torques are paired in order. Commands without a tracking error are ignored.
     """
     told: defaultdict[bytes, deque[int]] = defaultdict(deque)
     for error in errors:
@@ -94,8 +94,8 @@ def stamped(commands: Iterable[Command], errors: Iterable[TrackingError]) -> lis
 def raised(flags: Iterable[tuple[int, bool]], detected: Sequence[int]) -> list[Answer]:
     """Return the times at which the flag rose; ``detected`` are the stamps of these samples.
 
-    ``flags`` are (received, flag), repeated ones included; a flag that rose without its event, or
-    an event whose flag was not heard, is left out.
+    ``flags`` are (time of receipt, flag) of all messages, repetitions included. A rise without its
+    event and an event without a received flag are ignored.
     """
     rises = []
     before = False
@@ -113,7 +113,7 @@ def raised(flags: Iterable[tuple[int, bool]], detected: Sequence[int]) -> list[A
 
 
 def growth(seconds: Sequence[float], kilobytes: Sequence[float]) -> float:
-    """Return the growth of memory in the second half of the time [kB/min], by least squares."""
+    """Return the growth of memory in the second half of the run [kB/min], by least squares."""
     t, y = np.asarray(seconds, dtype=float), np.asarray(kilobytes, dtype=float)
     half = t >= 0.5 * (t[0] + t[-1])
     if half.sum() < 2:

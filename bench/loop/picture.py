@@ -1,4 +1,4 @@
-"""The loop's picture: how many answers took longer than what, and memory over time."""
+"""Picture of the loop: distribution of the latencies, and memory over time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _latencies(ax: Axes, loop: Loop) -> None:
 
 def _memory(ax: Axes, loop: Loop) -> None:
     for name, used in loop.usage.items():
-        if name != "bench" and used.kilobytes:  # the bench keeps all it hears
+        if name != "bench" and used.kilobytes:  # this process stores all messages
             above = (np.array(used.kilobytes) - used.kilobytes[0]) / 1024.0
             ax.plot(used.seconds, above, label=f"{name}, {used.core:.2f} cores")
     ax.set_title("memory since the beginning")

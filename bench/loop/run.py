@@ -1,4 +1,4 @@
-"""One run of the loop: processes up, some seconds measured, processes down."""
+"""One run of the loop: start the processes, measure for some seconds, end the processes."""
 
 from __future__ import annotations
 
@@ -48,41 +48,41 @@ STAGED = Arrangement("one process, stages measured", ("bench.loop.staged",), mea
 
 STARTING = 120.0
 SETTLING = 3.0
-"""So long the loop must have been closed [s]: what nodes do at their start does not count."""
+"""Time for which the loop must be closed before the measurement [s]; excludes start-up work."""
 
 Show = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What a process took: share of one core, memory at the end and growth in the second half."""
+    """Use of a process: share of a core, memory at the end, and growth in the second half."""
 
     core: float
     megabytes: float
     growth: float
-    """[kB/min]"""
+    """Growth of memory in the second half of the run [kB/min]."""
     seconds: tuple[float, ...]
     kilobytes: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Loop:
-    """What a run showed."""
+    """Results of a run."""
 
     rate: float
     duration: float
     achieved: float
-    """Joint states a second that the arm really sent."""
+    """Rate at which the arm sent joint states [1/s]."""
     one_hop: Answers
-    """Joint states to this bench itself: what no node can be faster than."""
+    """Latency of the joint states to this process, a lower bound for the nodes."""
     torque: Answers
     residual: Answers
     flag: Latency
     usage: dict[str, Usage]
     lost_on_the_way: dict[str, int]
-    """Joint states that the middleware told each node it had not delivered."""
+    """Number of joint states that the middleware reported as lost, by node."""
     fault: str
-    """Why the controller sent the safe torque in the end; empty when it did not."""
+    """Reason for which the controller sent the safe torque at the end; empty if it did not."""
     priority: str = ""
     """The real-time priority of all processes, or why they had none."""
     arrangement: str = TWO.name
@@ -104,7 +104,7 @@ def measure(
         arrangement: the processes of controller and detector.
 
     Raises:
-        RbdControlError: when a process ends, or the loop does not close.
+        RbdControlError: if a process ends or the loop does not close.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench_loop_")))
@@ -131,7 +131,7 @@ def measure(
         pids = {name: processes.pid(name) for name in (ARM, *arrangement.processes)}
         pids["bench"] = os.getpid()
         begin, end, usage = _watch(ear, pids, duration, processes.check, show)
-        ear.listen(1.0)  # what is still on its way
+        ear.listen(1.0)  # messages that are still in transit
         counted = dict(ear.counted)
         processes.stop()
         sent = np.load(stamps)
@@ -179,7 +179,7 @@ def _stages(path: Path, count: int) -> tuple[StageTime, ...]:
 def _watch(
     ear: Ear, pids: dict[str, int], duration: float, check: Callable[[], None], show: Show
 ) -> tuple[int, int, dict[str, Usage]]:
-    """Listen and look at the processes once a second."""
+    """Receive messages, and check the processes once a second."""
     begin = time.time_ns()
     before = {name: processor_seconds(pid) for name, pid in pids.items()}
     seconds: list[float] = []

@@ -1,4 +1,4 @@
-"""The loop's results as a table, as plain values, and beside what was asked for."""
+"""Results of the loop as tables, as plain values, and in comparison with the targets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.loop.run import NODES, ONE, STAGED, Loop
 TARGET_RATE = 1000.0
 """Rate at which all targets apply [1/s]; at other rates, latency and losses of one process do."""
 LEAST_RATE = 0.98
-"""With fewer of the joint states that should be sent, nothing is judged."""
+"""Smallest share of sent joint states with which a run is compared with the targets."""
 CORE, P99, GROWTH = 0.25, 1.0, 100.0
 """Share of a core, latency [ms], and what counts as growth of memory [kB/min]."""
 TOGETHER = 0.35
@@ -25,7 +25,7 @@ TOGETHER = 0.35
 
 @dataclass(frozen=True)
 class Target:
-    """One figure that was asked for."""
+    """A target with the measured value."""
 
     text: str
     measured: float
@@ -33,7 +33,7 @@ class Target:
 
     @property
     def met(self) -> bool:
-        """A figure that is missing meets nothing."""
+        """Whether the target is met; a missing value does not meet it."""
         return self.measured <= self.limit
 
 
@@ -79,7 +79,7 @@ def latencies(loops: Sequence[Loop]) -> Table:
 
 
 def processes(loops: Sequence[Loop]) -> Table:
-    """Return what each process took of the machine."""
+    """Return the table of processor time and memory of each process."""
     table = Table(title="processes", title_justify="left")
     table.add_column(r"joint states \[1/s]", justify="right")
     table.add_column("process")
@@ -112,7 +112,7 @@ def doubt(loop: Loop) -> str:
 
 
 def asked(loop: Loop) -> Table:
-    """Return what was asked for and what came of it."""
+    """Return the table of the targets and the measured values."""
     results = targets(loop)
     title = f"asked for at {loop.rate:g} Hz, {loop.arrangement}"
     table = Table(title=title, title_justify="left")
@@ -159,7 +159,7 @@ def as_json(loops: Sequence[Loop], machine: dict[str, str]) -> dict[str, Any]:
 
 
 def _finite(plain: Any) -> Any:
-    """Return the same with None where a number is NaN, which JSON does not know."""
+    """Return the value with None for each NaN, which JSON cannot represent."""
     if isinstance(plain, dict):
         return {key: _finite(value) for key, value in plain.items()}
     if isinstance(plain, (list, tuple)):
@@ -168,7 +168,7 @@ def _finite(plain: Any) -> Any:
 
 
 def _without_series(plain: dict[str, Any]) -> dict[str, Any]:
-    """Return the result without the latencies of single answers, which would be megabytes."""
+    """Return the result without the latencies of single answers, which take megabytes."""
     for value in plain.values():
         if isinstance(value, dict):
             value.pop("milliseconds", None)

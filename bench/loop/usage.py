@@ -1,4 +1,4 @@
-"""What a process takes of the machine, from /proc."""
+"""Processor time and memory of a process, from /proc."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def processor_seconds(pid: int) -> float:
-    """Return the time on a processor so far, in user mode and in the kernel [s]."""
-    # The name may hold spaces, so count from its closing bracket.
+    """Return the processor time of a process in user mode and in the kernel [s]."""
+    # The name of the process may contain spaces, so fields are counted from its closing bracket.
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def resident(pid: int) -> int:
-    """Return the memory in use [kB]."""
+    """Return the resident memory of a process [kB]."""
     text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmRSS"))

@@ -1,4 +1,4 @@
-"""Known defects of the controller, put back one by one: does the state machine find them?"""
+"""Mutation test: known defects of the controller are put back one by one for the state machine."""
 
 import sys
 from pathlib import Path

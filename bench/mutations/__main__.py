@@ -24,7 +24,7 @@ def find(defect: Defect, examples: int, seed_value: int) -> tuple[str, int, floa
         The promise that was broken or an empty text, after how many examples, and the time [s].
 
     Raises:
-        LookupError: when the code that the defect patches is gone.
+        LookupError: if the code that the defect patches is missing.
     """
     # Only by a promise that belongs to the defect is it found.
     only = frozenset(defect.promises)
@@ -50,7 +50,7 @@ def find(defect: Defect, examples: int, seed_value: int) -> tuple[str, int, floa
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the table; 1 unless every defect was found."""
+    """Print the table; return 1 unless every defect was found."""
     parser = argparse.ArgumentParser(prog="bench.mutations", description=__doc__)
     parser.add_argument("--examples", type=int, default=5000, help="most examples for a defect")
     parser.add_argument("--seed", type=int, default=1)

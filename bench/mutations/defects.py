@@ -1,8 +1,8 @@
 """Eight defects that the controller once had, as patches of the present code.
 
-Each patch replaces one or two functions. Where such a function is gone, or does not contain the
-text that the patch was made for, :meth:`Defect.put_back` raises, so that no defect is counted as
-found or missed that was never there.
+Each patch replaces one or two functions. If such a function is missing, or does not contain the
+text that the patch was made for, :meth:`Defect.put_back` raises, so that a defect that was not put
+back is counted neither as found nor as missed.
 """
 
 from __future__ import annotations
@@ -31,11 +31,10 @@ class Change:
     """A function that is replaced.
 
     Attributes:
-        owner: the class or module that has it.
-        name: its name there.
-        contains: text that its source must contain for the patch to make sense; empty for a
-            compiled function.
-        new: what takes its place.
+        owner: class or module of the function.
+        name: name of the function in its owner.
+        contains: text that the source of the function must contain; empty for a compiled function.
+        new: function that replaces it.
     """
 
     owner: Any
@@ -44,7 +43,7 @@ class Change:
     new: Callable[..., Any]
 
     def check(self) -> None:
-        """Raise a LookupError when the code that this replaces is gone."""
+        """Raise a LookupError if the code that this change replaces is missing."""
         old = getattr(self.owner, self.name, None)
         if old is None or (self.contains and self.contains not in inspect.getsource(old)):
             raise LookupError(
@@ -55,7 +54,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Defect:
-    """A defect, what it was, and how it is put back."""
+    """A defect, its description, and the changes that put it back."""
 
     number: int
     text: str
@@ -65,10 +64,10 @@ class Defect:
 
     @contextmanager
     def put_back(self) -> Iterator[None]:
-        """Let the controller have the defect for a while.
+        """Return a context in which the controller has the defect.
 
         Raises:
-            LookupError: when the code that is patched is gone.
+            LookupError: if the code that is patched is missing.
         """
         with ExitStack() as stack:
             for change in self.changes:

@@ -1,1 +1,1 @@
-"""The momentum observers side by side, at equal false-alarm rate."""
+"""Comparison of the momentum observers at equal false-alarm rate."""

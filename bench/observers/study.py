@@ -1,8 +1,8 @@
-"""One arm, many observers: friction and thresholds from contact-free motion, delays from contacts.
+"""Comparison of observers on one arm by the delay with which they detect contacts.
 
-All observers get the same friction, and each has thresholds in proportion to the largest residuals
-of a contact-free motion, as high as it takes for other contact-free motions not to raise an alarm.
-What is left to differ is the delay.
+All observers use the same friction. The thresholds of each observer are proportional to its largest
+residuals in a contact-free motion, and just high enough that other contact-free motions raise no
+alarm. Observers are then compared by their delays.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from rbd_control.dynamics import Model
 from rbd_control.estimation import ContactDetector, DetectorParameters, Motion, calibrate
 
 OTHERS = 3
-"""Contact-free motions in which no alarm may be raised."""
+"""Number of contact-free motions in which no alarm may be raised."""
 SETTLED = 0.5
-"""Time after which residuals count [s]."""
+"""Time at the start of a motion in which residuals are ignored [s]."""
 MARGIN = 1.05
-"""What thresholds are above the largest of what must not pass them."""
+"""Ratio of the thresholds to the largest residuals that must not exceed them."""
 LATE = 0.05
-"""A flag that rises later than this after the end of a contact is not for it [s]."""
+"""Time after the end of a contact from which a flag no longer belongs to it [s]."""
 GAINS = {
     "momentum": (25.0, 50.0, 100.0, 200.0),
     "second_order": (100.0, 200.0, 300.0, 400.0),
     "kalman": (3.0, 10.0, 20.0, 30.0),
 }
-"""What is tried: observer_gain [1/s], or torque_drift in torque noises per √s."""
+"""Candidate values of observer_gain [1/s], or of torque_drift in torque noises per √s."""
 DAMPINGS = (1.0, 0.7)
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An observer and its tuning."""
+    """An observer with its tuning."""
 
     observer: str
     gain: float
@@ -47,7 +47,7 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """As the table calls it."""
+        """Name of the candidate in the table."""
         unit = "" if self.observer == "kalman" else "/s"
         damping = f", damping {self.damping}" if self.observer == "second_order" else ""
         return f"{self.observer} {self.gain:g}{unit}{damping}"
@@ -55,17 +55,17 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a candidate did on one arm."""
+    """Result of a candidate on one arm."""
 
     arm: str
     candidate: Candidate
     threshold: float
-    """Geometric mean over the joints [N·m]."""
+    """Geometric mean of the thresholds over the joints [N·m]."""
     delays: dict[str, list[float]]
-    """Of each kind of contact, one for each that was noticed [s]."""
+    """Delays of the detected contacts of each kind [s]."""
     missed: dict[str, int]
     false_alarms: int
-    """Events without contact, between the contacts."""
+    """Number of events between the contacts."""
 
 
 def candidates() -> Iterator[Candidate]:
@@ -139,13 +139,13 @@ def _tuned(
 
 
 def _settled_residual(parameters: DetectorParameters, model: Model, motion: Episode) -> np.ndarray:
-    """Return residuals (k, nv) once the start is forgotten."""
+    """Return residuals (k, nv) without the start of the motion."""
     r = parameters.make_observer(model).run(motion.t, motion.q, motion.v, motion.tau)
     return r[motion.t > SETTLED]
 
 
 def _statistic(covariance: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """Return the length of residuals (k, nv) in standard deviations, (k,)."""
+    """Return the norm of residuals (k, nv) in standard deviations, (k,)."""
     return np.asarray(np.linalg.norm(np.linalg.solve(np.linalg.cholesky(covariance), r.T), axis=0))
 
 
@@ -171,7 +171,7 @@ def _with_thresholds(
 
 
 def _highest(parameters: DetectorParameters, model: Model, motion: Episode) -> float:
-    """Return how far a contact-free motion gets, in thresholds."""
+    """Return the largest ratio of residual to threshold in a contact-free motion."""
     r = _settled_residual(parameters, model, motion)
     highest = float((np.abs(r) / parameters.for_joints("contact_threshold", model.nv)).max())
     covariance = parameters.covariance(model.nv)
@@ -216,7 +216,7 @@ def _judged(
 
 
 def _flags(parameters: DetectorParameters, model: Model, episode: Episode) -> list[float]:
-    """Return when contacts were reported [s]."""
+    """Return the times at which contacts were reported [s]."""
     detector = ContactDetector(model, parameters)
     block = detector.update_block(episode.t, episode.q, episode.v, episode.tau)
     return [event.detected for _, event in block.events if event.phase == "onset"]

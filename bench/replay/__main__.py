@@ -1,8 +1,9 @@
-"""``python -m bench.replay``: how fast recordings are replayed, and in how much memory.
+"""``python -m bench.replay``: speed and memory of the replay of recordings.
 
-Writes synthetic recordings of an arm of seven joints at 1 kHz, in each format and of two lengths,
-and replays each some times in a process of its own, reading included, start-up not. The median
-counts. Takes some minutes, most of them for the writing.
+The benchmark writes synthetic recordings of an arm of seven joints at 1 kHz, in each format and in
+two lengths, and replays each of them several times in a process of its own. The time includes
+reading and excludes start-up; the median is reported. A run takes some minutes, most of them for
+writing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from rich.table import Table
 from bench.replay.recordings import KINDS, write
 
 TARGET = 300.0
-"""Times real time."""
+"""Smallest accepted real-time factor."""
 
 
 def main() -> None:
@@ -43,7 +44,7 @@ def main() -> None:
 
 
 def measure(recording: Path) -> dict[str, Any]:
-    """Return what :mod:`bench.replay.once` says of it."""
+    """Return the result of :mod:`bench.replay.once` for a recording."""
     command = [sys.executable, "-m", "bench.replay.once", str(recording)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     outcome: dict[str, Any] = json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""``python -m bench.replay.once RECORDING``: replay it some times; time and memory as JSON."""
+"""``python -m bench.replay.once RECORDING``: print time and memory of several replays as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rbd_control.playback import read_recording, replay
 from rbd_control.simulation import arm7_urdf
 
 RUNS = 5
-"""After one that loads the compiled code."""
+"""Number of timed replays, after one that loads the compiled code."""
 
 
 def main(path: str) -> None:

@@ -20,7 +20,7 @@ _PIECE = 10_000
 
 
 def write(folder: Path, kind: str, duration: float) -> Path:
-    """Write ``duration`` [s] of contact-free motion; the path of the recording."""
+    """Write ``duration`` [s] of contact-free motion; return the path of the recording."""
     path = folder / f"{kind}_{duration:g}s"
     if kind == "csv":
         return _write_csv(path.with_suffix(".csv"), duration)
@@ -53,13 +53,13 @@ def _write_csv(path: Path, duration: float) -> Path:
     with path.open("w", encoding="utf-8") as file:
         file.write(",".join(["time", *columns]) + "\n")
         for piece in _pieces(duration):
-            # Nine digits, finer than any sensor.
+            # Nine digits resolve finer steps than any sensor.
             np.savetxt(file, np.column_stack(piece), fmt="%.9g", delimiter=",")
     return path
 
 
 def _pieces(duration: float) -> Iterator[tuple[np.ndarray, ...]]:
-    """Yield times, positions, velocities and noisy torques, some thousand at a time."""
+    """Yield times, positions, velocities and noisy torques, some thousand samples at a time."""
     model = Model.from_urdf(arm7_urdf())
     noise = np.random.default_rng(0)
     frequency = np.linspace(0.7, 1.7, model.nv)

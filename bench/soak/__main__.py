@@ -10,14 +10,12 @@ import argparse
 import json
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
-from rich.status import Status
 
+from bench.progress import progress
 from bench.soak import sheet
 from bench.soak.picture import draw
 from bench.soak.run import Soak, soak
@@ -27,7 +25,7 @@ SHORTEST = 0.1
 """Shortest soak, in which there is time for a few items [min]."""
 
 QUIET = 20.0
-"""Period at which progress is printed where nobody watches a status line [s]."""
+"""Period of progress lines where the console is no terminal [s]."""
 
 WIDTH = 150
 
@@ -55,18 +53,10 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"give at least {SHORTEST:g} minutes")
     if not 0 <= given.priority <= 99:
         parser.error("give a priority from 0 to 99")
-    # Whatever ends this process, the nodes are to end with it.
+    # SIGTERM raises KeyboardInterrupt, so that the nodes are ended before this process.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(width=WIDTH, highlight=False)
-    with Status("", console=console) as status:
-        told = [0.0]
-
-        def show(what: str) -> None:
-            status.update(escape(what))
-            if not console.is_terminal and time.monotonic() - told[0] > QUIET:
-                told[0] = time.monotonic()
-                console.print(what, markup=False)
-
+    with progress(console, QUIET) as show:
         result = soak(given.seed, given.minutes, given.priority, given.trace, show)
     write(result, given.report, console)
     return 0 if result.passed else 1

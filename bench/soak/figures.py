@@ -1,4 +1,4 @@
-"""The arithmetic of the soak: samples without answer, gaps, events against the truth, memory.
+"""Figures of the soak: samples without answer, gaps, events against true contacts, memory.
 
 Stamps and times of the wire are whole nanoseconds of this machine's clock; everything else is in
 seconds.
@@ -29,7 +29,7 @@ APART = 50_000_000
 
 @dataclass(frozen=True)
 class Window:
-    """Time in which a fault excuses something [ns]."""
+    """Time in which a fault excuses missing answers or torques [ns]."""
 
     begin: int
     end: int
@@ -40,19 +40,19 @@ class Window:
 
 
 class Windows:
-    """Times in which something is excused; the last one may still be open."""
+    """Times in which a fault is an excuse; the last one may still be open."""
 
     def __init__(self) -> None:
         self._closed: list[Window] = []
         self._open: int | None = None
 
     def open(self, now: int) -> None:
-        """Excuse from ``now`` on."""
+        """Begin a time of excuse at ``now``."""
         if self._open is None:
             self._open = now
 
     def close(self, now: int) -> None:
-        """Excuse no longer."""
+        """End the open time of excuse."""
         if self._open is not None:
             self._closed.append(Window(self._open, now))
             self._open = None
@@ -208,7 +208,7 @@ class Contacts:
 
 @dataclass(frozen=True)
 class Match:
-    """Events against the truth.
+    """Match of detected events with true contacts.
 
     Attributes:
         delays: from the begin of each contact that was found to its detection [s].

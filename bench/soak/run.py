@@ -71,7 +71,7 @@ Show = Callable[[str], None]
 
 @dataclass
 class Process:
-    """What one node took of the machine.
+    """Processor time and memory of one node.
 
     Attributes:
         lives: (time [s], resident memory [kB]) of each of its processes.
@@ -86,7 +86,7 @@ class Process:
 
 @dataclass
 class Soak:
-    """What a soak showed.
+    """Results of a soak.
 
     Attributes:
         lines: the verdict.
@@ -125,7 +125,7 @@ class Soak:
 
 
 class _Watch:
-    """Looks at the processes from outside: memory, processor, waiting, output."""
+    """Observes the processes: memory, processor time, waiting time, output."""
 
     def __init__(self, rig: Rig, begin: float, every: float, soak: Soak) -> None:
         self._rig, self._begin, self._every, self._soak = rig, begin, every, soak
@@ -322,7 +322,7 @@ def _carry_out(result: Soak, conductor: Conductor, ear: Ear, rig: Rig, show: Sho
 
 
 def _finish(conductor: Conductor, ear: Ear) -> None:
-    """Listen to what is still on its way, and to the nodes' last counts."""
+    """Receive messages that are still in transit, and the last counts of the nodes."""
     deadline = time.monotonic() + 6.0
     while time.monotonic() < deadline:
         ear.listen()
@@ -332,13 +332,13 @@ def _finish(conductor: Conductor, ear: Ear) -> None:
 
 
 def _told(ear: Ear, name: str) -> int:
-    """Return how many samples a node says it did not act on."""
+    """Return the number of samples that a node reports as not used."""
     _, _, values = ear.reports.get(name, (0, "", {}))
     return sum(int(values.get(key, 0)) for key in COUNTED_LOST)
 
 
 def _false_text(at: int, wall: int, told: str, begun: list[tuple[float, str]]) -> str:
-    """Return what a false event told, and what went on before it."""
+    """Return the text of a false event, with the items before it."""
     seconds = 1e-9 * (at - wall)
     before = [item for item in begun if item[0] <= seconds]
     after = f", {seconds - before[-1][0]:.2f} s after {before[-1][1]}" if before else ""

@@ -1,4 +1,4 @@
-"""What happens when in a soak: pushes, motions and faults, all drawn from the seed."""
+"""Schedule of a soak: pushes, motions and faults at random times, determined by the seed."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ ORDERS = ("hold", "float", "slow", "retract", "cancel")
 
 @dataclass(frozen=True)
 class Item:
-    """Something that happens.
+    """An item of the schedule.
 
     Attributes:
         at: time from the beginning [s].

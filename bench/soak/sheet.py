@@ -31,7 +31,7 @@ def verdict_table(soak: Soak) -> Table:
 
 
 def processes_table(soak: Soak) -> Table:
-    """Return what each node took of the machine."""
+    """Return the table of processor time and memory of each node."""
     table = Table(title=f"processes, real-time priority {soak.priority}", title_justify="left")
     table.add_column("node")
     for heading in ("starts", "cores", r"memory \[MB]"):
@@ -44,7 +44,7 @@ def processes_table(soak: Soak) -> Table:
 
 
 def items_table(soak: Soak) -> Table:
-    """Return how often each kind of item came."""
+    """Return the table of the number of items by kind."""
     table = Table(title="items", title_justify="left")
     table.add_column("kind")
     table.add_column("carried out", justify="right")

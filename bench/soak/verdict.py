@@ -1,4 +1,4 @@
-"""What a soak must show, line by line."""
+"""Verdict of a soak: required results, line by line."""
 
 from __future__ import annotations
 

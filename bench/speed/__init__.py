@@ -1,1 +1,1 @@
-"""How long the dynamics take, beside Pinocchio and MuJoCo: ``python -m bench.speed``."""
+"""Speed of the dynamics compared with Pinocchio and MuJoCo: ``python -m bench.speed``."""

@@ -1,8 +1,8 @@
 """``python -m bench.speed [mechanism ...]``: time the dynamics and write the results.
 
-The first run builds a small C++ program and compiles our functions for each robot, some minutes;
-later runs take what is kept. Results go to ``bench.md``, ``bench.png`` and ``bench.json`` in the
-folder that ``--report`` names.
+The first run builds a small C++ program and compiles our functions for each robot, which takes some
+minutes; later runs use the stored results of this step. Results go to ``bench.md``, ``bench.png``
+and ``bench.json`` in the folder that ``--report`` names.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WIDTH = 190
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Prepare all, time all, print and write."""
+    """Prepare and time all mechanisms, print and write."""
     parser = argparse.ArgumentParser(prog="python -m bench.speed", description=__doc__)
     parser.add_argument("mechanisms", nargs="*", metavar="mechanism", help="only these")
     parser.add_argument("--report", type=Path, default=Path("report"), metavar="FOLDER")

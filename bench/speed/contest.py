@@ -1,4 +1,4 @@
-"""One mechanism and all who compute its dynamics: whether they agree, and how long they take."""
+"""Comparison of all libraries on one mechanism: differences of their results, and their times."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from bench.speed.with_pinocchio_cpp import Library
 from rbd_control.dynamics import forward_dynamics, with_rotors
 
 IN_FIGURES = (Quantity.TERMS, Quantity.CHRISTOFFEL)
-"""What is frozen for every size; compiling the rest for each would take minutes."""
+"""Quantities that are frozen for every size; compiling all of them would take minutes."""
 
 TWO_WAYS = (Quantity.MASS, Quantity.GDAHJ)
 
 THEIRS = (Column.PINOCCHIO, Column.PINOCCHIO_CPP, Column.MUJOCO)
 
 AGREEMENT = 1e-6
-"""Of the largest entry. Rounding; accelerations of a hundred links lose most, some 1e-8."""
+"""Tolerance of results, relative to the largest entry.
+
+Rounding errors are largest for accelerations of a hundred links, some 1e-8.
+"""
 
 
 @dataclass(frozen=True)
@@ -32,21 +35,21 @@ class Timing:
     mechanism: Mechanism
     quantity: Quantity
     seconds: dict[Column, np.ndarray]
-    """Of one call or state, a number for each round."""
+    """Time of one call or state in each round [s]."""
 
     def microseconds(self, column: Column) -> Spread | None:
-        """Return the time of one call [µs], if there is any."""
+        """Return the time of one call [µs]; None if the column was not measured."""
         return spread(1e6 * self.seconds[column]) if column in self.seconds else None
 
     def ratio(self, column: Column, reference: Column) -> Spread | None:
-        """Return the time beside that of ``reference`` in the same round."""
+        """Return the ratio of the time to that of ``reference`` in the same round."""
         if column not in self.seconds or reference not in self.seconds:
             return None
         return spread(self.seconds[column] / self.seconds[reference])
 
 
 class Contest:
-    """All contestants of one mechanism, for some ``quantities``."""
+    """All contestants of one mechanism for some ``quantities``."""
 
     def __init__(self, mechanism: Mechanism, quantities: Sequence[Quantity] | None = None) -> None:
         self.mechanism = mechanism
@@ -79,17 +82,17 @@ class Contest:
                 contestants[Column.MUJOCO] = with_mujoco.contestant(self.mechanism, quantity, model)
 
     def add_cpp(self, library: Library) -> None:
-        """Let Pinocchio's C++ take part."""
+        """Add Pinocchio in C++ to the contestants."""
         for quantity, contestants in self._contestants.items():
             contestants[Column.PINOCCHIO_CPP] = library.contestant(self._twin, quantity)
 
     def disagreement(self) -> float:
-        """Return the largest difference of any result from ours, over the largest entry of that.
+        """Return the largest difference of any result from ours, relative to our largest entry.
 
-        Calling it also compiles what is not compiled yet.
+        The call also compiles all functions that are not compiled yet.
 
         Raises:
-            ValueError: if somebody computes something else; its time would be worth nothing.
+            ValueError: if the result of a contestant differs, because its time would mean nothing.
         """
         worst = 0.0
         for quantity, contestants in self._contestants.items():
@@ -109,7 +112,7 @@ class Contest:
         return worst
 
     def timings(self, rounds: int = ROUNDS, duration: float = DURATION) -> list[Timing]:
-        """Return the times of all quantities in turn; both algorithms for M in the same round."""
+        """Return the times of all quantities; both algorithms for M are timed in the same round."""
         rest = [(q,) for q in self._contestants if q not in TWO_WAYS]
         timings = {}
         for group in (TWO_WAYS, *rest):
@@ -125,7 +128,7 @@ class Contest:
         return [timings[quantity] for quantity in self._contestants]
 
     def _reflected(self) -> Results:
-        """Return what others make of rotors, by our code: n² I_R on the diagonal of M."""
+        """Return the result with rotors as in other libraries: n² I_R on the diagonal of M."""
         model = self.mechanism.model
         rotors = dict.fromkeys(model.joint_names, ROTOR)
         inputs = self.mechanism.states.inputs(Quantity.ROTORS)
@@ -139,5 +142,5 @@ def _largest_difference(values: Results, reference: Results) -> float:
         float(np.abs(value - expected).max() / np.abs(expected).max())
         for value, expected in zip(values, reference, strict=False)
     ]
-    # A NaN is a difference, not the absence of one.
+    # A NaN counts as a difference.
     return max((np.inf if np.isnan(d) else d for d in differences), default=0.0)

@@ -1,8 +1,8 @@
-"""EW21's Table 1 beside our times, and how times grow with the number of joints.
+"""EW21's Table 1 in comparison with our times, and growth of the times with the number of joints.
 
 Echeandia & Wensing 2021: averages over 100 random states, C/C++ (an extension of RBDL), Intel i7 at
-3.2 GHz. Its Figures 2 to 4 are curves over the number of joints, of which Table 1 gives a point
-each; the curves themselves are published as pictures only.
+3.2 GHz. Figures 2 to 4 of EW21 are curves over the number of joints, published as pictures only.
+Table 1 gives one point of each curve.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ PUBLISHED: dict[str, dict[Quantity, float]] = {
     "biped": {Quantity.TERMS: 13.0, Quantity.CHRISTOFFEL: 64.0},
     "quadruped": {Quantity.TERMS: 10.0, Quantity.CHRISTOFFEL: 37.0},
 }
-"""Table 1: C and the Christoffel symbols with 20 joints [µs]. C comes with M and its rate, as ours
-comes with M, Cᵀ v and g."""
+"""Table 1: times of C and of the Christoffel symbols with 20 joints [µs].
+
+The time of C includes M and its rate; our time includes M, Cᵀ v and g."""
 
 LARGE = PUBLISHED_SIZE
-"""From this size on slopes are fitted: with few joints what a call costs anyway hides them."""
+"""Smallest size for the fit of slopes; with fewer joints the overhead of a call dominates."""
 
 
 def terms_of_sum(mechanism: Mechanism, quantity: Quantity) -> int:
-    """Return how many pairs (C) or triples (Christoffel symbols) of related bodies there are.
+    """Return the number of pairs (C) or triples (Christoffel symbols) of related bodies.
 
-    The sums N d and N d² of EW21 for this very tree, each joint of a free body counted as one.
+    These are the sums N d and N d² of EW21 for this tree, with each joint of a free body counted.
     """
     root = 6 if mechanism.floating else 0
     depths = [*range(1, root + 1)]
@@ -64,9 +65,9 @@ def slope(points: dict[int, float]) -> float:
 
 
 def crossing(first: dict[int, float], second: dict[int, float]) -> float | None:
-    """Return the number of joints from which on ``first`` is the faster one, if there is one.
+    """Return the number of joints from which on ``first`` is faster; None if it never is.
 
-    Between two sizes the logarithms are taken to run straight.
+    Between two sizes the logarithms of the times are interpolated linearly.
     """
     sizes = sorted(set(first) & set(second))
     gap = [float(np.log(first[n] / second[n])) for n in sizes]

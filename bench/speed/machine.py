@@ -1,4 +1,4 @@
-"""The machine and the versions that times belong to."""
+"""Machine and versions of libraries, which are part of the results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PACKAGES = ("numpy", "numba", "pin", "mujoco")
 
 
 def machine() -> dict[str, str]:
-    """Return what it runs on, by name."""
+    """Return processor, operating system and versions by name."""
     return {
         "processor": f"{_processor()}, {os.cpu_count()} cores",
         "clock": _clock(),

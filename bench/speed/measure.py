@@ -1,8 +1,7 @@
-"""Times taken side by side: all contestants in turn, over and over, so that all see the same noise.
+"""Timing in rounds: every round times all contestants in turn, so that they see the same noise.
 
-A machine's clock drifts and its other users come and go, so absolute times are worth little and
-ratios within one round a lot. Of the rounds the median counts; the quartiles say how far to trust
-it.
+The clock rate and the load of a machine change, so ratios within one round are more reliable than
+absolute times. The result is the median over the rounds; the quartiles show its uncertainty.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ import numpy as np
 
 ROUNDS = 15
 DURATION = 1.5e-3
-"""Of one measurement [s]: long beside its overhead, short beside the noise that comes and goes."""
+"""Duration of one measurement [s]: long compared with its overhead, short compared with noise."""
 
 CALLED_STATES = 64
-"""States that calls from Python go through; each is a tuple of arrays made beforehand."""
+"""Number of states for calls from Python; each is a tuple of prepared arrays."""
 
 Run = Callable[[int], float]
 Key = TypeVar("Key")
@@ -65,7 +64,7 @@ def from_python(
 def measure(
     runs: Mapping[Key, Run], rounds: int = ROUNDS, duration: float = DURATION
 ) -> dict[Key, np.ndarray]:
-    """Return the seconds of one call for each of ``runs``, one number a round."""
+    """Return the time of one call [s] of each of ``runs``, one number per round."""
     calls = {key: _calls(run, duration) for key, run in runs.items()}
     keys = list(runs)
     seconds = {key: np.empty(rounds) for key in keys}
@@ -83,7 +82,7 @@ def measure(
 
 
 def _calls(run: Run, duration: float) -> int:
-    """Return the number of calls that fill ``duration``."""
+    """Return the number of calls that take ``duration``."""
     calls = 1
     while (taken := run(calls)) < duration / 4.0:
         calls *= 4

@@ -1,8 +1,9 @@
-"""The mechanisms: published robots, and those of EW21's figures in all sizes.
+"""Mechanisms of the benchmark: published robots, and the mechanisms of EW21's figures in all sizes.
 
-EW21 does not describe its links. As in ``bench/tables/ew21.py`` they are cylinders of 1 kg and 1 m
-whose hinges turn by 60 degrees from one to the next. Bipeds and quadrupeds are a free body with
-two and four such chains; their size is the number of joints, to which the body adds six.
+EW21 does not describe its links. As in ``bench/tables/ew21.py`` they are cylinders of 1 kg and 1 m;
+the axis of each hinge is rotated by 60 degrees from that of the one before. Bipeds and quadrupeds
+are a free body with two and four such chains. Their size is the number of joints; the free body
+adds six degrees of freedom.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from rbd_control.dynamics import Model, Rotor, with_rotors
 FAMILIES = ("chain", "binary tree", "biped", "quadruped")
 SIZES = (5, 10, 20, 50, 100)
 PUBLISHED_SIZE = 20
-"""Of these EW21 prints times."""
+"""Number of joints for which EW21 prints times."""
 STATE_COUNT = 512
 ROTOR = Rotor(gear_ratio=100.0, inertia=1e-4)
 
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A robot to compute with."""
+    """A robot of the benchmark."""
 
     name: str
     urdf: str = field(repr=False)
@@ -42,12 +43,12 @@ class Mechanism:
 
     @cached_property
     def model(self) -> Model:
-        """It as our model."""
+        """Model of this package."""
         return Model.from_urdf(self.urdf, locked=self.locked, floating_base=self.floating)
 
     @cached_property
     def geared(self) -> Model:
-        """The same, with a geared rotor at each joint."""
+        """Model of this package with a geared rotor at each joint."""
         return with_rotors(self.model, dict.fromkeys(self.model.joint_names, ROTOR))
 
     @property
@@ -57,12 +58,12 @@ class Mechanism:
 
     @property
     def featured(self) -> bool:
-        """Whether every function is frozen for it; for other sizes only those of the figures."""
+        """Whether every function is frozen; for other sizes only the functions of the figures."""
         return self.joints in (0, PUBLISHED_SIZE)
 
     @property
     def quantities(self) -> list[Quantity]:
-        """GDAHJ is for serial chains of revolute joints."""
+        """Quantities that are timed; GDAHJ is for serial chains of revolute joints only."""
         arrays = self.model.arrays
         serial = np.array_equal(arrays.parent, np.arange(self.model.nv) - 1)
         chain = serial and not self.floating and not arrays.joint_type.any()
@@ -70,7 +71,7 @@ class Mechanism:
 
     @cached_property
     def states(self) -> States:
-        """Random states, the same in every run."""
+        """Random states, which are equal in every run."""
         rng = np.random.default_rng(4)
         q = rng.uniform(-1.0, 1.0, (STATE_COUNT, self.model.nq))
         if self.floating:
@@ -81,7 +82,7 @@ class Mechanism:
 # --- Robots --------------------------------------------------------------------------------------
 
 _FINGERS = ("panda_finger_joint1", "panda_finger_joint2")
-_GRIPPERS = tuple(
+TALOS_GRIPPERS = tuple(
     f"gripper_{side}_{name}_joint"
     for side in ("left", "right")
     for name in (
@@ -101,7 +102,7 @@ def robots() -> list[Mechanism]:
         _robot("Panda", "panda_description/urdf/panda.urdf", _FINGERS),
         _robot("UR5", "ur_description/urdf/ur5_robot.urdf"),
         _robot("Tiago", "tiago_description/robots/tiago.urdf"),
-        _robot("Talos", "talos_data/robots/talos_full_v2.urdf", _GRIPPERS, floating=True),
+        _robot("Talos", "talos_data/robots/talos_full_v2.urdf", TALOS_GRIPPERS, floating=True),
     ]
 
 
@@ -117,7 +118,7 @@ def _robot(
 
 
 def parents_of(family: str, n: int) -> list[int]:
-    """Return the number of the link that each of ``n`` links hangs from, -1 for the root."""
+    """Return the index of the parent of each of ``n`` links, -1 for the root."""
     if family == "binary tree":
         return [(i + 1) // 2 - 1 for i in range(n)]
     legs = {"chain": 1, "biped": 2, "quadruped": 4}[family]

@@ -1,4 +1,4 @@
-"""Our functions: called from Python, over a batch of states, frozen, and frozen in a loop."""
+"""Functions of this package: called from Python, for a batch, frozen, and frozen in a loop."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ FROZEN: dict[Quantity, str] = {
 }
 
 BATCH_BYTES = 1 << 20
-"""Results of a batch stay in the cache of one core."""
+"""Number of states in a batch, whose results fit in the cache of one core."""
 
 
 def plain(mechanism: Mechanism, quantity: Quantity) -> Contestant:
-    """Return the public function, one state a call."""
+    """Return the public function with one state per call."""
     function, model = PLAIN[quantity], _model(mechanism, quantity)
     inputs = mechanism.states.inputs(quantity)
 
@@ -67,7 +67,7 @@ def plain(mechanism: Mechanism, quantity: Quantity) -> Contestant:
 
 
 def batch(mechanism: Mechanism, quantity: Quantity) -> Contestant:
-    """Return the public function, many states a call, on one core."""
+    """Return the public function with many states per call, on one core."""
     function, model = PLAIN[quantity], _model(mechanism, quantity)
     inputs = mechanism.states.inputs(quantity)
     _compile_lanes(function, len(inputs))
@@ -93,7 +93,7 @@ def batch(mechanism: Mechanism, quantity: Quantity) -> Contestant:
 
 @cache
 def _compile_lanes(function: Callable[..., Any], inputs: int) -> None:
-    """Call ``function`` with the batch that makes it compile its kernel in vector lanes."""
+    """Call ``function`` with a batch that is large enough to compile its kernel in vector lanes."""
     model = member("chain", 2).model
     function(model, *np.ones((inputs, STATES_FOR_COMPILING, model.nv)))
 
@@ -133,7 +133,7 @@ def frozen(
 
 
 def freeze_all(mechanism: Mechanism) -> dict[Quantity, FrozenDynamics]:
-    """Return the frozen dynamics that each quantity is a part of; rotors make another model."""
+    """Return the frozen dynamics of each quantity; a mechanism with rotors is another model."""
     without, geared = freeze(mechanism.model), freeze(mechanism.geared)
     return {quantity: geared if quantity is Quantity.ROTORS else without for quantity in FROZEN}
 
@@ -143,7 +143,7 @@ def _model(mechanism: Mechanism, quantity: Quantity) -> Model:
 
 
 def _shown(quantity: Quantity, value: Any) -> Results:
-    """Return what other libraries give too: Cᵀ v is ours alone, and that of C."""
+    """Return the results that other libraries have, too, which excludes Cᵀ v."""
     if quantity is Quantity.TERMS:
         return value[0].copy(), value[1].copy(), value[3].copy()
     return (np.array(value),)

@@ -1,4 +1,4 @@
-"""The picture: EW21's Figures 2 to 4 redrawn, S18's question, and ratios on the robots."""
+"""Picture with EW21's Figures 2 to 4, S18's comparison, and the ratios on the robots."""
 
 from __future__ import annotations
 

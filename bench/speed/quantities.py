@@ -1,4 +1,4 @@
-"""What is timed, and who computes it."""
+"""Timed quantities and the libraries that compute them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Results = tuple[np.ndarray, ...]
 
 
 class Quantity(Enum):
-    """What is computed at one state."""
+    """Quantity that is computed at one state."""
 
     MASS = "M"
     CORIOLIS = "C"
@@ -26,7 +26,7 @@ class Quantity(Enum):
 
 
 class Column(Enum):
-    """Who computes it, and from where it is called."""
+    """Library that computes a quantity, and language of the caller."""
 
     PLAIN = "ours\nPython"
     BATCH = "ours\nbatch"
@@ -39,27 +39,27 @@ class Column(Enum):
 
 @dataclass(frozen=True)
 class Contestant:
-    """One column of the table for one quantity of one mechanism."""
+    """A library for one quantity of one mechanism: one column of the table."""
 
     run: Callable[[int], float]
-    """Computes it so many times, at one state after another; the seconds that took."""
+    """Computes the quantity a number of times, at successive states, and returns the time [s]."""
     result: Callable[[], Results]
-    """The result at the first state, in our order of joints."""
+    """Returns the result at the first state, in our order of joints."""
 
 
 @dataclass(frozen=True)
 class States:
-    """States to compute at, one a row, in our order of joints."""
+    """States, one per row, in our order of joints."""
 
     q: np.ndarray
     v: np.ndarray
     x: np.ndarray
-    """Acceleration, torque or reference velocity, whichever the quantity takes."""
+    """Acceleration, torque or reference velocity, depending on the quantity."""
     y: np.ndarray
     """Reference acceleration."""
 
     def inputs(self, quantity: Quantity) -> tuple[np.ndarray, ...]:
-        """Return the arguments that ``quantity`` takes, a state a row."""
+        """Return the arguments of ``quantity``, one state per row."""
         if quantity in (Quantity.MASS, Quantity.CHRISTOFFEL, Quantity.GDAHJ):
             return (self.q,)
         if quantity in (Quantity.CORIOLIS, Quantity.TERMS):

@@ -1,4 +1,4 @@
-"""Tables that are shown on a terminal and kept as Markdown."""
+"""Tables for the terminal and for Markdown files."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Sheet:
 
 
 def _cells(row: Sequence[str]) -> list[str]:
-    """Return a row in Markdown; the name of a section, alone in its row, in bold."""
+    """Return a row in Markdown; the name of a section fills its row and is bold."""
     name, *rest = (cell.strip() for cell in row)
     return [name if any(rest) else f"**{name}**", *rest]
 
@@ -86,7 +86,7 @@ def times(timings: Sequence[Timing], title: str, notes: str = EXPLANATION) -> Sh
 
 
 def growth(timings: Sequence[Timing]) -> Sheet:
-    """Return EW21's Table 1 and the slopes of its figures, beside ours."""
+    """Return EW21's Table 1 and the slopes of its figures with our results."""
     header = [
         "",
         *(f"EW21\n{PUBLISHED_SIZE} joints", f"ours\n{PUBLISHED_SIZE} joints"),
@@ -149,7 +149,7 @@ def gdahj(timings: Sequence[Timing]) -> Sheet:
 
 
 def targets(outcomes: Sequence[Outcome]) -> Sheet:
-    """Return what should be reached, and is or is not."""
+    """Return the table of the targets with the measured ratios."""
     rows = [
         [
             outcome.text,
@@ -163,7 +163,7 @@ def targets(outcomes: Sequence[Outcome]) -> Sheet:
 
 
 def remarks(contests: Sequence[Contest], without_cpp: str, disagreement: float) -> str:
-    """Return what took no part, and how well the others agree."""
+    """Return the missing contestants and the largest difference of the others as text."""
     lines = [f"All results agree to {disagreement:.0e} of their largest entry."]
     if without_cpp:
         lines.append(f"Pinocchio from C++ took no part: {without_cpp}.")

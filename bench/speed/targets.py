@@ -1,4 +1,4 @@
-"""What the dynamics should reach, as ratios within one run."""
+"""Targets of the speed of the dynamics, as ratios within one run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.speed.quantities import Column, Quantity
 
 @dataclass(frozen=True)
 class Target:
-    """``column`` over ``reference`` is to be at most ``limit``."""
+    """Target: the time of ``column`` divided by that of ``reference`` is at most ``limit``."""
 
     mechanism: str
     quantity: Quantity
@@ -50,12 +50,12 @@ TARGETS = (
 )
 
 STATES_PER_SECOND = 5e6
-"""Of ``dynamics_terms`` on 7 joints in a batch on one core."""
+"""Smallest rate of ``dynamics_terms`` with 7 joints in a batch on one core [1/s]."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A target, what was measured, and whether that is good enough."""
+    """A target with the measured value and the limit."""
 
     text: str
     measured: Spread
@@ -71,7 +71,7 @@ class Outcome:
 
 
 def outcomes(timings: Sequence[Timing]) -> list[Outcome]:
-    """Return the targets that ``timings`` say something about."""
+    """Return the targets for which ``timings`` contain values."""
     by_name = {(t.mechanism.name, t.quantity): t for t in timings}
     result = []
     for target in TARGETS:

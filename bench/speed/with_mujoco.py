@@ -1,7 +1,7 @@
-"""MuJoCo from Python, where it has the quantity: M, inverse and forward dynamics, without contacts.
+"""MuJoCo called from Python for M, inverse and forward dynamics, without contacts.
 
-It keeps its own state, so a call is made of pieces: the state is copied in, and each stage is a
-function. C, Cᵀ v and Christoffel symbols it has none of; rotors it knows by n² I_R ("armature").
+MuJoCo keeps its own state, so each evaluation copies the state and calls the functions of the
+stages. MuJoCo has no C, Cᵀ v and Christoffel symbols. It models rotors by n² I_R ("armature").
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def model_of(mechanism: Mechanism) -> Any:
     """Return the mechanism in MuJoCo.
 
     Raises:
-        ValueError: by MuJoCo, for inertias that it does not take.
+        ValueError: by MuJoCo, for inertias that it rejects.
     """
     spec = mujoco.MjSpec.from_string(_description(mechanism))
     if mechanism.floating:
@@ -34,7 +34,7 @@ def model_of(mechanism: Mechanism) -> Any:
 def contestant(mechanism: Mechanism, quantity: Quantity, model: Any) -> Contestant:
     """Return the stages that ``quantity`` needs, called from Python."""
     joints = [model.joint(name) for name in mechanism.model.joint_names]
-    # Of a free body's q the real part of the quaternion comes first there.
+    # In MuJoCo the scalar part of a quaternion comes first.
     root_q, root_v = ([0, 1, 2, 4, 5, 6, 3], range(6)) if mechanism.floating else ([], range(0))
     rows_q = np.array([*root_q, *(joint.qposadr[0] for joint in joints)])
     rows = np.array([*root_v, *(joint.dofadr[0] for joint in joints)])
@@ -54,7 +54,7 @@ def contestant(mechanism: Mechanism, quantity: Quantity, model: Any) -> Contesta
     def result() -> Results:
         function(model, data, output, *(array[0] for array in ordered))
         if mechanism.floating:
-            return ()  # Its base moves in other axes than ours.
+            return ()  # MuJoCo expresses the velocity of the base in other axes.
         return (output[np.ix_(*[rows] * output.ndim)],)
 
     return Contestant(from_python(function, (model, data, output), ordered), result)

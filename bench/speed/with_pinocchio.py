@@ -1,9 +1,9 @@
-"""Pinocchio from Python: the same mechanism, the same outputs.
+"""Pinocchio called from Python with the same mechanisms and outputs.
 
-Where Pinocchio has no one call for an output, the calls that give it: M, C and g by three
-functions; Christoffel symbols by the Coriolis matrices of the unit velocities; the Slotine-Li
-torque by M, C, g and two products. Rotors it knows by the approximation n² I_R only ("armature").
-Of the two conventions that it has for M and ABA each is called with the faster one.
+Outputs for which Pinocchio has no function are composed: M, C and g by three functions; the
+Christoffel symbols by the Coriolis matrices of unit velocities; the Slotine-Li torque by M, C, g
+and two products. Pinocchio models rotors by the approximation n² I_R only ("armature"). M and ABA
+are computed with the faster of Pinocchio's two conventions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bench.speed.quantities import Contestant, Quantity, Results, States
 
 
 class Twin:
-    """A mechanism in Pinocchio, and the ways between its order of joints and ours."""
+    """A mechanism in Pinocchio, with conversion between its order of joints and ours."""
 
     def __init__(self, mechanism: Mechanism) -> None:
         root = (pin.JointModelFreeFlyer(),) if mechanism.floating else ()
@@ -32,7 +32,7 @@ class Twin:
         self.mechanism = mechanism
         names = mechanism.model.joint_names
         self._joints = [self.model.joints[self.model.getJointId(name)] for name in names]
-        # A free body's velocity is linear part first there.
+        # In Pinocchio the linear part of a free body's velocity comes first.
         first = [3, 4, 5, 0, 1, 2] if mechanism.floating else []
         self.rows = np.array(first + [joint.idx_v for joint in self._joints])
         armature = np.zeros(self.model.nv)
@@ -51,7 +51,7 @@ class Twin:
         for joint, angle in zip(self._joints, ours.q[:, root:].T, strict=True):
             if joint.nq == 1:
                 q[:, joint.idx_q] = angle
-            else:  # without limits: cosine and sine
+            else:  # joints without limits have cosine and sine
                 q[:, joint.idx_q], q[:, joint.idx_q + 1] = np.cos(angle), np.sin(angle)
         vectors = np.zeros((3, ours.v.shape[0], self.model.nv))
         vectors[:, :, self.rows] = ours.v, ours.x, ours.y

@@ -1,8 +1,8 @@
-"""Pinocchio from C++: ``pinocchio.cpp``, built against the headers in Pinocchio's own wheel.
+"""Pinocchio called from C++: ``pinocchio.cpp``, built with the headers in Pinocchio's wheel.
 
-The library in the wheel holds the algorithms compiled, and Pinocchio's build files say to use them
-from there (``PINOCCHIO_ENABLE_TEMPLATE_INSTANTIATION``). Compiling them anew with ``-O3``, with or
-without ``-march=native``, took longer and ran no faster.
+The library in the wheel contains the compiled algorithms, and Pinocchio's build files use them
+(``PINOCCHIO_ENABLE_TEMPLATE_INSTANTIATION``). Compiling the algorithms anew with ``-O3``, with or
+without ``-march=native``, took longer and gave no faster code.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NUMBERS: dict[Quantity, int] = {
 
 
 class Build:
-    """``pinocchio.cpp`` being compiled, a matter of two minutes, kept for the next time."""
+    """Compiles ``pinocchio.cpp`` in some two minutes, and keeps the result for later runs."""
 
     def __init__(self) -> None:
         self.problem = ""
@@ -79,11 +79,11 @@ class Build:
 
     @property
     def running(self) -> bool:
-        """Whether the compiler is still at work."""
+        """Whether the compiler is still running."""
         return self._process is not None and self._process.poll() is None
 
     def wait(self) -> Library | None:
-        """Return the library; None, and a ``problem``, if it could not be built."""
+        """Return the library; if it could not be built, return None and set ``problem``."""
         if self.problem:
             return None
         if self._process is not None:
@@ -113,7 +113,7 @@ class Library:
         self._robot = lru_cache(maxsize=None)(self._made)
 
     def contestant(self, twin: Twin, quantity: Quantity) -> Contestant:
-        """Return a contestant in C++; its robot stays in memory until the process ends."""
+        """Return a contestant in C++, whose robot stays in memory until the process ends."""
         number, n = _NUMBERS[quantity], twin.model.nv
         robot = self._robot(twin, quantity is Quantity.ROTORS)
 

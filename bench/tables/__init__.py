@@ -1,1 +1,1 @@
-"""The published tables of the sources beside what this package computes."""
+"""Published tables of the sources in comparison with the results of this package."""

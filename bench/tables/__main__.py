@@ -1,7 +1,8 @@
 """``python -m bench.tables [source ...]``: print the tables of all sources, or of some.
 
-A module of this folder that has ``tables() -> list[Table]`` is named after its source. One that
-takes longer, or more packages, says ``ON_REQUEST = True`` and is printed only when it is named.
+Every module of this folder with a function ``tables() -> list[Table]`` is named after its source. A
+module that takes longer, or needs more packages, sets ``ON_REQUEST = True``; its tables are printed
+only if it is named.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import bench.tables
 
 
 def main(chosen: list[str]) -> None:
-    """Print the tables of the sources ``chosen``; if none is, of all but those on request."""
+    """Print the tables of the sources ``chosen``; by default of all that are not on request."""
     names = [module.name for module in iter_modules(bench.tables.__path__)]
     modules = {name: import_module(f"bench.tables.{name}") for name in names if name != "__main__"}
     sources = {name: module.tables for name, module in modules.items() if hasattr(module, "tables")}

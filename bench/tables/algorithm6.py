@@ -1,7 +1,7 @@
 """E20 Algorithm 6, the modified articulated-body algorithm, line by line as printed.
 
-It is wrong: what rotors do to M is not all there. It is kept to show by how much, beside
-:func:`rbd_control.dynamics.forward_dynamics`, which says what was corrected.
+The algorithm is wrong, because it omits part of the effect of the rotors on M. The tables show its
+error. :mod:`rbd_control.dynamics.articulated_body` contains the correction.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ def printed_acceleration(
 ) -> np.ndarray:
     """Return what Algorithm 6 gives for cylinders with parallel axes, (n,) [rad/s²].
 
-    With ``ratio_at_joint`` false the force on the rotor reaches the joint without the gear ratio:
-    lines 17 and 21 project it on Phi_i where they say Phi_Ri = n_i Phi_i.
+    With ``ratio_at_joint`` false the force on the rotor acts on the joint without the gear ratio:
+    lines 17 and 21 project it on Phi_i, where the source has Phi_Ri = n_i Phi_i.
 
-    Two things are read into the print. Velocities (lines 6, 7) come before the forces that need
-    them (lines 4, 5). I a_uc is used for the inverse of lines 12 and 13, which is the same.
+    Two changes make the printed algorithm computable. Velocities (lines 6, 7) are computed before
+    the forces that depend on them (lines 4, 5). I a_uc replaces the inverse of lines 12 and 13,
+    which is equal.
     """
     n = mechanism.n
     inertia = _spatial_inertia(MASS, LENGTH / 2.0, INERTIA)
@@ -75,12 +76,12 @@ def _skew(x: np.ndarray) -> np.ndarray:
 
 
 def _cross(v: np.ndarray) -> np.ndarray:
-    """Return v x of motion vectors; that of forces is minus its transpose."""
+    """Return the matrix of v x for motion vectors; that for forces is minus its transpose."""
     return np.block([[_skew(v[:3]), np.zeros((3, 3))], [_skew(v[3:]), _skew(v[:3])]])
 
 
 def _transform(angle: float, reach: float) -> np.ndarray:
-    """Return motion vectors from the frame before the joint to that behind it."""
+    """Return the transform of motion vectors from the frame before the joint to that after it."""
     c, s = np.cos(angle), np.sin(angle)
     E = np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])
     return np.block([[E, np.zeros((3, 3))], [-E @ _skew(np.array([reach, 0.0, 0.0])), E]])

@@ -1,9 +1,9 @@
-"""The mechanism of E20 chapter 4: cylinders on hinges. Also their motion, from their energy alone.
+"""The mechanism of E20 chapter 4, cylinders on hinges, and its motion by Lagrange's equations.
 
-It is ``autoTree`` of Featherstone's spatial_v2, the package E20 works with. Every link is a
-thin-walled cylinder of 1 kg, 1 m long and 5 cm in radius, along the x axis of its frame; it turns
-about its z axis, and what it carries is hinged to its far end. The hinges are parallel, or each is
-turned by ``skew`` about the cylinder before it. There is no gravity.
+The mechanism is ``autoTree`` of Featherstone's spatial_v2, the package that E20 uses. Every link is
+a thin-walled cylinder of 1 kg, 1 m long and 5 cm in radius, along the x axis of its frame. It turns
+about its z axis, and its children are hinged to its far end. The hinges are parallel, or each is
+rotated by ``skew`` about the cylinder before it. There is no gravity.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STEP = 1e-30
 
 @dataclass(frozen=True)
 class Cylinders:
-    """``n`` cylinders, each carrying ``children`` more while there are any left."""
+    """``n`` cylinders in a tree, in which each has ``children`` others until all are placed."""
 
     n: int
     children: int = 1
@@ -33,12 +33,12 @@ class Cylinders:
 
     @property
     def parents(self) -> list[int]:
-        """Number of the cylinder that each hangs from, breadth first; -1 is the ground."""
+        """Index of the parent of each cylinder, breadth first; -1 is the ground."""
         return [(i - 1 + self.children) // self.children - 1 for i in range(self.n)]
 
     @cached_property
     def model(self) -> Model:
-        """The mechanism as a description that this package reads."""
+        """Model of the mechanism, made from a URDF."""
         parts = ['<robot name="cylinders"><link name="link-1"/>']
         ixx, iyy, izz = INERTIA.tolist()
         for i, parent in enumerate(self.parents):
@@ -54,15 +54,16 @@ class Cylinders:
 
     @cached_property
     def order(self) -> np.ndarray:
-        """Number of the cylinder that each entry of the model's v moves."""
+        """Index of the cylinder that each entry of the model's v moves."""
         return np.array([int(name.removeprefix("joint")) for name in self.model.joint_names])
 
     def mass_matrix(self, q: np.ndarray, rotor: Rotor | None = None) -> np.ndarray:
         """Return M of the kinetic energy ½ vᵀ M v, (..., n, n), for real or complex q, (..., n).
 
-        The sum of ``m J_cᵀ J_c + J_wᵀ R I Rᵀ J_w`` over the cylinders, with the Jacobians of their
-        centres and of their angular velocities, and over the rotors: each is balanced, sits on the
-        axis of its joint, rides on the cylinder before and turns ``gear_ratio`` times as fast.
+        M is the sum of ``m J_cᵀ J_c + J_wᵀ R I Rᵀ J_w`` over cylinders and rotors, with the
+        Jacobians of their centres and of their angular velocities. Each rotor is balanced, lies on
+        the axis of its joint, is carried by the parent cylinder and turns ``gear_ratio`` times as
+        fast as the joint.
         """
         M = np.zeros((*q.shape, self.n), dtype=q.dtype)
         R: list[np.ndarray] = []
@@ -95,7 +96,7 @@ class Cylinders:
         return self.mass_matrix(q + 1j * STEP * v).imag / STEP
 
     def bias(self, q: np.ndarray, v: np.ndarray, rotor: Rotor | None = None) -> np.ndarray:
-        """Return what Lagrange's equations have beside M a for one state: M_dot v - dT/dq, (n,)."""
+        """Return the terms of Lagrange's equations besides M a: M_dot v - dT/dq, (n,)."""
         steps = 1j * STEP * np.vstack([v, np.eye(self.n)])
         rates = self.mass_matrix(q + steps, rotor).imag / STEP
         return rates[0] @ v - 0.5 * rates[1:] @ v @ v
@@ -103,7 +104,7 @@ class Cylinders:
     def acceleration(
         self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, rotor: Rotor | None = None
     ) -> np.ndarray:
-        """Return what Lagrange's equations give for one state, (n,) [rad/s²]."""
+        """Return the acceleration by Lagrange's equations for one state, (n,) [rad/s²]."""
         return np.linalg.solve(self.mass_matrix(q, rotor), tau - self.bias(q, v, rotor))
 
 

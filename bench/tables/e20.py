@@ -29,7 +29,7 @@ from rbd_control.dynamics import (
 
 BODIES = (5, 10, 15)
 Figures = tuple[float, float, float]
-"""One for each of BODIES."""
+"""Published figures, one for each number of BODIES."""
 
 ROTOR = Rotor(gear_ratio=5.0, inertia=1.0, mass=0.5)
 WITHOUT_INERTIA = Rotor(gear_ratio=5.0, inertia=0.0)
@@ -71,7 +71,7 @@ PUBLISHED: dict[str, dict[str, Figures]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """A mechanism of chapter 4, its state and motors; all in the thesis' numbering of joints."""
+    """A mechanism of chapter 4 with its state and motors, in the thesis' numbering of joints."""
 
     n: int
     children: int = 1
@@ -80,23 +80,26 @@ class Case:
 
     @cached_property
     def mechanism(self) -> Cylinders:
+        """Cylinders without rotors."""
         return Cylinders(self.n, self.children)
 
     @property
     def q(self) -> np.ndarray:
-        """Joint i stands at i rad."""
+        """Joint positions: joint i is at i rad."""
         return np.arange(1.0, self.n + 1.0)
 
     @property
     def tau(self) -> np.ndarray:
-        """Joint i has a torque of i N·m."""
+        """Joint torques: joint i has i N·m."""
         return np.arange(1.0, self.n + 1.0)
 
     @property
     def v(self) -> np.ndarray:
+        """Joint velocities: all are ``speed``."""
         return np.full(self.n, self.speed)
 
     def model(self, *, reflected: bool = False) -> Model:
+        """Return the mechanism with a rotor at each joint, exact or reflected."""
         bare = self.mechanism.model
         return with_rotors(bare, dict.fromkeys(bare.joint_names, self.rotor), reflected=reflected)
 
@@ -111,16 +114,18 @@ class Case:
 
     @cached_property
     def geared(self) -> np.ndarray:
+        """Acceleration with exact rotors, (n,) [rad/s²]."""
         return self.in_our_order(forward_dynamics, self.model(), self.q, self.v, self.tau)
 
     @cached_property
     def reflected(self) -> np.ndarray:
+        """Acceleration with reflected rotors, (n,) [rad/s²]."""
         model = self.model(reflected=True)
         return self.in_our_order(forward_dynamics, model, self.q, self.v, self.tau)
 
     @cached_property
     def reflected_without_coriolis(self) -> np.ndarray:
-        """M⁻¹ tau, which leaves out the C v of E20 eq. 4.26."""
+        """M⁻¹ tau, which omits the term C v of E20 eq. 4.26, (n,) [rad/s²]."""
 
         def solved(model: Model, q: np.ndarray, tau: np.ndarray) -> np.ndarray:
             return np.linalg.solve(mass_matrix(model, q), tau)
@@ -129,25 +134,28 @@ class Case:
 
     @cached_property
     def bare(self) -> np.ndarray:
+        """Acceleration without rotors, (n,) [rad/s²]."""
         model = self.mechanism.model
         return self.in_our_order(forward_dynamics, model, self.q, self.v, self.tau)
 
     @cached_property
     def exact(self) -> np.ndarray:
-        """Lagrange's equations of links and rotors, from their kinetic energy."""
+        """Acceleration by Lagrange's equations from the energy of links and rotors, (n,)."""
         return self.mechanism.acceleration(self.q, self.v, self.tau, self.rotor)
 
     def printed(self, *, ratio_at_joint: bool = True) -> np.ndarray:
+        """Return the acceleration by E20 Algorithm 6 as printed, (n,) [rad/s²]."""
         return printed_acceleration(
             self.mechanism, self.q, self.v, self.tau, self.rotor, ratio_at_joint=ratio_at_joint
         )
 
     def torque_error(self, a: np.ndarray) -> float:
-        """Return how far inverse dynamics, rotors included, is from the torque that gave ``a``."""
+        """Return the error of inverse dynamics with rotors against the torque that caused ``a``."""
         tau = self.in_our_order(inverse_dynamics, self.model(), self.q, self.v, a)
         return largest(tau - self.tau)
 
     def differences(self) -> dict[str, float]:
+        """Return the largest differences of accelerations between algorithms, by their names."""
         return {
             MABA_ABA: largest(self.geared - self.bare),
             MABA_MCRBA: largest(self.geared - self.reflected),
@@ -155,7 +163,7 @@ class Case:
         }
 
     def source_differences(self) -> dict[str, float]:
-        """Return what the thesis seems to have computed: see :func:`origin_table`."""
+        """Return the differences that the thesis apparently computed, see :func:`origin_table`."""
         reflected = self.reflected_without_coriolis
         maba = self.printed(ratio_at_joint=False)
         return {
@@ -180,7 +188,7 @@ def largest(difference: np.ndarray) -> float:
 
 
 def verification_errors(n: int) -> tuple[float, ...]:
-    """Return the three lines of Table 3.1, then those that :func:`verification_table` adds."""
+    """Return the three lines of Table 3.1, then the lines that :func:`verification_table` adds."""
     chain = Cylinders(n)
     q = v = np.arange(1.0, n + 1.0)
     C = coriolis_matrix(chain.model, q, v)
@@ -286,7 +294,7 @@ def rotor_table(number: str, what: str, caption: str) -> Table:
 
 
 def origin_table() -> Table:
-    """Return where the published figures come from."""
+    """Return the table that explains the origin of the published figures."""
     result = Comparison(
         "Tables 4.3 to 4.5: where the thesis' own figures come from [rad/s²]",
         "Recomputed with two errors. MABA is Algorithm 6 with the gear ratio left out where the "
@@ -308,7 +316,7 @@ def origin_table() -> Table:
 
 
 def tables() -> list[Table]:
-    """Return the tables of E20 beside ours."""
+    """Return the tables of E20 with our results."""
     return [
         verification_table(),
         consistency_table(),

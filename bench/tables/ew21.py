@@ -37,14 +37,18 @@ class Errors(NamedTuple):
     rate_of_energy: float = math.nan
     """The rate of the mass matrix of the kinetic energy against C + Cᵀ [N·m·s]."""
     scale: float = math.nan
-    """The largest of C v [N·m]."""
+    """Largest entry of C v [N·m]."""
 
 
 PUBLISHED: dict[int, Errors] = {
     n: Errors(torque, 1.8e-12, 1.6e-11)
     for n, torque in zip(BODIES, (1.3e-11, 1.4e-9, 1.4e-9), strict=True)
 }
-"""What 20 and 30 bodies gave is published as the worst of the two, the last two as that of all."""
+"""Published errors.
+
+EW21 gives the first one of 20 and 30 bodies as the larger of the two, and the other two as the
+largest of all numbers of bodies.
+"""
 
 CAPTION = (
     f"{TRIALS} random states each, as in EW21: q in [0, 2 pi] rad, v in [0, 10] rad/s. 1.4e-09 is "
@@ -80,7 +84,7 @@ def _largest(difference: np.ndarray) -> float:
 
 
 def tables() -> list[Table]:
-    """Return the verification errors of EW21 beside ours."""
+    """Return the verification errors of EW21 with our results."""
     table = Table(
         title="EW21 section 5: largest verification errors, serial chains",
         caption=CAPTION,

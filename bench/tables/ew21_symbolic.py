@@ -1,7 +1,7 @@
-"""EW21 Table 2: the time that Christoffel symbols take as expressions.
+"""EW21 Table 2: time for symbolic Christoffel symbols.
 
-They come from partial derivatives of the mass matrix or from Algorithm 2. Needs sympy:
-``python -m bench.tables ew21_symbolic``.
+The symbols are computed by partial derivatives of the mass matrix and by Algorithm 2. The table
+needs sympy: ``python -m bench.tables ew21_symbolic``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def problem(n: int) -> tuple[ModelArrays, np.ndarray]:
 
 
 def by_partials(arrays: ModelArrays, q: np.ndarray) -> np.ndarray:
-    """Return EW21 eq. (4), Gamma_ijk = ½ (dM_ij / dq_k + dM_ik / dq_j - dM_jk / dq_i)."""
+    """Return the symbols by EW21 eq. 4: Gamma_ijk = ½ (dM_ij/dq_k + dM_ik/dq_j - dM_jk/dq_i)."""
     n = q.size
     M, dM, Gamma = (np.empty(shape, dtype=object) for shape in ((n, n), (n, n, n), (n, n, n)))
     on_expressions(mass_matrix_sweep)(constants_of(arrays), q, on_expressions(new_sweep)(n), M)
@@ -59,7 +59,7 @@ def by_partials(arrays: ModelArrays, q: np.ndarray) -> np.ndarray:
 
 
 def by_algorithm_2(arrays: ModelArrays, q: np.ndarray) -> np.ndarray:
-    """Return EW21 Algorithm 2: our kernel on expressions."""
+    """Return the symbols by EW21 Algorithm 2, our kernel on expressions."""
     n = q.size
     Gamma = np.empty((n, n, n), dtype=object)
     on_expressions(christoffel_sweep)(constants_of(arrays), q, on_expressions(new_sweep)(n), Gamma)
@@ -67,7 +67,7 @@ def by_algorithm_2(arrays: ModelArrays, q: np.ndarray) -> np.ndarray:
 
 
 def measured(method: Callable[[ModelArrays, np.ndarray], Any], n: int) -> tuple[float, int]:
-    """Return the time [s] and size of what ``method`` makes of a binary tree of ``n`` bodies."""
+    """Return the time of ``method`` for a binary tree of ``n`` bodies [s] and the result's size."""
     from sympy import count_ops
     from sympy.core.cache import clear_cache
 
@@ -79,7 +79,7 @@ def measured(method: Callable[[ModelArrays, np.ndarray], Any], n: int) -> tuple[
 
 
 def tables() -> list[Table]:
-    """Return Table 2 of EW21 beside ours."""
+    """Return Table 2 of EW21 with our results."""
     table = Table(
         title="EW21 Table 2: time for symbolic Christoffel symbols of binary trees",
         caption=CAPTION,
@@ -90,7 +90,7 @@ def tables() -> list[Table]:
         for heading in ("EW21 [s]", "ours [s]", "size"):
             table.add_column(f"{n} bodies\n{heading}", justify="right")
     methods = (by_partials, by_algorithm_2)
-    # What sympy sets up on first use is nobody's.
+    # The first use of sympy includes its set-up, which is not part of the times.
     measured(by_partials, 2)
     for (label, published), method in zip(PUBLISHED.items(), methods, strict=True):
         cells = []

@@ -63,7 +63,7 @@ SEED = 18
 
 
 class Chain(NamedTuple):
-    """A manipulator as S18 section IV draws them, and what it is in Pinocchio."""
+    """A random manipulator as in S18 section IV, with its Pinocchio model."""
 
     model: Model
     q: np.ndarray
@@ -76,11 +76,11 @@ class Chain(NamedTuple):
 def random_chain(n: int, rng: np.random.Generator) -> Chain:
     """Return masses in [1, 10] kg, positive definite inertias with elements in [1, 10] kg·m² (S18).
 
-    Not stated there and chosen here: modified Denavit-Hartenberg lengths a and d in [0, 1] m,
+    S18 does not give the following ranges: modified Denavit-Hartenberg lengths a and d in [0, 1] m,
     twists and joint angles in [-pi, pi], centres of mass within 0.5 m of the frame along each axis.
 
-    Of such matrices one in a hundred and seventy is the inertia of a body (triangle inequality);
-    as a URDF the others would be refused, so they are put into the arrays of the model.
+    One of 170 such matrices is the inertia of a body (triangle inequality). A URDF with any other
+    would be rejected, so the matrices are written to the arrays of the model.
     """
     a, d = rng.uniform(0.0, 1.0, (2, n))
     twist, q = rng.uniform(-np.pi, np.pi, (2, n))
@@ -138,7 +138,7 @@ def _twin(arrays: Any, mass: np.ndarray, centre: np.ndarray, inertia: np.ndarray
 
 
 def counted(n: int) -> dict[str, Operations]:
-    """Return operations that GDAHJ, composite rigid bodies and their common kinematics execute."""
+    """Return the operation counts of GDAHJ, composite rigid bodies and their common kinematics."""
     model, q, _ = random_chain(n, np.random.default_rng(SEED))
     tally = Tally()
 
@@ -265,5 +265,5 @@ def error_table() -> Table:
 
 
 def tables() -> list[Table]:
-    """Return what S18 publishes beside what this package computes."""
+    """Return the tables of S18 with our results."""
     return [*operation_tables(), error_table()]

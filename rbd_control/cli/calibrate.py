@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -46,11 +46,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         OSError: when a result cannot be written.
     """
     prepare_output(arguments.out)
-    if arguments.json:
-        prepare_output(arguments.json)
-    if arguments.report:
-        prepare_output(arguments.report / "calibration.png")
-    html = HtmlOutput.of(arguments.html, arguments.report, "calibration.html")
+    html = HtmlOutput.of_command(arguments, "calibration.html", "calibration.png")
     console = console_for_output()
     _refuse_repetition([*arguments.recordings, *payload_paths(arguments)])
     measured = [
@@ -182,82 +178,73 @@ def _print(calibration: Calibration, console: Console) -> None:
 
 def _model_table(calibration: Calibration) -> Table:
     """Return residuals and corrections of the model, one row per joint."""
-    parameters, n = calibration.parameters, len(calibration.joints)
-    table = _table(
+    joints, parameters = calibration.joints, calibration.parameters
+    columns = [parameters.for_joints(name, len(joints)) for name in CORRECTIONS]
+    corrections = np.column_stack(columns)
+    masses, shifts = corrections[:, 0], 1e3 * np.linalg.norm(corrections[:, 1:ROTOR], axis=1)
+    corrected = corrections[:, :ROTOR].any()
+    return _table(
+        calibration,
         "RMS residual and corrections of the model (prismatic joints: N)",
-        "URDF [N·m]",
-        "fitted [N·m]",
-        "elsewhere [N·m]",
-        "mass [kg]",
-        "centre of mass [mm]",
+        {
+            "URDF [N·m]": [f"{joint.rms_before:.3f}" for joint in joints],
+            "fitted [N·m]": [f"{joint.rms_after:.3f}" for joint in joints],
+            "elsewhere [N·m]": [f"{joint.prediction_error:.3f}" for joint in joints],
+            "mass [kg]": [f"{mass:+.2f}" if corrected else "-" for mass in masses],
+            "centre of mass [mm]": [f"{shift:.0f}" if corrected else "-" for shift in shifts],
+        },
     )
-    corrections = np.column_stack([parameters.for_joints(name, n) for name in CORRECTIONS])
-    for i, joint in enumerate(calibration.joints):
-        mass, shift = corrections[i, 0], 1e3 * float(np.linalg.norm(corrections[i, 1:ROTOR]))
-        table.add_row(
-            escape(joint.joint),
-            *(
-                f"{number:.3f}"
-                for number in (joint.rms_before, joint.rms_after, joint.prediction_error)
-            ),
-            *((f"{mass:+.2f}", f"{shift:.0f}") if corrections[:, :ROTOR].any() else ("-", "-")),
-        )
-    return table
 
 
 def _friction_table(calibration: Calibration) -> Table:
     """Return the friction, one row per joint."""
-    parameters, n = calibration.parameters, len(calibration.joints)
-    table = _table(
+    return _table(
+        calibration,
         "friction (prismatic joints: N and m)",
-        "Coulomb [N·m]",
-        "viscous [N·m·s/rad]",
-        "offset [N·m]",
-        "Stribeck [N·m]",
-        "velocity scale [rad/s]",
+        {
+            heading: _formatted(calibration, f"friction_{name}", ".3f")
+            for heading, name in (
+                ("Coulomb [N·m]", "coulomb"),
+                ("viscous [N·m·s/rad]", "viscous"),
+                ("offset [N·m]", "offset"),
+                ("Stribeck [N·m]", "stribeck"),
+                ("velocity scale [rad/s]", "velocity_scale"),
+            )
+        },
     )
-    friction = [
-        parameters.for_joints(f"friction_{name}", n)
-        for name in ("coulomb", "viscous", "offset", "stribeck", "velocity_scale")
-    ]
-    for i, joint in enumerate(calibration.joints):
-        table.add_row(escape(joint.joint), *(f"{values[i]:.3f}" for values in friction))
-    return table
 
 
 def _detection_table(calibration: Calibration) -> Table:
     """Return observer gains and thresholds, one row per joint."""
-    parameters, n = calibration.parameters, len(calibration.joints)
-    table = _table(
+    joints = calibration.joints
+    return _table(
+        calibration,
         "observer and thresholds (prismatic joints: N and m)",
-        "gain [1/s]",
-        "largest residual [N·m]",
-        "contact at rest [N·m]",
-        "and per speed [N·m·s/rad]",
-        "collision [N·m]",
+        {
+            "gain [1/s]": _formatted(calibration, "observer_gain", "g"),
+            "largest residual [N·m]": [f"{joint.largest:.3f}" for joint in joints],
+            "contact at rest [N·m]": [f"{joint.threshold:.3f}" for joint in joints],
+            "and per speed [N·m·s/rad]": _formatted(calibration, "threshold_speed", ".3f"),
+            "collision [N·m]": _formatted(calibration, "collision_threshold", ".2f"),
+        },
     )
-    gain, slope, collision = (
-        parameters.for_joints(name, n)
-        for name in ("observer_gain", "threshold_speed", "collision_threshold")
-    )
-    for i, joint in enumerate(calibration.joints):
-        table.add_row(
-            escape(joint.joint),
-            f"{gain[i]:g}",
-            f"{joint.largest:.3f}",
-            f"{joint.threshold:.3f}",
-            f"{slope[i]:.3f}",
-            f"{collision[i]:.2f}",
-        )
-    return table
 
 
-def _table(title: str, *headings: str) -> Table:
-    """Return an empty table with one row per joint."""
+def _formatted(calibration: Calibration, name: str, form: str) -> list[str]:
+    """Return the value of a parameter for each joint as text."""
+    values = calibration.parameters.for_joints(name, len(calibration.joints))
+    return [format(float(value), form) for value in values]
+
+
+def _table(calibration: Calibration, title: str, columns: Mapping[str, Sequence[str]]) -> Table:
+    """Return a table with one row per joint; ``columns`` holds the cells below each heading."""
     table = Table(title=escape(title), title_justify="left")
     table.add_column("joint", no_wrap=True)
-    for heading in headings:
+    for heading in columns:
         table.add_column(escape(heading), justify="right")
+    names = [escape(joint.joint) for joint in calibration.joints]
+    for row in zip(names, *columns.values(), strict=True):
+        table.add_row(*row)
     return table
 
 

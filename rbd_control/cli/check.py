@@ -8,7 +8,6 @@ from rbd_control.check.page import print_check, write_check_json
 from rbd_control.check.run import check_recording
 from rbd_control.cli.guard import NO_RESULT
 from rbd_control.cli.replay import console_for_output
-from rbd_control.files.output_files import prepare_output
 from rbd_control.playback.configuration import YAML, configured
 from rbd_control.playback.recording import read_recording
 from rbd_control.reports.check_page import check_page
@@ -25,11 +24,7 @@ def run_check(arguments: argparse.Namespace) -> int:
         RbdControlError: for bad input; the message names the file.
         OSError: when a result cannot be written.
     """
-    if arguments.json:
-        prepare_output(arguments.json)
-    if arguments.report:
-        prepare_output(arguments.report / "check.json")
-    html = HtmlOutput.of(arguments.html, arguments.report, "check.html")
+    html = HtmlOutput.of_command(arguments, "check.html", "check.json")
     recording = read_recording(arguments.recording, arguments.topic)
     model, parameters = configured(
         arguments.urdf, arguments.config, dict(arguments.lock), recording.joint_names

@@ -13,7 +13,6 @@ from rich.progress import Progress
 from rbd_control.cli.guard import NO_RESULT, complain
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import DetectorParameters
-from rbd_control.files.output_files import prepare_output
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.curve import FACTORS
 from rbd_control.playback.labels import read_labels
@@ -46,11 +45,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
         RbdControlError: for bad input; the message names the file.
         OSError: when a result cannot be written.
     """
-    if arguments.json:
-        prepare_output(arguments.json)
-    if arguments.report:
-        prepare_output(arguments.report / "report.json")
-    html = HtmlOutput.of(arguments.html, arguments.report, "report.html")
+    html = HtmlOutput.of_command(arguments, "report.html", "report.json")
     recordings = [read_recording(path, arguments.topic) for path in arguments.recordings]
     labels = arguments.labels and read_labels(arguments.labels, arguments.recordings)
     if arguments.curve and not labels and all(r.true_contacts is None for r in recordings):

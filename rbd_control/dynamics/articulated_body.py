@@ -49,8 +49,6 @@ from rbd_control.dynamics.batches import (
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.fused import fma
-from rbd_control.dynamics.lane_states import load_states, store_states
-from rbd_control.dynamics.lanes import WIDTH
 from rbd_control.dynamics.memory import keep, lane_scratch, numbers, scratch
 from rbd_control.dynamics.mimic_dynamics import solve_with_mimics
 from rbd_control.dynamics.model import Model
@@ -70,6 +68,7 @@ from rbd_control.dynamics.spatial import (
     symmetric_times,
     transpose,
 )
+from rbd_control.dynamics.state_loops import sweep_motions, sweep_motions_in_lanes
 from rbd_control.dynamics.sweep import (
     move_bodies,
     move_inertias,
@@ -108,7 +107,7 @@ def new_articulated(n):
 
 @njit(inline="always")
 def new_lane_articulated(n):
-    """The same for several states at a time."""
+    """Return a workspace in lanes for n bodies, for kernels."""
     return _articulated_in(lane_scratch(41 * n + n * n), n)
 
 
@@ -265,12 +264,9 @@ def _forward_dynamics(packed, q, v, tau, a):
         return False
     if not (places(model, q) and finite(v) and finite(tau)):
         return False
-    n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
+    n = model.parent.shape[0]
     s, x = new_sweep(n), new_articulated(n)
-    for k in range(count_states(model, q)):
-        articulated_body_sweep(
-            model, part(q, k, nq), part(v, k, nv), part(tau, k, nv), s, x, part(a, k, nv)
-        )
+    sweep_motions(articulated_body_sweep, model, q, v, tau, s, x, a)
     return finite(a)
 
 
@@ -292,17 +288,10 @@ def _forward_dynamics_in_lanes(packed, q, v, tau, a):
     model = unpacked(packed)
     if not (places(model, q) and finite(v) and finite(tau)):
         return False
-    n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
-    count = count_states(model, q)
-    s, x, room = new_lane_sweep(n), new_lane_articulated(n), lane_scratch(nq + 3 * nv)
-    q_k, v_k = numbers(room, 0, (nq,)), numbers(room, nq, (nv,))
-    tau_k, a_k = numbers(room, nq + nv, (nv,)), numbers(room, nq + 2 * nv, (nv,))
-    for k in range(0, count, WIDTH):
-        load_states(q, k, count, q_k)
-        load_states(v, k, count, v_k)
-        load_states(tau, k, count, tau_k)
-        articulated_body_sweep(model, q_k, v_k, tau_k, s, x, a_k)
-        store_states(a_k, k, count, a)
+    n = model.parent.shape[0]
+    s, x = new_lane_sweep(n), new_lane_articulated(n)
+    room = lane_scratch(4 * model.nv + position_offset(model))
+    sweep_motions_in_lanes(articulated_body_sweep, model, q, v, tau, s, x, room, a)
     keep(room)
     return finite(a)
 

@@ -227,7 +227,7 @@ def count_states(model, q):
 
 @inlined
 def part(array, b, length):
-    """Return rows of state ``b``, if each has so many."""
+    """Return the rows of state ``b`` of an array with ``length`` rows for each state."""
     return array[b * length : (b + 1) * length]
 
 
@@ -239,7 +239,7 @@ def rows_fit(model, q, x):
 
 @inlined
 def columns_fit(model, q, x):
-    """The same of a matrix for each state, with as many columns."""
+    """Whether ``x`` holds a square matrix of nv rows for each state in ``q``."""
     return rows_fit(model, q, x) and x.shape[1] == model.nv
 
 

@@ -15,16 +15,12 @@ import numpy as np
 from rbd_control.dynamics.batches import (
     Kernels,
     columns_fit,
-    count_states,
     evaluate,
-    part,
     places,
 )
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
-from rbd_control.dynamics.lane_states import load_states, store_states
-from rbd_control.dynamics.lanes import WIDTH
-from rbd_control.dynamics.memory import keep, lane_scratch, numbers
+from rbd_control.dynamics.memory import keep, lane_scratch
 from rbd_control.dynamics.model import Model
 from rbd_control.dynamics.spatial import (
     add,
@@ -41,6 +37,7 @@ from rbd_control.dynamics.spatial import (
     load_inertia,
     sub,
 )
+from rbd_control.dynamics.state_loops import sweep_positions, sweep_positions_in_lanes
 from rbd_control.dynamics.sweep import (
     new_lane_sweep,
     new_sweep,
@@ -120,10 +117,8 @@ def _christoffel_symbols(packed, q, Gamma):
     model = unpacked(packed)
     if not (columns_fit(model, q, Gamma) and Gamma.shape[2] == model.nv and places(model, q)):
         return False
-    nv, nq = model.nv, model.nv + position_offset(model)
     s = new_sweep(model.parent.shape[0])
-    for b in range(count_states(model, q)):
-        christoffel_sweep(model, part(q, b, nq), s, part(Gamma, b, nv))
+    sweep_positions(christoffel_sweep, model, q, s, Gamma)
     return True
 
 
@@ -132,13 +127,10 @@ def _christoffel_symbols_in_lanes(packed, q, Gamma):
     model = unpacked(packed)
     if not places(model, q):
         return False
-    nv, nq, count = model.nv, model.nv + position_offset(model), count_states(model, q)
-    s, room = new_lane_sweep(model.parent.shape[0]), lane_scratch(nq + nv**3)
-    q_k, Gamma_k = numbers(room, 0, (nq,)), numbers(room, nq, (nv**3,))
-    for k in range(0, count, WIDTH):
-        load_states(q, k, count, q_k)
-        christoffel_sweep(model, q_k, s, numbers(Gamma_k, 0, (nv, nv, nv)))
-        store_states(Gamma_k, k, count, Gamma)
+    nv = model.nv
+    s = new_lane_sweep(model.parent.shape[0])
+    room = lane_scratch(nv**3 + nv + position_offset(model))
+    sweep_positions_in_lanes(christoffel_sweep, model, q, s, room, (nv, nv, nv), Gamma)
     keep(room)
     return True
 

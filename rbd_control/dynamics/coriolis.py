@@ -50,6 +50,7 @@ from rbd_control.dynamics.spatial import (
     load_inertia,
     store_factor,
 )
+from rbd_control.dynamics.state_loops import sweep_positions, sweep_positions_in_lanes
 from rbd_control.dynamics.sweep import (
     move_bodies,
     move_inertias,
@@ -149,10 +150,8 @@ def _mass_matrices(packed, q, M):
     model = unpacked(packed)
     if not (columns_fit(model, q, M) and places(model, q)):
         return False
-    n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
-    s = new_sweep(n)
-    for b in range(count_states(model, q)):
-        mass_matrix_sweep(model, part(q, b, nq), s, part(M, b, nv))
+    s = new_sweep(model.parent.shape[0])
+    sweep_positions(mass_matrix_sweep, model, q, s, M)
     return True
 
 
@@ -215,14 +214,10 @@ def _mass_matrices_in_lanes(packed, q, M):
     model = unpacked(packed)
     if not places(model, q):
         return False
-    n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
-    count = count_states(model, q)
-    s, room = new_lane_sweep(n), lane_scratch(nq + nv * nv)
-    q_k, M_k = numbers(room, 0, (nq,)), numbers(room, nq, (nv * nv,))
-    for k in range(0, count, WIDTH):
-        load_states(q, k, count, q_k)
-        mass_matrix_sweep(model, q_k, s, numbers(M_k, 0, (nv, nv)))
-        store_states(M_k, k, count, M)
+    nv = model.nv
+    s = new_lane_sweep(model.parent.shape[0])
+    room = lane_scratch(nv**2 + nv + position_offset(model))
+    sweep_positions_in_lanes(mass_matrix_sweep, model, q, s, room, (nv, nv), M)
     keep(room)
     return True
 

@@ -32,7 +32,7 @@ def fma(_context, a, b, c):
 
 @intrinsic
 def floor(_context, x):
-    """The largest integer not above x, as a float or lanes, in compiled code only."""
+    """Return the largest integer not above x, as a float or lanes, in compiled code only."""
     kind = lanes if on_lanes((x,)) else types.float64
 
     def code(_, builder, __, arguments):

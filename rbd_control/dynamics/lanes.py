@@ -143,7 +143,7 @@ def any_beyond(_context, x, _limit):
 
 @intrinsic
 def lane_count(_context, x):
-    """The number of lanes of ``x``: one of a float; compiled only."""
+    """Return the number of lanes of ``x``, which is one for a float; compiled only."""
     count = WIDTH if isinstance(x, Lanes) else 1
 
     def code(context, *_):
@@ -164,7 +164,7 @@ def get_lane(_context, x, _lane):
 
 @intrinsic
 def with_lane(_context, x, _lane, _value):
-    """The lanes ``x`` with another value in one lane; of a float that value; compiled only."""
+    """Return ``x`` with another value in one lane; for a float that value; compiled only."""
 
     def code(_, builder, sig, args):
         vector, index, changed = args

@@ -57,16 +57,16 @@ def _part(number, array, shape):
 
 @intrinsic
 def numbers(_context, array, first, shape):
-    """The entries of a 1-D array from ``first`` on, as an array of ``shape``.
+    """Return the entries of a 1-D array from ``first`` on as an array of ``shape``.
 
-    The entries are floats or lanes. The result does not keep ``array`` alive: see :func:`keep`.
+    The entries are floats or lanes. The result does not keep ``array`` alive, see :func:`keep`.
     """
     return _part(array.dtype, array, shape)
 
 
 @intrinsic
 def keep(_context, array):
-    """Keep ``array`` until here, for the sake of :func:`numbers` that lie in it."""
+    """Keep ``array`` alive up to this call, for results of :func:`numbers` that lie in it."""
 
     def code(context, *_):
         return context.get_dummy_value()
@@ -76,13 +76,13 @@ def keep(_context, array):
 
 @intrinsic
 def integers(_context, array, first, shape):
-    """The same of an array of floats, their eight bytes each read as integers."""
+    """Return entries of a 1-D array of floats as integers, which are their eight bytes."""
     return _part(types.int64, array, shape)
 
 
 @intrinsic
 def floats_of(_context, array):
-    """The floats of an array of lanes, (entries, WIDTH); does not keep ``array`` alive."""
+    """Return an array of lanes as floats, (entries, WIDTH); does not keep ``array`` alive."""
     kind = types.Array(types.float64, 2, "C")
 
     def code(context, builder, signature, arguments):
@@ -115,7 +115,7 @@ def _lanes_on_stack(_context, count):
 
 @intrinsic
 def _as_lanes(_context, array):
-    """The lanes that fit into an array of floats; they share its ownership."""
+    """Return an array of floats as the lanes that fit into it; they share its ownership."""
     kind = types.Array(lanes, 1, "C")
 
     def code(context, builder, signature, arguments):
@@ -136,9 +136,9 @@ def _as_lanes(_context, array):
 def scratch(size):
     """Return ``size`` floats like ``np.empty(size)``, as workspace of a kernel.
 
-    One a kernel will do: :func:`numbers` makes many arrays of it. numba inlines this, and what
-    calls it must be a kernel or inlined by numba in the same way: the stack of a helper would be
-    gone when the helper returns.
+    A kernel needs only one workspace, of which :func:`numbers` makes many arrays. numba inlines
+    this function. Its caller must be a kernel, or be inlined by numba in the same way, because the
+    stack of a helper is released when the helper returns.
     """
     if size <= STACK_NUMBERS:
         return _floats_on_stack(size)
@@ -147,7 +147,7 @@ def scratch(size):
 
 @njit(inline="always")
 def lane_scratch(size):
-    """The same for so many lanes."""
+    """Return ``size`` lanes as workspace of a kernel, see :func:`scratch`."""
     if WIDTH * size <= STACK_NUMBERS:
         return _lanes_on_stack(size)
     return _as_lanes(np.empty(WIDTH * (size + 1)))

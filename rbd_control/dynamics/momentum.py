@@ -45,6 +45,7 @@ from rbd_control.dynamics.spatial import (
     load_inertia,
     scale,
 )
+from rbd_control.dynamics.state_loops import sweep_positions, sweep_positions_in_lanes
 from rbd_control.dynamics.sweep import (
     move_bodies,
     move_inertias,
@@ -113,7 +114,7 @@ def gravity_sweep(model, q, s, g):
 
 @inlined
 def momentum_of_states(model, q, v, count, s, room, p, CTv, g):
-    """Momentum terms of ``count`` states, several at a time.
+    """Compute the momentum terms of ``count`` states, ``WIDTH`` at a time.
 
     ``s`` and ``room``, (nq + 4 nv,), are workspace in lanes.
     """
@@ -168,10 +169,8 @@ def _gravity_torques(packed, q, g):
     model = unpacked(packed)
     if not (rows_fit(model, q, g) and places(model, q)):
         return False
-    nv, nq = model.nv, model.nv + position_offset(model)
     s = new_sweep(model.parent.shape[0])
-    for b in range(count_states(model, q)):
-        gravity_sweep(model, part(q, b, nq), s, part(g, b, nv))
+    sweep_positions(gravity_sweep, model, q, s, g)
     return True
 
 
@@ -180,13 +179,9 @@ def _gravity_torques_in_lanes(packed, q, g):
     model = unpacked(packed)
     if not places(model, q):
         return False
-    nv, nq, count = model.nv, model.nv + position_offset(model), count_states(model, q)
-    s, room = new_lane_sweep(model.parent.shape[0]), lane_scratch(nq + nv)
-    q_k, g_k = numbers(room, 0, (nq,)), numbers(room, nq, (nv,))
-    for k in range(0, count, WIDTH):
-        load_states(q, k, count, q_k)
-        gravity_sweep(model, q_k, s, g_k)
-        store_states(g_k, k, count, g)
+    s = new_lane_sweep(model.parent.shape[0])
+    room = lane_scratch(2 * model.nv + position_offset(model))
+    sweep_positions_in_lanes(gravity_sweep, model, q, s, room, (model.nv,), g)
     keep(room)
     return True
 

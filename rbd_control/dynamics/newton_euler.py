@@ -47,6 +47,7 @@ from rbd_control.dynamics.spatial import (
     load_inertia,
     store6,
 )
+from rbd_control.dynamics.state_loops import sweep_motions, sweep_motions_in_lanes
 from rbd_control.dynamics.sweep import (
     move_bodies,
     new_lane_sweep,
@@ -75,7 +76,7 @@ def new_forces(n):
 
 @njit(inline="always")
 def new_lane_forces(n):
-    """The same for several states at a time."""
+    """Return a workspace in lanes for n bodies, for kernels."""
     return _forces_in(lane_scratch(18 * n), n)
 
 
@@ -161,12 +162,9 @@ def _inverse_dynamics(packed, q, v, a, tau):
         return False
     if not (places(model, q) and finite(v) and finite(a)):
         return False
-    n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
+    n = model.parent.shape[0]
     s, f = new_sweep(n), new_forces(n)
-    for k in range(count_states(model, q)):
-        newton_euler_sweep(
-            model, part(q, k, nq), part(v, k, nv), part(a, k, nv), s, f, part(tau, k, nv)
-        )
+    sweep_motions(newton_euler_sweep, model, q, v, a, s, f, tau)
     return True
 
 
@@ -213,17 +211,10 @@ def _inverse_dynamics_in_lanes(packed, q, v, a, tau):
     model = unpacked(packed)
     if not (places(model, q) and finite(v) and finite(a)):
         return False
-    n, nv, nq = model.parent.shape[0], model.nv, model.nv + position_offset(model)
-    count = count_states(model, q)
-    s, f, room = new_lane_sweep(n), new_lane_forces(n), lane_scratch(nq + 3 * nv)
-    q_k, v_k = numbers(room, 0, (nq,)), numbers(room, nq, (nv,))
-    a_k, tau_k = numbers(room, nq + nv, (nv,)), numbers(room, nq + 2 * nv, (nv,))
-    for k in range(0, count, WIDTH):
-        load_states(q, k, count, q_k)
-        load_states(v, k, count, v_k)
-        load_states(a, k, count, a_k)
-        newton_euler_sweep(model, q_k, v_k, a_k, s, f, tau_k)
-        store_states(tau_k, k, count, tau)
+    n = model.parent.shape[0]
+    s, f = new_lane_sweep(n), new_lane_forces(n)
+    room = lane_scratch(4 * model.nv + position_offset(model))
+    sweep_motions_in_lanes(newton_euler_sweep, model, q, v, a, s, f, room, tau)
     keep(room)
     return True
 

@@ -103,7 +103,7 @@ def power_coefficients(motion, velocity, reference, rate):
 
 @inlined
 def regressor_sweep(model, q, v, v_r, a_r, s, reference, rate, Y):
-    """Y of one state; ``s``, ``reference`` (n, 6) and ``rate`` (n, 6) are workspace."""
+    """Compute Y of one state; ``s``, ``reference`` (n, 6) and ``rate`` (n, 6) are workspace."""
     place_bodies(model, q, s)
     move_bodies(model, v, s)
     Y[:] = 0.0
@@ -136,7 +136,7 @@ def regressor_sweep(model, q, v, v_r, a_r, s, reference, rate, Y):
 
 @inlined
 def _columns(model):
-    """Number of columns of Y."""
+    """Return the number of columns of Y."""
     return 10 * (model.parent.shape[0] - 5 * position_offset(model))
 
 

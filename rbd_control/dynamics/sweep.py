@@ -77,7 +77,7 @@ def new_sweep(n):
 
 @njit(inline="always")
 def new_lane_sweep(n):
-    """The same for several states at a time."""
+    """Return a workspace in lanes for n bodies, for kernels."""
     return _sweep_in(lane_scratch(46 * n), n)
 
 

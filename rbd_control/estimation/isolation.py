@@ -97,7 +97,7 @@ def found(isolation: Isolation | None) -> dict[str, Any]:
 
 
 def residual_noise(covariance: np.ndarray | None, threshold: np.ndarray) -> np.ndarray:
-    """What the residual without contact may be, (nv, nv) covariance [(N·m)² or N²].
+    """Return the covariance of the residual without contact, (nv, nv) [(N·m)² or N²].
 
     Args:
         covariance: as measured, (nv, nv); None where it was not.

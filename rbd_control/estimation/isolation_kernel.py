@@ -170,7 +170,7 @@ def noise_factor(covariance, sums):
 
 @compiled
 def weigh(jacobians, sums, factor, sizes, spreads, directions, information, projected, evidence):
-    """The evidence for each place and size of force; returns yᵀ R⁻¹ y.
+    """Compute the evidence for each place and size of the force; return yᵀ R⁻¹ y.
 
     A wrench ``w = [m; F]`` about a place, with F of standard deviation s and m of s times the
     spread of the place along each axis before anything is known, makes the mean residual normal::
@@ -261,7 +261,7 @@ def expected(
     out,
     gain,
 ):
-    """What is to be expected of force and point, over places and sizes with their ``weights``.
+    """Compute the expected force and point over places and sizes with their ``weights``.
 
     ``out`` (4, 3): the force, the point of its line of action nearest to the place, and the
     variances of force (largest along any axis, first entry) and point (summed). ``gain`` (3, nv)

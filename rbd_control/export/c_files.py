@@ -1,4 +1,4 @@
-"""The two files: a header with the contract, and the source that computes."""
+"""Text of the two exported files: the header with the documentation, and the source."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CFiles:
     Attributes:
         header: text of the header.
         source: text of the source, which includes the header.
-        operations: floating-point operations of each function, by its C name.
+        operations: number of floating-point operations of each function, by its C name.
     """
 
     header: str
@@ -40,7 +40,7 @@ class CFiles:
         """Write both files.
 
         Args:
-            header: path of the header; the source goes beside it, with the ending ``.c``.
+            header: path of the header; the source is written beside it with the ending ``.c``.
 
         Returns:
             The path of the source.
@@ -56,13 +56,13 @@ class CFiles:
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be exported.
+    """Everything that the exported files depend on.
 
     Attributes:
         model: the robot.
-        functions: the functions.
-        prefix: beginning of all C names.
-        form: the floating-point type.
+        functions: functions to export.
+        prefix: prefix of all C names.
+        form: floating-point type.
         header_name: file name of the header.
         notes: lines about the robot for the header.
     """
@@ -76,7 +76,7 @@ class Job:
 
 
 def c_files(job: Job) -> CFiles:
-    """Return the header and the source of exported functions."""
+    """Return the header and the source of the functions of a job."""
     definitions, operations = [], {}
     for function in job.functions:
         definition, count = _definition(job, function)
@@ -86,7 +86,7 @@ def c_files(job: Job) -> CFiles:
 
 
 def _definition(job: Job, function: ExportedFunction) -> tuple[str, int]:
-    """Return the text of one function and the number of its operations."""
+    """Return the text of one function and its number of floating-point operations."""
     tracing = Tracing(job.model)
     given = [tracing.inputs(x.name, x.shape) for x in function.inputs]
     results = function.trace(tracing, *given)
@@ -181,7 +181,7 @@ def _documentation(function: ExportedFunction) -> str:
 
 
 def _declaration(job: Job, function: ExportedFunction) -> str:
-    # Lines break between parameters only.
+    # textwrap must break lines between parameters only, so other spaces become null bytes.
     parameters = _arguments(job, function).declared.replace(" ", "\0").replace(",\0", ", ")
     text = f"void {_c_name(job, function)}({parameters})"
     return "\n".join(textwrap.wrap(text, _WIDTH, subsequent_indent="    ")).replace("\0", " ")

@@ -1,4 +1,4 @@
-"""The text of one C function: statements with names, cut into parts where they are many."""
+"""Text of one C function, divided into several functions if it has many statements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rbd_control.export.number_format import NumberFormat
 from rbd_control.export.statements import Body, Statement
 
 LARGEST_PART = 3000
-"""Most statements of one C function: compilers take more than twice as long for twice as many."""
+"""Largest number of statements of a C function; compile time grows faster than their number."""
 
 _PLACEHOLDER = re.compile("\0(\\d+)\0")
 _INDENT = "    "
@@ -30,7 +30,7 @@ class Arguments:
 
     @property
     def declared(self) -> str:
-        """The list of parameters."""
+        """Parameter list of the function."""
         return ", ".join([*self.inputs.values(), *self.outputs.values()])
 
 
@@ -39,10 +39,10 @@ def c_function(name: str, arguments: Arguments, body: Body, form: NumberFormat, 
 
     Args:
         name: name of the function.
-        arguments: its arguments.
-        body: what it does.
-        form: the floating-point type.
-        prefix: prefix of the helpers of the file.
+        arguments: arguments of the function.
+        body: statements of the function.
+        form: floating-point type.
+        prefix: prefix of the helper functions of the file.
     """
     if len(body.after) <= LARGEST_PART:
         return _whole(name, arguments, body, form, prefix)
@@ -59,7 +59,7 @@ def _whole(name: str, arguments: Arguments, body: Body, form: NumberFormat, pref
 
 
 def _angles(body: Body, names: dict[int, str], form: NumberFormat, prefix: str) -> list[str]:
-    """Return the lines that compute cosines and sines, and name these."""
+    """Return the lines that compute cosines and sines, and add their names to ``names``."""
     count = len(body.angles)
     if not count:
         return []
@@ -75,7 +75,7 @@ def _angles(body: Body, names: dict[int, str], form: NumberFormat, prefix: str) 
 
 
 def _line(statement: Statement, names: dict[int, str], form: NumberFormat) -> str:
-    """Return the line of a statement, and name its node."""
+    """Return the line of a statement, and add the name of its node to ``names``."""
     text = _named(statement.text, names)
     if statement.target:
         return f"{statement.target} = {text};"
@@ -88,7 +88,7 @@ def _named(text: str, names: Mapping[int, str]) -> str:
 
 
 def _unused(arguments: Arguments, body: Body) -> list[str]:
-    """Return the lines that keep compilers from warning of inputs without effect."""
+    """Return the lines that suppress compiler warnings about unused inputs."""
     used = {re.split(r"\W", each.text)[0] for each in body.before}
     return [f"(void){name};" for name in arguments.inputs if name not in used]
 
@@ -99,10 +99,9 @@ def _defined(head: str, lines: Sequence[str]) -> str:
 
 
 class _InParts:
-    """A function whose statements are cut into parts that hand numbers on in a work array.
+    """Writes a function in several parts, which pass intermediate results in a work array.
 
-    The array lies on the stack of the function, so calls from several threads do not disturb each
-    other.
+    The array is on the stack of the function, so the function may be called from several threads.
     """
 
     def __init__(
@@ -118,7 +117,7 @@ class _InParts:
         self._size = 2 * len(body.angles)
 
     def text(self) -> str:
-        """Return the parts and the function that calls them."""
+        """Return the text of the parts and of the function that calls them."""
         main = self._main()
         helpers = [self._part(i, part) for i, part in enumerate(self._parts)]
         calls = [f"{self._part_name(i)}({self._passed(i)});" for i in range(len(self._parts))]
@@ -128,7 +127,7 @@ class _InParts:
         return "\n".join([*helpers, whole])
 
     def _last_uses(self) -> dict[int, int]:
-        """Return the last part that uses each node."""
+        """Return for each node the index of the last part that uses it."""
         return {
             node: i
             for i, part in enumerate(self._parts)
@@ -152,7 +151,7 @@ class _InParts:
         for i, angle in enumerate(self._body.angles):
             self._slots[angle.cosine], self._slots[angle.sine] = i, count + i
             for node in (angle.cosine, angle.sine):
-                # Cosines and sines keep their places.
+                # The places of cosines and sines are never reused.
                 self._last[node] = len(self._parts)
         return lines
 
@@ -172,7 +171,7 @@ class _InParts:
         return _defined(head, lines)
 
     def _slot(self, node: int) -> int:
-        """Return the place of a node in the work array."""
+        """Reserve a place in the work array for a node, and return its index."""
         if self._free:
             self._slots[node] = self._free.pop()
         else:

@@ -1,4 +1,4 @@
-"""One call from a robot to C files."""
+"""Export of a robot's dynamics to C files."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from rbd_control.robot.friction import NoFriction
 from rbd_control.robot.robot import Robot
 
 MOST_FOR_CHRISTOFFEL = 16
-"""Christoffel symbols of robots with more degrees of freedom are exported on request only."""
+"""Number of degrees of freedom above which Christoffel symbols are exported on request only."""
 
 ALL = "all"
-"""Stands for all links, or all functions."""
+"""Argument that selects all links, or all functions."""
 
 
 def export_c(
@@ -35,19 +35,20 @@ def export_c(
     """Return the dynamics of a robot as dependency-free C99.
 
     Args:
-        robot: the arm with its corrections, payload and friction, or a model alone.
-        prefix: beginning of all C names; by default made of the robot's name.
-        functions: names of :data:`~rbd_control.export.functions.NAMES`, or ``all``; by default all
-            but friction where there is none, and the Christoffel symbols of large robots.
+        robot: robot with corrections, payload and friction, or a model alone.
+        prefix: prefix of all C names; by default made from the robot's name.
+        functions: names from :data:`~rbd_control.export.functions.NAMES`, or ``all``. The default
+            is all except friction for a robot without friction model, and Christoffel symbols for a
+            robot with more than :data:`MOST_FOR_CHRISTOFFEL` degrees of freedom.
         links: links whose placement and Jacobian are exported, or ``all``; by default the link
             that the last joint moves.
-        single: compute with ``float``, not ``double``.
+        single: whether the code computes with ``float`` instead of ``double``.
         header_name: file name of the header; by default the prefix with ``.h``.
-        notes: further lines for the top of the header, such as where the robot comes from.
+        notes: further lines for the top of the header, such as the source of the description.
 
     Raises:
-        InputError: for an unknown function or link, a prefix that is no C name, or a robot without
-            movable joints.
+        InputError: for an unknown function or link, a prefix that is not a C identifier, or a robot
+            without movable joints.
     """
     model = robot.model if isinstance(robot, Robot) else robot
     if not model.joint_names:
@@ -88,7 +89,7 @@ def _functions(model: Model, names: Sequence[str], frictionless: bool) -> tuple[
 
 
 def _distinct(functions: Sequence[ExportedFunction]) -> list[ExportedFunction]:
-    """Return the functions under names that differ in C, too: of links ``a-b`` and ``a_b``."""
+    """Return the functions with distinct C names, also for links such as ``a-b`` and ``a_b``."""
     met: Counter[str] = Counter()
     result = []
     for function in functions:

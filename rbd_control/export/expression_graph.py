@@ -1,11 +1,11 @@
-"""The expressions that tracing collects: one node for each different operation.
+"""Graph of the expressions that tracing collects, with one node for each distinct operation.
 
 A node is a tuple ``(operation, operand, ...)``; operands are indices of earlier nodes. Equal nodes
-are stored once (hash-consing), so a common subexpression is one node however often a kernel
-computes it. Operations with constants are carried out here: ``x * 0``, ``x * 1`` and ``x + 0``
-leave no node, and signs move outwards, so that ``a - b`` and ``b - a`` share one node as well.
+are stored once (hash-consing), so a common subexpression is one node even if a kernel computes it
+several times. Operations with constants are simplified: ``x * 0``, ``x * 1`` and ``x + 0`` create
+no node. Signs are moved outwards, so that ``a - b`` and ``b - a`` share a node.
 
-``x * 0 = 0`` holds for finite ``x`` only, which the exported functions ask for.
+``x * 0 = 0`` holds for finite ``x`` only; the exported functions require finite inputs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ INPUT, CONSTANT, CALL = "input", "constant", "call"
 ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATE = "+", "-", "*", "/", "neg"
 
 WHOLE = -1
-"""Position of an argument that is one number."""
+"""Position that stands for an argument which is a single number."""
 
 Node = tuple[str | int | float, ...]
 """``(operation, operands...)``; ``(INPUT, name, position)``; ``(CONSTANT, value)``;
@@ -29,11 +29,11 @@ CALLS = {
     "tanh": math.tanh,
     "sqrt": math.sqrt,
 }
-"""Functions of one argument that a node may call, as constants are folded."""
+"""Functions of one argument that a node may call, with their Python versions for constants."""
 
 
 class Graph:
-    """Expressions under construction."""
+    """Stores expressions as nodes and simplifies them while they are added."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
@@ -41,22 +41,22 @@ class Graph:
         self._values: list[float | None] = []
 
     def value(self, node: int) -> float | None:
-        """Return the value of a constant; None of any other node."""
+        """Return the value of a constant node; None for any other node."""
         return self._values[node]
 
     def constant(self, value: float) -> int:
         """Return the node of a constant.
 
         Raises:
-            ValueError: when it is not finite, as after a division by an exact zero.
+            ValueError: if the constant is not finite, as after an overflow.
         """
         if not math.isfinite(value):
             raise ValueError(f"a constant of the expressions is {value}")
-        # One node for both zeros: their difference has no meaning here.
+        # Adding 0.0 turns -0.0 into 0.0, so that both zeros share a node.
         return self._node((CONSTANT, value + 0.0), value + 0.0)
 
     def input(self, name: str, position: int) -> int:
-        """Return the node of one number of an argument."""
+        """Return the node of the number at a position of an argument."""
         return self._node((INPUT, name, position))
 
     def add(self, a: int, b: int) -> int:
@@ -90,10 +90,10 @@ class Graph:
         return self._node((MULTIPLY, *sorted((a, b))))
 
     def divide(self, a: int, b: int) -> int:
-        """Return a / b; by a constant, the product with its reciprocal.
+        """Return a / b; division by a constant becomes multiplication by its reciprocal.
 
         Raises:
-            ZeroDivisionError: when b is an exact zero.
+            ZeroDivisionError: if b is an exact zero.
         """
         y = self._values[b]
         if y is not None:
@@ -114,7 +114,7 @@ class Graph:
         return self._operand(a) if self._is(a, NEGATE) else self._node((NEGATE, a))
 
     def call(self, function: str, a: int) -> int:
-        """Return one of :data:`CALLS` of a."""
+        """Return the value of a function of :data:`CALLS` at a."""
         x = self._values[a]
         if x is not None:
             return self.constant(CALLS[function](x))
@@ -128,7 +128,7 @@ class Graph:
         return tuple(x for x in rest if isinstance(x, int))
 
     def _sum(self, a: int, b: int) -> int:
-        """Return a + b as a sum or a difference, with at most one sign before it."""
+        """Return a + b as a sum or a difference with at most one leading sign."""
         if self._is(a, NEGATE) and self._is(b, NEGATE):
             return self.negate(self._sum(self._operand(a), self._operand(b)))
         if self._is(a, NEGATE):
@@ -139,7 +139,7 @@ class Graph:
         return self.negate(self._node((SUBTRACT, b, a))) if a > b else self._node((SUBTRACT, a, b))
 
     def _times_constant(self, a: int, k: float) -> int:
-        """Return k a; the sign of k moves outwards."""
+        """Return k a, with the sign of k moved outwards."""
         if k == 0.0:
             return self.constant(0.0)
         m, u = self._scaled(a)
@@ -151,7 +151,7 @@ class Graph:
         return self._node((MULTIPLY, self.constant(k), u))
 
     def _scaled(self, a: int) -> tuple[float, int]:
-        """Return k and u with a = k u, where a is that product."""
+        """Return k and u with a = k u; k is 1 unless node a is such a product."""
         operation, *operands = self.nodes[a]
         if operation == NEGATE:
             k, u = self._scaled(int(operands[0]))

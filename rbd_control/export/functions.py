@@ -1,4 +1,4 @@
-"""The functions that can be exported: arguments, meaning, and what traces them."""
+"""Functions that can be exported, with their arguments, documentation and tracing functions."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Argument:
     """An argument of an exported function.
 
     Attributes:
-        name: its name in C.
-        shape: its shape, stored row by row; empty for one number.
-        meaning: what it is, with its unit.
+        name: name in C.
+        shape: shape of an array that is stored row by row; empty for a single number.
+        meaning: description with unit.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Argument:
 
     @property
     def size(self) -> int:
-        """How many numbers it has."""
+        """Number of entries."""
         return int(np.prod(self.shape))
 
 
@@ -42,11 +42,11 @@ class ExportedFunction:
     """A function to be exported.
 
     Attributes:
-        name: its name in C, without prefix.
-        meaning: what it computes, a sentence.
-        inputs: what it takes.
-        outputs: what it writes.
-        trace: returns the outputs as expressions, of a ``Tracing`` and the inputs.
+        name: name in C, without prefix.
+        meaning: description, one sentence.
+        inputs: input arguments.
+        outputs: output arguments.
+        trace: takes a ``Tracing`` and the inputs, and returns the outputs as expressions.
     """
 
     name: str
@@ -82,11 +82,11 @@ _ACCELERATION = "[rad/s^2 or m/s^2]"
 
 
 class Catalogue:
-    """The functions of one robot.
+    """Makes the functions of one robot.
 
     Args:
         model: the robot.
-        friction: friction of its joints.
+        friction: friction of the joints.
         links: links whose placement and Jacobian are exported.
     """
 
@@ -100,7 +100,7 @@ class Catalogue:
         self._v = self._vector("v", f"joint velocities {_SPEED}")
 
     def functions(self, names: Sequence[str]) -> list[ExportedFunction]:
-        """Return the functions of these names; those of frames once for each link.
+        """Return the functions of these names; functions of frames once for each link.
 
         Raises:
             InputError: for an unknown name or link.

@@ -1,4 +1,4 @@
-"""Parts of the exported files that are the same for every robot."""
+"""Parts of the exported files that do not depend on the robot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WIDTH = 96
 
 
 def comment(lines: Sequence[str], opening: str = "/*") -> str:
-    """Return a C comment of these paragraphs."""
+    """Return a C comment that consists of ``lines``, wrapped."""
     wrapped = []
     for line in lines:
         indent = " " * (len(line) - len(line.lstrip()) + 2) if line.startswith((" ", "@")) else ""
@@ -22,7 +22,7 @@ def comment(lines: Sequence[str], opening: str = "/*") -> str:
 
 
 def includes(prefix: str, form: NumberFormat) -> str:
-    """Return the headers that the source needs, and the macro of a product and a sum."""
+    """Return the include directives of the source and the macro for fused multiply-add."""
     return _INCLUDES.format(P=prefix.upper(), f=form.suffix, F=form.suffix.upper())
 
 
@@ -40,7 +40,7 @@ _INCLUDES = """\
 
 
 def cos_sin(prefix: str, form: NumberFormat) -> str:
-    """Return the function that computes cosines and sines of several angles."""
+    """Return the C function that computes cosines and sines of several angles."""
     text = _SINGLE if form.single else _DOUBLE
     return text.replace("@P", prefix.upper()).replace("@", prefix)
 
@@ -117,12 +117,12 @@ static void @_cos_sin(int count, const double *angle, double *cosine, double *si
 
 
 def observer_declaration(prefix: str, form: NumberFormat, nq: int, nv: int) -> str:
-    """Return the type and the functions of the momentum observer with its state."""
+    """Return the declarations of the momentum observer: its state and its functions."""
     return _filled(_OBSERVER_DECLARATION, prefix, form, nq, nv)
 
 
 def observer(prefix: str, form: NumberFormat, nq: int, nv: int) -> str:
-    """Return the definitions of these functions."""
+    """Return the definitions of the functions of the momentum observer."""
     return _filled(_OBSERVER, prefix, form, nq, nv)
 
 

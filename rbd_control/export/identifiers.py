@@ -1,4 +1,4 @@
-"""Names and texts of a robot description as C takes them."""
+"""Conversion of names and texts of a robot description to C identifiers, comments and literals."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from rbd_control.errors import InputError
 
 
 def identifier(text: str) -> str:
-    """Return ``text`` as a part of a C name: letters, digits and underscores."""
+    """Return ``text`` with every character that a C name cannot contain as an underscore."""
     return re.sub(r"\W", "_", text, flags=re.ASCII)
 
 
 def checked_prefix(prefix: str) -> str:
-    """Return a prefix of C names.
+    """Return a prefix of C names unchanged, after checking it.
 
     Raises:
-        InputError: when no C name can begin with it.
+        InputError: if the prefix is not a C identifier that begins with a letter.
     """
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", prefix, re.ASCII):
         raise InputError(
@@ -27,7 +27,7 @@ def checked_prefix(prefix: str) -> str:
 
 
 def default_prefix(name: str) -> str:
-    """Return a prefix made of the name of a robot or file."""
+    """Return a prefix made from the name of a robot or file."""
     made = identifier(name).strip("_").lower()
     if not made or made[0].isdigit():
         made = f"robot_{made}".rstrip("_")
@@ -35,16 +35,16 @@ def default_prefix(name: str) -> str:
 
 
 def in_comment(text: str) -> str:
-    """Return ``text`` as it may stand in a comment: printable ASCII that does not end it."""
+    """Return ``text`` for a C comment: printable ASCII without the marks of comments."""
     shown = "".join(c if " " <= c <= "~" else "?" for c in text)
     return shown.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
 
 
 def literal(text: str) -> str:
-    """Return ``text`` as a C string literal, other characters than ASCII as UTF-8."""
+    """Return ``text`` as a C string literal in UTF-8."""
     escaped = []
     for byte in text.encode():
         plain = 32 <= byte < 127 and chr(byte) not in '"\\?'
-        # Three octal digits: a hexadecimal escape would take in digits that follow.
+        # Three octal digits, because a hexadecimal escape would include digits that follow.
         escaped.append(chr(byte) if plain else f"\\{byte:03o}")
     return f'"{"".join(escaped)}"'

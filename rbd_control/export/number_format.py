@@ -1,4 +1,4 @@
-"""How C writes numbers and mathematical functions, in double and in single precision."""
+"""Numbers and mathematical functions in C, in double and in single precision."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ class NumberFormat:
     """The floating-point type of the exported code.
 
     Attributes:
-        single: whether it is ``float``, not ``double``.
+        single: whether the type is ``float`` instead of ``double``.
     """
 
     single: bool = False
 
     @property
     def type_name(self) -> str:
-        """The C type."""
+        """Name of the C type."""
         return "float" if self.single else "double"
 
     @property
@@ -28,7 +28,7 @@ class NumberFormat:
         return "f" if self.single else ""
 
     def constant(self, value: float) -> str:
-        """Return a constant with the digits that give the same number back."""
+        """Return a constant with as many digits as the exact value needs."""
         text = str(np.float32(value)) if self.single else repr(float(value))
         return text + self.suffix
 

@@ -3,13 +3,13 @@
 Two changes of the model do not affect torques, mass matrix or Christoffel symbols, but remove many
 products from the exported code.
 
-**Mass on the axis of a joint.** Mass on the axis of a revolute joint moves with the body before
-the joint. Therefore mass, the first moment along the axis and the second moment along the axis are
+**Mass on the axis of a joint.** Mass on the axis of a revolute joint moves with the body before the
+joint. Therefore mass, the first moment along the axis and the second moment along the axis are
 moved to that body; for a prismatic joint the whole second moment is moved. Parameters that reach
 the world are dropped. The remaining numbers do not describe a possible body, but the sums of the
-recursions are the same. (These are the base
-parameters of Gautier & Khalil, *Direct calculation of minimum set of inertial parameters of serial
-robots*, IEEE Trans. Robotics and Automation 6(3), 1990.)
+recursions are the same. They are the base parameters of Gautier & Khalil, *Direct calculation of
+minimum set of inertial parameters of serial robots*, IEEE Trans. Robotics and Automation 6(3),
+1990.
 
 **Pose of the root.** The sweeps work in one inertial frame at one instant. In the frame of the
 first moving body instead of the world frame, the pose of that body matters only for the direction
@@ -29,7 +29,7 @@ from rbd_control.dynamics.spatial import quaternion_rotation
 from rbd_control.export.tracing_scalar import MATH
 
 ROUNDOFF = 1e-15
-"""Fraction of the largest number below which differences count as roundoff of the regrouping."""
+"""Fraction of the largest entry below which a difference counts as roundoff."""
 
 
 def regrouped(arrays: ModelArrays) -> ModelArrays:
@@ -49,7 +49,7 @@ def regrouped(arrays: ModelArrays) -> ModelArrays:
         second[i] = _difference(second[i], S)
         parent = arrays.parent[i]
         if parent >= 0:
-            # x = p + R y for each point y of what is moved.
+            # A point y of the moved mass is at x = p + R y in the frame of the parent.
             along = R @ h
             cross = np.outer(p, along)
             mass[parent] += m
@@ -59,7 +59,7 @@ def regrouped(arrays: ModelArrays) -> ModelArrays:
 
 
 def _difference(a: Array, b: Array) -> Array:
-    """Return a - b, zero where only roundoff is left."""
+    """Return a - b, with entries that are only roundoff set to zero."""
     result = a - b
     result[np.abs(result) <= ROUNDOFF * np.abs(a).max()] = 0.0
     return result
@@ -68,15 +68,16 @@ def _difference(a: Array, b: Array) -> Array:
 def seen_from_root(
     constants: Constants, q: np.ndarray, run: Callable[[Any], Callable[..., Any]]
 ) -> tuple[Constants, np.ndarray]:
-    """Return constants and positions with the root where it is at zero, and gravity turned.
+    """Return constants and positions with the root at zero and gravity rotated instead.
 
     Args:
         constants: the regrouped model, as numbers.
         q: joint positions, (nq,) expressions.
-        run: makes a kernel a function on expressions.
+        run: converts a kernel to a function on expressions.
 
     Returns:
-        The same two where several bodies hang from the world: each would need its own gravity.
+        Constants and positions. Both are unchanged if several bodies have the world as parent,
+        because each of them would need a gravity vector of its own.
     """
     gamma, zero = constants.gravity, 0.0
     if constants.parent.size and constants.joint_type[0] == FLOATING:
@@ -94,7 +95,7 @@ def seen_from_root(
     cosine, sine = MATH.cos(angle), MATH.sin(angle)
     e = constants.axis[root]
     along = e * (e @ gamma)
-    # Gravity turned about the axis, backwards.
+    # Gravity, rotated about the axis by minus the angle.
     turned = [
         a + cosine * (g - a) - sine * c
         for a, g, c in zip(along, gamma, np.cross(e, gamma), strict=True)
@@ -103,13 +104,13 @@ def seen_from_root(
 
 
 def _only_root(constants: Constants) -> int:
-    """Return the row of the only body that hangs from the world and has weight; -1 if none."""
+    """Return the row of the only body with mass whose parent is the world; -1 otherwise."""
     weight = constants.mass.astype(bool) | constants.first_moment.astype(bool).any(axis=1)
     rotors = set(constants.rotor[constants.rotor >= 0].tolist())
     roots = [int(i) for i in np.flatnonzero(constants.parent < 0)]
     bodies = [i for i in roots if i not in rotors and constants.parent.size]
     if len(bodies) != 1 or any(weight[i] for i in roots if i != bodies[0]):
         return -1
-    # A joint elsewhere that follows the root's needs its position.
+    # Another joint that mimics the root's joint needs the position of the root's joint.
     follows = constants.dof == constants.dof[bodies[0]]
     return bodies[0] if bool((constants.parent[follows] < 0).all()) else -1

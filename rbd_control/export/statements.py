@@ -25,10 +25,10 @@ from rbd_control.export.expression_graph import (
 from rbd_control.export.number_format import NumberFormat
 
 LONGEST = 60
-"""Longest expression that is written within another [characters]."""
+"""Length up to which an expression is written inline in another [characters]."""
 
 _SUM, _PRODUCT, _ATOM = 1, 2, 3
-"""How strongly the operators of an expression bind."""
+"""Precedence of the operators of an expression."""
 
 
 class Output(NamedTuple):
@@ -40,16 +40,16 @@ class Output(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """One line of C; in its text :func:`placeholder` stands for the names of nodes."""
+    """One line of C, with a :func:`placeholder` for the name of each node."""
 
     text: str
-    """The expression."""
+    """Text of the expression."""
     uses: tuple[int, ...]
-    """Nodes that it reads."""
+    """Nodes that the expression reads."""
     node: int = -1
-    """The node it computes; -1 if it writes an output."""
+    """Node that the statement computes; -1 if it writes an output."""
     target: str = ""
-    """The output it writes; empty if none."""
+    """Output that the statement writes; empty if it computes a node."""
 
 
 class Angle(NamedTuple):
@@ -58,19 +58,19 @@ class Angle(NamedTuple):
     text: str
     uses: tuple[int, ...]
     cosine: int
-    """Node of its cosine; -1 if nothing needs it."""
+    """Node of the cosine; -1 if the cosine is not used."""
     sine: int
-    """Node of its sine; -1 if nothing needs it."""
+    """Node of the sine; -1 if the sine is not used."""
 
 
 @dataclass
 class Body:
-    """The statements of one function in order, before nodes have names."""
+    """Statements of one function in order, before the nodes have names."""
 
     before: list[Statement] = field(default_factory=list)
-    """Nodes that the angles need."""
+    """Statements of the inputs and of the nodes that the angles depend on."""
     angles: list[Angle] = field(default_factory=list)
-    """All angles whose cosine and sine can be computed together."""
+    """Angles whose cosines and sines are computed together."""
     after: list[Statement] = field(default_factory=list)
     """All other statements."""
     operations: int = 0
@@ -83,17 +83,17 @@ class _Text(NamedTuple):
     uses: tuple[int, ...] = ()
 
     def at_least(self, strength: int) -> str:
-        """Return the text, in parentheses if it binds more weakly."""
+        """Return the text, in parentheses if its precedence is lower than ``strength``."""
         return self.text if self.strength >= strength else f"({self.text})"
 
 
 def placeholder(node: int) -> str:
-    """Return what stands for the name of a node in the text of a statement."""
+    """Return the placeholder for the name of a node in the text of a statement."""
     return f"\0{node}\0"
 
 
 def needed(graph: Graph, nodes: Iterable[int]) -> list[int]:
-    """Return ``nodes`` and all that they are computed from, operands first."""
+    """Return ``nodes`` and all nodes that they depend on, operands first."""
     seen: set[int] = set()
     waiting = list(nodes)
     while waiting:
@@ -110,16 +110,16 @@ def statements(
     """Return the statements that compute the outputs.
 
     Args:
-        graph: the expressions.
-        outputs: what is to be computed.
-        form: how numbers and functions are written.
-        fma: name of the macro for a product and a sum.
+        graph: graph of the expressions.
+        outputs: outputs of the function.
+        form: floating-point type.
+        fma: name of the macro for fused multiply-add.
     """
     return _Writer(graph, outputs, form, fma).body
 
 
 class _Writer:
-    """Writes one function, node by node."""
+    """Writes the statements of one function, node by node."""
 
     def __init__(
         self, graph: Graph, outputs: Sequence[Output], form: NumberFormat, fma: str
@@ -148,7 +148,7 @@ class _Writer:
         self._write([node for node in order if node not in early], self.body.after)
 
     def _find_angles(self, order: Sequence[int]) -> dict[int, list[int]]:
-        """Return the angles that need no cosine or sine, and the nodes of theirs."""
+        """Return the angles that depend on no cosine or sine, with the nodes of both."""
         early: set[int] = set()
         angles: dict[int, list[int]] = {}
         for node in order:
@@ -164,7 +164,7 @@ class _Writer:
         return self._graph.nodes[node][:2] in ((CALL, "cos"), (CALL, "sin"))
 
     def _fusions(self, order: Sequence[int]) -> dict[int, int]:
-        """Return for each sum the product that it is fused with, used by it alone."""
+        """Return for each sum the product that is fused with it; nothing else uses the product."""
         result = {}
         for node in order:
             operation, *operands = self._graph.nodes[node]
@@ -177,7 +177,7 @@ class _Writer:
         return result
 
     def _write(self, nodes: Sequence[int], lines: list[Statement]) -> None:
-        """Write the statements of ``nodes``, and keep the texts of those that need none."""
+        """Append the statements of ``nodes`` to ``lines``, and store texts of inline nodes."""
         for node in nodes:
             operation = self._graph.nodes[node][0]
             if node in self._products:
@@ -218,7 +218,7 @@ class _Writer:
         return _Text(text, strength, x.uses + y.uses)
 
     def _fused_text(self, operation: object, operands: Sequence[int], product: int) -> _Text:
-        """Return a product and a sum as one: a + b x, a - b x or b x - a."""
+        """Return the text of a fused multiply-add: a + b x, a - b x or b x - a."""
         factors = [self._texts[int(x)] for x in self._graph.nodes[product][1:]]
         (rest,) = [x for x in operands if x != product]
         addend = self._texts[rest]

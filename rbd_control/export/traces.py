@@ -1,4 +1,4 @@
-"""The results of each exported function as expressions: the kernels, run on expressions."""
+"""Results of each exported function as expressions, by running the kernels on expressions."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ def slotine_li_torque(t: Tracing, q: Expressions, *motion: Expressions) -> Resul
 def regressor_product(t: Tracing, q: Expressions, *more: Expressions) -> Results:
     """Return Y pi; ``more`` is v, v_r, a_r and pi.
 
-    The Slotine-Li torque is linear in pi: with pi as the inertia of the bodies it is this product,
-    at a tenth of what Y costs.
+    The Slotine-Li torque is linear in pi. Computed with pi as the inertial parameters it equals
+    Y pi, at a tenth of the cost of Y.
     """
     *motion, pi = more
     model, q = t.with_parameters(q, pi)
@@ -135,7 +135,7 @@ def frame_jacobian(t: Tracing, body: int, placement: np.ndarray, q: Expressions)
 
 
 def momentum_observer(t: Tracing, friction: Friction, *given: Expressions) -> Results:
-    """Return momentum, rate and residual; ``given`` as the exported function has it."""
+    """Return momentum, rate and residual; ``given`` holds the inputs of the exported function."""
     q, v, tau, dt, gain, last_p, last_rate, last_r = given
     p, CTv, g = momentum_terms(t, q, v)
     (losses,) = friction_torque(t, friction, v)

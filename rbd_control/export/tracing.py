@@ -1,4 +1,4 @@
-"""Running a kernel of the package on expressions, with the model as constants."""
+"""Run kernels of the package on expressions, with the model as constants."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from rbd_control.export.regrouping import regrouped, seen_from_root
 from rbd_control.export.tracing_scalar import MATH, inputs
 
 _EXACT = 1e-15
-"""Entries of rotations this close to 0 or ±1, and others this small beside the largest, are exact.
+"""Tolerance for constants that are exact except for roundoff.
 
-A right angle leaves 6e-17 of a zero.
+Entries of rotations within this distance of 0, 1 or -1 are set to that number, for example the
+6e-17 that a right angle leaves. Other entries below this fraction of the largest are set to zero.
 """
 
 _ROTATIONS = ("axis", "along", "cosine", "sine")
 
 
 class Tracing:
-    """The expressions of one function, and what its kernels take.
+    """Collects the expressions of one function and provides the arguments of kernels.
 
     Args:
         model: the robot.
@@ -32,8 +33,8 @@ class Tracing:
     Attributes:
         model: the robot.
         graph: the expressions so far.
-        constants: the model as kernels take it.
-        rows: number of its bodies and rotors.
+        constants: constants of the model, the first argument of kernels.
+        rows: number of bodies and rotors.
     """
 
     def __init__(self, model: Model) -> None:
@@ -43,19 +44,19 @@ class Tracing:
         self.rows = int(model.arrays.parent.size)
 
     def inputs(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        """Return an array of the numbers of an argument."""
+        """Return the expressions of an argument as an array."""
         return inputs(self.graph, name, shape)
 
     def from_root(self, q: np.ndarray) -> tuple[Constants, np.ndarray]:
-        """Return model and positions that give the same dynamics by fewer operations.
+        """Return constants and positions that give the same dynamics with fewer operations.
 
-        Where links are in the world is lost.
+        The poses of the links in the world are not preserved.
         """
         constants = _exact(constants_of(regrouped(self.model.arrays)))
         return seen_from_root(constants, q, self.run)
 
     def with_parameters(self, q: np.ndarray, pi: np.ndarray) -> tuple[Constants, np.ndarray]:
-        """Return model and positions with other inertial parameters.
+        """Return constants and positions with other inertial parameters.
 
         Args:
             q: joint positions, (nq,) expressions.
@@ -69,11 +70,11 @@ class Tracing:
             name: np.full_like(getattr(constants, name), 0.0)
             for name in ("mass", "first_moment", "second_moment")
         }
-        # Of a floating root only the last row has inertia.
+        # Only the last of the six rows of a floating root has inertia.
         bodies = range(self.rows - pi.size // 10, self.rows)
         for row, parameters in zip(bodies, pi.reshape(-1, 10), strict=True):
             m, hx, hy, hz, xx, xy, xz, yy, yz, zz = parameters
-            # The second moment is half the trace of the inertia less the inertia.
+            # The second moment is half the trace of the inertia times 1, minus the inertia.
             half = 0.5 * (xx + yy + zz)
             changed["mass"][row] = m
             changed["first_moment"][row] = [hx, hy, hz]
@@ -85,11 +86,11 @@ class Tracing:
         return constants._replace(**changed), q
 
     def exact(self, placement: np.ndarray) -> np.ndarray:
-        """Return numbers as Python floats, zeros and ones that roundoff has moved put back."""
+        """Return numbers as Python floats, with entries close to 0 or ±1 made exact."""
         return _snapped(placement).astype(object)
 
     def zeros(self, *shape: int) -> np.ndarray:
-        """Return an array of zeros that takes expressions."""
+        """Return an array of zeros that can hold expressions."""
         return np.full(shape, 0.0, dtype=object)
 
     def run(self, kernel: Any) -> Callable[..., Any]:
@@ -109,7 +110,7 @@ def _snapped(values: np.ndarray) -> np.ndarray:
 
 
 def _exact(constants: Constants) -> Constants:
-    """Return the constants as Python floats, with what is zero or one but for roundoff so."""
+    """Return the constants as Python floats, without the roundoff of :data:`_EXACT`."""
     exact: dict[str, Any] = {}
     for name, value in constants._asdict().items():
         if not isinstance(value, np.ndarray) or value.dtype != np.float64:

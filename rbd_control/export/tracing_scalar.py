@@ -1,7 +1,7 @@
-"""A number that records what is done with it.
+"""Scalar type that records the operations on it.
 
-Kernels are written on scalars, so they run on these as they run on floats; what they leave in
-their results are the expressions. A result that no input enters is an ordinary float.
+Kernels compute with scalars, so they also run on objects of this type; their results then are
+expressions. A result that does not depend on an input is an ordinary float.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from rbd_control.export.expression_graph import CALLS, WHOLE, Graph
 
 
 class TracingError(RbdControlError, TypeError):
-    """A kernel does something with its inputs that straight-line C code cannot do."""
+    """Raised when a kernel does something that straight-line C code cannot express."""
 
 
 class Scalar:
     """One expression of a graph."""
 
     __slots__ = ("graph", "node")
-    # Without it numpy's floats would make an array of a product with this.
+    # Otherwise the product of a numpy float with an object of this class would be an array.
     __array_ufunc__ = None
 
     def __init__(self, graph: Graph, node: int) -> None:
@@ -91,7 +91,7 @@ Number: TypeAlias = Scalar | float
 
 
 def _node(graph: Graph, x: object) -> int | None:
-    """Return the node of a number; None of anything else."""
+    """Return the node of a number; None for any other object."""
     if isinstance(x, Scalar):
         return x.node
     if isinstance(x, (float, int, np.integer, np.floating)):
@@ -110,7 +110,7 @@ def node_of(graph: Graph, x: Number) -> int:
 
 
 def inputs(graph: Graph, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Return an array of the numbers of an argument."""
+    """Return the numbers of an argument as an array of scalars."""
     array = np.empty(shape, dtype=object)
     positions = range(array.size) if shape else [WHOLE]
     array.flat[:] = [Scalar(graph, graph.input(name, i)) for i in positions]
@@ -131,4 +131,4 @@ def _finite(x: Number) -> bool:
 
 
 MATH = SimpleNamespace(**{name: _traced(name) for name in CALLS}, isfinite=_finite)
-"""What traced kernels find under the name ``math``."""
+"""Replacement of the module ``math`` in traced kernels."""

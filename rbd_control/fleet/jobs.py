@@ -22,7 +22,7 @@ from rbd_control.playback.arm_calibration import physical, starting_parameters, 
 from rbd_control.playback.configuration import configured_robot, named, say_held
 from rbd_control.playback.curve import FACTORS
 from rbd_control.playback.motions import read_motions, with_effort
-from rbd_control.playback.recording import read_recording
+from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.truth import Label
 from rbd_control.robot.inertial_corrections import CORRECTIONS
@@ -73,23 +73,35 @@ class Source:
 
 
 @dataclass(frozen=True)
-class ReplayJob:
-    """Runs a recording through the detector.
+class _SourceJob:
+    """Work on the recording of a :class:`Source`.
 
     Attributes:
         source: the recording and its arm.
-        labels: its true contacts; None for those that it tells of.
-        curve: whether other thresholds are scored as well.
     """
 
     source: Source
-    labels: tuple[Label, ...] | None = None
-    curve: bool = False
 
     @property
     def recording(self) -> Path:
         """Absolute path of the recording."""
         return self.source.recording
+
+    def _read(self) -> Recording:
+        return read_recording(self.source.recording, self.source.topic)
+
+
+@dataclass(frozen=True)
+class ReplayJob(_SourceJob):
+    """Runs a recording through the detector.
+
+    Attributes:
+        labels: the true contacts of the recording; None if the recording itself holds them.
+        curve: whether other thresholds are scored as well.
+    """
+
+    labels: tuple[Label, ...] | None = None
+    curve: bool = False
 
     def run(self) -> Outcome:
         """Return what ``rbd-control replay --json`` writes of the recording.
@@ -97,8 +109,7 @@ class ReplayJob:
         Raises:
             RbdControlError: when the recording cannot be used.
         """
-        source = self.source
-        recording = read_recording(source.recording, source.topic)
+        source, recording = self.source, self._read()
         robot, parameters = configured_robot(
             source.urdf, source.config, dict(source.locked), recording.joint_names
         )
@@ -123,11 +134,10 @@ class ReplayJob:
 
 
 @dataclass(frozen=True)
-class CalibrateJob:
+class CalibrateJob(_SourceJob):
     """Identifies friction and thresholds from one recording without contact.
 
     Attributes:
-        source: the recording and its arm.
         false_alarms: acceptable false alarms, over all joints [1/h].
         effort: what the recorded effort is, see ``effort_kind``.
         effort_gain: torque per unit of effort; one number or one per joint.
@@ -138,7 +148,6 @@ class CalibrateJob:
         mass_error: relative standard deviation of the masses of the URDF.
     """
 
-    source: Source
     false_alarms: float = 1.0
     effort: str = "torque"
     effort_gain: tuple[float, ...] = (1.0,)
@@ -148,19 +157,13 @@ class CalibrateJob:
     drive_gain_error: float = 0.04
     mass_error: float = 0.05
 
-    @property
-    def recording(self) -> Path:
-        """Absolute path of the recording."""
-        return self.source.recording
-
     def run(self) -> Outcome:
         """Return friction, thresholds and residuals of each joint.
 
         Raises:
             RbdControlError: when the recording cannot be used.
         """
-        source = self.source
-        recording = read_recording(source.recording, source.topic)
+        source, recording = self.source, self._read()
         robot = Robot.load(
             named(source.urdf), locked=dict(source.locked), measured=recording.joint_names
         )

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import sample
-from types import TracebackType
 
 from rbd_control.errors import RbdControlError
 
@@ -104,12 +103,7 @@ class NodeProcesses:
     def __enter__(self) -> NodeProcesses:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.stop()
 
     def start(self, node: str, arguments: Sequence[str], name: str = "") -> None:

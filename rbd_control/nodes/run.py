@@ -7,7 +7,7 @@ import gc
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 import rclpy
@@ -133,12 +133,7 @@ class Signals:
             signal.signal(signal.SIGHUP, self._on_signal)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         # A signal in between would find no handler and end the process with an error.
         with signals_held():
             self._prompt_end.stop(ignore=bool(self.received))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -109,34 +109,18 @@ def _verdict(found: Json) -> str:
 
 
 def _residuals(found: Json) -> Table:
-    rows = tuple(
-        Row(
-            (
-                joint,
-                *(
-                    number(one[name], 3)
-                    for name in ("rms_before", "rms_after", "prediction_error", "largest")
-                ),
-                number(one["mass_correction"], 2),
-                number(one["centre_correction"], 0, scale=1e3),
-                number(one["rotor_inertia"], 3),
-            )
-        )
-        for joint, one in found["joints"].items()
-    )
-    return Table(
+    return _table(
+        found,
         "RMS residual, and what is added to the description (prismatic joints: N)",
-        (
-            "joint",
-            "as described [N·m]",
-            "fitted [N·m]",
-            "elsewhere [N·m]",
-            "largest, fitted [N·m]",
-            "mass [kg]",
-            "centre of mass [mm]",
-            "motor inertia [kg·m²]",
-        ),
-        rows,
+        {
+            "as described [N·m]": lambda one: number(one["rms_before"], 3),
+            "fitted [N·m]": lambda one: number(one["rms_after"], 3),
+            "elsewhere [N·m]": lambda one: number(one["prediction_error"], 3),
+            "largest, fitted [N·m]": lambda one: number(one["largest"], 3),
+            "mass [kg]": lambda one: number(one["mass_correction"], 2),
+            "centre of mass [mm]": lambda one: number(one["centre_correction"], 0, scale=1e3),
+            "motor inertia [kg·m²]": lambda one: number(one["rotor_inertia"], 3),
+        },
         "As described: without friction; elsewhere: error without noise in parts of the motion "
         "that were not fitted.",
     )
@@ -169,22 +153,16 @@ def _residual_plots(calibration: Calibration) -> TimePlots:
 
 
 def _friction(found: Json) -> Table:
-    names = ("coulomb", "viscous", "offset", "stribeck", "velocity_scale")
-    rows = tuple(
-        Row((joint, *(number(one["friction"][name], 3) for name in names)))
-        for joint, one in found["joints"].items()
-    )
-    return Table(
+    return _table(
+        found,
         "friction (prismatic joints: N and m)",
-        (
-            "joint",
-            "Coulomb [N·m]",
-            "viscous [N·m·s/rad]",
-            "offset [N·m]",
-            "Stribeck [N·m]",
-            "velocity scale [rad/s]",
-        ),
-        rows,
+        {
+            "Coulomb [N·m]": lambda one: number(one["friction"]["coulomb"], 3),
+            "viscous [N·m·s/rad]": lambda one: number(one["friction"]["viscous"], 3),
+            "offset [N·m]": lambda one: number(one["friction"]["offset"], 3),
+            "Stribeck [N·m]": lambda one: number(one["friction"]["stribeck"], 3),
+            "velocity scale [rad/s]": lambda one: number(one["friction"]["velocity_scale"], 3),
+        },
     )
 
 
@@ -213,22 +191,27 @@ def _friction_plots(found: Json, calibration: Calibration, v: Array, torque: Arr
 
 
 def _thresholds(found: Json) -> Table:
-    names = ("observer_gain", "threshold", "threshold_speed", "collision_threshold")
+    return _table(
+        found,
+        "observer and thresholds (prismatic joints: N and m)",
+        {
+            "gain [1/s]": lambda one: f"{one['observer_gain']:.4g}",
+            "contact at rest [N·m]": lambda one: f"{one['threshold']:.4g}",
+            "and per speed [N·m·s/rad]": lambda one: f"{one['threshold_speed']:.4g}",
+            "collision [N·m]": lambda one: f"{one['collision_threshold']:.4g}",
+        },
+    )
+
+
+def _table(
+    found: Json, title: str, columns: Mapping[str, Callable[[Json], str]], note: str = ""
+) -> Table:
+    """Return a table with one row per joint; ``columns`` holds the text of a cell by heading."""
     rows = tuple(
-        Row((joint, *(f"{one[name]:.4g}" for name in names)))
+        Row((joint, *(cell(one) for cell in columns.values())))
         for joint, one in found["joints"].items()
     )
-    return Table(
-        "observer and thresholds (prismatic joints: N and m)",
-        (
-            "joint",
-            "gain [1/s]",
-            "contact at rest [N·m]",
-            "and per speed [N·m·s/rad]",
-            "collision [N·m]",
-        ),
-        rows,
-    )
+    return Table(title, ("joint", *columns), rows, note)
 
 
 def _gains(found: Json) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,6 +47,25 @@ class HtmlOutput:
             PlotLibrary.load()
             prepare_output(file)
         return cls(file, None if folder is None else folder / name)
+
+    @classmethod
+    def of_command(cls, arguments: argparse.Namespace, name: str, result: str) -> HtmlOutput:
+        """Prepare the outputs ``--json``, ``--report`` and ``--html`` before the work begins.
+
+        Args:
+            arguments: arguments of the command.
+            name: name of the HTML file in the folder of ``--report``.
+            result: name of the first other file in that folder.
+
+        Raises:
+            RbdControlError: for ``--html`` without the extra ``report``.
+            OSError: naming a file that cannot be written.
+        """
+        if arguments.json:
+            prepare_output(arguments.json)
+        if arguments.report:
+            prepare_output(arguments.report / result)
+        return cls.of(arguments.html, arguments.report, name)
 
     @property
     def is_wanted(self) -> bool:

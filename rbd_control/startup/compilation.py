@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
 
 from numba.core.event import Event, Listener, install_listener
 
@@ -55,12 +54,7 @@ class CompilationWatch(Listener):
             self._open.enter_context(_forwarded(self.warn))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._open.close()
 
     def on_start(self, event: Event) -> None:

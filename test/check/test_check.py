@@ -1,4 +1,4 @@
-"""What is wrong with a recording is named right, and good recordings have nothing wrong."""
+"""``check`` names each defect of a recording, and finds no defect in good recordings."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ SPOILT: dict[str, tuple[Spoil, str, str]] = {
 
 
 @pytest.mark.parametrize(("spoil", "topic", "says"), SPOILT.values(), ids=SPOILT.keys())
-def test_what_is_spoilt_is_named(
+def test_each_fault_of_a_recording_is_named(
     spoil: Spoil, topic: str, says: str, free: Motion, model: Model
 ) -> None:
     found = complaints(check(spoil(free), model))
@@ -217,7 +217,7 @@ def test_a_base_that_is_tilted(free: Motion, model: Model) -> None:
     assert line.values["tilt"] == pytest.approx(6.0, abs=0.3)
 
 
-def test_an_arm_at_rest_tells_nothing(free: Motion, model: Model) -> None:
+def test_an_arm_at_rest_gives_no_result(free: Motion, model: Model) -> None:
     noise = 0.01 * np.random.default_rng(0).normal(size=free.tau.shape)
     still = replace(free, q=0.0 * free.q + free.q[9], v=0.0 * free.v, tau=free.tau[9] + noise)
     found = complaints(check(still, model))

@@ -60,7 +60,7 @@ def test_nothing_is_wrong_with_a_good_arm(model: Model) -> None:
     assert lines["weakest push"].text.startswith("found from ")
 
 
-def test_what_is_wrong_is_named(model: Model) -> None:
+def test_each_fault_is_named(model: Model) -> None:
     good = motion(model)
     free = replace(good, tau=good.tau - gravity_torque(model, good.q))
     line = checked(model, free)["effort"]

@@ -89,7 +89,7 @@ def test_best_and_worst_enclose_the_axes(free: Motion, model: Model) -> None:
         assert min(push.axes) >= 0.7 * push.best
 
 
-def test_a_link_that_no_joint_feels(free: Motion, model: Model) -> None:
+def test_a_link_whose_forces_load_no_joint(free: Motion, model: Model) -> None:
     """The first joint turns about the axis that its link's origin lies on."""
     first = weakest_pushes(model, DetectorParameters(), free.q, free.v)[0]
     assert np.isinf(first.worst)

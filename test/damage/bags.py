@@ -1,4 +1,4 @@
-"""Damaged rosbag2 recordings: storage files, metadata, and what stands in them."""
+"""Damaged rosbag2 recordings: storage files, metadata and messages."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def _odd_messages(
 
 
 def odd_rows(rng: np.random.Generator, bags: Bags, folder: Path) -> Path:
-    """Change what stands in the tables of an SQLite file."""
+    """Change rows in the tables of an SQLite file."""
     path = folder / "bag.db3"
     change_database(bags.storage("db3"), path, _one(rng, SQL))
     return path

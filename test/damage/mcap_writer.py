@@ -10,7 +10,7 @@ from typing import Any
 MAGIC = b"\x89MCAP0\r\n"
 
 Lies = dict[str, Any]
-"""What is written instead of the truth, by the name of the field."""
+"""Wrong values that replace the correct ones, by name of the field."""
 
 
 # Long: the records of the file in their order, each with the field that a test may falsify.

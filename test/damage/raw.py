@@ -3,10 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
 Damage = Callable[[np.random.Generator, bytes], bytes]
+
+
+def write_damaged_text(
+    rng: np.random.Generator, path: Path, text: str, draw: float, bounds: tuple[float, ...]
+) -> bool:
+    """Write a text file with damaged bytes or in UTF-16, or a link or folder in its place.
+
+    Args:
+        rng: source of the damage.
+        path: file to write.
+        text: undamaged content.
+        draw: number from 0 to 1 that chooses the damage.
+        bounds: increasing upper bounds of ``draw`` for damaged bytes, UTF-16, a link to /dev/zero
+            and, if there are four, a folder.
+
+    Returns:
+        Whether ``draw`` lies below one of the bounds, so that something was written.
+    """
+    if draw < bounds[0]:
+        path.write_bytes(any_damage(rng, text.encode())[1])
+    elif draw < bounds[1]:
+        path.write_bytes(text.encode("utf-16"))
+    elif draw < bounds[2]:
+        path.symlink_to("/dev/zero")
+    elif draw < bounds[-1]:
+        path.mkdir()
+    return draw < bounds[-1]
 
 
 def cut(rng: np.random.Generator, raw: bytes) -> bytes:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from robots import two_joint_urdf
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
@@ -22,19 +23,7 @@ START = 1_700_000_000.0
 RATE = 200.0
 """Samples per second."""
 
-URDF = """<robot name="two">
-  <link name="base"/>
-  <link name="upper"><inertial><origin xyz="0.3 0 0"/><mass value="4"/>
-    <inertia ixx="0.01" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
-  <link name="lower"><inertial><origin xyz="0.25 0 0"/><mass value="3"/>
-    <inertia ixx="0.01" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
-  <joint name="shoulder" type="revolute"><parent link="base"/><child link="upper"/>
-    <axis xyz="0 1 0"/><limit lower="-3" upper="3" effort="100" velocity="3"/></joint>
-  <joint name="elbow" type="revolute"><parent link="upper"/><child link="lower"/>
-    <origin xyz="0.5 0 0"/><axis xyz="0 1 0"/>
-    <limit lower="-3" upper="3" effort="100" velocity="3"/></joint>
-</robot>
-"""
+URDF = two_joint_urdf()
 
 CONFIG = """contact_detector:
   ros__parameters:

@@ -166,12 +166,6 @@ def labels(rng: np.random.Generator, folder: Path) -> Path:
     """Write a damaged file of labels."""
     path = folder / "labels.csv"
     draw = rng.random()
-    if draw < 0.3:
-        path.write_bytes(raw.any_damage(rng, sound.LABELS.encode())[1])
-    elif draw < 0.33:
-        path.write_bytes(sound.LABELS.encode("utf-16"))
-    elif draw < 0.36:
-        path.symlink_to("/dev/zero")
-    else:
+    if not raw.write_damaged_text(rng, path, sound.LABELS, draw, (0.3, 0.33, 0.36)):
         path.write_text(LABELS[int(rng.integers(len(LABELS)))])
     return path

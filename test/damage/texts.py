@@ -82,15 +82,9 @@ def description(rng: np.random.Generator, folder: Path) -> Path:
     """Write a damaged URDF."""
     path = folder / "two.urdf"
     draw = rng.random()
-    if draw < 0.35:
-        path.write_bytes(raw.any_damage(rng, sound.URDF.encode())[1])
-    elif draw < 0.38:
-        path.write_bytes(sound.URDF.encode("utf-16"))
-    elif draw < 0.40:
-        path.symlink_to("/dev/zero")
-    elif draw < 0.42:
-        path.mkdir()
-    elif draw < 0.44:
+    if raw.write_damaged_text(rng, path, sound.URDF, draw, (0.35, 0.38, 0.40, 0.42)):
+        return path
+    if draw < 0.44:
         path = folder / "gone.urdf"
     elif draw < 0.46:
         path.write_text(" \n")
@@ -151,15 +145,9 @@ def config(rng: np.random.Generator, folder: Path) -> Path:
     """Write a damaged parameter file."""
     path = folder / "detector.yaml"
     draw = rng.random()
-    if draw < 0.25:
-        path.write_bytes(raw.any_damage(rng, sound.CONFIG.encode())[1])
-    elif draw < 0.27:
-        path.write_bytes(sound.CONFIG.encode("utf-16"))
-    elif draw < 0.29:
-        path.symlink_to("/dev/zero")
-    elif draw < 0.31:
-        path.mkdir()
-    elif draw < 0.5:
+    if raw.write_damaged_text(rng, path, sound.CONFIG, draw, (0.25, 0.27, 0.29, 0.31)):
+        return path
+    if draw < 0.5:
         path.write_text(CONFIGS[int(rng.integers(len(CONFIGS)))])
     else:
         name, value = (each[int(rng.integers(len(each)))] for each in (NAMES, VALUES))

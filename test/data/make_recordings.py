@@ -54,7 +54,7 @@ FRICTION_IMPEDANCE = (0.9, 0.95)
 """Impedance of dry friction, MuJoCo's default: joints creep a little where they should stick."""
 
 SPECIMEN = 1
-"""Seed of the noise and of what the configuration does not tell."""
+"""Seed of the noise and of the properties that the configuration does not contain."""
 
 
 class StagedPush(Push):

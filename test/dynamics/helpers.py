@@ -90,7 +90,7 @@ STEP = 1e-3
 """Step of :func:`derivative` along unit rates."""
 
 DIFFERENCE = 1e-10
-"""What a numerical derivative is trusted to.
+"""Tolerance of a numerical derivative.
 
 Along rates with ``sum |v_i| = 1`` the entries of M, J, T and V are trigonometric polynomials of
 frequency two at most, so the formula's error is ``STEP**4 * 2**5 / 30`` = 1e-12 of their size, and

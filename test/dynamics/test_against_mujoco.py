@@ -16,7 +16,7 @@ from robots import LOCKED, random_tree_urdf, urdf_path
 from rbd_control.dynamics import Model, dynamics_terms, inverse_dynamics
 
 from .helpers import random_q, relative, units
-from .test_descriptions import folder, load, mimics_of
+from .test_descriptions import folder, free_joints, load, mimics_of
 
 mujoco: Any = pytest.importorskip("mujoco")
 
@@ -78,15 +78,8 @@ def test_mimic_joints_as_constraints(name: str) -> None:
     model, mimics = load(name), mimics_of(urdf)
     theirs = mujoco.MjModel.from_xml_string(for_mujoco(urdf, []))
     data = mujoco.MjData(theirs)
-    G, offset = np.zeros((theirs.nv, model.nv)), np.zeros(theirs.nv)
-    for joint in model.joint_row:
-        row = theirs.joint(joint).dofadr[0]
-        leader, ratio = joint, 1.0
-        while leader in mimics:
-            leader, by, more = mimics[leader]
-            offset[row] += ratio * more
-            ratio *= by
-        G[row, model.joint_index(leader)] = ratio
+    rows = {int(theirs.joint(joint).dofadr[0]): joint for joint in model.joint_row}
+    G, offset = free_joints(model, rows, theirs.nv, mimics)
     assert len(mimics) == theirs.nv - model.nv > 0
     rng = np.random.default_rng(12)
     for _ in range(3):

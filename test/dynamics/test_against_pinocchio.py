@@ -1,8 +1,9 @@
 """Every quantity against Pinocchio, on published robots and on random trees, to 1e-10 relative.
 
-Roundoff of either library is some 1e-13 of the measure that ``helpers.py`` defines, on chains of
-60 joints as well; 1e-10 is what is promised. Forward dynamics keeps to it too: the mass matrices
-here have condition numbers up to 1e6 in those units, and articulated bodies lose far less.
+Roundoff of either library is some 1e-13 in the measure that ``helpers.py`` defines, also on chains
+of 60 joints; the documented bound is 1e-10. Forward dynamics keeps this bound, too: the mass
+matrices here have condition numbers up to 1e6 in these units, but articulated bodies lose far fewer
+digits.
 """
 
 from __future__ import annotations

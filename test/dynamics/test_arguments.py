@@ -1,4 +1,4 @@
-"""The boundary of every public function: leading axes, layouts, and what is refused."""
+"""Arguments of every public function: leading axes, memory layouts, and rejected values."""
 
 from __future__ import annotations
 
@@ -331,7 +331,7 @@ def test_wrong_shapes_are_refused(name: str, model: Model) -> None:
 
 
 @every_function
-def test_what_is_no_array_of_numbers_is_refused(name: str, model: Model) -> None:
+def test_values_that_are_no_array_of_numbers_are_refused(name: str, model: Model) -> None:
     function, names = FUNCTIONS[name]
     for i, argument in enumerate(names):
         given: list[Any] = arguments(model, names)
@@ -391,7 +391,7 @@ def test_a_base_turned_by_the_zero_quaternion_is_refused() -> None:
 # --- Links that do not move ----------------------------------------------------------------------
 
 
-def test_a_link_of_the_world_stays_and_feels_nothing() -> None:
+def test_a_link_of_the_world_stays_and_its_wrench_has_no_effect() -> None:
     model = Model.from_urdf(random_tree_urdf(18, 3))
     q, v, a = arguments(model, ("q", "v", "a"), (2,))
     root = model.link_names[0]

@@ -1,4 +1,4 @@
-"""Large batches are split over threads, which changes nothing, not one bit."""
+"""Large batches are split over threads; the results are equal to the last bit."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,7 @@ COUNT = 3 * batches.STATES_PER_THREAD + 7
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many parts the pool was given."""
+    """Return the list of the numbers of parts that thread pools received."""
     parts = []
 
     class Pool(ThreadPoolExecutor):

@@ -1,6 +1,6 @@
 """The system as a whole and composite bodies: J24's identities, conservation, Pinocchio, rotors.
 
-Tolerances as in ``test_spatial_operators.py``; against Pinocchio what is promised, 1e-10 relative.
+Tolerances are those of ``test_spatial_operators.py``; against Pinocchio the documented 1e-10.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def test_jacobian_is_the_rate_of_the_center_of_mass(sample: Sample) -> None:
 
 @law
 @given(samples(floating=True, rotors=False))
-def test_momentum_changes_by_what_pushes_from_outside(sample: Sample) -> None:
+def test_momentum_changes_by_external_wrenches(sample: Sample) -> None:
     """d/dt h = [0 ; m g] + wrenches about the centre of mass, whatever the joints do."""
     model, q, a, rng = sample.model, sample.q, sample.a, sample.rng
     v = sample.v / np.abs(sample.v).sum()
@@ -244,7 +244,7 @@ def test_a_fixed_base_has_no_momentum_to_give_up() -> None:
         dynamics.nullify_momentum(model, np.zeros(2), np.zeros(2))
 
 
-def test_what_has_no_mass_has_no_center_of_mass() -> None:
+def test_a_robot_without_mass_has_no_center_of_mass() -> None:
     inertia = '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
     urdf = (
         '<robot name="hoop"><link name="a"/><link name="b"><inertial><mass value="0"/>'

@@ -208,9 +208,9 @@ def test_planar_2r(seed: int) -> None:
 
 @pytest.mark.parametrize("ratio", [100.0, -50.0, 1.0])
 def test_apparent_inertia(ratio: float) -> None:
-    """Lynch & Park 8.9.2: through a gear of ratio G a rotor feels like G² I_rotor at the joint.
+    """Lynch & Park 8.9.2: with a gear ratio G a rotor adds G² I_rotor to the inertia at the joint.
 
-    Exactly so for the first joint of a fixed base; tau = G tau_motor balances both.
+    This is exact for the first joint of a fixed base, with tau = G tau_motor.
     """
     rotor = 3e-5
     model = Model.from_urdf(PLANAR_2R)
@@ -226,7 +226,7 @@ def test_apparent_inertia(ratio: float) -> None:
 
 
 def test_apparent_inertia_of_all_joints_is_the_approximation() -> None:
-    """On moving links G² I_rotor is what ``reflected`` rotors add; true ones add more."""
+    """On moving links ``reflected`` rotors add G² I_rotor; exact rotors add further terms."""
     model, rng = robot(1, floating=False, geared=False)
     ratios, inertias = rng.uniform(20.0, 100.0, (2, model.nv)) * np.array([[1.0], [1e-6]])
     rotors = {

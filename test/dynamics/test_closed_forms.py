@@ -129,7 +129,7 @@ def panda() -> Model:
     ids=["panda", "tree"],
 )
 def test_energy_of_a_free_swing_is_kept(model: Callable[[], Model]) -> None:
-    """What is lost is the integrator's: halving the step leaves 2⁻⁴ of it, as its order says."""
+    """The energy error is that of the integrator: half the step gives 2⁻⁴ of it (order 4)."""
     robot = model()
     q, v = np.full(robot.nq, 0.3), np.zeros(robot.nv)
     start = energy(robot, q, v)

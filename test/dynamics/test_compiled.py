@@ -82,7 +82,7 @@ def test_files_that_are_imported_are_found(imports: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["kept/kernel.py", "kept/inner/part.py"])
-def test_the_stamp_tells_of_content_alone(name: str, tmp_path: Path) -> None:
+def test_the_stamp_depends_on_content_only(name: str, tmp_path: Path) -> None:
     stamps = []
     for place, text in (("a", ""), ("b", ""), ("c", "# edited\n")):
         file = make_package(tmp_path / place, IMPORTS["relative"])

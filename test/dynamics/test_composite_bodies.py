@@ -25,8 +25,8 @@ def vee(S: Array) -> Array:
 
 @law
 @given(samples())
-def test_composites_are_inertias_of_what_lies_beyond(sample: Sample) -> None:
-    """R(k) = [I, S(h) ; -S(h), m 1] with the mass beyond; it does not know of joints before k."""
+def test_composites_are_inertias_of_subtrees(sample: Sample) -> None:
+    """R(k) = [I, S(h) ; -S(h), m 1] of the subtree; it does not depend on joints before k."""
     model, q, s = sample.model, sample.q, sample.s
     R = dynamics.composite_inertias(model, q)
     assert relative(R, s.composites[: model.nv]) < ROUNDOFF
@@ -107,7 +107,7 @@ def test_interbody_forces_split_both_ways(sample: Sample) -> None:
 @law
 @given(samples(rotors=False))
 def test_forces_do_the_work_of_the_joints(sample: Sample) -> None:
-    """H f = tau; a base that no torque holds is pushed by nothing."""
+    """H f = tau, and the force on a floating base without torque is zero."""
     model, q, v, a, s, _ = sample
     force = dynamics.interbody_forces(model, q, v, a).force
     unit, tau = sample.torque_unit, dynamics.inverse_dynamics(model, q, v, a)
@@ -122,7 +122,7 @@ def test_forces_do_the_work_of_the_joints(sample: Sample) -> None:
 
 @law
 @given(samples())
-def test_the_residual_knows_of_accelerations_beyond_only(sample: Sample) -> None:
+def test_the_residual_depends_on_accelerations_of_the_subtree_only(sample: Sample) -> None:
     """y(k) depends on the joints beyond k, alpha(k) on k and those before: J24's decomposition."""
     model, q, v, a, s, rng = sample
     related = ancestors(s.parent)[: model.nv, : model.nv]

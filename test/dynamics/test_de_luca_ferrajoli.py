@@ -1,4 +1,4 @@
-"""The modified Newton-Euler recursion: what torque and which Coriolis matrix it yields."""
+"""The modified Newton-Euler recursion: its torque and its Coriolis matrix."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ of ``q_free = G q + offset``: M = Gᵀ M G, C = Gᵀ C G, g = Gᵀ g.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,31 @@ def mimics_of(urdf: str) -> dict[str, tuple[str, float, float]]:
     return result
 
 
+def free_joints(
+    model: Model,
+    joints: Mapping[int, str],
+    rows: int,
+    mimics: Mapping[str, tuple[str, float, float]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return G and the offset of ``q_free = G q + offset``, where each mimic joint is free.
+
+    Args:
+        model: the model, in which mimic joints follow.
+        joints: names of the free joints by their row.
+        rows: number of rows.
+        mimics: see :func:`mimics_of`.
+    """
+    G, offset = np.zeros((rows, model.nv)), np.zeros(rows)
+    for row, joint in joints.items():
+        leader, ratio = joint, 1.0
+        while leader in mimics:
+            leader, by, more = mimics[leader]
+            offset[row] += ratio * more
+            ratio *= by
+        G[row, model.joint_index(leader)] = ratio
+    return G, offset
+
+
 def load(name: str) -> Model:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ModelWarning)
@@ -77,14 +103,7 @@ def test_as_in_pinocchio(name: str) -> None:
     model, urdf = load(name), (folder() / name).read_text(encoding="utf-8")
     joints, mimics = tuple(model.joint_row), mimics_of(urdf)
     twin = PinocchioTwin(urdf, joints)
-    G, offset = np.zeros((len(joints), model.nv)), np.zeros(len(joints))
-    for row, joint in enumerate(joints):
-        leader, ratio = joint, 1.0
-        while leader in mimics:
-            leader, by, more = mimics[leader]
-            offset[row] += ratio * more
-            ratio *= by
-        G[row, model.joint_index(leader)] = ratio
+    G, offset = free_joints(model, dict(enumerate(joints)), len(joints), mimics)
     assert twin.model.nv == len(joints)
     rng = np.random.default_rng(4)
     # At rest and with motion, well inside of a turn.
@@ -120,7 +139,7 @@ def test_descriptions_without_an_arm_are_refused(name: str) -> None:
         ("romeo_description/urdf/romeo_laas_small.urdf", "'r_gripper_joint'.*singular"),
     ],
 )
-def test_what_is_doubtful_is_said_once_and_refused_where_strict(name: str, words: str) -> None:
+def test_doubtful_descriptions_warn_once_and_are_refused_if_strict(name: str, words: str) -> None:
     with pytest.warns(ModelWarning, match=words) as said:
         Model.from_urdf(folder() / name)
     assert len(said) == 1

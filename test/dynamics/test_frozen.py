@@ -1,4 +1,4 @@
-"""Functions compiled for one model give what the plain ones give, bit for bit or nearly."""
+"""Functions compiled for one model return the results of the plain ones, exactly or nearly."""
 
 import numpy as np
 import pytest

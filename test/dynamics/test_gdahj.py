@@ -1,4 +1,4 @@
-"""GDAHJ (S18) against other ways to the same mass matrix, its operations, and what it refuses."""
+"""GDAHJ (S18): other algorithms give the same mass matrix; its operations; rejected robots."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def test_code_of_another_kernel_is_not_taken(tmp_path: Path, warm: Path, use: Ca
 
 
 def test_a_foreign_pickle_is_not_read(tmp_path: Path, warm: Path, use: CacheUse) -> None:
-    """Whoever writes files may forge the digest too; chance and other programs do not."""
+    """The digest protects against accidental damage and other programs, not against forgery."""
     file = stored(warm)
     bomb = pickle.dumps(Bomb(tmp_path / "exploded"))
     for content in (bomb, file.read_bytes()[:HEADER] + bomb):
@@ -186,7 +186,7 @@ def test_code_that_cannot_be_loaded_is_replaced(tmp_path: Path, warm: Path, use:
 
 
 @pytest.mark.timeout(60)
-def test_what_is_no_file_is_passed_over(
+def test_entries_that_are_no_files_are_ignored(
     tmp_path: Path, warm: Path, use: CacheUse, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = stored(warm)
@@ -249,7 +249,7 @@ def test_old_code_of_a_kernel_and_what_killed_processes_left_is_removed(
 
 
 class Package:
-    """A package of kernels in a folder, run by processes of its own."""
+    """A package of kernels in a folder, run in separate processes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""What the kernels stand on: sines and cosines, arrays on the stack, the model in one array."""
+"""Building blocks of the kernels: sines and cosines, arrays on the stack, the packed model."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ ROUNDOFF = 1e-12
 
 
 class Sample(NamedTuple):
-    """A random robot and state; ``rng`` for what else a test draws."""
+    """A random robot and state, with a generator ``rng`` for further random numbers."""
 
     model: Model
     q: Array

@@ -306,7 +306,7 @@ def test_a_circle_of_mimics_is_refused() -> None:
         Model.from_urdf(circle)
 
 
-def test_a_mimic_without_leader_moves_by_itself_and_is_said() -> None:
+def test_a_mimic_without_leader_moves_by_itself_with_a_warning() -> None:
     alone = text(joint2=("finger", 1.0, 0.0))
     with pytest.warns(ModelWarning, match="'joint2' mimics 'finger', which is no joint"):
         model = Model.from_urdf(alone)

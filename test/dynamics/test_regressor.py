@@ -1,7 +1,7 @@
-"""The regressor against the torques it factors, and Pinocchio's; base parameters and their counts.
+"""The regressor against torques and against Pinocchio's; base parameters and their number.
 
-ROUNDOFF: sums of ten products per body, of numbers that differ more in size than those of the
-torque itself; the fast rotors cost two digits more.
+ROUNDOFF: the sums of ten products per body contain numbers that differ more in size than those of
+the torque itself; fast rotors cost two more digits.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def test_passivity(model: Model) -> None:
 
 @pytest.mark.parametrize("floating", [False, True])
 def test_payload_is_a_change_of_parameters(floating: bool) -> None:
-    """The regressor knows no masses: a payload moves pi alone, and by what it is made of."""
+    """The regressor does not depend on masses: a payload changes pi only, at its own link."""
     model = tree(4, floating=floating)
     rng = np.random.default_rng(3)
     q, v, v_r, a_r = motion(model, 3)
@@ -191,7 +191,7 @@ def test_torques_depend_on_base_parameters_alone(model: Model) -> None:
 
 
 def test_base_parameters_of_a_planar_arm() -> None:
-    """On paper: I_1 + m_2 L², m_1 x + m_2 L, m_1 z of the first link; I_2, m_2 x, m_2 z."""
+    """By hand: I_1 + m_2 L², m_1 x + m_2 L, m_1 z of the first link; I_2, m_2 x, m_2 z."""
     length = 0.7
     inertial = (
         '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/>'
@@ -224,7 +224,7 @@ def test_base_parameters_of_a_planar_arm() -> None:
 
 
 def test_identification_finds_the_base_parameters() -> None:
-    """What they are for: least squares over torques of a motion has one solution, K pi."""
+    """Least squares over the torques of a motion has one solution, K pi."""
     model = Model.from_urdf(urdf_path("ur5"))
     base = dynamics.base_parameters(model)
     rng = np.random.default_rng(6)

@@ -1,8 +1,8 @@
 """Geared rotors against the full mechanism, in which each rotor is a link of its own.
 
 The full mechanism is a URDF with one more link and joint per rotor, driven by the constraint
-``q_rotor = n q_joint``: with ``v_full = S v`` everything is ``Sᵀ (...) S``, which needs nothing of
-what is tested here.
+``q_rotor = n q_joint``: with ``v_full = S v`` every result is ``Sᵀ (...) S``, which does not use
+the tested code.
 """
 
 import xml.etree.ElementTree as ET
@@ -169,7 +169,7 @@ def test_slotine_li_torque(mechanism: Mechanism) -> None:
 
 
 def test_reflected_inertia_is_a_constant_diagonal(mechanism: Mechanism) -> None:
-    """The usual approximation adds n² times the inertia about the axis, and nothing else."""
+    """The usual approximation adds only n² times the inertia about the axis."""
     q, v, a = mechanism.q, mechanism.v, mechanism.a
     approximate = with_rotors(mechanism.bare, mechanism.rotors, reflected=True)
     expected = np.zeros(mechanism.bare.nv)
@@ -188,7 +188,7 @@ def test_reflected_inertia_is_a_constant_diagonal(mechanism: Mechanism) -> None:
     assert relative(forward_dynamics(approximate, q, v, tau), a) < ROUNDING
 
 
-def test_the_approximation_is_one(mechanism: Mechanism) -> None:
+def test_reflected_rotors_are_an_approximation(mechanism: Mechanism) -> None:
     q, v = mechanism.q, mechanism.v
     approximate = with_rotors(mechanism.bare, mechanism.rotors, reflected=True)
     exact = dynamics_terms(mechanism.geared, q, v)

@@ -1,8 +1,8 @@
 """Every identity of J24 on random trees with all joint types, floating bases and rotors.
 
-The right-hand sides are dense matrices and the library's other algorithms, which know nothing of
+The right-hand sides are dense matrices and other algorithms of the library that do not use
 operators. Tolerances: :data:`ROUNDOFF` for identities, in the units of ``helpers.py`` (1e-13 is the
-most in a hundred trees, rotors included); ``DIFFERENCE`` against numerical derivatives.
+largest error in a hundred trees, rotors included); ``DIFFERENCE`` against numerical derivatives.
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ def test_jacobian_of_a_link(frame: str, sample: Sample) -> None:
 @law
 @given(samples())
 def test_alpha_is_the_rate_of_the_velocity(sample: Sample) -> None:
-    """alpha(k) = dV(k)/dt in the body's axes, which fixes what the Coriolis acceleration is."""
+    """alpha(k) = dV(k)/dt in the axes of the body, which determines the Coriolis acceleration."""
     model, q, s = sample.model, sample.q, sample.s
     v = sample.v / np.abs(sample.v).sum()
     a = sample.a / np.abs(sample.a).sum()

@@ -149,7 +149,7 @@ def test_table_2_of_ew21() -> None:
 
 
 def test_planar_arm() -> None:
-    """Siciliano et al., Robotics (2009), section 7.3.2, as it is printed."""
+    """The result equals the equations of Siciliano et al., Robotics (2009), section 7.3.2."""
     m1, m2, l1, a1, a2, I1, I2 = sp.symbols("m1 m2 l1 a1 a2 I1 I2")
     terms = planar_arm()
     m_12 = I2 + m2 * a2**2 + m2 * l1 * a2 * sp.cos(q2)
@@ -210,7 +210,7 @@ TREE = random_tree_urdf(16, 3, prismatic=0.5, branching=0.5)
 
 @pytest.fixture(scope="module")
 def tree() -> tuple[Model, SymbolicTerms]:
-    """With a branch, a prismatic joint and two rotors."""
+    """Return a tree with a branch, a prismatic joint and two rotors."""
     rotors = {"joint0": Rotor(5.0, 0.01), "joint2": Rotor(-3.0, 0.02, axis=[1, 2, 3], mass=0.4)}
     model = Model.from_urdf(TREE, rotors=rotors)
     assert model.arrays.parent[:3].tolist() == [-1, 0, 0]
@@ -243,7 +243,7 @@ def test_numeric_functions(robot: str, request: pytest.FixtureRequest) -> None:
         assert relative(Gamma, christoffel_symbols(model, q)) < DIGITS
 
 
-def test_no_digit_is_left_of_what_cancels(tree: tuple[Model, SymbolicTerms]) -> None:
+def test_terms_that_cancel_leave_no_remainder(tree: tuple[Model, SymbolicTerms]) -> None:
     """The first joint's position cancels from all but the weight, however its axis points."""
     terms = tree[1]
     for term in (terms.M, terms.C, terms.CTv, terms.Gamma):
@@ -292,7 +292,7 @@ def test_equal_functions_have_one_form() -> None:
     assert normal((a + s) ** 2)[0] != normal((a + c) ** 2)[0]
 
 
-def test_what_is_no_polynomial_is_taken_for_a_symbol() -> None:
+def test_parts_that_are_no_polynomial_count_as_symbols() -> None:
     x, a = sp.symbols("x a")
     s, c = sp.sin(x), sp.cos(x)
     assert normal(sp.exp(x) * s**2 / (1 + a) + sp.exp(x) * c**2 / (1 + a)) == [sp.exp(x) / (1 + a)]

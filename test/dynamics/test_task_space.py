@@ -1,7 +1,7 @@
-"""Dynamics in task space: the equation of motion it must be, Lynch & Park's form, Pinocchio.
+"""Dynamics in task space: equation of motion, Lynch & Park's form, Pinocchio.
 
 ROUNDOFF: Lambda is an inverse. The states here have singular values down to some 1e-3 of the
-largest, whose squares cost six digits of 1e-16 at worst; what is left is far below 1e-8.
+largest, whose squares cost at worst six of sixteen digits; the error is far below 1e-8.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def test_equation_of_motion(robot: tuple[Model, str], rows: Any) -> None:
     assert np.array_equal(terms.Lambda, dynamics.task_space_inertia(model, q, link, rows=rows))
 
 
-def test_bias_has_its_parts(robot: tuple[Model, str]) -> None:
-    """p is what holds the robot up at rest, mu is quadratic in the velocity."""
+def test_bias_is_coriolis_and_gravity_force(robot: tuple[Model, str]) -> None:
+    """p is the force that holds the robot at rest, and mu is quadratic in the velocity."""
     model, link = robot
     q, v, _ = random_state(model, 2)
     terms = dynamics.task_space_terms(model, q, v, link, rows=POSITION)

@@ -1,4 +1,4 @@
-"""What EW21 proves of its Coriolis matrix, and the Christoffel symbols, on trees with rotors."""
+"""Properties of the Coriolis matrix and Christoffel symbols by EW21, on trees with rotors."""
 
 import numpy as np
 import pytest
@@ -78,7 +78,7 @@ def test_christoffel_symbols_are_derivatives_of_the_mass_matrix(tree: Model) -> 
 def test_christoffel_symbols_of_a_floating_base_are_derivatives_of_c(
     rotors: dict[str, Rotor],
 ) -> None:
-    """Every symbol, those of two velocities of the base included."""
+    """This holds for every symbol, including those of two velocities of the base."""
     text = random_tree_urdf(5, 6, branching=0.5, prismatic=0.3)
     model = Model.from_urdf(text, floating_base=True, rotors=rotors)
     q, v, _ = states(model)

@@ -1,4 +1,4 @@
-"""Calibration finds the friction that was put in, and refuses what it cannot use."""
+"""Calibration identifies the simulated friction, and rejects unusable recordings."""
 
 import re
 from collections.abc import Callable
@@ -80,7 +80,7 @@ def test_its_residual_is_the_detectors(
 
 
 def test_corrects_a_model_that_is_wrong(motions: list[Motion], model: Model) -> None:
-    """A hand of 0.6 kg that the description forgets: found again where it shows, in gravity."""
+    """The gravity torque of a 0.6 kg hand that the description lacks is identified."""
     hand = model.joint_links[-1]
     com = np.array([0.0, 0.02, 0.06])
     heavy = [replace(m, tau=m.tau + 0.6 * _weight(model, m.q, hand, com)) for m in motions]
@@ -104,8 +104,10 @@ def _weight(model: Model, q: np.ndarray, link: str, com: np.ndarray) -> np.ndarr
     )
 
 
-def test_finds_the_gains_of_drives_that_tell_currents(motions: list[Motion], model: Model) -> None:
-    """The last joint moves hardly any mass: its gain has to be given."""
+def test_finds_the_gains_of_drives_that_report_currents(
+    motions: list[Motion], model: Model
+) -> None:
+    """The last joint moves hardly any mass, so its gain must be given."""
     gains = np.array([8.0, -9.0, 7.0, 7.5, 5.0, -4.0, 3.0])
     currents = [replace(m, tau=m.tau / gains) for m in motions]
     parameters = DetectorParameters(observer="second_order", effort_kind="current")
@@ -135,7 +137,7 @@ def test_takes_efforts_without_gravity(
     assert not detector.update_block(m.t, m.q, m.v, m.tau).contact.any()
 
 
-def test_says_when_efforts_are_not_as_declared(
+def test_names_efforts_that_are_not_as_declared(
     motions: list[Motion], model: Model, calibration: Calibration
 ) -> None:
     """Offsets would take most of gravity for friction."""
@@ -187,7 +189,7 @@ def test_a_rarer_alarm_needs_higher_thresholds(
 
 
 def test_the_level_is_passed_as_seldom_as_promised() -> None:
-    """On synthetic block maxima of known distribution."""
+    """Synthetic block maxima of known distribution exceed the level at the expected rate."""
     from scipy.stats import gumbel_r
 
     maxima = gumbel_r(1.0, 0.1).rvs((20000, 2), random_state=4)
@@ -210,12 +212,12 @@ def test_refuses_a_joint_that_hardly_moves(motions: list[Motion], model: Model) 
         calibrate(still, model)
 
 
-def test_refuses_what_is_too_short(motions: list[Motion], model: Model) -> None:
+def test_refuses_motion_that_is_too_short(motions: list[Motion], model: Model) -> None:
     with pytest.raises(RecordingError, match="20 s are needed"):
         calibrate(motions[:1], model)
 
 
-def test_refuses_what_looks_like_contact(motions: list[Motion], model: Model) -> None:
+def test_refuses_motion_with_apparent_contact(motions: list[Motion], model: Model) -> None:
     touched = motion(model, 16.0, name="touched", seed=5, push=8.0)
     with pytest.raises(RecordingError, match="touched: .* looks like contact"):
         calibrate([*motions, touched], model)
@@ -231,9 +233,9 @@ WRONG_EFFORTS = {
     "twice": (lambda x: 2.0 * x, (2, 5), "is (2|1.99).* times the model's torque"),
     "absurd": (lambda x: 3e12 * np.sign(x) + x, (3,), "reaches 3e.12"),
 }
-"""What may become of the efforts of a joint, joints to try it on, and what is said of it.
+"""Faults of the efforts of a joint, the joints to test, and the expected message.
 
-The torque of the last joint is friction for the most part, whose size nothing tells.
+The torque of the last joint is mostly friction of unknown size.
 """
 
 
@@ -269,7 +271,7 @@ def test_refuses_efforts_that_are_not_measured(motions: list[Motion], model: Mod
 def test_leaves_stray_samples_out(
     motions: list[Motion], model: Model, calibration: Calibration, stray: float
 ) -> None:
-    """[5] And says how many; the thresholds are those of the others."""
+    """[5] Their number is reported, and the thresholds are those of the other samples."""
     odd = [replace(m, tau=m.tau.copy()) for m in motions]
     odd[0].tau[1000, 1] = stray
     found = calibrate(odd, model)
@@ -283,7 +285,7 @@ def test_leaves_stray_samples_out(
 
 
 def test_a_heavy_hand_is_no_other_unit(motions: list[Motion], model: Model) -> None:
-    """The wrist alone looks as if its efforts were 2.5 times too large."""
+    """A heavy hand makes only the wrist's efforts 2.5 times too large, which is no wrong unit."""
     mass, com = 2.5, (0.0, 0.02, 0.06)
     loaded = model.with_payload(model.joint_links[-1], mass, com, np.zeros((3, 3)))
     heavy = []
@@ -311,7 +313,7 @@ def test_gain_is_kept(motions: list[Motion], model: Model) -> None:
 def test_the_command_writes_what_the_detector_loads(
     motions: list[Motion], model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of an arm with a motor in its first joint, which the description forgets."""
+    """The arm has a motor inertia in its first joint that the description lacks."""
     files = []
     names = model.joint_names
     motor = np.array([1.0, *np.zeros(6)])

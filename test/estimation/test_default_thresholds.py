@@ -54,7 +54,7 @@ def test_the_rule(limits: tuple[float, ...], expected: tuple[float, ...]) -> Non
     np.testing.assert_allclose(default_contact_thresholds(arm(*limits)), expected)
 
 
-def test_what_is_given_is_kept() -> None:
+def test_given_thresholds_are_kept() -> None:
     model = arm()
     given = DetectorParameters(contact_threshold=(1.0,), collision_threshold=(9.0,))
     assert with_default_thresholds(given, model) is given
@@ -70,7 +70,7 @@ def test_what_is_given_is_kept() -> None:
 
 
 def test_the_detector_uses_them() -> None:
-    """Also after a change of parameters or of the model."""
+    """The detector also uses them after a change of parameters or of the model."""
     model = arm()
     detector = ContactDetector(model, DetectorParameters())
     expected = default_contact_thresholds(model)

@@ -1,7 +1,7 @@
-"""Whatever is given to the detector, it neither fails nor publishes what is not finite.
+"""For any input the detector neither fails nor publishes numbers that are not finite.
 
-The only exception is InputError, for arrays of the wrong shape, numbers that are not finite and
-stamps that do not increase; the detector then is as it was before.
+The only exception that it raises is InputError, for arrays of the wrong shape, numbers that are not
+finite and stamps that do not increase; its state then does not change.
 """
 
 from collections.abc import Sequence
@@ -101,7 +101,7 @@ def check(found: Detection) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(ORDER, min_size=1, max_size=40))
-def test_no_order_of_anything_makes_it_fail(orders: list[Any]) -> None:
+def test_no_sequence_of_calls_makes_it_fail(orders: list[Any]) -> None:
     detector = ContactDetector(MODEL, BASE)
     stamp = 1.0
     for k in range(15):
@@ -142,7 +142,7 @@ def test_no_order_of_anything_makes_it_fail(orders: list[Any]) -> None:
 def test_one_absurd_number_is_no_contact(
     joint: int, name: str, number: float, observer: str
 ) -> None:
-    """And leaves no trace: the detector goes on as if the sample had never come."""
+    """One absurd number has no lasting effect: later verdicts are those without the sample."""
     parameters = replace(BASE, observer=observer)
     # Whole turns of a revolute joint are no jump: one of 1 rad stands for all that are.
     if name == "q" and abs(number) < 1e7:
@@ -183,7 +183,7 @@ def test_one_absurd_number_is_no_contact(
 def test_blocks_of_anything_are_judged_like_samples(
     steps: list[Any], cuts: list[int], observer: str
 ) -> None:
-    """To the last bit, wherever they are cut."""
+    """The verdicts are equal to the last bit, wherever the blocks are divided."""
     parameters = replace(BASE, observer=observer)
     stamps = 1.0 + np.cumsum([DT] * 20 + [step for step, _ in steps])
     changes = [[]] * 20 + [change for _, change in steps]

@@ -1,4 +1,4 @@
-"""Settings that switch detection off are said, and good ones are not complained of."""
+"""The detector warns of settings that disable detection, and not of good settings."""
 
 import re
 from typing import Any
@@ -45,7 +45,7 @@ def test_good_settings_are_not_complained_of(model: Model) -> None:
     ],
     ids=lambda x: " ".join(x) if isinstance(x, dict) else "",
 )
-def test_settings_that_switch_detection_off_are_said(
+def test_settings_that_disable_detection_warn(
     model: Model, change: dict[str, Any], said: str
 ) -> None:
     texts = detector_warnings(DetectorParameters(**{**GOOD, **change}), model)

@@ -43,7 +43,7 @@ def test_gains_are_as_exact_as_they_claim(motion: str, request: pytest.FixtureRe
         assert (np.abs(result.relative_error)[result.accepted] < 0.05).all()
 
 
-def test_free_motion_tells_only_joints_that_carry_weight(free: list[Result]) -> None:
+def test_free_motion_identifies_only_joints_with_gravity_load(free: list[Result]) -> None:
     for result in free:
         assert result.accepted[:3].all()
         assert not result.accepted[4:].any()
@@ -54,7 +54,7 @@ def test_free_motion_tells_only_joints_that_carry_weight(free: list[Result]) -> 
         assert "--payload-recording BAG=MASS or --drive-gain JOINT=GAIN" in result.message
 
 
-def test_a_known_payload_tells_all_joints_that_it_loads(loaded: list[Result]) -> None:
+def test_a_known_payload_identifies_all_joints_that_it_loads(loaded: list[Result]) -> None:
     for result in loaded:
         assert result.accepted.all()
     off = np.array([result.in_standard_errors for result in loaded])
@@ -62,7 +62,7 @@ def test_a_known_payload_tells_all_joints_that_it_loads(loaded: list[Result]) ->
     assert 0.5 < np.sqrt((off**2).mean()) < 1.5
 
 
-def test_a_payload_on_the_axis_does_not_tell_the_last_joint() -> None:
+def test_a_payload_on_the_axis_does_not_identify_the_last_joint() -> None:
     specimen = Specimen.drawn(1)
     motions, evidence = [specimen.recorded(1)], carried(specimen, ON_AXIS, 1, told=True)
     result = identified(specimen, motions, evidence)

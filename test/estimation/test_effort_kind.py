@@ -83,7 +83,7 @@ def test_currents_are_named_when_the_arm_has_moved(model: Model) -> None:
 
 
 def test_no_load_is_no_evidence(model: Model) -> None:
-    """Upright, gravity loads no joint: the decision waits and says so."""
+    """In the upright posture gravity loads no joint: the decision waits and reports why."""
     upright = np.zeros(model.nq)
     for parameters in (TORQUE, WITHOUT):
         judge = feed(EffortKindJudge(model, parameters), upright, gravity_torque(model, upright))
@@ -157,7 +157,7 @@ def test_contact_never_refutes_what_was_confirmed(model: Model) -> None:
 
 
 def test_zeros_are_no_evidence(model: Model) -> None:
-    """An effort that is exactly zero is not measured, which the detector says by itself."""
+    """An effort that is exactly zero is not measured; the detector reports this separately."""
     judge = EffortKindJudge(model, TORQUE)
     for stamp in np.arange(0.0, 3.0, 0.02):
         judge.add(stamp, BENT, np.zeros(7), np.zeros(7))

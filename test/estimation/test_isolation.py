@@ -54,7 +54,7 @@ def random_contact(
 
 
 def test_evidence_is_the_density_of_the_residual(model: Model) -> None:
-    """Against the normal density it stands for, for all places and sizes."""
+    """The evidence equals the normal density for all places and sizes of the force."""
     stats = pytest.importorskip("scipy.stats")
     rng = np.random.default_rng(1)
     root = rng.normal(size=(7, 7))
@@ -117,8 +117,8 @@ def test_touched_link_is_among_those_named(
     assert single >= (0 if LINKS.index(link) < 4 else 30)
 
 
-def test_what_joints_beyond_feel_rules_links_out(model: Model, isolation: LinkIsolation) -> None:
-    """A link before the last joint that feels something cannot have been touched."""
+def test_residuals_of_joints_beyond_exclude_links(model: Model, isolation: LinkIsolation) -> None:
+    """A link before the last joint with a residual cannot be the touched link."""
     rng = np.random.default_rng(9)
     for i, link in enumerate(LINKS[1:], start=1):
         q, _, _, r = random_contact(model, rng, link, 20.0)
@@ -172,8 +172,8 @@ def test_force_of_other_moments_and_its_uncertainty(model: Model) -> None:
     assert strict.isolate(Q, r).force is None
 
 
-def test_looks_add_up(model: Model) -> None:
-    """Noise that one look cannot tell from a touch of the next link falls with more of them."""
+def test_several_samples_increase_the_evidence(model: Model) -> None:
+    """With several samples, noise that a single one confuses with the next link averages out."""
     rng = np.random.default_rng(7)
     isolation = LinkIsolation(model, 0.2**2 * np.eye(7), force_uncertainty=20.0)
     right = {1: 0, 12: 0}
@@ -188,7 +188,7 @@ def test_looks_add_up(model: Model) -> None:
 
 
 def test_residuals_that_still_rise(model: Model, isolation: LinkIsolation) -> None:
-    """Those of slow joints lag behind; taken for what stays they tell another force."""
+    """Residuals of slow joints lag; if they counted as settled, the force would be wrong."""
     rng = np.random.default_rng(12)
     risen = np.array([0.3, 0.3, 0.4, 0.4, 0.8, 0.8, 0.9])
     aware, blind = [], []
@@ -206,7 +206,7 @@ def test_residuals_that_still_rise(model: Model, isolation: LinkIsolation) -> No
 
 
 def test_hard_contacts_leave_traces_elsewhere(model: Model, isolation: LinkIsolation) -> None:
-    """What rules a link out beside a push does not beside a blow fifty times as hard."""
+    """A residual that excludes a link for a push does not for a blow fifty times as hard."""
     r = torque(model, Q, "link_4", np.array([0.02, 0.0, 0.1]), np.array([15.0, -10.0, 8.0]))
     trace = np.array([0.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0])
     assert "link_4" in isolation.isolate(Q, r).candidates
@@ -214,8 +214,8 @@ def test_hard_contacts_leave_traces_elsewhere(model: Model, isolation: LinkIsola
     assert "link_4" in isolation.isolate(Q, 50.0 * r + trace).candidates
 
 
-def test_a_joint_in_doubt_rules_nothing_out(model: Model, isolation: LinkIsolation) -> None:
-    """What a reversal may have left in a joint beyond the link is no sign against that link."""
+def test_a_joint_in_doubt_excludes_no_link(model: Model, isolation: LinkIsolation) -> None:
+    """A possible error after a reversal of a joint beyond the link does not exclude the link."""
     r = torque(model, Q, "link_4", np.array([0.02, 0.0, 0.1]), np.array([15.0, -10.0, 8.0]))
     r[4] += 0.5
     doubt = np.array([0.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0])
@@ -261,7 +261,7 @@ def test_branched_and_floating_robots() -> None:
 
 
 def test_push_right_at_an_origin(model: Model, isolation: LinkIsolation) -> None:
-    """No torque about the link's own joint, and yet the link is among those named as a rule."""
+    """The push causes no torque at the link's own joint; the link still is a usual candidate."""
     rng = np.random.default_rng(10)
     named = 0
     for i in range(120):
@@ -311,7 +311,7 @@ def test_obstacles_act_into_the_surface_and_against_the_motion(model: Model) -> 
 
 
 def test_evidence_of_an_obstacle_is_the_density_of_the_residual(model: Model) -> None:
-    """Against the integral over forces of the expected sign."""
+    """The evidence equals the integral over forces of the expected sign."""
     direction = np.array([0.6, 0.0, 0.8])
     r = torque(model, Q, "link_7", np.zeros(3), 18.0 * direction)
     jacobians, sums = np.zeros((2, 7, 6)), np.zeros(23)
@@ -373,7 +373,7 @@ def test_motion_and_geometry_tell_the_links_of_collisions_apart(model: Model) ->
 
 
 def test_the_jolt_of_a_collision_is_noise_that_fades(model: Model) -> None:
-    """It is in proportion to the accelerated inertia, and shakes all joints at the onset only."""
+    """The jolt is proportional to the accelerated inertia and acts on all joints at the onset."""
     memory, noise = new_memory(7, 7), np.linspace(0.1, 0.2, 7)
     assert not jolt_doubt(model, Q, memory, noise, 0.0).any()
     memory.joint["acceleration"][0] = 20.0

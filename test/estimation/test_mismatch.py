@@ -1,4 +1,4 @@
-"""What does not fit is named, and nothing else is."""
+"""Each mismatch of model, effort and settings is reported, and no other."""
 
 from dataclasses import replace
 
@@ -41,7 +41,7 @@ def kinds(
     return [(found.kind, found.joint) for found in find_mismatches(motion, model, parameters)]
 
 
-def test_nothing_where_all_fits(model: Model) -> None:
+def test_no_mismatch_where_all_fits(model: Model) -> None:
     assert kinds(motion(model), model) == []
 
 
@@ -113,7 +113,7 @@ def test_the_first_seconds_are_enough(model: Model) -> None:
     assert block.mismatches(detector) == ()
 
 
-def test_too_little_tells_nothing(model: Model) -> None:
+def test_too_few_samples_give_no_mismatch(model: Model) -> None:
     wrong = motion(model, seconds=0.9)
     wrong.tau[:] *= -1.0
     assert kinds(wrong, model) == []
@@ -143,7 +143,7 @@ def test_no_effort_at_all(model: Model) -> None:
 
 
 @pytest.mark.parametrize("effort", [1e4, 1e30, -1e200, 1e308])
-def test_stray_efforts_explain_nothing(model: Model, effort: float) -> None:
+def test_stray_efforts_give_no_mismatch(model: Model, effort: float) -> None:
     """[53] The detector drops their samples, and so does the check."""
     stray = motion(model)
     stray.tau[100::500, 1] = effort

@@ -137,7 +137,7 @@ def test_is_the_integral_form(model: Model, pushed: list[np.ndarray]) -> None:
 
 @pytest.mark.parametrize("product", [0.1, 1.0, 2.5, 10.0])
 def test_stable_for_any_gain_times_period(model: Model, product: float) -> None:
-    """At rest under a constant torque that should not be there, r climbs to it without ringing."""
+    """At rest under a constant external torque, r rises to its value without overshoot."""
     dt = 0.03
     q = np.full(model.nv, 0.3)
     v = np.zeros(model.nv)
@@ -181,7 +181,7 @@ def test_gain_sets_the_speed(model: Model, pushed: list[np.ndarray]) -> None:
     assert np.linalg.norm(fast) > 3.0 * np.linalg.norm(slow)
 
 
-def test_reset_forgets(model: Model, pushed: list[np.ndarray]) -> None:
+def test_reset_discards_the_state(model: Model, pushed: list[np.ndarray]) -> None:
     _, q, v, tau, _ = pushed
     observer = MomentumObserver(model, GAIN)
     first = [observer.update(q[i], v[i], tau[i], FINE) for i in range(6000, 6050)]

@@ -44,8 +44,8 @@ def jittered(count: int, seed: int = 2) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dt", [1e-4, 1e-3, 0.03, 1.0])
-def test_a_constant_torque_is_seen_whole(observer: Observer, dt: float) -> None:
-    """At rest r equals the unseen torque in the end, whatever the step, and never runs away."""
+def test_residual_converges_to_a_constant_torque(observer: Observer, dt: float) -> None:
+    """At rest r converges to the external torque for every step size and stays bounded."""
     q, v = np.full(observer.model.nv, 0.3), np.zeros(observer.model.nv)
     g = momentum_terms(observer.model, q, v).g
     unseen = np.linspace(1.2, -2.0, observer.model.nv)
@@ -109,7 +109,7 @@ def test_run_is_the_filter_of_the_balance(observer: Observer) -> None:
 
 @pytest.mark.parametrize("damping", [0.4, DAMPING, 0.999999, 1.0])
 def test_second_order_is_its_differential_equation(model: Model, damping: float) -> None:
-    """Against the matrix exponential of r_ddot = K² (x - r) - 2 zeta K r_dot."""
+    """The result equals the matrix exponential of r_ddot = K² (x - r) - 2 zeta K r_dot."""
     observer = SecondOrderObserver(model, GAIN, damping=damping)
     dt = np.concatenate([jittered(50), [0.1, 1e-5, 0.5]])
     x = np.random.default_rng(6).normal(size=(dt.size, model.nv))
@@ -123,7 +123,7 @@ def test_second_order_is_its_differential_equation(model: Model, damping: float)
 
 
 def test_kalman_is_the_textbook_filter(model: Model) -> None:
-    """Momentum and torque as state, in matrices, told the momentum that the means add up to."""
+    """The textbook filter has momentum and torque as state, and measures the summed momentum."""
     dt = jittered(400)
     x = np.random.default_rng(7).normal(size=(400, model.nv))
     P = np.zeros((2, 2))
@@ -162,7 +162,7 @@ def test_parameters_name_the_observer(model: Model) -> None:
         assert type(DetectorParameters(observer=name).make_observer(model)) is kind
 
 
-def test_refuses_what_cannot_be(model: Model) -> None:
+def test_refuses_invalid_arguments(model: Model) -> None:
     q = np.zeros((5, model.nv))
     with pytest.raises(InputError, match="increase"):
         MomentumObserver(model, GAIN).run(np.zeros(5), q, q, q)

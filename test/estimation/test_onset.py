@@ -1,4 +1,4 @@
-"""Back-dating of contacts: right on average, and as uncertain as it says."""
+"""Back-dating of contacts: the onset has no bias, and its stated uncertainty is correct."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def onsets(observer: Observer, size: float, runs: int = 60, seed: int = 9) -> np
 
 
 @pytest.mark.parametrize("kind", ["momentum", "second_order", "kalman"])
-def test_finds_the_start_and_knows_how_well(model: Model, kind: str) -> None:
+def test_estimates_the_onset_and_its_uncertainty(model: Model, kind: str) -> None:
     observer = {
         "momentum": MomentumObserver(model, 50.0),
         "second_order": SecondOrderObserver(model, 200.0),
@@ -51,7 +51,7 @@ def test_finds_the_start_and_knows_how_well(model: Model, kind: str) -> None:
         assert (np.abs(error) < 2.0 * uncertainty + 0.5 * DT).mean() > 0.85
 
 
-def test_too_few_samples_tell_nothing(model: Model) -> None:
+def test_too_few_samples_give_no_onset(model: Model) -> None:
     onset = estimate_onset(
         np.array([0.0, 0.1, 0.2]), np.ones((3, 7)), MomentumObserver(model, 50.0), np.ones(7)
     )

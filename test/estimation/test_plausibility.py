@@ -1,4 +1,4 @@
-"""Samples that no arm can have are dropped like lost messages; what keeps failing is no verdict."""
+"""Implausible samples are dropped like lost messages; if they persist, there is no verdict."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -99,7 +99,7 @@ def test_one_absurd_sample_is_a_lost_message(
 @pytest.mark.parametrize(
     "absurd", [x for x in ABSURD.values() if "jump" not in x[2]], ids=lambda x: f"{x[1]:g} {x[2]}"
 )
-def test_what_keeps_failing_is_no_verdict(
+def test_persistent_failures_give_no_verdict(
     model: Model, recording: Sequence[np.ndarray], absurd: tuple[int, float, str]
 ) -> None:
     """Two samples are bridged, the third is not, however long it lasts; then all is well again."""
@@ -216,7 +216,7 @@ def test_joints_without_limits_have_plausible_ones(
 def test_an_effort_that_is_dead_from_the_start(
     model: Model, recording: Sequence[np.ndarray]
 ) -> None:
-    """[25] No verdict, no flag, and it is named; a later joint that carries nothing is not."""
+    """[25] There is no verdict and no flag, and the joint is named; an unloaded joint is not."""
     detections = detect(model, changed(recording, 3, slice(None), 1, 0.0))
     assert is_clean(detections)
     assert {d.reason for d in detections[2:]} == {"joint_2 publishes no effort"}
@@ -231,7 +231,7 @@ def test_an_effort_that_dies(model: Model, recording: Sequence[np.ndarray]) -> N
 
 
 def test_no_effort_at_all(model: Model, recording: Sequence[np.ndarray]) -> None:
-    """[61] Zeros are what a driver fills in that measures nothing."""
+    """[61] A driver that does not measure effort fills in zeros."""
     t, q, v, tau = recording
     for first in (0, 700):
         dead = tau.copy()
@@ -244,7 +244,7 @@ def test_no_effort_at_all(model: Model, recording: Sequence[np.ndarray]) -> None
 def test_no_effort_of_a_driver_that_takes_gravity_off(
     model: Model, recording: Sequence[np.ndarray]
 ) -> None:
-    """Nothing is carried, and yet no driver that measures publishes exactly zero from the start."""
+    """No joint is loaded, but no measuring driver publishes exactly zero from the start."""
     t, q, v, tau = recording
     declared = replace(PARAMETERS, effort_kind="torque_without_gravity")
     detections = detect(model, (t, q, v, np.zeros_like(tau)), declared)
@@ -282,8 +282,8 @@ def test_a_joint_that_carries_nothing_may_have_no_torque(model: Model) -> None:
     assert not detection.contact
 
 
-def test_an_effort_of_zero_before_a_gap_says_nothing_after_it(model: Model) -> None:
-    """A push ends, the effort is truly zero, and then nothing comes: the verdict must return."""
+def test_an_effort_of_zero_before_a_gap_does_not_count_after_it(model: Model) -> None:
+    """A push ends, the effort is truly zero, then messages stop: the verdict must return."""
     q = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
     tau = gravity_torque(model, q)
     tau[0] = 0.0
@@ -377,6 +377,6 @@ def test_a_torque_that_passes_through_zero_is_one(model: Model) -> None:
     ],
 )
 def test_numbers_that_no_arm_has_are_refused(name: str, value: float) -> None:
-    """What the bounds admit is run in test_parameter_bounds.py."""
+    """test_parameter_bounds.py runs the detector with values at the bounds."""
     with pytest.raises(ParameterError, match=name):
         replace(PARAMETERS, **{name: (value,)})

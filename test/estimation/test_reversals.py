@@ -1,4 +1,4 @@
-"""Reversals: where they are, how they fade, and what calibration and detector make of them."""
+"""Reversals of the velocity: detection, decay, and use in calibration and detector."""
 
 import numpy as np
 

@@ -47,7 +47,7 @@ def sines(n: int, seconds: float = 3.0) -> tuple[np.ndarray, np.ndarray, np.ndar
 
 @pytest.mark.parametrize("observer", OBSERVERS)
 @pytest.mark.parametrize("urdf", [arm7_urdf(), random_tree_urdf(3, 5, prismatic=0.4)])
-def test_what_the_motors_take_is_no_contact(urdf: str, observer: str) -> None:
+def test_acceleration_torque_of_motors_is_no_contact(urdf: str, observer: str) -> None:
     """``J a`` on top of inverse dynamics; without the parameter it is the residual."""
     model = Model.from_urdf(urdf)
     t, q, v, a = sines(model.nv)
@@ -116,7 +116,7 @@ def test_goes_with_its_joint(model: Model) -> None:
     np.testing.assert_allclose(added, np.diag(J), atol=1e-12)
 
 
-def test_what_cannot_be(model: Model) -> None:
+def test_impossible_inertias_are_refused(model: Model) -> None:
     with pytest.raises(ParameterError, match=r"rotor_inertia\[1\] is -0.1 kg·m² or kg"):
         InertialCorrections(rotor_inertia=(0.1, -0.1))
     with pytest.raises(ParameterError, match="rotor_inertia has 2 values .* 7 joints"):

@@ -1,4 +1,4 @@
-"""The wrench at the tool: its formula, singular postures, and what the detector makes of it."""
+"""The wrench at the tool: formula, singular postures, and output of the detector."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def covariance(rng: np.random.Generator, n: int) -> np.ndarray:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_it_is_the_expected_wrench_under_the_prior(seed: int) -> None:
-    """Against dense algebra, on branched arms, for several samples at once."""
+    """The estimate equals dense algebra, on branched arms and for several samples at once."""
     rng = np.random.default_rng(seed)
     model = Model.from_urdf(random_tree_urdf(seed, 8))
     n, frame = model.nv, model.joint_links[-1]
@@ -73,7 +73,7 @@ def test_it_is_the_expected_wrench_under_the_prior(seed: int) -> None:
         assert found.observable[k] == (damping <= LARGEST_DAMPING).sum()
 
 
-def test_what_is_applied_is_found_in_the_axes_of_the_frame(
+def test_an_applied_wrench_is_estimated_in_the_axes_of_the_frame(
     model: Model, estimator: ToolWrenchEstimator
 ) -> None:
     r = jacobian(model, POSTURE, "tool").T @ WRENCH
@@ -106,10 +106,10 @@ def test_the_covariance_is_that_of_the_error(model: Model, estimator: ToolWrench
     assert low < nees.mean() < high
 
 
-def test_singular_postures_are_damped_and_said(
+def test_singular_postures_are_damped_and_reported(
     model: Model, estimator: ToolWrenchEstimator
 ) -> None:
-    """Through the stretched elbow: bounded and without a jump, and the covariance says so."""
+    """Through the stretched elbow the wrench is bounded and continuous; the covariance grows."""
     angle = np.linspace(0.4, -0.4, 801)
     q = np.array([0.0, 0.6, 0.0, 1.0, 0.0, 0.0, 0.0]) * np.where(np.arange(7) == 3, 0.0, 1.0)
     q = q + np.outer(angle, np.eye(7)[3])
@@ -152,7 +152,7 @@ def test_extreme_numbers_leave_it_finite(model: Model, prior: float, noise: floa
 
 
 @pytest.mark.parametrize(("frame", "says"), [("hand", "no link 'hand'"), ("link_0", "fixed")])
-def test_a_frame_that_shows_nothing_is_refused(model: Model, frame: str, says: str) -> None:
+def test_a_frame_that_cannot_be_estimated_is_refused(model: Model, frame: str, says: str) -> None:
     with pytest.raises(InputError, match=f"tool_frame: .*{says}"):
         ContactDetector(model, replace(PARAMETERS, tool_frame=frame))
 
@@ -183,8 +183,8 @@ def test_the_detector_gives_it_with_the_lag_of_the_observer(model: Model) -> Non
     np.testing.assert_allclose(held.run(0.2, WRENCH), WRENCH, rtol=0.02, atol=0.1)
 
 
-def test_of_a_recording_it_is_what_the_detector_gives(model: Model) -> None:
-    """From the residuals of a block, as docs/detection.md shows it."""
+def test_for_a_recording_it_equals_that_of_the_detector(model: Model) -> None:
+    """The wrench is computed from the residuals of a block, as docs/detection.md shows."""
     count = 300
     stamps, q = DT * np.arange(1, count + 1), np.tile(POSTURE, (count, 1))
     tau = gravity_torque(model, POSTURE) - jacobian(model, POSTURE, "tool").T @ WRENCH

@@ -1,4 +1,4 @@
-"""A fleet of recordings: which they are, what is done again, and what is kept of each."""
+"""A fleet of recordings: discovery, repeated runs, and stored results."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _lives(pid: int) -> bool:
     return text.rpartition(")")[2].split()[0] != "Z"
 
 
-def test_what_changed_is_done_again(bags: Path, here: Here) -> None:
+def test_changed_recordings_are_done_again(bags: Path, here: Here) -> None:
     (bags / "right" / "bad.mcap").unlink()
     assert fleet(bags) == 0
     here.done.clear()
@@ -180,7 +180,7 @@ def test_what_changed_is_done_again(bags: Path, here: Here) -> None:
     assert sorted(here.done) == every
 
 
-def test_the_sheet_tells_what_differs(bags: Path, here: Here) -> None:
+def test_the_sheet_gives_differing_arguments(bags: Path, here: Here) -> None:
     root = bags.parent
     (root / "other.yaml").write_text(sound.CONFIG.replace("[2.0, 3.0]", "[5.0]"))
     sheet = root / "sheet.csv"

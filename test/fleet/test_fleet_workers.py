@@ -27,7 +27,7 @@ def jobs_for(folder: Path) -> list[Any]:
 
 
 def check(jobs: Sequence[Any], answers: Sequence[tuple[int, Outcome]]) -> dict[str, Outcome]:
-    """Every job is answered once, and only what must be bad is."""
+    """Check that every job has one result, and that only damaged recordings have none."""
     assert sorted(index for index, _ in answers) == list(range(len(jobs)))
     outcomes = {jobs[index].recording.name: outcome for index, outcome in answers}
     for name, outcome in outcomes.items():

@@ -61,7 +61,7 @@ def write_recording(path: Path) -> None:
 
 
 class TestPlayback(unittest.TestCase):
-    def test_the_push_is_told_of(self, domain: int) -> None:
+    def test_the_push_is_reported(self, domain: int) -> None:
         probe = Probe(domain)
         self.addCleanup(probe.close)
         events = probe.listen(DiagnosticArray, "contact_detector/events")

@@ -1,4 +1,4 @@
-"""What a real browser shows of a report, headless and without network."""
+"""Display of a report in a real browser, headless and without network."""
 
 from __future__ import annotations
 

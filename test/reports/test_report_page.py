@@ -1,4 +1,4 @@
-"""What stands in the HTML file of a report, without a browser."""
+"""Content of the HTML file of a report, without a browser."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from rbd_control.dynamics import Model, gravity_torque
 Array = NDArray[np.float64]
 
 Flaw = Literal["none", "no effort", "no speed", "weak"]
-"""What may be wrong with the limits in a description: an effort or velocity limit of zero, which
-means that nobody filled it in, or an effort limit below the weight that its joint carries."""
+"""Possible flaws of the limits in a description: an effort or velocity limit of zero, which means
+that it was not filled in, or an effort limit below the gravity torque of its joint."""
 
 
 class Joint(NamedTuple):
@@ -59,7 +59,7 @@ HOME: dict[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Arm:
-    """An arm: its description as the controller gets it, and what it can really do.
+    """An arm with the description that the controller receives, and with its true properties.
 
     Attributes:
         model: the described arm.

@@ -46,7 +46,7 @@ PARAMETERS: dict[str, st.SearchStrategy[Any]] = {
     "force_uncertainty": numbers(5.0, 50.0),
     "contact_force_threshold": st.sampled_from([0.0, 0.0, 60.0]),
 }
-"""Strategies for what is set live; the others describe the arm, which does not change."""
+"""Strategies for parameters that change at run time; the others describe the constant arm."""
 
 
 def _spoil(field: str, value: float) -> Callable[[DetectorRig, Message], dict[str, Any]]:
@@ -84,7 +84,7 @@ HARMLESS: dict[str, Callable[[DetectorRig, Message], dict[str, Any]]] = {
     "absurd position": _spoil("position", 1e12),
     "a jump": _shifted(2.5),
 }
-"""What may be wrong with one message, without any harm to the verdict on the next ones."""
+"""Faults of a single message that do not affect the verdict on the next messages."""
 
 HARMFUL: dict[str, Callable[[DetectorRig, Message], dict[str, Any]]] = {
     "no velocity": lambda rig, m: {"velocity": NONE},
@@ -93,11 +93,11 @@ HARMFUL: dict[str, Callable[[DetectorRig, Message], dict[str, Any]]] = {
     "effort not a number": _spoil("effort", np.nan),
     "a replaced stamp": lambda rig, m: {"stamp": np.zeros(1)},
 }
-"""What takes the verdict away."""
+"""Faults that end the verdict."""
 
 
 class DetectorMachine(RuleBasedStateMachine):
-    """Two detectors that get the same; every rule ends with a look at all promises."""
+    """Drives two detectors with the same input; every rule ends with a check of all promises."""
 
     ignored: ClassVar[frozenset[str]] = frozenset()
     examples: ClassVar[int] = 0
@@ -126,7 +126,7 @@ class DetectorMachine(RuleBasedStateMachine):
 
     @rule(count=COUNTS)
     def clean(self, count: int) -> None:
-        """Joint states come with nothing wrong."""
+        """Send correct joint states."""
         rig = self.rig
         rig.tell(*rig.states(count))
         rig.clean += count * PERIOD
@@ -136,7 +136,7 @@ class DetectorMachine(RuleBasedStateMachine):
 
     @rule()
     def long_clean(self) -> None:
-        """The same for so long that there must be a verdict."""
+        """Send correct joint states until there must be a verdict."""
         for _ in range(8):
             self.clean(100)
 
@@ -193,7 +193,7 @@ class DetectorMachine(RuleBasedStateMachine):
 
     @rule(count=COUNTS)
     def reorder(self, count: int) -> None:
-        """Messages name joints in another order, and those of a gripper, too."""
+        """Send messages with the joints in another order and with joints of a gripper."""
         rig = self.rig
         stamps, *values = rig.states(count)
         names = (*reversed(rig.model.joint_names), "finger")
@@ -215,7 +215,7 @@ class DetectorMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.01, 0.15, 5.0]))
     def silence(self, seconds: float) -> None:
-        """No messages come."""
+        """Send no messages for some time."""
         self.rig._pass(round(seconds / PERIOD))
         self.rig.clean = 0.0
 
@@ -230,14 +230,14 @@ class DetectorMachine(RuleBasedStateMachine):
 
     @rule()
     def reset(self) -> None:
-        """Somebody resets the detector."""
+        """Reset the detectors."""
         self.rig.reset()
         self.rig.clean = 0.0
         self._look()
 
     @rule()
     def tare(self) -> None:
-        """Somebody tares; without a verdict that is refused, and both agree."""
+        """Tare the detectors; without a verdict both must refuse."""
         rig = self.rig
         answers = []
         for detector in (rig.single, rig.blocks):
@@ -253,7 +253,7 @@ class DetectorMachine(RuleBasedStateMachine):
         names=st.lists(st.sampled_from(sorted(PARAMETERS)), min_size=1, max_size=3), data=st.data()
     )
     def tune(self, names: list[str], data: st.DataObject) -> None:
-        """Somebody sets parameters."""
+        """Set parameters."""
         new = {name: data.draw(PARAMETERS[name], name) for name in dict.fromkeys(names)}
         try:
             self.rig.change(replace(self.rig.single.parameters, **new))
@@ -263,7 +263,7 @@ class DetectorMachine(RuleBasedStateMachine):
 
     @rule(mass=st.sampled_from([0.0, 0.1]))
     def load(self, mass: float) -> None:
-        """Somebody tells of a payload; it is so light that no threshold is passed."""
+        """Set a payload that is light enough not to exceed a threshold."""
         rig = self.rig
         model = rig.model
         if mass:

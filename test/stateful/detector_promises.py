@@ -1,4 +1,4 @@
-"""What the contact detector promises, each promise a function that is checked after every step."""
+"""Promises of the contact detector, each a function that is checked after every step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def promise(function):  # type: ignore[no-untyped-def]
 
 
 def check(rig: DetectorRig, ignored: frozenset[str] = frozenset()) -> None:
-    """Hold what the detectors said since the last look to all promises but the ignored ones."""
+    """Check the verdicts since the last call against all promises except the ignored ones."""
     for function in PROMISES:
         if function.__name__ in ignored:
             continue
@@ -85,7 +85,7 @@ def events_come_in_pairs(rig: DetectorRig) -> None:
 
 @promise
 def clean_data_give_a_verdict(rig: DetectorRig) -> None:
-    """On joint states with nothing wrong there is a verdict again soon, and no contact."""
+    """On correct joint states there soon is a verdict again, and no contact."""
     p = rig.single.parameters
     if rig.clean > RECOVERY + p.settling_time + p.maximum_gap + 2.0 * p.release_debounce:
         assert rig.one_by_one.valid[-1], rig.one_by_one.reason[-1]

@@ -1,4 +1,4 @@
-"""Two contact detectors on one arm: one gets messages one by one, the other in blocks."""
+"""Two contact detectors on one arm: one receives single messages, the other blocks."""
 
 from __future__ import annotations
 
@@ -24,24 +24,23 @@ START = 1e5
 
 @dataclass
 class Verdicts:
-    """What a detector said, sample by sample."""
+    """Verdicts of a detector, sample by sample."""
 
     valid: list[bool] = field(default_factory=list)
     contact: list[bool] = field(default_factory=list)
     reason: list[str] = field(default_factory=list)
     residual: list[Array] = field(default_factory=list)
     events: list[tuple[int, ContactEvent]] = field(default_factory=list)
-    """With the number of the sample."""
+    """Events with the number of their sample."""
 
 
 class DetectorRig:
-    """Moves an arm along a smooth path, and tells two detectors of it.
+    """Moves an arm along a smooth path, and sends its joint states to two detectors.
 
     Attributes:
         single, blocks: the detectors.
-        one_by_one, in_blocks: what they said since the last look.
-        clean: time for which nothing has been wrong with messages, nor has anything touched the
-            arm or been changed in the detector [s].
+        one_by_one, in_blocks: their verdicts since the last check.
+        clean: time since the last wrong message, contact or change of the detector [s].
     """
 
     def __init__(self, arm: str, parameters: DetectorParameters) -> None:
@@ -138,7 +137,7 @@ class DetectorRig:
         into.residual += list(said.residual)
 
     def counted(self) -> tuple[int, int]:
-        """How many messages the two intakes have counted, as accepted or dropped."""
+        """Number of messages that the two intakes have counted, accepted or dropped."""
         remarks = ("stamp replaced", "velocity missing", "effort missing")
         totals = [sum(v for k, v in x.counts.items() if k not in remarks) for x in self._intakes]
         return totals[0], totals[1]

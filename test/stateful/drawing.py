@@ -1,4 +1,4 @@
-"""What the state machines draw: arms, parameters, trajectories, joint states that are wrong."""
+"""Strategies of the state machines: arms, parameters, trajectories, wrong joint states."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ REACTIONS = st.sampled_from(["hold", "retract", "float", "slow", "none"])
 
 @st.composite
 def setups(draw: st.DrawFn) -> Setup:
-    """Return an arm, what may be wrong with it, and parameters to start with."""
+    """Return an arm with possible flaws, and initial parameters."""
     name = draw(st.sampled_from(sorted(JOINTS)))
     flaw = draw(st.sampled_from(["none", "none", "none", "no effort", "no speed", "weak"]))
     flawed = draw(st.integers(0, len(JOINTS[name]) - 1))
@@ -207,7 +207,7 @@ def timed(rig: Rig, positions: list[Array], pace: float, moving: bool) -> list[T
 
 
 def spoilt(rig: Rig) -> dict[str, tuple[list[str], list[TrajectoryPoint]]]:
-    """Trajectories that no controller may take, by what is wrong with them."""
+    """Trajectories that every controller must reject, by their fault."""
     names = list(rig.arm.model.joint_names)
     here = rig.desired.tolist()
     good = TrajectoryPoint(here, time_from_start=1.0)

@@ -1,4 +1,4 @@
-"""What happened to a simulated arm under the controller, one row for each period."""
+"""History of a simulated arm under the controller, with one row for each period."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the controller promises, each promise a function that is checked after every step.
+"""Promises of the controller, each a function that is checked after every step.
 
-A promise gets the :class:`~stateful.history.Stretch` that the last step of a state machine added,
-with one row from before it, and raises ``AssertionError`` where it is broken.
+A promise takes the :class:`~stateful.history.Stretch` that the last step of a state machine added,
+with one row from before it, and raises ``AssertionError`` if it is broken.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Promise = Callable[[Stretch], None]
 PROMISES: list[Promise] = []
 
 ROUNDING = 1e-7
-"""What sums of torques of order 100 N·m may be off by, as they are added in another order."""
+"""Roundoff of sums of torques of order 100 N·m that are added in another order [N·m]."""
 
 SLACK_OF_FREEZE = 0.0051
 """Joint states that move must be a fault within ``repeated_time`` and this time [s], one period at
@@ -79,7 +79,7 @@ def torque_is_finite(s: Stretch) -> None:
 
 @promise
 def torque_keeps_its_limits(s: Stretch) -> None:
-    """No motor is asked for more than its effort limit times ``torque_share``.
+    """No command exceeds the effort limit times ``torque_share``.
 
     For an arm that carries its own weight the limit holds for the sum of command and weight.
     """
@@ -120,7 +120,7 @@ def torque_keeps_its_rate(s: Stretch) -> None:
 
 @promise
 def safe_zero_is_exactly_zero(s: Stretch) -> None:
-    """In mode safe with ``safe_torque: zero`` exactly zero goes out, whatever arm it is."""
+    """In mode safe with ``safe_torque: zero`` the command is exactly zero, for every arm."""
     if s.rig.parameters.safe_torque == "zero":
         safe = s.mode[1:] == SAFE
         assert not s.torque[1:][safe].any(), f"{s.torque[1:][safe][-1]} was sent"
@@ -168,7 +168,7 @@ def safe_damping_damps_every_joint(s: Stretch) -> None:
 
 @promise
 def only_resume_leaves_safe(s: Stretch) -> None:
-    """From mode safe only :meth:`resume` leads out."""
+    """Only :meth:`resume` ends mode safe."""
     left = (s.mode[:-1] == SAFE) & (s.mode[1:] != SAFE)
     left[:2] &= not s.rig.leaves_safe  # a start has a row without torque first
     assert not left.any(), f"the arm is in mode {s.mode[1:][left][0]:g}"
@@ -190,7 +190,7 @@ def no_torque_without_joint_states(s: Stretch) -> None:
 
 @promise
 def an_unusable_sample_changes_no_torque(s: Stretch) -> None:
-    """A joint state that cannot be used leaves the last torque as it was, or makes it zero."""
+    """After an unusable joint state the torque is the last torque or zero."""
     bad = s.unusable[1:] > 0
     same = (s.torque[1:] == s.torque[:-1]).all(axis=1) | ~s.torque[1:].any(axis=1)
     assert same[bad].all(), f"the torque went from {s.torque[:-1][bad]} to {s.torque[1:][bad]}"
@@ -208,7 +208,7 @@ def frozen_motion_is_a_fault(s: Stretch) -> None:
 
 @promise
 def no_fault_without_a_cause(s: Stretch) -> None:
-    """While joint states are good and nothing disturbs an arm strong enough, there is no fault."""
+    """With correct joint states and without disturbance a strong enough arm has no fault."""
     rig, p = s.rig, s.rig.parameters
     faults = np.flatnonzero((s.mode[1:] == SAFE) & (s.mode[:-1] != SAFE))
     if not faults.size or rig.faulted or not rig.is_strong or p.tank_capacity:
@@ -301,7 +301,7 @@ def following_is_close(s: Stretch) -> None:
 
 
 def _beyond(s: Stretch, q: Array) -> Array:
-    """By how much positions lie beyond the described limits; negative below the lower ones."""
+    """Return the excess of positions over the limits; negative below the lower limits."""
     model = s.rig.arm.model
     return np.maximum(q - model.upper_limit, 0.0) - np.maximum(model.lower_limit - q, 0.0)
 
@@ -358,7 +358,7 @@ def no_joint_is_driven_beyond_its_limit(s: Stretch) -> None:
 
 @promise
 def no_torque_leads_out_of_limits(s: Stretch) -> None:
-    """On an arm at rest beyond a limit no torque but the weight's points further out."""
+    """At rest beyond a limit, no torque besides gravity compensation points further out."""
     beyond = _beyond(s, s.q)
     if s.rig.setup.payload or not beyond.any():
         return
@@ -381,7 +381,7 @@ def no_torque_leads_out_of_limits(s: Stretch) -> None:
 
 @promise
 def energy_is_within_the_tank(s: Stretch) -> None:
-    """With a tank, over any time t no more than capacity + refill t is put into the arm."""
+    """With a tank, the energy put into the arm in a time t is at most capacity + refill t."""
     rig, p = s.rig, s.rig.parameters
     if not p.tank_capacity or p.adaptive or not rig.tank_is_known:
         rig.tank = p.tank_capacity
@@ -419,7 +419,7 @@ def learned_mass_has_bounds(s: Stretch) -> None:
 
 @promise
 def words_fit_the_mode(s: Stretch) -> None:
-    """Safe and float have a reason, follow has a goal that is moving, and nothing else has."""
+    """Only modes safe and float have a reason, and only mode follow has a moving goal."""
     history = s.rig.history
     for k in np.flatnonzero(s.silent[1:] == 0.0) + 1:
         mode, now = s.mode[k], s.first + int(k)

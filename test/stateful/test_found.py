@@ -1,4 +1,4 @@
-"""What the state machines have found, each in the fewest steps that show it."""
+"""Defects that the state machines found, each in the fewest steps that show it."""
 
 from __future__ import annotations
 

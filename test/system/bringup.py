@@ -135,6 +135,31 @@ class BringUp:
         self._processes.append(process)
         return process
 
+    def run(
+        self,
+        *arguments: str,
+        module: str = "rbd_control.cli.main",
+        folder: Path | None = None,
+        timeout: float = PATIENCE,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``rbd-control``, or another module, to its end.
+
+        Args:
+            arguments: command-line arguments.
+            module: dotted name of the module.
+            folder: working directory; None for that of the tests.
+            timeout: longest time [s].
+        """
+        return subprocess.run(
+            [sys.executable, "-m", module, *arguments],
+            cwd=folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout,
+        )
+
     def output(self) -> str:
         """Return what all processes have written, for a failing test to show."""
         return "\n".join(process.output for process in self._processes)

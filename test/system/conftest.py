@@ -10,8 +10,9 @@ pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
 from rbd_control.nodes.processes import reserved_domain
 
-from .bringup import BringUp
-from .probe import Probe
+from .bringup import BringUp, Process
+from .controller_scenarios import NODE, PARAMETERS, holds, resting
+from .probe import Probe, Source
 from .processor_share import first_at_the_processor
 
 
@@ -45,8 +46,22 @@ def probe(bring_up: BringUp) -> Iterator[Probe]:
         probe.close()
 
 
+@pytest.fixture(scope="module")
+def process(bring_up: BringUp) -> Process:
+    """Return a running controller; modules that need other parameters override this fixture."""
+    return bring_up.start(NODE, PARAMETERS)
+
+
+@pytest.fixture(scope="module")
+def source(probe: Probe, process: Process) -> Source:
+    """Return the joint states that the controller receives, once it holds the arm."""
+    source = probe.stream(resting())
+    holds(probe, source)
+    return source
+
+
 @pytest.fixture(autouse=True)
 def _show_output(request: pytest.FixtureRequest, bring_up: BringUp) -> Iterator[None]:
-    """Yield what the nodes wrote stands beside a failure."""
+    """Print the output of the nodes after the test; pytest shows it where the test failed."""
     yield
     print(bring_up.output())

@@ -1,6 +1,6 @@
-"""What a running controller must bear; the numbers in brackets are those of the fault list.
+"""Faults that a running controller must survive; numbers in brackets are those of the fault list.
 
-As in :mod:`.controller_scenarios` it has the shipped arm and hears a source that stands still.
+As in :mod:`.controller_scenarios` the arm ships with the package, and its joint states stand still.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .controller_scenarios import (
 from .probe import Heard, Probe, Source
 
 REACTION = 0.010
-"""From a contact flag to the torque it causes, both on the wire [s]."""
+"""Longest time from a contact flag to the torque that it causes, both on the wire [s]."""
 
 
 def reacts_to_the_contact_flag_in_time(probe: Probe, source: Source) -> None:
@@ -72,7 +72,7 @@ def reacts_to_the_contact_flag_in_time(probe: Probe, source: Source) -> None:
 
 
 def two_trajectories_at_once(probe: Probe, source: Source) -> None:
-    """[40] The second counts, and neither makes what is desired jump."""
+    """[40] The controller follows the second, and the desired position does not jump."""
     errors = probe.listen(JointState, f"{NODE}/tracking_error")
     probe.wait(lambda: errors, "no tracking error")
     first = len(errors)
@@ -91,7 +91,7 @@ def two_trajectories_at_once(probe: Probe, source: Source) -> None:
 
 
 def flooded(probe: Probe, source: Source) -> None:
-    """[18] Ten thousand joint states in a row: only weight is sent, and it goes on at once."""
+    """[18] Ten thousand joint states in a row: only gravity torque is sent, without a break."""
     commands = probe.listen(Float64MultiArray, COMMANDS)
     before = len(commands)
     clock = probe.node.get_clock()
@@ -119,7 +119,7 @@ def fed_rubbish(probe: Probe, source: Source) -> None:
 
 
 def paused(probe: Probe, source: Source, process: Process) -> None:
-    """[16, 48] Stopped longer than its timeout it finds the gap, does not move, and says so."""
+    """[16, 48] After a pause beyond its timeout the controller reports the gap and holds still."""
     commands = probe.listen(Float64MultiArray, COMMANDS)
     probe.send(f"{NODE}/joint_trajectory", trajectory(0.2, seconds=4.0))
     probe.wait(lambda: np.abs(np.array(commands[-1].data) - WEIGHT).max() > 0.5, "does not move")
@@ -155,7 +155,7 @@ def somebody_else_sends_torque(probe: Probe, source: Source) -> None:
 
 
 def another_of_the_same_name(probe: Probe, source: Source, bring_up: BringUp) -> None:
-    """[45, 46] It waits for the first to end, which goes on undisturbed."""
+    """[45, 46] A second controller waits for the end of the first, which works on undisturbed."""
     commands = probe.listen(Float64MultiArray, COMMANDS)
     before = len(commands)
     second = bring_up.start(NODE, SECOND)

@@ -1,7 +1,7 @@
-"""What a controller is told over its services, and what clocks and signals do to it.
+"""Effects of services, clocks and signals on a controller.
 
-As in :mod:`.controller_scenarios` it has the shipped arm and hears a source that stands still; it
-learns, and has an energy tank. The numbers in brackets are those of the fault list.
+As in :mod:`.controller_scenarios` the arm ships with the package, and its joint states stand still.
+The controller adapts and has an energy tank. Numbers in brackets are those of the fault list.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DEFAULTS = ControllerParameters()
 
 
 def energies(probe: Probe, source: Source) -> None:
-    """Six of them; at rest nothing is stored, dissipated or injected and the tank is full."""
+    """Six energies are published; at rest all but that of the tank are zero, and it is full."""
     energy = probe.listen(Float64MultiArray, f"{NODE}/energy")
     probe.wait(lambda: energy, "no energies")
     message = energy[-1]
@@ -68,7 +68,7 @@ def not_passive(probe: Probe, source: Source) -> None:
 
 
 def frozen(probe: Probe, source: Source, bring_up: BringUp) -> None:
-    """[13, 51] The source says the same over and over, with a speed that is not zero."""
+    """[13, 51] The source repeats one joint state whose speed is not zero."""
     process = bring_up.start(
         NODE,
         {"urdf": "arm7", "timeout": 1.0, "discovery_time": 0.0},
@@ -166,7 +166,7 @@ def a_clock_that_jumps(probe: Probe, source: Source) -> None:
 
 
 def paused_by_its_default(probe: Probe, source: Source, bring_up: BringUp) -> None:
-    """[16, 48] For 100 ms with the timeout that ships: safe when it wakes, and says how long."""
+    """[16, 48] A pause of 100 ms with the default timeout: mode safe, with the length reported."""
     process = bring_up.start(
         NODE,
         {"urdf": "arm7", **STILL},
@@ -204,10 +204,10 @@ def paused_by_its_default(probe: Probe, source: Source, bring_up: BringUp) -> No
 def killed(
     probe: Probe, source: Source, bring_up: BringUp, process: Process, estimates: Path
 ) -> None:
-    """[44, 45] A second one waits while the dead one is counted, and knows what it learned.
+    """[44, 45] A second controller waits while a killed one is listed, and loads its estimates.
 
-    It is there before the first dies: one that starts afterwards may never hear of it. No torque
-    comes meanwhile, which is for the timeout of the arm.
+    The second one runs before the first is killed: one that starts later may never discover the
+    first. Meanwhile no torque is sent, which the timeout of the arm covers.
     """
     answer = probe.call(Trigger, f"{NODE}/save_estimates")
     assert (answer.success, answer.message) == (True, f"written to {estimates}")

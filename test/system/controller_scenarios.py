@@ -1,7 +1,7 @@
-"""What a running controller must do; the numbers in brackets are those of the fault list.
+"""Scenarios for a running controller; the numbers in brackets are those of the fault list.
 
-It has the arm that ships with the package, and hears a :class:`~.probe.Source` that stands still
-whatever the torque.
+The arm ships with the package, and a :class:`~.probe.Source` sends joint states that stand still
+for every torque.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from .probe import Heard, Probe, Source
 
 NODE = "passivity_controller"
 STILL = {"repeated_time": 3600.0, "repeated_torque_share": 2.0, "tracking_limit": [0.0]}
-"""The source stands still whatever the torque, which else is a fault."""
+"""Parameters without which joint states that stand still would be a fault."""
 PARAMETERS: dict[str, Any] = {"urdf": "arm7", "timeout": 1.0, "discovery_time": 0.0, **STILL}
-"""No other controller is there, as a rule, and a busy machine may keep a process waiting."""
+"""Parameters for a single controller on a busy machine: no discovery time, long timeout."""
 COMMANDS = "effort_controller/commands"
 SECOND = {**PARAMETERS, "discovery_time": 5.0}
 """Parameters of a second controller: it must find the first one, on a busy machine too."""
 WAITS = "waiting for other publishers of torque"
-"""What a second controller says."""
+"""Status of a second controller."""
 MODEL = Model.from_urdf(arm7_urdf())
 POSTURE = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
 WEIGHT = gravity_torque(MODEL, POSTURE)
-"""What holds the arm there [N·m]."""
+"""Gravity torque in this posture [N·m]."""
 
 
 def resting() -> Source:
@@ -72,7 +72,7 @@ def no_start_without_velocity(probe: Probe, source: Source) -> None:
 
 
 def holds(probe: Probe, source: Source) -> None:
-    """Joint states in, torque out: what carries the arm where it stands."""
+    """For resting joint states the controller sends the gravity torque."""
     commands = probe.listen(Float64MultiArray, COMMANDS)
     errors = probe.listen(JointState, f"{NODE}/tracking_error")
     wait_for_torque(probe, commands, WEIGHT)
@@ -103,7 +103,7 @@ def safe_when_joint_states_end(probe: Probe, source: Source) -> None:
 
 
 def bad_trajectories_leave_the_old_one(probe: Probe, source: Source) -> None:
-    """[39, 40] What cannot be followed is refused and said; the running trajectory goes on."""
+    """[39, 40] Bad trajectories are rejected with a reason; the running trajectory continues."""
     errors = probe.listen(JointState, f"{NODE}/tracking_error")
     before = int(probe.report(NODE).values["trajectories refused"])
     probe.send(f"{NODE}/joint_trajectory", trajectory(-0.01, 0.015, seconds=3.0))
@@ -128,7 +128,7 @@ def bad_trajectories_leave_the_old_one(probe: Probe, source: Source) -> None:
 
 
 def torque_is_cut_to_its_limits(probe: Probe, source: Source) -> None:
-    """[41] An arm that does not follow makes the law ask for more than the motors can."""
+    """[41] For an arm that does not follow, the law's torque exceeds the limits of the motors."""
     commands = probe.listen(Float64MultiArray, COMMANDS)
     wait_for_torque(probe, commands, WEIGHT)
     probe.send(f"{NODE}/joint_trajectory", trajectory(0.8, seconds=2.0))

@@ -1,4 +1,4 @@
-"""What the fault tests of the controller share: one running node, in order after each test."""
+"""Setting of the controller's fault tests: one running node, restored after each test."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Heard(list[Any]):
 
 @dataclass
 class Report:
-    """What a node last told /diagnostics."""
+    """Last status of a node on /diagnostics."""
 
     level: int
     message: str
@@ -71,17 +71,23 @@ class Source:
         return message
 
 
+def context_in(domain: int) -> Context:
+    """Return a ROS context in a domain that leaves the signals of this process alone."""
+    context = Context()
+    rclpy.init(
+        args=[],
+        context=context,
+        domain_id=domain,
+        signal_handler_options=SignalHandlerOptions.NO,
+    )
+    return context
+
+
 class Probe:
-    """A node of its own context that spins in a thread of its own."""
+    """A node with its own context that spins in its own thread."""
 
     def __init__(self, domain: int) -> None:
-        self._context = Context()
-        rclpy.init(
-            args=[],
-            context=self._context,
-            domain_id=domain,
-            signal_handler_options=SignalHandlerOptions.NO,
-        )
+        self._context = context_in(domain)
         self.node = Node("probe", context=self._context)
         self.reports: dict[str, Report] = {}
         self.node.create_subscription(DiagnosticArray, "/diagnostics", self._on_report, 10)
@@ -106,7 +112,7 @@ class Probe:
         return self._heard[topic]
 
     def send(self, topic: str, message: Any) -> None:
-        """Publish, once somebody listens."""
+        """Publish once there is a subscriber."""
         if topic not in self._senders:
             self._senders[topic] = self.node.create_publisher(type(message), topic, 50)
         sender = self._senders[topic]
@@ -148,7 +154,7 @@ class Probe:
             time.sleep(0.005)
 
     def report(self, node: str) -> Report:
-        """Return what a node tells next, so that it is no older than this call."""
+        """Return the next status of a node, which is newer than this call."""
         self.reports.pop(node, None)
         return self.wait(lambda: self.reports.get(node), f"no diagnostics of {node}")
 

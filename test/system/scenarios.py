@@ -1,7 +1,7 @@
-"""What arm, controller and detector must do together, once they are up; however they came up.
+"""Scenarios for arm, controller and detector together, for every way of starting them.
 
-They run with the parameters of ``config/demo.yaml``, as ``demo.launch.py`` starts them, in the
-probe's ROS domain.
+They run with the parameters of ``config/demo.yaml``, like in ``demo.launch.py``, in the probe's ROS
+domain.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ JOINTS = tuple(f"joint_{i}" for i in range(1, 8))
 
 
 def come_up(probe: Probe) -> None:
-    """All three work: torque holds the arm where it stands, and nothing touches it."""
+    """All three nodes work: torque holds the arm at its place, and there is no contact."""
     probe.listen(DiagnosticArray, f"{DETECTOR}/events")  # is known long before there are any
     contact = probe.listen(Bool, f"{DETECTOR}/contact", LATCHED)
     states = probe.listen(JointState, "joint_states")
@@ -121,17 +121,17 @@ def _force(message: WrenchStamped) -> np.ndarray:
 
 
 def reacts_in_time(probe: Probe) -> None:
-    """From a push of 20 N to the torque it causes: 10 ms, detection and both ways included.
+    """The reaction to a push of 20 N takes 10 ms, including detection and both transports.
 
-    Stamps are of simulated time, which goes on while the contact flag is on its way. The reaction
-    is the first sample that floats, with an error of exactly nothing.
+    Stamps are of simulated time, which continues while the contact flag is sent. The reaction is
+    the first sample in mode float, whose tracking error is exactly zero.
     """
     delays = [_reaction(probe) for _ in range(3)]
     assert max(delays) <= 0.010, delays
 
 
 def _reaction(probe: Probe) -> float:
-    """From a push to the torque it causes [s]; the arm is back at its start afterwards."""
+    """Return the time from a push to the torque that it causes [s]; bring the arm back."""
     errors = probe.listen(JointState, f"{CONTROLLER}/tracking_error")
     truths = probe.listen(JointState, f"{ARM}/true_external_joint_torques")
     residuals = probe.listen(JointState, f"{DETECTOR}/external_joint_torques")
@@ -197,7 +197,7 @@ def hold_float_and_resume(probe: Probe) -> None:
 
 
 def brakes_when_the_controller_ends(probe: Probe, end_controller: Callable[[], None]) -> None:
-    """[43, 44] Zero torque comes last, the arm brakes for want of more, and nothing is judged."""
+    """[43, 44] The last command is zero torque, the arm brakes, and there is no verdict."""
     commands = probe.listen(Float64MultiArray, "effort_controller/commands")
     probe.wait(lambda: commands, "no commands")
     end_controller()

@@ -1,9 +1,9 @@
-"""Runs a controller again and again and sends it a signal at another line of its code each time.
+"""Run a controller many times and send it a signal at another line of its code each time.
 
-A program of its own, as signals are for the main thread: ``python -m system.signal_sweep DOMAIN
-PHASE STRIDE`` prints one JSON object with the outcomes. PHASE is ``start``, where the only signal
-comes at some line after the activation has begun, or ``end``, where a second signal comes at some
-line after the first one.
+This is a separate program because signals go to the main thread: ``python -m system.signal_sweep
+DOMAIN PHASE STRIDE`` prints one JSON object with the outcomes. PHASE is ``start``, where the only
+signal comes at some line after the start of the activation, or ``end``, where a second signal comes
+at some line after the first one.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Tracer:
 
 
 def once(probe: Probe, phase: str, line: int) -> dict[str, Any]:
-    """Run a controller with a signal at ``line``; what came of it."""
+    """Run a controller with a signal at ``line``; return the outcome."""
     tracer = Tracer(line)
     commands = probe.listen(Float64MultiArray, COMMANDS)
     first = len(commands)

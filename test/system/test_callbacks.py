@@ -1,4 +1,4 @@
-"""What arrives broken, and what breaks inside: the process lives, and the arm is safe.
+"""Malformed input and exceptions in callbacks: the process survives, and the arm is safe.
 
 The numbers in brackets are those of the fault list.
 """
@@ -182,7 +182,7 @@ def test_garbage_on_every_topic(
 def test_an_exception_leads_to_the_safe_torque(
     bring_up: BringUp, probe: Probe, executor: str, where: str
 ) -> None:
-    """[42, 55] Safe at once, said once, counted; the process lives and can be resumed."""
+    """[42, 55] An exception leads to mode safe, one log line and a count; resume works."""
     space = f"{executor}_{list(BROKEN).index(where)}"
     source = probe.stream(resting(), f"{space}/joint_states")
     process = bring_up.start(
@@ -217,7 +217,7 @@ def test_an_exception_leads_to_the_safe_torque(
 
 
 def test_a_negative_clock(bring_up: BringUp, probe: Probe) -> None:
-    """[15, 34] rclpy raises for it; it is dropped, and time goes on with the next message."""
+    """[15, 34] rclpy raises an exception; the message is dropped, and the next one counts."""
     clock = probe.node.create_publisher(Clock, "/clock", 10)
     source = resting()
     states = probe.node.create_publisher(JointState, "simulated/joint_states", 50)
@@ -268,8 +268,10 @@ def _parameter(name: str, kind: int, **value: Any) -> Parameter:
     return Parameter(name=name, value=ParameterValue(type=kind, **value))
 
 
-def test_parameters_that_cannot_be(probe: Probe, running: tuple[Process, Source, Heard]) -> None:
-    """[34, 38] An unknown type, a deletion, a file to write: refused as a whole, and it goes on."""
+def test_impossible_parameters_are_refused(
+    probe: Probe, running: tuple[Process, Source, Heard]
+) -> None:
+    """[34, 38] An unknown type, a deletion or a file to write is refused; the node works on."""
     process, _, commands = running
     array, text = ParameterType.PARAMETER_DOUBLE_ARRAY, ParameterType.PARAMETER_STRING
     good = _parameter("bandwidth", array, double_array_value=[25.0])

@@ -22,7 +22,7 @@ MODEL = Model.from_urdf(arm7_urdf())
 POSE = np.array([0.1, 0.3, 0.0, -1.5, 0.2, 0.9, 0.3])
 WEIGHT = gravity_torque(MODEL, POSE)
 PUSH = np.array([0.0, 25.0, 0.0, 12.0, 0.0, 0.0, 0.0])
-"""Torque of the push [N·m]; effort becomes what the motors give, which is less by it."""
+"""Joint torque of the push [N·m], by which the effort of the motors decreases."""
 
 AWAY = 0.01
 """How far the arm stands from where it is held [rad]: what holds it then is more than its weight.

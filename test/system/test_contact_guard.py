@@ -1,4 +1,4 @@
-"""The contact guard beside a server of actions: it stops, latches, and says what is missing."""
+"""The contact guard with an action server: it stops, latches, and reports what is missing."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from action_msgs.msg import GoalInfo, GoalStatus, GoalStatusArray
 from action_msgs.srv import CancelGoal
+from contact_event import EVENT
 from lifecycle_msgs.srv import GetState
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.duration import Duration
@@ -54,7 +55,7 @@ ArmMotion.hear = failing
 
 
 class ArmDriver:
-    """What a guard finds in a position-controlled arm: one action, one service, joint states."""
+    """Stand-in for a position-controlled arm: one action, one service, joint states."""
 
     def __init__(self, probe: Probe, action: str = ACTION) -> None:
         self._probe = probe
@@ -120,19 +121,7 @@ class Detector:
 
 
 def detector_event() -> ContactEvent:
-    return ContactEvent(
-        id=1,
-        phase="onset",
-        level="contact",
-        onset=0.0,
-        onset_uncertainty=0.001,
-        detected=0.0,
-        release=None,
-        joint="elbow",
-        link="forearm",
-        peak_torque=3.0,
-        force=None,
-    )
+    return replace(EVENT, onset=0.0, detected=0.0, force=None)
 
 
 def test_a_guard_without_anything_to_stop_is_refused() -> None:
@@ -253,7 +242,7 @@ def test_it_stops_latches_and_resumes(bring_up: BringUp, probe: Probe) -> None:
     process.kill()
 
 
-def test_what_is_missing_is_said_and_silence_stops(bring_up: BringUp, probe: Probe) -> None:
+def test_missing_servers_are_reported_and_silence_stops(bring_up: BringUp, probe: Probe) -> None:
     """A required detector, an action server that is not there, joint states, then the detector."""
     driver, detector = ArmDriver(probe, "/left/follow"), Detector(probe)
     detector.flag = None

@@ -1,4 +1,4 @@
-"""A running controller under fire."""
+"""Fault scenarios of a running controller."""
 
 from __future__ import annotations
 
@@ -8,21 +8,7 @@ import pytest
 
 from . import controller_fault_scenarios as scenarios
 from .bringup import BringUp, Process
-from .controller_scenarios import NODE, PARAMETERS, holds, resting
 from .probe import Probe, Source
-
-
-@pytest.fixture(scope="module")
-def process(bring_up: BringUp) -> Process:
-    return bring_up.start(NODE, PARAMETERS)
-
-
-@pytest.fixture(scope="module")
-def source(probe: Probe, process: Process) -> Source:
-    """Return the joint states that the controller receives."""
-    source = probe.stream(resting())
-    holds(probe, source)
-    return source
 
 
 @pytest.mark.parametrize(

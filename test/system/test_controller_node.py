@@ -78,9 +78,9 @@ def start(bring_up: BringUp, probe: Probe) -> Iterator[Start]:
 
 
 def autostart(probe: Probe, source: Source, start: Start, folder: Path) -> None:
-    """Without it nothing happens until somebody leads the node through its life cycle.
+    """Without autostart the node waits for lifecycle transitions.
 
-    An activation that fails leaves nothing behind that would pass for another controller.
+    A failed activation leaves no publisher that would count as another controller.
     """
     _, commands = start(autostart=False)
     probe.wait_for_report(NODE, lambda r: r.values["state"] == "unconfigured", "starts by itself")
@@ -97,7 +97,7 @@ def autostart(probe: Probe, source: Source, start: Start, folder: Path) -> None:
 
 
 def thread_priority(probe: Probe, source: Source, start: Start, folder: Path) -> None:
-    """[93] All that receive and compute have it, or it is said that they may not."""
+    """[93] All receiving and computing threads have the priority, or the log says why not."""
     process, commands = start(thread_priority=7)
     wait_for_torque(probe, commands, WEIGHT)
     threads = [int(path.name) for path in Path(f"/proc/{process.pid}/task").iterdir()]
@@ -149,7 +149,7 @@ def urdf(probe: Probe, source: Source, start: Start, folder: Path) -> None:
 
 
 def joints(probe: Probe, source: Source, start: Start, folder: Path) -> None:
-    """Torques come in their order; those not named are held where joint states report them."""
+    """Commands are in the order of ``joints``; other joints are held at reported positions."""
     process, commands = start(joints=["joint_4", "joint_2"])
     wait_for_torque(probe, commands, WEIGHT[[3, 1]])
     assert f"joint_1 at {POSTURE[0]:.4g}" in process.output
@@ -157,7 +157,7 @@ def joints(probe: Probe, source: Source, start: Start, folder: Path) -> None:
 
 
 def best_effort(probe: Probe, source: Source, start: Start, folder: Path) -> None:
-    """Without it joint states that are sent best-effort cannot be received."""
+    """Without ``best_effort`` joint states that are sent best-effort are not received."""
     _, commands = start(best_effort=False)
     wait_for_torque(probe, commands, WEIGHT)
     qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -167,7 +167,7 @@ def best_effort(probe: Probe, source: Source, start: Start, folder: Path) -> Non
 
 
 def queue_depth(probe: Probe, source: Source, start: Start, folder: Path) -> None:
-    """[48] Of what came while it was paused, so many wait in the queue; the others are lost."""
+    """[48] After a pause the queue holds this number of messages; the others are lost."""
     skipped, lost = "skipped for a newer one", "overwritten in the queue (estimated)"
     for depth, key in ((5, lost), (1000, skipped)):
         process, commands = start(queue_depth=depth, timeout=1.0)
@@ -203,7 +203,7 @@ def discovery_time(probe: Probe, source: Source, start: Start, folder: Path) -> 
 
 
 def estimates(probe: Probe, source: Source, start: Start, folder: Path) -> None:
-    """Where what was learned is written to; without a name, nowhere; never to anywhere else."""
+    """Estimates are written to the named file only, and not at all without a name."""
     file, link, directory = folder / "learned.yaml", folder / "link.yaml", folder / "directory"
     target = folder / "target.yaml"
     target.write_text("links: {}\njoints: {}\n", encoding="utf-8")

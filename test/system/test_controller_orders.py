@@ -1,4 +1,4 @@
-"""A running controller that learns: its services, its clock, its end and its return."""
+"""A running adaptive controller: services, clock, termination and restart."""
 
 from __future__ import annotations
 
@@ -9,27 +9,19 @@ import pytest
 
 from . import controller_order_scenarios as scenarios
 from .bringup import BringUp, Process
-from .controller_scenarios import NODE, holds, resting
+from .controller_scenarios import NODE
 from .probe import Probe, Source
 
 
 @pytest.fixture(scope="module")
 def estimates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where it saves what it has learned."""
+    """Return the file of the controller's estimates."""
     return tmp_path_factory.mktemp("learned") / "arm.yaml"
 
 
 @pytest.fixture(scope="module")
 def process(bring_up: BringUp, estimates: Path) -> Process:
     return bring_up.start(NODE, {**scenarios.LEARNING, "estimates": str(estimates)})
-
-
-@pytest.fixture(scope="module")
-def source(probe: Probe, process: Process) -> Source:
-    """Return the joint states that the controller receives."""
-    source = probe.stream(resting())
-    holds(probe, source)
-    return source
 
 
 @pytest.mark.parametrize(

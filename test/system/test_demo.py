@@ -86,7 +86,7 @@ def test_the_page_of_the_demo_takes_a_free_port() -> None:
 
 
 @needs_proc
-def test_ctrl_c_leaves_nothing_behind(demo: Process) -> None:
+def test_ctrl_c_leaves_no_process_behind(demo: Process) -> None:
     started = wait_for_children(demo)
     demo.signal(signal.SIGINT)
     assert demo.wait() == 130

@@ -1,4 +1,4 @@
-"""A detector in which something fails says nothing rather than its last verdict."""
+"""A detector with an internal failure publishes nothing rather than its last verdict."""
 
 from __future__ import annotations
 

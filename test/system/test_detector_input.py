@@ -1,4 +1,4 @@
-"""The detector's input: simulated time, other types and qualities on its topic.
+"""Input of the detector: simulated time, other message types and QoS on its topic.
 
 The numbers in brackets are those of the fault list.
 """
@@ -42,7 +42,7 @@ class Simulation:
 
 @pytest.fixture
 def other_process(bring_up: BringUp) -> Iterator[Probe]:
-    """Yield what cannot be done from the probe's own participant."""
+    """Yield a second probe, for actions that need another DDS participant."""
     probe = Probe(bring_up.domain)
     try:
         yield probe
@@ -83,7 +83,7 @@ def test_simulated_time(bring_up: BringUp, probe: Probe) -> None:
     detector.kill()
 
 
-def test_what_cannot_be_received_is_told_of(
+def test_publishers_that_cannot_be_received_are_reported(
     bring_up: BringUp, probe: Probe, other_process: Probe
 ) -> None:
     """[22, 23] Another type, and best-effort joint states for a reliable receiver."""

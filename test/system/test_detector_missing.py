@@ -54,7 +54,7 @@ def running(bring_up: BringUp) -> Iterator[Running]:
 
 
 @pytest.mark.usefixtures("source")
-def test_a_detector_that_was_never_heard(probe: Probe, running: Running) -> None:
+def test_a_detector_that_never_published(probe: Probe, running: Running) -> None:
     """[56] A warning at once, in the log and in the diagnostics; without a reaction, none."""
     process = running.start()
     report = probe.wait_for_report(NODE, lambda r: NEVER in r.message, "does not warn")
@@ -69,7 +69,7 @@ def test_a_detector_that_was_never_heard(probe: Probe, running: Running) -> None
 
 @pytest.mark.usefixtures("source")
 def test_require_detector(probe: Probe, running: Running) -> None:
-    """[56] The controller waits for a verdict and sends nothing before it has one."""
+    """[56] The controller waits for a verdict and sends no torque before it."""
     commands = probe.listen(Float64MultiArray, COMMANDS)
     running.start(require_detector=True)
     probe.wait_for_report(NODE, lambda r: NEVER in r.message, "does not wait for a detector")
@@ -92,7 +92,7 @@ def test_require_detector(probe: Probe, running: Running) -> None:
 @pytest.mark.parametrize(
     "durability", [DurabilityPolicy.VOLATILE, DurabilityPolicy.TRANSIENT_LOCAL]
 )
-def test_a_flag_of_either_durability_is_heard(
+def test_a_flag_of_either_durability_is_received(
     probe: Probe, running: Running, durability: DurabilityPolicy
 ) -> None:
     process = running.start()
@@ -107,7 +107,7 @@ def test_a_flag_of_either_durability_is_heard(
 
 @pytest.mark.usefixtures("source")
 def test_a_best_effort_flag_is_named(probe: Probe, bring_up: BringUp, running: Running) -> None:
-    """[23] The controller does not hear it, and says why."""
+    """[23] The controller does not receive the flag, and reports why."""
     other = Probe(bring_up.domain)
     weak = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
     other.node.create_publisher(Bool, FLAG, weak)

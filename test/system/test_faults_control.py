@@ -39,7 +39,7 @@ LATE = 0.05
 """Samples of a busy probe may be so far apart [s]; the stop begins with the first of them."""
 
 UNLED = 0.2
-"""An arm that has not been told where to go for so long stands still [s]."""
+"""Time without a new desired position after which an arm stands still [s]."""
 
 WEAK = 5.0
 """Effort limit of joint_2 on the arm that cannot carry itself [N·m]; its weight needs more."""
@@ -181,7 +181,7 @@ def plain(arms: Callable[[str], Arm], probe: Probe) -> Iterator[Arm]:
 def test_safe_zero_on_an_arm_that_carries_itself_is_zero(
     arms: Callable[[str], Arm], probe: Probe
 ) -> None:
-    """[49] Minus the weight would cancel what the arm does by itself, and it would fall."""
+    """[49] Minus the gravity torque would cancel the arm's own compensation; it would fall."""
     arm = arms("compensated")
     probe.wait(lambda: np.allclose(arm.torque, 0.0, atol=1e-6), "does not hold")
     first = len(arm.commands)
@@ -196,7 +196,7 @@ def test_safe_zero_on_an_arm_that_carries_itself_is_zero(
 
 
 def test_a_continuous_joint_turns_over_pi(arms: Callable[[str], Arm], probe: Probe) -> None:
-    """[50] Where its encoder wraps, nothing happens to mode and torque."""
+    """[50] Mode and torque do not change where the encoder wraps."""
     arm = arms("endless")
     assert probe.call(Trigger, arm.topic("float")).success
     wait_for_mode(probe, "float", arm.name)
@@ -227,7 +227,7 @@ def test_repeated_samples_of_a_moving_arm_are_a_fault(plain: Arm, probe: Probe) 
     assert not followed or followed[-1] - repeated < 0.020 + 2.0 / RATE
 
 
-def test_an_arm_that_does_not_move_when_told_to_is_a_fault(plain: Arm, probe: Probe) -> None:
+def test_an_arm_that_does_not_follow_its_command_is_a_fault(plain: Arm, probe: Probe) -> None:
     """[51] A driver that repeats the state of rest, or brakes that stay closed."""
     plain.source.still = True
     probe.send(plain.topic("joint_trajectory"), trajectory(0.3, seconds=1.0))
@@ -333,7 +333,7 @@ def test_a_position_limit_closes_behind_the_arm(arms: Callable[[str], Arm], prob
     probe.wait(lambda: pushed() > 1.0, "the limit stays where the arm was")
 
 
-def test_a_reaction_without_a_detector_is_told_of(plain: Arm, probe: Probe) -> None:
+def test_a_reaction_without_a_detector_is_reported(plain: Arm, probe: Probe) -> None:
     """[66] The warning appears at once, not only after a first verdict."""
     probe.wait_for_report(
         plain.name,

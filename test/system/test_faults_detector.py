@@ -1,4 +1,4 @@
-"""What a running detector must not take for contact, nor for its absence.
+"""Conditions that a running detector must report neither as contact nor as no contact.
 
 The numbers in brackets are the rows of ``docs/faults.md``.
 """
@@ -105,7 +105,7 @@ def test_efforts_of_exactly_zero_are_not_measured(
     assert "Traceback" not in process.output
 
 
-def test_a_late_subscriber_hears_no_old_verdict(
+def test_a_late_subscriber_receives_no_old_verdict(
     probe: Probe, contact: Heard, source: Source, bring_up: BringUp
 ) -> None:
     """[58] After joint states have ended, no subscriber receives a verdict."""
@@ -126,7 +126,7 @@ def test_a_late_subscriber_hears_no_old_verdict(
 
 
 def test_no_tare_before_there_is_a_mean(bring_up: BringUp, probe: Probe, source: Source) -> None:
-    """[60] Right after a reset, as after a start, there is nothing to take off."""
+    """[60] Right after a reset or a start there is no mean residual to subtract."""
     bias = np.full(MODEL.nv, 0.7)
     source.effort = resting().effort - bias
     torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
@@ -157,7 +157,7 @@ IMPOSSIBLE = {
 def test_parameters_have_physical_bounds(
     name: str, probe: Probe, contact: Heard, source: Source
 ) -> None:
-    """[78] A number that no joint can have is refused, and the verdict goes on."""
+    """[78] A physically impossible value is refused, and the verdict continues."""
     answer = set_parameters(probe, NODE, **{name: IMPOSSIBLE[name]})
     assert not answer.successful
     assert name in answer.reason

@@ -64,7 +64,7 @@ UNUSABLE: dict[str, Change] = {
     "negative stamp": set_stamp(-5),
     "old stamp": set_stamp(1_000),
 }
-"""What makes a joint state unusable, by the reason under which it is counted, or its kin."""
+"""Changes that make a joint state unusable, by the reason under which it is counted."""
 
 COUNTED_AS = {"infinite": "not finite", "velocity lengths": "lengths"}
 
@@ -135,7 +135,7 @@ def test_nothing_but_unusable_messages_is_silence(kind: str, probe: Probe, sourc
 
 
 def test_joints_are_matched_by_name(probe: Probe, source: Spoiled) -> None:
-    """[6, 7] Another order and the joints of a gripper change nothing."""
+    """[6, 7] Another order and further joints of a gripper have no effect."""
     commands = torques(probe)
 
     def another_order(message: JointState) -> None:
@@ -219,7 +219,7 @@ def test_a_speed_beyond_reason_is_a_fault(probe: Probe, source: Spoiled) -> None
 
 
 def test_a_publisher_that_restarts_is_not_followed_by_itself(probe: Probe, source: Spoiled) -> None:
-    """[20] The safe mode outlasts the return of the publisher, until somebody resumes."""
+    """[20] Mode safe continues after the return of the publisher, until ``resume``."""
     commands = torques(probe)
     source.on = False
     probe.node.destroy_publisher(source.publishers.pop())
@@ -232,7 +232,7 @@ def test_a_publisher_that_restarts_is_not_followed_by_itself(probe: Probe, sourc
     assert probe.report(NODE).values["mode"] == "safe"
 
 
-def test_a_second_publisher_is_told_of(probe: Probe, source: Spoiled) -> None:
+def test_a_second_publisher_is_reported(probe: Probe, source: Spoiled) -> None:
     """[21] WARN with the number, for as long as there are two."""
     there = int(probe.report(NODE).values["publishers"])
     second = probe.node.create_publisher(JointState, "joint_states", 50)
@@ -248,7 +248,7 @@ def test_a_second_publisher_is_told_of(probe: Probe, source: Spoiled) -> None:
 
 
 def test_no_clock_where_time_is_simulated(bring_up: BringUp, probe: Probe) -> None:
-    """[24] The controller says so, and sends nothing."""
+    """[24] The controller reports the missing clock, and sends no torque."""
     bring_up.start(
         NODE,
         {**PARAMETERS, "use_sim_time": True},

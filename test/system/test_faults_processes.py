@@ -1,4 +1,4 @@
-"""What happens to the processes: killed, crowded, given a model that fails, told bad parameters.
+"""Faults of processes: killed, crowded domain, failing model, bad parameters.
 
 The numbers in brackets are the rows of ``docs/faults.md``.
 """
@@ -15,10 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import rclpy
-from rclpy.context import Context
 from rclpy.node import Node
-from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray
 
@@ -26,30 +23,14 @@ from .bringup import BringUp, Process, command
 from .controller_scenarios import (
     COMMANDS,
     NODE,
-    PARAMETERS,
     WEIGHT,
-    holds,
-    resting,
     wait_for_torque,
 )
 from .fault_setting import ZERO, resume, set_parameters, torques, wait_for_mode
-from .probe import Probe, Source
+from .probe import Probe, Source, context_in
 
 ARM = "simulated_arm"
 CROWD = 50
-
-
-@pytest.fixture(scope="module")
-def process(bring_up: BringUp) -> Process:
-    return bring_up.start(NODE, PARAMETERS)
-
-
-@pytest.fixture(scope="module")
-def source(probe: Probe, process: Process) -> Source:
-    """Return the joint states that the controller receives."""
-    source = probe.stream(resting())
-    holds(probe, source)
-    return source
 
 
 REFUSED: dict[str, dict[str, Any]] = {
@@ -68,7 +49,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 def test_a_bad_change_of_parameters_is_refused_as_a_whole(
     kind: str, probe: Probe, source: Source
 ) -> None:
-    """[37, 38] The reason names it, nothing of the change stays, and the arm is held as before."""
+    """[37, 38] The reason names the parameter, no value changes, and the arm is held as before."""
     commands = torques(probe)
     answer = set_parameters(probe, NODE, gravity_compensated=True, **REFUSED[kind])
     assert not answer.successful
@@ -82,14 +63,7 @@ def test_a_bad_change_of_parameters_is_refused_as_a_whole(
 @pytest.fixture
 def crowd(bring_up: BringUp) -> Iterator[list[Node]]:
     """Other nodes in the domain, with topics of their own and an interest in joint states."""
-    context = Context()
-
-    rclpy.init(
-        args=[],
-        context=context,
-        domain_id=bring_up.domain,
-        signal_handler_options=SignalHandlerOptions.NO,
-    )
+    context = context_in(bring_up.domain)
     nodes = [Node(f"other_{k}", context=context) for k in range(CROWD)]
     for node in nodes:
         node.create_subscription(JointState, "joint_states", lambda message: None, 1)
@@ -180,11 +154,11 @@ def test_an_exception_leads_to_the_safe_torque(
 
 
 BUSY = 4
-"""Processes that do nothing but take processor time."""
+"""Number of processes that only use processor time."""
 
 
 def test_busy_processes_beside_it_change_nothing(probe: Probe, source: Source) -> None:
-    """[80] The controller holds the arm; what comes late is no fault below ``timeout``."""
+    """[80] The controller holds the arm; delays below ``timeout`` are no fault."""
     commands = torques(probe)
     first = len(commands)
     busy = [

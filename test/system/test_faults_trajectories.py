@@ -15,8 +15,8 @@ from rclpy.duration import Duration
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from .bringup import BringUp, Process
-from .controller_scenarios import MODEL, NODE, PARAMETERS, holds, resting, trajectory
+from .bringup import Process
+from .controller_scenarios import MODEL, NODE, resting, trajectory
 from .fault_setting import count
 from .probe import Probe, Source
 
@@ -83,19 +83,6 @@ REFUSED: dict[str, Change] = {
 
 
 @pytest.fixture(scope="module")
-def process(bring_up: BringUp) -> Process:
-    return bring_up.start(NODE, PARAMETERS)
-
-
-@pytest.fixture(scope="module")
-def source(probe: Probe, process: Process) -> Source:
-    """Return the joint states that the controller receives."""
-    source = probe.stream(resting())
-    holds(probe, source)
-    return source
-
-
-@pytest.fixture(scope="module")
 def moving(probe: Probe, source: Source) -> float:
     """Return a trajectory that the controller follows for the whole test; its goal [rad]."""
     goal = 0.01
@@ -105,7 +92,7 @@ def moving(probe: Probe, source: Source) -> float:
 
 
 def refuse(probe: Probe, process: Process, kind: str) -> str:
-    """Send a bad trajectory; what the controller says of it."""
+    """Send a bad trajectory; return the controller's log line on it."""
     message = trajectory(0.02, 0.04, seconds=2.0)
     REFUSED[kind](message)
     before = len(process.output)
@@ -118,7 +105,7 @@ def refuse(probe: Probe, process: Process, kind: str) -> str:
 def test_a_bad_trajectory_is_refused_with_a_reason(
     kind: str, probe: Probe, process: Process, moving: float
 ) -> None:
-    """[39] One line that says why."""
+    """[39] One log line gives the reason."""
     said = refuse(probe, process, kind)
     assert "Traceback" not in said
     assert len(said) < 500

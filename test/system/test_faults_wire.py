@@ -61,7 +61,7 @@ MANY = (2_000, 100_000)
 
 
 def serialized(points: int) -> bytes:
-    """Return a trajectory of many points, as it travels."""
+    """Return a serialized trajectory of many points."""
     message = JointTrajectory(joint_names=list(MODEL.joint_names))
     for k in range(1, points + 1):
         point = JointTrajectoryPoint(positions=[float(x) for x in resting().position])
@@ -114,7 +114,7 @@ def malformed(message: Any) -> list[bytes]:
 def test_malformed_messages_are_dropped(
     topic: str, probe: Probe, process: Process, source: Source
 ) -> None:
-    """[55, 65] On every topic: logged sparingly, counted, and the torque goes on."""
+    """[55, 65] On every topic they are counted and logged at most rarely; the torque goes on."""
     first = len(torques(probe))
     publisher = probe.node.create_publisher(type(TOPICS[topic]), topic, 50)
 

@@ -54,7 +54,7 @@ INVALID_GOAL, INVALID_JOINTS, OLD_STAMP, PATH, GOAL = -1, -2, -3, -4, -5
 
 @dataclass
 class Sent:
-    """A goal that was sent, and what its sender was told."""
+    """A goal that was sent, and the answers to its sender."""
 
     probe: Probe
     handle: Any
@@ -88,7 +88,7 @@ class Sender:
 
     @property
     def position(self) -> np.ndarray:
-        """Where the arm is [rad]."""
+        """Return the position of the arm [rad]."""
         return np.array(self.states[-1].position)
 
     def goal(self, *offsets: float, seconds: float = 1.0) -> Any:
@@ -275,7 +275,7 @@ def test_a_fault_ends_a_goal_and_no_goal_leads_out(sender: Sender) -> None:
 
 
 def test_a_goal_with_too_many_points_is_rejected(sender: Sender) -> None:
-    """[70, 102] By their number, before they are read; a goal that is followed goes on."""
+    """[70, 102] They are rejected by their number, before they are read; another goal goes on."""
     moving = sender.moving()
     goal = sender.goal(0.01)
     goal.trajectory.points *= 20_000
@@ -317,7 +317,7 @@ def test_a_signal_ends_the_node_with_a_goal(sender: Sender) -> None:
 def test_goals_of_another_structure_are_read_as_rclpy_does(
     monkeypatch: pytest.MonkeyPatch, offset: int
 ) -> None:
-    """Where the lengths do not stand where they are expected; the type stays rclpy's own."""
+    """If the lengths are not at their expected place, the type remains that of rclpy."""
     from control_msgs.action import FollowJointTrajectory
 
     from rbd_control.nodes import goal_size

@@ -1,4 +1,4 @@
-"""Joint states as bytes: what rclpy makes of the same message is the judge."""
+"""Joint states as bytes: the decoder gives the result of rclpy for the same message."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def assert_read(reader: JointStateReader, raw: bytes, expected: JointState) -> N
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(messages, min_size=1, max_size=4))
-def test_what_is_read_is_what_was_sent(sent: list[JointState]) -> None:
+def test_messages_are_read_as_sent(sent: list[JointState]) -> None:
     """Any mixture of messages, each of them met before or not."""
     reader = joint_state_reader()
     for _ in range(2):
@@ -82,8 +82,8 @@ def test_another_encoding_takes_the_ordinary_way() -> None:
         assert_read(reader, swapped, each)
 
 
-def test_what_was_met_before_is_read_without_rclpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stands between texts and behind the message may be anything."""
+def test_known_layouts_are_read_without_rclpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The padding between texts and the bytes behind the message may have any value."""
     sent = [
         message(k, k + 1, "w", ["ab", "c"], [1.0 * k, 2.0], [3.0, 4.0], effort)
         for k in range(3)
@@ -107,7 +107,7 @@ class Sent(list[Any]):
 
 
 @pytest.mark.parametrize("names", [["a"], ["joint_1", "joint_2", "joint_3"]])
-def test_what_is_written_is_what_rclpy_writes(names: list[str]) -> None:
+def test_messages_are_written_as_by_rclpy(names: list[str]) -> None:
     sent = Sent()
     writer = JointStateWriter(sent, names)
     values = np.arange(3.0 * len(names)).reshape(3, -1)

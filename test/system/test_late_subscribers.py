@@ -56,7 +56,7 @@ def wait_for_silence(probe: Probe) -> None:
 
 
 def test_late_subscribers(bring_up: BringUp, probe: Probe, newcomer: Callable[[], Probe]) -> None:
-    """[9, 11, 58] They hear what holds, and nothing once the verdict is lost."""
+    """[9, 11, 58] They receive the valid flag, and no message once there is no verdict."""
     bring_up.start(NODE, PARAMETERS)
     source: Source = probe.stream(resting())
     for flag, change in ((True, touched), (False, released)):

@@ -7,7 +7,7 @@ from rbd_control.nodes.lockstep import QUIET, Lockstep
 TIMEOUT = 0.2
 
 
-def test_free_until_somebody_commands() -> None:
+def test_free_until_the_first_command() -> None:
     lockstep = Lockstep()
     for k in range(5):
         assert lockstep.may_step(0.001 * k, TIMEOUT)
@@ -40,7 +40,7 @@ def test_a_second_command_for_a_sample_shows_a_lag() -> None:
     assert lockstep.may_step(1.002 + QUIET, TIMEOUT)
 
 
-def test_free_again_when_nobody_answers() -> None:
+def test_free_again_without_answers() -> None:
     lockstep = paired()
     lockstep.published(1.0)
     assert not lockstep.may_step(1.1, TIMEOUT)

@@ -19,14 +19,7 @@ from .probe import Probe
 
 
 def monitor(bring_up: BringUp, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "rbd_control.cli.main", "monitor", *arguments],
-        env=bring_up.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    return bring_up.run("monitor", *arguments)
 
 
 def test_monitor(bring_up: BringUp, probe: Probe) -> None:
@@ -59,8 +52,8 @@ def test_monitor(bring_up: BringUp, probe: Probe) -> None:
     assert row[3].startswith("█")
 
 
-def test_what_somebody_else_publishes_on_the_topics(bring_up: BringUp, probe: Probe) -> None:
-    """[23] An array that tells of no event, and joint states of another robot, are counted."""
+def test_foreign_messages_on_the_topics(bring_up: BringUp, probe: Probe) -> None:
+    """[23] Arrays without an event and joint states of another robot are counted."""
     name = "somebody"
     running = subprocess.Popen(
         [

@@ -13,7 +13,7 @@ from rbd_control.nodes.declared_parameters import DeclaredParameters
 
 
 class Node:
-    """As much of a node as parameters need; ``warned`` is what it logged."""
+    """Stand-in for a node with parameters; ``warned`` holds its log lines."""
 
     def __init__(self, **given: Any) -> None:
         self._parameter_overrides = {name: Parameter(name, value=x) for name, x in given.items()}
@@ -58,7 +58,7 @@ def test_a_node_says_which_parameters_differ_from_their_defaults() -> None:
 
 
 def test_a_former_name_sets_the_present_parameter() -> None:
-    """It is shown by its present name, and the log says so; no value is ignored."""
+    """The value counts for the present name, and the log says so; no value is ignored."""
     node = Node(speed_factor=2.5, jump_tolerance=0.01)
     parameters = declared(node)
     assert (parameters.implausible_speed, parameters.implausible_jump) == (2.5, 0.01)

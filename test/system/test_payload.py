@@ -1,4 +1,4 @@
-"""One arm for detector and controller: its file, and what it carries from now on.
+"""One arm file for detector and controller, and changes of the payload at run time.
 
 The numbers in brackets are the rows of ``docs/faults.md``.
 """
@@ -6,7 +6,6 @@ The numbers in brackets are the rows of ``docs/faults.md``.
 from __future__ import annotations
 
 import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -44,14 +43,7 @@ def weight(mass: float, com: tuple[float, float, float]) -> np.ndarray:
 
 def command(bring_up: BringUp, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run ``rbd-control payload`` as a user does."""
-    return subprocess.run(
-        [sys.executable, "-m", "rbd_control.cli.main", "payload", *arguments],
-        env=bring_up.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    return bring_up.run("payload", *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +51,7 @@ def at_start() -> np.ndarray:
     return weight(0.5, (0.0, 0.0, 0.05))
 
 
-def test_nobody_listens(bring_up: BringUp) -> None:
+def test_payload_without_subscriber(bring_up: BringUp) -> None:
     ended = command(bring_up, "--mass", "1")
     assert ended.returncode == 1
     assert "payload has no subscriber" in ended.stdout
@@ -68,7 +60,7 @@ def test_nobody_listens(bring_up: BringUp) -> None:
     assert "payload_com has 2 values; give 3" in wrong.stderr
 
 
-def test_what_the_arm_carries_reaches_both_nodes(
+def test_a_payload_reaches_both_nodes(
     bring_up: BringUp, probe: Probe, at_start: np.ndarray
 ) -> None:
     """[91] A payload that the motors cannot carry is refused, and the one before stays."""
@@ -119,7 +111,7 @@ def test_a_name_that_only_begins_like_one_of_the_arm_is_warned_of(bring_up: Brin
 
 
 def test_a_file_of_before_is_refused(bring_up: BringUp) -> None:
-    """[92] Where payload_mass was what the adaptive law may learn, it would now be carried."""
+    """[92] In old files payload_mass is the largest mass to learn; now it means carried mass."""
     process = bring_up.start(NODE, {"urdf": "arm7", "payload_mass": 3.0, "payload_reach": 0.2})
     assert process.wait() != 0
     assert "it is now largest_payload_reach" in process.output

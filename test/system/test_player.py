@@ -64,7 +64,7 @@ def test_the_player_plays_all_and_ends(bring_up: BringUp, probe: Probe, tmp_path
 def test_a_loop_over_one_moment_is_no_flood(
     rows: int, bring_up: BringUp, probe: Probe, tmp_path: Path
 ) -> None:
-    """Once a second, for as long as it may, and not a moment longer than that."""
+    """The loop publishes once a second until its limit, and not longer."""
     file = recording(tmp_path / "moment.csv", *["100.0,0.1,0.0,1.0"] * rows)
     states = probe.listen(JointState, f"moment_{rows}")
     player = play(bring_up, f"moment_{rows}", recording=file, loop=True, restamp=False)

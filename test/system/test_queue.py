@@ -1,4 +1,4 @@
-"""Joint states that come faster than they can be answered.
+"""Joint states that arrive faster than they can be processed.
 
 The numbers in brackets are those of the fault list.
 """

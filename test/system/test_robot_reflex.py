@@ -32,11 +32,11 @@ PARAMETERS = {
     DETECTOR: {"urdf": "arm7", "contact_threshold": 2.0, "repeated_time_at_rest": 3600.0},
 }
 MOVED = 0.1
-"""How far people move each joint by hand before they recover the robot [rad]."""
+"""Motion of each joint by hand before the robot recovers [rad]."""
 
 
 def effort(posture: np.ndarray) -> np.ndarray:
-    """Return what a sensor measures at rest: never exactly zero, as gravity is at joint_1."""
+    """Return measured efforts at rest, which are never exactly zero, unlike gravity at joint_1."""
     return gravity_torque(MODEL, posture) + 0.1
 
 

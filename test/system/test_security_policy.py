@@ -32,7 +32,7 @@ NODES = (
 )
 
 Granted = dict[str, set[str]]
-"""Resolved names of topics and services by what may be done with them."""
+"""Resolved names of topics and services by permission."""
 
 USED: dict[str, Callable[[Node, str], list[Any]]] = {
     "publish": lambda node, name: node.get_publisher_names_and_types_by_node(name, "/"),
@@ -67,7 +67,7 @@ def grants(profile: Element) -> Iterator[Element]:
 
 
 def granted(enclave: str, node: str = "") -> Granted:
-    """Return what the policy grants to a node of an enclave, the first one where none is named."""
+    """Return the permissions of a node of an enclave; by default of the first node."""
     which = f"[@node='{node}']" if node else ""
     path = f"enclaves/enclave[@path='/rbd_control/{enclave}']/profiles/profile{which}"
     profile = policy().find(path)
@@ -105,7 +105,7 @@ if find_spec("control_msgs") is None:
 
 
 def agree(probe: Probe, enclave: str, name: str, profile: str = "") -> None:
-    """Wait until the node uses exactly what is granted; discovery brings it bit by bit."""
+    """Wait until the node uses exactly the granted names, which discovery lists step by step."""
     expected = {
         what: {found.replace(f"{enclave}_*", name) for found in found_all} - SOMETIMES
         for what, found_all in granted(enclave, profile).items()

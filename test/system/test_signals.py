@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -35,7 +33,7 @@ DURING = {
     "before the node is destroyed": "patch(Node, 'destroy_node')",
     "while the handlers are given back": "patch_handlers()",
 }
-"""Where a second and a third signal come, once the first one has."""
+"""Places of a second and a third signal after the first one."""
 
 PREAMBLE = """
 import os, signal
@@ -124,14 +122,11 @@ def test_a_signal_at_each_line(bring_up: BringUp, phase: str, stride: int) -> No
     Every ``stride``-th line, to save time; by hand, ``python -m system.signal_sweep`` takes all.
     """
     with reserved_domain() as domain:
-        ended = subprocess.run(
-            [sys.executable, "-m", "system.signal_sweep", str(domain), phase, str(stride)],
-            cwd=Path(__file__).parents[1],
-            env=bring_up.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
+        ended = bring_up.run(
+            *(str(domain), phase, str(stride)),
+            module="system.signal_sweep",
+            folder=Path(__file__).parents[1],
+            timeout=600.0,
         )
     assert ended.returncode == 0, ended.stderr
     outcomes = json.loads(ended.stdout.splitlines()[-1])

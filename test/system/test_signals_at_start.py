@@ -23,13 +23,13 @@ pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason=
 
 
 class ColdStart:
-    """A program that finds no compiled code, started to be ended.
+    """A program without compiled code that is ended by a signal during its start.
 
     Args:
-        module: what to run, with its arguments.
-        until: the signal comes once its output holds this; empty: once it handles signals.
-        delay: time that passes from there [s].
-        number: the signal.
+        module: module to run, with its arguments.
+        until: text in the output after which the signal comes; empty: once signals are handled.
+        delay: further time until the signal [s].
+        number: number of the signal.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ColdStart:
 
 # What has been put out, and how long after that the signal comes [s].
 ORDINARY = ("parameters that differ", "control_msgs is not installed", "compiling")
-"""What a node may log before it is configured."""
+"""Log lines that a node may write before it is configured."""
 
 INSTANTS = (("", 0.0), ("", 0.1), ("", 0.6), ("compiling", 0.0), ("compiling", 0.7))
 

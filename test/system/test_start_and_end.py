@@ -1,4 +1,4 @@
-"""How the nodes start, and what they say when they cannot; the player and the arm alone."""
+"""Start of the nodes, and their messages if they cannot start; player and arm alone."""
 
 from __future__ import annotations
 
@@ -212,9 +212,9 @@ def test_the_description_may_come_from_its_topic(bring_up: BringUp, probe: Probe
 
 
 def test_a_later_start_compiles_nothing_and_is_quick(bring_up: BringUp, probe: Probe) -> None:
-    """Three seconds from the start of the process to the first verdict; 1.5 s on an idle machine.
+    """The first verdict comes within 3 s of the process start; 1.5 s on an idle machine.
 
-    Three tries; a machine with more to do than it has cores tells nothing of the time.
+    There are three tries; on an overloaded machine the time is not checked.
     """
     contact = probe.listen(Bool, "contact_detector/contact", LATCHED)
     source = probe.stream(detector_scenarios.resting())

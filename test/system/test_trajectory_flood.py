@@ -40,7 +40,7 @@ class Waves:
 
     good: bytes
     bad: bytes
-    """As many points, but the last one is beyond the limits."""
+    """The same trajectory with a last point beyond the limits."""
     huge: bytes
     """Fifty times as many points as are allowed."""
 
@@ -64,7 +64,7 @@ def source(probe: Probe, process: Process) -> Source:
 
 
 def wave(points: int, **spoilt: float) -> bytes:
-    """Return a slow wave of all joints through so many points, serialized.
+    """Return a slow wave of all joints as a serialized trajectory.
 
     Args:
         points: number of points, 10 ms apart.
@@ -130,7 +130,7 @@ def test_a_flood_of_good_ones(probe: Probe, source: Source, waves: Waves) -> Non
 
 
 def test_gaps_between_torques(probe: Probe, source: Source, process: Process, waves: Waves) -> None:
-    """[27, 48] With the flood they are no more than twice those without, and 5 ms.
+    """[27, 48] Gaps with the flood are at most twice the gaps without it, plus 5 ms.
 
     The stamps of the tracking error are those of the joint states, so that a gap is one of the
     controller and not of this test. On a busy machine gaps without the flood may be as large.

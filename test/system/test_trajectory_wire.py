@@ -1,4 +1,4 @@
-"""Trajectories as bytes: what rclpy makes of the same message is the judge."""
+"""Trajectories as bytes: the reader gives the result of rclpy for the same message."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def times(read: Any) -> list[float]:
 
 @settings(deadline=None, max_examples=300)
 @given(stamps, texts, st.lists(texts, max_size=4), st.one_of(st.lists(points, max_size=5), alike))
-def test_what_is_read_is_what_was_sent(
+def test_messages_are_read_as_sent(
     stamp: tuple[int, int], frame: str, names: list[str], sent: list[JointTrajectoryPoint]
 ) -> None:
     raw = serialize_message(trajectory(stamp, frame, names, sent))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +17,6 @@ import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import Vector3, WrenchStamped
 from rclpy.context import Context
-from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, String
 
@@ -34,7 +31,7 @@ from rbd_control.simulation import arm7_urdf
 from rbd_control.view.state import ArmState
 
 from .bringup import PATIENCE, BringUp
-from .probe import Probe
+from .probe import Probe, context_in
 
 MODEL = Model.from_urdf(arm7_urdf())
 JOINTS = MODEL.joint_names
@@ -59,7 +56,7 @@ EVENT = ContactEvent(
 
 
 class Arm:
-    """Publishes what the nodes of one namespace do."""
+    """Publishes the topics of the nodes of one namespace."""
 
     def __init__(self, probe: Probe, namespace: str) -> None:
         self._node, self._namespace = probe.node, namespace
@@ -104,13 +101,7 @@ class Arm:
 
 @pytest.fixture(scope="module")
 def context(bring_up: BringUp) -> Iterator[Context]:
-    context = Context()
-    rclpy.init(
-        args=[],
-        context=context,
-        domain_id=bring_up.domain,
-        signal_handler_options=SignalHandlerOptions.NO,
-    )
+    context = context_in(bring_up.domain)
     yield context
     rclpy.shutdown(context=context)
 
@@ -215,15 +206,7 @@ def test_joints_match_by_name_or_but_for_one_prefix() -> None:
 
 
 def test_a_view_that_hears_nothing_says_what_it_waits_for(bring_up: BringUp) -> None:
-    command = [sys.executable, "-m", "rbd_control.cli.main", "view", "--port", "0"]
-    ended = subprocess.run(
-        [*command, "--duration", "0.5", "--namespace", "a", "b"],
-        env=bring_up.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    ended = bring_up.run("view", "--port", "0", "--duration", "0.5", "--namespace", "a", "b")
     assert ended.returncode == 1, ended.stderr
     assert "view: http://127.0.0.1:" in ended.stdout
     for topic in ("/a/joint_states", "/a/contact_detector/contact", "/a/robot_description"):

@@ -19,7 +19,7 @@ ARM = tuple(f"panda_joint{i}" for i in range(1, 8))
 FINGERS = ("panda_finger_joint1", "panda_finger_joint2")
 POSE = np.array([0.0, -0.5, 0.1, -2.0, 0.2, 1.6, 0.7])
 OPEN = 0.03
-"""Where the fingers stand [m]."""
+"""Position of the fingers [m]."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What a real browser shows of a recording and of a live arm, headless and without network."""
+"""Display of a recording and of a live arm in a real browser, headless and without network."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def seen(browser: Any, source: RecordingSource, still: Still) -> Iterator[Look]:
 
 
 def at_link_5(source: RecordingSource) -> np.ndarray:
-    """Return where link 5 stands in the contact that the test looks at."""
+    """Return the position of link 5 during the tested contact."""
     q = source.track.at(4.5).q
     assert q is not None
     return source.scene.link_placement(source.scene.placements(q), "link_5")[:3, 3]

@@ -1,4 +1,4 @@
-"""What is drawn of an arm: shapes, where they come from, and where they are."""
+"""Drawn shapes of an arm: their sources and their placements."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_meshes_are_found_where_ros_keeps_them(tmp_path: Path, where: str) -> No
 @pytest.mark.parametrize(
     "address", ["https://example.org/a.stl", "damaged.obj", "nul\0.stl", "package://", "."]
 )
-def test_what_is_no_mesh_on_this_machine_is_not_loaded(tmp_path: Path, address: str) -> None:
+def test_unusable_meshes_are_not_loaded(tmp_path: Path, address: str) -> None:
     (tmp_path / "damaged.obj").write_text("v 1 2\nf 9 9 9\n")
     files = MeshFiles(tmp_path, {})
     assert files.load(address) is None

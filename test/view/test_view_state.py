@@ -1,36 +1,32 @@
-"""What is shown at one instant: probabilities, history, playhead, words."""
+"""The view at one instant: probabilities, history, playhead, texts."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 
+import contact_event
 import numpy as np
 import pytest
 
-from rbd_control.estimation import ContactEvent
 from rbd_control.view.html import event_title, events_html, figures_html, verdict_html
 from rbd_control.view.playhead import LEAD, Playhead
 from rbd_control.view.state import WINDOW, ArmState, ResidualHistory, Touch, probabilities
 
-EVENT = ContactEvent(
+EVENT = replace(
+    contact_event.EVENT,
     id=1,
     phase="release",
-    level="contact",
     onset=2.0,
     detected=2.1,
     release=2.6,
-    joint="elbow",
-    link="forearm",
-    peak_torque=8.0,
-    force=np.array([0.0, 3.0, -4.0]),
     candidates=("forearm", "upper", "hand"),
     confidence=0.6,
 )
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
-def test_candidates_share_what_the_link_leaves() -> None:
+def test_candidates_share_the_probability_that_the_link_leaves() -> None:
     assert probabilities(EVENT) == pytest.approx({"forearm": 0.6, "upper": 0.2, "hand": 0.2})
     assert probabilities(replace(EVENT, candidates=("forearm",))) == {"forearm": 1.0}
     assert probabilities(replace(EVENT, candidates=(), link="")) == {}
@@ -97,7 +93,7 @@ def test_the_verdict_names_link_probability_and_force() -> None:
     assert "no verdict" in verdict_html(ArmState(0.0))
 
 
-def test_figures_that_are_not_known_are_not_invented() -> None:
+def test_unknown_figures_are_left_empty() -> None:
     assert figures_html(ArmState(0.0)) == ""
     told = figures_html(ArmState(0.0, mode="hold", tracking_error=0.0021, tank=1.5, notice="late"))
     for part in ("hold", "2.10 mrad", "1.50 J", "late"):

@@ -1,4 +1,4 @@
-"""A recording as it is shown: no peak is lost, and the replay's own verdicts are told."""
+"""Display of a recording: no peak is lost, and the verdicts are those of replay."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_tracking_errors_are_shown_where_the_recording_has_them(tmp_path: Path) 
     assert math.isnan(recorded(np.zeros((100, 2))).at(0.05).tracking_error)
 
 
-def test_the_track_tells_what_the_replay_finds(tmp_path: Path) -> None:
+def test_the_track_shows_the_results_of_replay(tmp_path: Path) -> None:
     urdf = tmp_path / "panda.urdf"
     urdf.write_text(panda_arm_urdf())
     robot, parameters = configured_robot(str(urdf), CONFIG, {})

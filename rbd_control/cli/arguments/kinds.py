@@ -27,10 +27,7 @@ def positive(text: str) -> float:
     Raises:
         argparse.ArgumentTypeError: for any other text.
     """
-    value = finite(text)
-    if value <= 0.0:
-        raise argparse.ArgumentTypeError(f"{text}; give a number above 0")
-    return value
+    return _above_zero(text, "", "number")
 
 
 def seconds(text: str) -> float:
@@ -39,10 +36,7 @@ def seconds(text: str) -> float:
     Raises:
         argparse.ArgumentTypeError: for any other text.
     """
-    value = finite(text)
-    if value <= 0.0:
-        raise argparse.ArgumentTypeError(f"{text} s; give a duration above 0")
-    return value
+    return _above_zero(text, " s", "duration")
 
 
 def port(text: str) -> int:
@@ -91,3 +85,10 @@ def numbers(text: str) -> tuple[float, ...]:
 def names(text: str) -> list[str]:
     """Return names that commas separate."""
     return text.split(",")
+
+
+def _above_zero(text: str, unit: str, what: str) -> float:
+    value = finite(text)
+    if value <= 0.0:
+        raise argparse.ArgumentTypeError(f"{text}{unit}; give a {what} above 0")
+    return value

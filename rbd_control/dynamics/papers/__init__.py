@@ -1,5 +1,5 @@
 """Algorithms of the papers that no node or command uses.
 
-They are public under :mod:`rbd_control.dynamics`, are compared with the published figures by
-``make tables``, and are tested like all others.
+They are public under :mod:`rbd_control.dynamics` and tested like all others. ``make tables``
+compares them with the published figures.
 """

@@ -1,9 +1,10 @@
 """Base parameters: the combinations of inertial parameters that torques depend on.
 
-The columns of the regressor are linearly dependent: no motion tells the mass of a link from the
-inertia of the one before. Which ones are is read off the regressors of many random states, stacked
-(Gautier, *Numerical Calculation of the Base Inertial Parameters of Robots*, ICRA 1990). Going from
-the root outward, a column is kept if it is independent of those before; with W_b the columns kept::
+The columns of the regressor are linearly dependent: for example, no motion separates the mass of a
+link from the inertia of its parent link. The dependent columns are found in W, the stacked
+regressors of many random states (Gautier, *Numerical Calculation of the Base Inertial Parameters of
+Robots*, ICRA 1990). From the root outward, a column is kept if it is linearly independent of the
+previous columns. With W_b the matrix of the kept columns::
 
     W = W_b K      so      Y pi = Y_b (K pi)      for every motion and every pi
 """
@@ -20,12 +21,12 @@ from rbd_control.errors import InputError
 
 
 class BaseParameters(NamedTuple):
-    """Which inertial parameters can be told apart, and what is lumped into them."""
+    """The identifiable combinations of inertial parameters."""
 
     columns: np.ndarray
-    """(p,) independent columns of the regressor, ascending."""
+    """(p,) indices of the independent columns of the regressor, ascending."""
     mapping: np.ndarray
-    """(p, 10 bodies) K: the base parameters are K pi; K[:, columns] = 1."""
+    """(p, 10 bodies) matrix K: the base parameters are K pi, and K[:, columns] = 1."""
 
 
 def base_parameters(
@@ -33,19 +34,19 @@ def base_parameters(
 ) -> BaseParameters:
     """Return the base parameters of a robot, by the numeric rank of its regressor.
 
-    ``regressor(...) @ pi == regressor(...)[..., columns] @ (mapping @ pi)`` whatever the motion,
-    also with reference velocities. They depend on the direction of gravity: a first joint with a
-    vertical axis hides what a tilted one shows.
+    ``regressor(...) @ pi == regressor(...)[..., columns] @ (mapping @ pi)`` holds for every motion
+    and for reference velocities. The base parameters depend on the direction of gravity: a first
+    joint with a vertical axis has fewer of them than one with a tilted axis.
 
     Args:
-        model: the robot; what it says of masses and inertias is not used.
-        samples: number of random states; a few dozen see all there is.
-        seed: of their random numbers.
-        tolerance: a column is dependent if no more than this part of it is left outside the space
-            of those before.
+        model: the robot; its masses and inertias are not used.
+        samples: number of random states; a few dozen suffice.
+        seed: seed of the random states.
+        tolerance: a column counts as dependent if the norm of its component outside the span of the
+            previous columns is at most this fraction of its own norm.
 
     Raises:
-        InputError: for a number of samples or a tolerance that makes no sense.
+        InputError: if ``samples`` is below 1 or ``tolerance`` is not between 0 and 1.
     """
     if samples < 1 or not 0.0 < tolerance < 1.0:
         raise InputError(
@@ -54,8 +55,8 @@ def base_parameters(
     rng = np.random.default_rng(seed)
     v, a = rng.normal(size=(2, samples, model.nv))
     W = regressor(model, _positions(model, samples, rng), v, v, a)
-    # Each entry of Y by the size of its row, so that no joint drowns another; the triangular
-    # factor has the same dependent columns as W.
+    # The rows of each joint are scaled by their largest entry, so that all joints have the same
+    # weight. The triangular factor has the same dependent columns as W.
     W /= np.abs(W).max(axis=(0, 2), keepdims=True)
     _, R = np.linalg.qr(W.reshape(-1, W.shape[-1]))
     columns = _independent_columns(R, tolerance)
@@ -65,7 +66,7 @@ def base_parameters(
 
 
 def _positions(model: Model, samples: int, rng: np.random.Generator) -> np.ndarray:
-    """Return random positions: revolute joints and base at any angle, prismatic within 1 m."""
+    """Return random positions: any angle for revolute joints and base, up to 1 m if prismatic."""
     q = rng.uniform(-1.0, 1.0, (samples, model.nv)) * np.where(model.prismatic, 1.0, np.pi)
     if model.floating_base:
         q = np.concatenate([q[:, :3], rng.normal(size=(samples, 4)), q[:, 6:]], axis=1)
@@ -73,7 +74,7 @@ def _positions(model: Model, samples: int, rng: np.random.Generator) -> np.ndarr
 
 
 def _independent_columns(R: np.ndarray, tolerance: float) -> np.ndarray:
-    """Return the columns independent of previous ones, by twice-iterated Gram-Schmidt."""
+    """Return the columns that are independent of the previous ones, by Gram-Schmidt done twice."""
     length = np.linalg.norm(R, axis=0)
     basis = np.empty((R.shape[0], 0))
     columns = []

@@ -1,28 +1,31 @@
-"""Lynch & Park's closed form: the dynamics as products of block matrices, for reading and checking.
+"""Lynch & Park's closed form: the dynamics as products of block matrices, for teaching and tests.
 
-Lynch & Park, *Modern Robotics*, chapter on dynamics of open chains (LP), section 9.4. Frame {i} of
-link i sits at its centre of mass, V_i and F_i are its twist and the wrench through its joint in
-that frame, and stacked over the N links::
+Lynch & Park, *Modern Robotics*, chapter on dynamics of open chains (LP), section 9.4. Frame {i} has
+its origin at the centre of mass of link i. V_i is the twist of link i and F_i the wrench through
+its joint, both in frame {i}. Stacked over the N links::
 
     V = L (A v)                                                                     (9.77)
     V_dot = L (A a - [ad_Av] W V + V_dot_base)                                      (9.78)
     F = Lᵀ (G V_dot - [ad_V]ᵀ G V + F_ext)                                          (9.79)
     tau = Aᵀ F                                                                      (9.80)
 
-``W`` holds the Ad_T from each link to the next (LP prints it as a Gamma, which is taken here) and
-``L = (1 - W)⁻¹``. A block of ``A`` is the twist of a joint, one of ``G`` the inertia of a link.
+``W`` holds the Ad_T from each link to the next (LP prints it as Gamma, a name that means the
+Christoffel symbols in this package) and ``L = (1 - W)⁻¹``. The blocks of ``A`` are the twists of
+the joints, those of ``G`` the inertias of the links.
 
-Wider than the source: in a tree, row i of W has its block in the column of the parent of i. A
-floating base is a first link with six columns in A. A rotor is a link that hangs from the parent
-of its joint, with its twist times the gear ratio in the column of that joint, which is LP's
-Newton-Euler algorithm with gearing.
+Extensions of the source: in a tree, row i of W has its block in the column of the parent of i. A
+floating base is a first link with six columns in A. A rotor is a child link of the parent of its
+joint; its twist times the gear ratio stands in the column of that joint, as in LP's Newton-Euler
+algorithm with gearing.
 
-Corrected, each with a test: the sign of [ad_Av] in (9.73), (9.78) and (9.83), which the bracket of
-(9.47) turns round; T_{i,i-1} for T_{i-1,i} in (9.47) and (9.58); M_i for M_{i-1} in (9.51), as in
-(9.40), hence A_i is in the coordinates of frame {i}; V_dot_0 = (0, -g) for (0, g) in the algorithm,
-as the text before it says.
+Corrections of the source, each with a test:
 
-All matrices are dense: O(N³) where the recursions are O(N).
+- The sign of [ad_Av] in (9.73), (9.78) and (9.83), which the bracket of (9.47) reverses.
+- T_{i,i-1} for T_{i-1,i} in (9.47) and (9.58).
+- M_i for M_{i-1} in (9.51), as in (9.40); hence A_i is in the coordinates of frame {i}.
+- V_dot_0 = (0, -g) for (0, g) in the algorithm, as in the text before it.
+
+All matrices are dense: the cost is O(N³), that of the recursions O(N).
 """
 
 from __future__ import annotations
@@ -54,15 +57,15 @@ class ClosedForm(NamedTuple):
     V: np.ndarray
     """(..., 6 N) link twists [w ; u] (9.77)."""
     ad_V: np.ndarray
-    """(..., 6 N, 6 N) their Lie brackets (9.66)."""
+    """(..., 6 N, 6 N) Lie brackets of the link twists (9.66)."""
     ad_Av: np.ndarray
-    """(..., 6 N, 6 N) those of the joint twists (9.67)."""
+    """(..., 6 N, 6 N) Lie brackets of the joint twists (9.67)."""
     V_dot_base: np.ndarray
-    """(..., 6 N) the base's acceleration against gravity, at the links of the base (9.70)."""
+    """(..., 6 N) acceleration (0, -g) of the base, in the rows of the base's links (9.70)."""
 
 
 class ClosedFormTerms(NamedTuple):
-    """``tau = M a + c + g``."""
+    """Terms of the equation of motion ``tau = M a + c + g``."""
 
     M: np.ndarray
     """Mass matrix Aᵀ Lᵀ G L A, (..., nv, nv) (9.82)."""
@@ -131,8 +134,9 @@ def closed_form_inverse_dynamics(
         q: joint positions, (..., nq) [rad or m].
         v: joint velocities, (..., nv) [rad/s or m/s].
         a: joint accelerations, (..., nv) [rad/s² or m/s²].
-        wrenches: what the environment applies, ``{link: [moment ; force]}`` [N·m, N],
-            world-aligned at the link's origin. LP's F_tip is what the robot applies: the negative.
+        wrenches: wrenches that the environment applies, ``{link: [moment ; force]}`` [N·m, N],
+            world-aligned at the link's origin. LP's F_tip has the opposite sign: it is the wrench
+            that the robot applies.
 
     Returns:
         (..., nv) [N·m or N].
@@ -153,17 +157,18 @@ def closed_form_inverse_dynamics(
 
 
 class _Links(NamedTuple):
-    """The links of the model, frames at the centres of mass; rows of ModelArrays from ``first``."""
+    """The links of the model, with frames at their centres of mass."""
 
     first: int
+    """Row of the first link in ModelArrays."""
     parent: list[int]
-    """Link before, -1 for the world."""
+    """Parent of each link; -1 for the world."""
     centre: Array
-    """(N, 3) centre of mass in the frame of the body; its origin if it has no mass."""
+    """(N, 3) centre of mass in the frame of the body; the origin for a body without mass."""
     twist: Array
-    """(N, 6) unit twist of the joint in the link frame, zero for a floating base."""
+    """(N, 6) unit twist of the joint in the link frame; zero for a floating base."""
     T: Array
-    """(batch, N, 4, 4) placement T_{i-1,i} of each link in the one before (9.53)."""
+    """(batch, N, 4, 4) placement T_{i-1,i} of each link in its parent (9.53)."""
     R: Array
     """(batch, N, 3, 3) orientation of each link in the world."""
 
@@ -213,7 +218,7 @@ def _assemble(model: Model, v: Array, links: _Links) -> ClosedForm:
         row, own = links.first + i, slice(6 * i, 6 * i + 6)
         if arrays.joint_type[row] == FLOATING:
             A[own, :6] = np.eye(6)
-            A[own, :6][3:, :3] = -_skew(links.centre[i])  # the base's speeds are its origin's
+            A[own, :6][3:, :3] = -_skew(links.centre[i])  # v is the velocity of the base's origin
         else:
             A[own, arrays.dof[row]] = arrays.ratio[row] * links.twist[i]
         G[own, own] = _central_spatial_inertia(model, row)
@@ -268,7 +273,7 @@ def _exponential(twist: Array, theta: Array) -> Array:
 
 
 def _quaternion_rotations(quaternions: Array) -> Array:
-    """Return 1 + 2 w S(x) + 2 S(x)² of quaternions [x ; w], (batch, 4), made unit."""
+    """Return 1 + 2 w S(x) + 2 S(x)² of quaternions [x ; w], (batch, 4), after normalisation."""
     unit = quaternions / np.linalg.norm(quaternions, axis=1, keepdims=True)
     S = _skew(unit[:, :3])
     return np.eye(3) + 2.0 * unit[:, 3, None, None] * S + 2.0 * S @ S

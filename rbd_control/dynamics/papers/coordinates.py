@@ -1,12 +1,12 @@
-"""Other coordinates: what M, C, g and the Christoffel symbols become under ``q = q(q_bar)``.
+"""Change of coordinates ``q = q(q_bar)`` for M, C, g and the Christoffel symbols.
 
 With ``A = dq / dq_bar`` (EW21 eq. 22)::
 
     M_bar = Aᵀ M A      C_bar = Aᵀ C A + Aᵀ M A_dot      g_bar = Aᵀ g      tau_bar = Aᵀ tau
 
 An admissible C stays admissible (EW21 Prop. 3), also for generalised speeds ``v = A nu`` that are
-nobody's derivative (Remark 5), and the Christoffel-consistent one becomes that of the new
-coordinates (Theorem 1).
+not derivatives of coordinates (Remark 5). The Christoffel-consistent C becomes the
+Christoffel-consistent C of the new coordinates (Theorem 1).
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ class TransformedTerms(NamedTuple):
     """Dynamics in other coordinates or generalised speeds, ``M nu_dot + C nu + g = Aᵀ tau``."""
 
     M: np.ndarray
-    """(..., m, m)."""
+    """(..., m, m) mass matrix."""
     C: np.ndarray
-    """(..., m, m), admissible."""
+    """(..., m, m) admissible Coriolis matrix."""
     g: np.ndarray
-    """(..., m)."""
+    """(..., m) gravity force."""
     A: np.ndarray
-    """(..., nv, m), v = A nu."""
+    """(..., nv, m) matrix of v = A nu."""
     A_dot: np.ndarray
-    """(..., nv, m), its rate."""
+    """(..., nv, m) rate of A."""
 
 
 def change_coordinates(
@@ -64,8 +64,8 @@ def change_coordinates(
         model: the robot.
         q: joint positions, (..., nq) [rad or m].
         v: joint velocities, (..., nv) [rad/s or m/s].
-        A: dv / dnu, (..., nv, m); fewer columns than rows constrain the motion.
-        A_dot: its rate along ``v``, (..., nv, m).
+        A: dv / dnu, (..., nv, m); with m < nv the motion is constrained.
+        A_dot: rate of A along ``v``, (..., nv, m).
 
     Raises:
         InputError: for arguments of the wrong shape or not finite.
@@ -96,7 +96,8 @@ def change_christoffel_symbols(
 ) -> np.ndarray:
     """Return the Christoffel symbols of the first kind in coordinates ``q_bar``.
 
-    Gamma_bar_ijk = A_ai A_bj A_ck Gamma_abc + A_ai M_ab d²q_b / dq_bar_j dq_bar_k.
+    ``Gamma_bar_ijk = A_ai A_bj A_ck Gamma_abc + A_ai M_ab d²q_b / dq_bar_j dq_bar_k``, summed over
+    a, b and c.
 
     Args:
         Gamma: symbols in the old coordinates, (n, n, n).
@@ -125,8 +126,9 @@ def torque_velocity_derivative(model: Model, q: np.ndarray, v: np.ndarray) -> np
         (..., nv, nv).
 
     Raises:
-        InputError: for arguments of the wrong shape or not finite, and for a floating base: its
-            speeds are not derivatives of coordinates and the symbols are not symmetric.
+        InputError: for arguments of the wrong shape or not finite, and for a floating base, whose
+            speeds are not derivatives of coordinates, so that Gamma_ijk is not symmetric in j and
+            k.
 
     Source: EW21 Remark 3, eq. 28.
     """
@@ -152,7 +154,7 @@ def _linear_momentum_matrices(packed, q, v, h, h_dot):
             inertia = load_inertia(s.inertia, i)
             Phi_i, Phi_dot_i = load6(s.Phi, i), load6(s.Phi_dot, i)
             _, column = inertia_times(inertia, Phi_i)
-            # m u - h x w, differentiated: the first moment moves with the linear momentum.
+            # The rate of m u - h x w; the rate of the first moment h is the linear momentum.
             m, c, _ = inertia
             _, c_dot = load6(s.momentum, i)
             turning = add(cross(c_dot, Phi_i[0]), cross(c, Phi_dot_i[0]))
@@ -166,9 +168,9 @@ def _linear_momentum_matrices(packed, q, v, h, h_dot):
 
 
 def decoupled_dynamics(model: Model, q: np.ndarray, v: np.ndarray) -> TransformedTerms:
-    """Return floating-base dynamics with the centre of mass split off: block-diagonal M and C.
+    """Return floating-base dynamics with the centre of mass decoupled: block-diagonal M and C.
 
-    In the speeds ``nu = [velocity of the centre of mass, world axes; omega; joint velocities]``
+    With the speeds ``nu = [velocity of the centre of mass, world axes; omega; joint velocities]``,
     ``M = diag(m 1, M_22)`` and ``C = diag(0, C_22)``.
 
     Args:
@@ -187,7 +189,7 @@ def decoupled_dynamics(model: Model, q: np.ndarray, v: np.ndarray) -> Transforme
     count, n = velocities.shape
     h, h_dot = np.empty((count, 3, n)), np.empty((count, 3, n))
     _linear_momentum_matrices(model.packed, batch, velocities, h, h_dot)
-    # nu = T v: the centre of mass in place of the root's linear velocity, v[3:6].
+    # nu = T v: the velocity of the centre of mass replaces the root's linear velocity, v[3:6].
     T, T_dot = np.zeros((count, n, n)), np.zeros((count, n, n))
     T[:, :3], T_dot[:, :3] = h / model.mass, h_dot / model.mass
     T[:, 3:6, :3] = np.eye(3)

@@ -1,12 +1,13 @@
 """A modified Newton-Euler recursion, and the Coriolis matrix by N calls of it, in O(N²).
 
 De Luca & Ferrajoli, *A Modified Newton-Euler Method for Dynamic Computations in Robot Fault
-Detection and Control*, ICRA 2009: the baseline that EW21 section 3 compares its Algorithm 1 with.
+Detection and Control*, ICRA 2009. EW21 section 3 compares its Algorithm 1 with this method.
 
-Newton-Euler multiplies velocities by velocities. The modified one takes a second, auxiliary
-velocity ``v_a`` beside ``v`` and puts it once into each product, so that the torque is linear in
-it. With ``w, w_a`` the angular velocities of body ``i``, ``z`` its axis, ``r`` from the origin of
-its parent ``p`` to its own, ``c`` from there to its centre of mass, ``I`` its inertia about that::
+Newton-Euler contains products of two velocities. The modified recursion takes an auxiliary velocity
+``v_a`` beside ``v`` and uses it for one factor of each product, so that the torque is linear in
+``v_a``. For body ``i`` with parent ``p``, let ``w`` and ``w_a`` be the angular velocities, ``z``
+the joint axis, ``r`` the vector from the origin of ``p`` to the origin of ``i``, ``c`` the vector
+from the origin of ``i`` to its centre of mass, and ``I`` the inertia about the centre of mass::
 
     outward  w_i     = w_p + v_i z        w_a,i = w_a,p + v_a,i z
              alpha_i = alpha_p + a_i z + w_a,p x v_i z
@@ -17,24 +18,24 @@ its parent ``p`` to its own, ``c`` from there to its centre of mass, ``I`` its i
 
     tau = M a + C(q, v) v_a + g
 
-A prismatic joint along ``z`` adds nothing to ``w, w_a, alpha`` and
-``a_i z + w_a,p x v_i z + w_p x v_a,i z`` to ``b_i``. The rates of a floating root are in its own
-axes: the angular ones add no product to ``alpha``, the linear ones ``w_i x v_a,i z`` to ``b``.
+A prismatic joint along ``z`` leaves ``w``, ``w_a`` and ``alpha`` unchanged and adds
+``a_i z + w_a,p x v_i z + w_p x v_a,i z`` to ``b_i``. The rates of a floating root are in the root's
+axes: angular rates add no product to ``alpha``, linear rates add ``w_i x v_a,i z`` to ``b``.
 
-In ``alpha``, ``b``, ``F`` and ``N`` the roles of ``v`` and ``v_a`` may be exchanged. All sixteen
-choices give the same ``C v``; two give an admissible C on every robot, the one above and the one
-with all four exchanged. (The paper is not among the sources at hand; the recursion is the one
-known from public implementations of it, and the tests show these properties.)
+In each of ``alpha``, ``b``, ``F`` and ``N`` the roles of ``v`` and ``v_a`` may be exchanged. All
+sixteen choices give the same ``C v``. Two choices give an admissible C for every robot: the one
+above, and the one with all four exchanged. The recursion follows public implementations, because
+the paper itself was not available; tests show the properties stated here.
 
-Which C it is: ``alpha`` is the rate of ``w_a`` seen from the body. About the centre of mass the
-body-level factor of EW21 has the angular block ``-S(I w) - I S(w)``, which is that of eq. 10 less
-``½ tr(I) S(w)``, and else the blocks of eq. 10. The difference is skew-symmetric and maps ``w`` to
-zero, so C is admissible: M_dot - 2 C is skew-symmetric, ``C v`` and ``Cᵀ v`` are the usual ones.
-It is not that of the Christoffel symbols::
+Difference to the Christoffel-consistent C: ``alpha`` is the rate of ``w_a`` in body axes. About the
+centre of mass, the angular block of the body-level factor of EW21 is ``-S(I w) - I S(w)``, which is
+the block of eq. 10 minus ``½ tr(I) S(w)``; the other blocks are those of eq. 10. The difference is
+skew-symmetric and maps ``w`` to zero. Hence C is admissible (M_dot - 2 C is skew-symmetric) and
+``C v`` and ``Cᵀ v`` are the usual vectors, but C is not the matrix of the Christoffel symbols::
 
     C = C_christoffel - sum over bodies k of ½ tr(I_k) J_kᵀ S(w_k) J_k
 
-with ``J_k`` the angular Jacobian. The two agree for point masses and in the plane.
+with ``J_k`` the angular Jacobian. The two matrices are equal for point masses and planar robots.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ from rbd_control.dynamics.sweep import move_bodies, new_sweep, place_bodies
 
 @inlined
 def _inertias_about_centres(model, s, centre):
-    """Fill ``centre``, from each origin to the centre of mass, and inertia about it (h = 0)."""
+    """Fill ``centre``, the vector from each origin to the centre of mass, and the inertia there."""
     for i in range(model.parent.shape[0]):
         R, m, h = load_matrix(s.R, i), model.mass[i], load3(model.first_moment, i)
         c = scale(1.0 / m, transform(R, h)) if m > 0.0 else (0.0, 0.0, 0.0)
@@ -122,7 +123,7 @@ def _modified_newton_euler(model, gravity, v, v_a, a, s, centre, w_a, alpha, b, 
         c = load3(centre, i)
         F = scale(m, add(b_i, add(cross(alpha_i, c), cross(w_i, cross(wa_i, c)))))
         N = add(_inertia_times(S, alpha_i), cross(wa_i, _inertia_times(S, w_i)))
-        # The moment about the common origin, so that forces of a subtree add.
+        # Moments about the common origin, so that the forces of a subtree can be added.
         store6(force, i, (add(N, cross(add(p_i, c), F)), F))
     tau[:] = 0.0
     for i in range(n - 1, -1, -1):
@@ -133,7 +134,7 @@ def _modified_newton_euler(model, gravity, v, v_a, a, s, centre, w_a, alpha, b, 
 
 @inlined
 def _outward(model, q, v, s, centre):
-    """Compute the quantities that all calls at one state share."""
+    """Compute the quantities that do not depend on ``v_a`` and ``a``."""
     place_bodies(model, q, s)
     move_bodies(model, v, s)
     _inertias_about_centres(model, s, centre)
@@ -177,9 +178,9 @@ def modified_newton_euler(
 ) -> np.ndarray:
     """Return the torque M(q) a + C(q, v) v_a + g(q), with the C of this file, in O(N).
 
-    With ``v_a = v`` it is inverse dynamics. With a reference velocity and acceleration it is a
-    model part of the Slotine-Li law, as good as, but not equal to, the Christoffel-consistent one
-    of :func:`~rbd_control.dynamics.slotine_li_torque`.
+    With ``v_a = v`` the result is inverse dynamics. With a reference velocity and acceleration it
+    is the model part of a Slotine-Li law, whose C is admissible but differs from that of
+    :func:`~rbd_control.dynamics.slotine_li_torque`.
 
     Args:
         model: the robot.
@@ -205,9 +206,9 @@ def modified_newton_euler(
 def coriolis_matrix_de_luca_ferrajoli(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Return a Coriolis matrix by N calls of modified Newton-Euler: column j has v_a = e_j.
 
-    Admissible (``M_dot - 2 C`` is skew-symmetric), but not that of the Christoffel symbols; the
-    top of this file says by what they differ. For comparison:
-    :func:`~rbd_control.dynamics.coriolis_matrix` costs O(Nd).
+    C is admissible (``M_dot - 2 C`` is skew-symmetric), but not the matrix of the Christoffel
+    symbols; the docstring of the module gives the difference. The function serves comparisons:
+    :func:`~rbd_control.dynamics.coriolis_matrix` costs only O(Nd).
 
     Args:
         model: the robot.
@@ -220,8 +221,8 @@ def coriolis_matrix_de_luca_ferrajoli(model: Model, q: np.ndarray, v: np.ndarray
     Raises:
         InputError: for arguments of the wrong shape or not finite.
 
-    Source: De Luca & Ferrajoli (2009); O(N²). Positions, ``w`` and inertias, which do not depend
-    on ``v_a``, are computed once for all columns.
+    Source: De Luca & Ferrajoli (2009); O(N²). Positions, ``w`` and inertias do not depend on
+    ``v_a`` and are computed once for all columns.
     """
     (batch, velocities), shape = state(model, q, v=v)
     C = np.empty((batch.shape[0], model.nv, model.nv))

@@ -1,14 +1,15 @@
 """Other Coriolis matrices: EW21's Algorithm 1 with any body-level factor, and its Jacobian form.
 
-``C v`` is one vector, C is many matrices. A body-level factor with ``B(v, I) v = v x* I v`` and
-``B + Bᵀ = I_dot`` (EW21 Definition 4) leads to a C for which ``M_dot - 2 C`` is skew-symmetric
-(Prop. 1). Of those below only the first gives the C of the Christoffel symbols (Prop. 2):
+Many matrices C give the same vector ``C v``. A body-level factor with ``B(v, I) v = v x* I v`` and
+``B + Bᵀ = I_dot`` (EW21 Definition 4) gives a C for which ``M_dot - 2 C`` is skew-symmetric
+(Prop. 1). Of the two factors here, only the first gives the C of the Christoffel symbols (Prop. 2):
 
 - ``"christoffel"``: ½[(v x*) I + (I v) x̄* - I (v x)], EW21 eq. 10 (Niemeyer & Slotine),
-- ``"cross"``: (v x*) I, EW21 eq. 9. Admissible: its symmetric part is that of the first.
+- ``"cross"``: (v x*) I, EW21 eq. 9; admissible, because its symmetric part equals that of the
+  first.
 
-Everything here is dense 6x6 numpy for comparison; :func:`~rbd_control.dynamics.coriolis_matrix` is
-the one to use.
+The functions use dense 6x6 matrices in numpy and serve comparisons. For all other purposes use
+:func:`~rbd_control.dynamics.coriolis_matrix`.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def _outward(packed, q, v, Phi, Phi_dot, velocity, inertia):
 
 
 class _Bodies:
-    """One state: motion subspaces, their rates, twists, inertias and factors of all bodies."""
+    """Motion subspaces, their rates, twists, inertias and factors of all bodies at one state."""
 
     def __init__(self, model: Model, q: np.ndarray, v: np.ndarray, factorization: str) -> None:
         n = model.arrays.parent.size
@@ -96,7 +97,7 @@ class _Bodies:
 def admissible_coriolis_matrix(
     model: Model, q: np.ndarray, v: np.ndarray, factorization: str = "christoffel"
 ) -> np.ndarray:
-    """Return the Coriolis matrix that a body-level factorisation leads to.
+    """Return the Coriolis matrix of a body-level factorisation.
 
     Args:
         model: the robot.
@@ -110,7 +111,7 @@ def admissible_coriolis_matrix(
     Raises:
         InputError: for an unknown factorisation, or arguments of the wrong shape or not finite.
 
-    Source: EW21 Algorithm 1 with line 6 exchanged, eq. 18; O(Nd).
+    Source: EW21 Algorithm 1 with the factor of line 6 replaced, eq. 18; O(Nd).
     """
     return _each_state(model, q, v, factorization, _algorithm_1)
 
@@ -120,7 +121,7 @@ def coriolis_matrix_from_body_jacobians(
 ) -> np.ndarray:
     """Return C = sum over bodies of J_kᵀ (B_k J_k + I_k J_dot_k), without a recursion.
 
-    Arguments, result and errors as :func:`admissible_coriolis_matrix`.
+    Arguments, result and errors are those of :func:`admissible_coriolis_matrix`.
 
     Source: EW21 Remark 4, eq. 30; O(N³).
     """

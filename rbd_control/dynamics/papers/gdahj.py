@@ -1,13 +1,14 @@
 """GDAHJ: the mass matrix of a serial chain of revolute joints, in 3 n² + O(n) multiplications.
 
 Safeea, Béarée & Neto, *Reducing the Computational Complexity of Mass-Matrix Calculation for High
-DOF Robots*, IROS 2018 (S18). Column j of the mass matrix is the torques that accelerate joint j
-alone by one, from rest. Summed over the bodies from i to the tip, and projected on axis i,
+DOF Robots*, IROS 2018 (S18). Column j of the mass matrix A holds the torques at rest for a unit
+acceleration of joint j alone. The forces are summed over the bodies from i to the tip and projected
+on axis i::
 
     A_ij = k_jᵀ d_i + t_jᵀ y_i,  j <= i                           (S18 eq. 31, Algorithm 1)
 
-separates what depends on j, the axis ``k_j`` and ``t_j = k_j x p_j`` with ``p_j`` the origin of
-frame j, from what depends on i, in base axes::
+The factors that depend on j are the axis ``k_j`` and ``t_j = k_j x p_j``, with ``p_j`` the origin
+of frame j. The factors that depend on i are, in base axes::
 
     d_i = D_iᵀ k_i      D_i = sum_{k >= i} R_k I_k R_kᵀ + kappa_k           (eq. 28)
     y_i = b_i x k_i     b_i = sum_{k >= i} eta_k                            (eq. 27)
@@ -16,22 +17,26 @@ frame j, from what depends on i, in base axes::
 
 with ``p_Ci`` the centre of mass of body i, ``p_Cii = p_Ci - p_i`` and ``l_i = p_{i+1} - p_i``.
 
-Against the print: in the last line of eq. 31 the first factor is k_jᵀ, not k_iᵀ, as in the line
-before; Algorithm 1 has the same slip (k_jᵀ d_i + t_jᵀ y_i is meant); and ``y_i`` is ``b_i x k_i``,
-where the text below eq. 31 gives the transposed operator, which has the other sign.
+Corrections of the source:
 
-Two constants of each link are folded. ``m_i p_Cii`` in link axes is the first moment of mass; and
-``p_Ci = p_i + p_Cii`` splits the first product of eq. 24 into ``-m_i S(p_Cii) S(p_Cii)``, which
-turns the inertia about the centre of mass into that about the origin of the link, and
-``-m_i S(p_Cii) S(p_i)``. S18 does not say how it multiplies out ``R I Rᵀ`` (45 multiplications if
-the result is known to be symmetric). Here the inertia is ``least 1 + g gᵀ + h hᵀ`` with its
-smallest principal value, and two rotated vectors give the rest in 30. ``bench/tables/s18.py``
-counts.
+- In the last line of eq. 31 the first factor is k_jᵀ, not k_iᵀ, as in the line before it.
+- Algorithm 1 has the same error: k_jᵀ d_i + t_jᵀ y_i is meant.
+- ``y_i`` is ``b_i x k_i``; the text below eq. 31 has the transposed operator, of opposite sign.
 
-The positions and orientations of the links are no part of the count, as in S18. In fact
-``[d_i ; -y_i]`` is the momentum of composite body i for a unit rate of joint i, about the base's
-origin: composite rigid bodies in base axes, like :func:`~rbd_control.dynamics.mass_matrix`, which
-is for every robot.
+Two constants of each link are combined in advance. ``m_i p_Cii`` in link axes is the first
+moment of mass. With ``p_Ci = p_i + p_Cii`` the first product of eq. 24 is the sum of
+``-m_i S(p_Cii) S(p_Cii)``, which moves the inertia from the centre of mass to the origin of the
+link, and ``-m_i S(p_Cii) S(p_i)``.
+
+S18 does not state how it computes ``R I Rᵀ``, which takes 45 multiplications if the symmetry of the
+result is used. Here the inertia is written as ``least 1 + g gᵀ + h hᵀ``, with its smallest
+principal value ``least``; rotating g and h gives ``R I Rᵀ`` in 30 multiplications.
+``bench/tables/s18.py`` counts the operations. As in S18, the positions and orientations of the
+links are not counted.
+
+``[d_i ; -y_i]`` is the momentum of composite body i about the base's origin for a unit rate of
+joint i. GDAHJ therefore is the composite-rigid-body algorithm in base axes, as is
+:func:`~rbd_control.dynamics.mass_matrix`, which takes every robot.
 """
 
 from __future__ import annotations
@@ -74,7 +79,7 @@ class Chain(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """What depends on one index of A, (n, 3) each."""
+    """Vectors that depend on one index of A, (n, 3) each; names as in the module's docstring."""
 
     k: np.ndarray
     t: np.ndarray
@@ -141,7 +146,7 @@ def _rotated_inertia(least, g, h):
 
 @inlined
 def gdahj_sweep(chain, s, columns, A):
-    """Compute A of one state by S18 from the link positions, after ``place_bodies``."""
+    """Compute A of one state by S18 Algorithm 1, after ``place_bodies``."""
     n = chain.mass.shape[0]
     zero = (0.0, 0.0, 0.0)
     mass, moment = 0.0, zero  # sums over k > i of m_k and m_k p_Ck
@@ -198,8 +203,9 @@ def mass_matrix_gdahj(model: Model, q: np.ndarray) -> np.ndarray:
         InputError: for another kind of robot, naming the joint; for a ``q`` of the wrong shape or
             not finite.
 
-    Source: S18 Algorithm 1; given the positions of the links, 3 n² + 87 n - 12 multiplications and
-    2.5 n² + 90.5 n - 18 additions (S18 Table I: 3 n² + 88 n - 3 and 2.5 n² + 95.5 n - 18).
+    Source: S18 Algorithm 1. Without the positions of the links it takes 3 n² + 87 n - 12
+    multiplications and 2.5 n² + 90.5 n - 18 additions (S18 Table I: 3 n² + 88 n - 3 and
+    2.5 n² + 95.5 n - 18).
     """
     chain = chain_of(model)
     batch, shape = configuration(model, q)

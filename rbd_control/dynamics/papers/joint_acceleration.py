@@ -1,4 +1,4 @@
-"""Forward dynamics by the mass matrix: one linear system, beside the O(N) of articulated bodies."""
+"""Forward dynamics by the mass matrix: the solution of one dense linear system."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def forward_dynamics_by_mass_matrix(
     tau: np.ndarray,
     wrenches: Mapping[str, Any] | None = None,
 ) -> np.ndarray:
-    """Return the acceleration a torque causes, from ``M a = tau - b`` with b by inverse dynamics.
+    """Return the acceleration that a torque causes: solve ``M a = tau - b``, b by inverse dynamics.
 
-    The same as :func:`~rbd_control.dynamics.forward_dynamics`, which is the faster for all but the
-    shortest chains.
+    The result is that of :func:`~rbd_control.dynamics.forward_dynamics`, which costs O(N) and is
+    faster for all but the shortest chains.
 
     Args:
         model: the robot.
         q: joint positions, (..., nq) [rad or m].
         v: joint velocities, (..., nv) [rad/s or m/s].
         tau: joint torques, (..., nv) [N·m or N].
-        wrenches: what the environment applies, ``{link: [moment ; force]}`` [N·m, N],
+        wrenches: wrenches that the environment applies, ``{link: [moment ; force]}`` [N·m, N],
             world-aligned at the link's origin.
 
     Returns:
@@ -58,13 +58,13 @@ def cholesky_factor(M: np.ndarray) -> np.ndarray:
     """Return the lower triangular R with ``M = R Rᵀ`` of mass matrices, (..., nv, nv).
 
     Raises:
-        InputError: where a joint has no inertia left once the joints before it move along.
+        InputError: where M is singular: in the factorisation a joint has no inertia left.
     """
     try:
         R = np.linalg.cholesky(M)
     except np.linalg.LinAlgError:
         R = np.zeros_like(M)
-    # What is left for a joint, and what it is left of; 1e-13 of that is roundoff.
+    # Squared pivot of each joint, and its entry of M; a pivot of 1e-13 of that entry is roundoff.
     left, own = (np.diagonal(X, axis1=-2, axis2=-1) for X in (R, M))
     if np.any(left * left <= 1e-13 * own):
         raise InputError("the mass matrix is singular at this configuration: massless bodies")

@@ -1,13 +1,14 @@
-"""The one normal form of a polynomial in sines and cosines, as a sympy expression.
+"""Unique normal form of a polynomial in sines and cosines, as a sympy expression.
 
-``sin² = 1 - cos²`` rewrites every polynomial in the sines and cosines of independent angles to one
-of first degree in each sine. Two of these are equal as functions only if they are equal term by
-term: the leading terms of the relations have no common factor, so that the relations are a Gröbner
-basis. So an equation of robot dynamics is decided by looking, where ``sympy.simplify`` searches:
-it takes a hundred times as long for a planar arm of two links. The square of the last of four
-numbers that make a unit quaternion is rewritten in the same way.
+``sin² = 1 - cos²`` turns every polynomial in the sines and cosines of independent angles into a
+polynomial of first degree in each sine. Two such polynomials are equal as functions only if they
+are equal term by term, because the leading terms of the relations have no common factor, so that
+the relations form a Gröbner basis. Equality of two expressions of robot dynamics follows from a
+comparison of their normal forms. ``sympy.simplify``, which searches, takes a hundred times as long
+for a planar arm of two links. The square of the scalar part of a unit quaternion is replaced in the
+same way.
 
-Anything else in an expression, such as ``1 / (1 + x)``, is taken for a symbol.
+Every other part of an expression, such as ``1 / (1 + x)``, is treated as a symbol.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class NormalForm:
-    """Normal forms of ``expressions`` and of their parts."""
+    """Brings ``expressions`` and their parts to the normal form."""
 
     def __init__(
         self, expressions: Iterable[sympy.Expr], quaternion: Sequence[sympy.Expr] = ()
     ) -> None:
-        """``quaternion``: four symbols whose squares add to one."""
+        """Prepare the normal form; ``quaternion`` holds four symbols whose squares add to one."""
         import sympy
 
         symbols, bases = _parts(expressions)
@@ -47,9 +48,9 @@ class NormalForm:
             self._squares[gens.index(scalar)] = 1 - sum(x**2 for x in vector)
 
     def __call__(self, expression: sympy.Expr) -> sympy.Expr:
-        """Return the normal form, with factors common to all terms taken out.
+        """Return the normal form, with common factors of all terms in front.
 
-        Coefficients that take more than 15 digits come out as floats.
+        Coefficients with more than 15 digits become floats.
         """
         import sympy
 
@@ -60,7 +61,7 @@ class NormalForm:
         return sympy.factor_terms(sympy.Add(*terms))
 
     def _polynomial(self, e: Any) -> Any:
-        """Return ``e`` as a polynomial of first degree in whatever has a square to be replaced."""
+        """Return ``e`` as a polynomial of first degree in the symbols whose square is replaced."""
         if e in self._known:
             return self._known[e]
         if e.is_Rational:
@@ -92,7 +93,7 @@ class NormalForm:
         high = [monomial for monomial in polynomial if monomial[i] > 1]
         if not high:
             return polynomial
-        # The powers of symbol i that occur, and what multiplies the square in each.
+        # For each power of the square of symbol i, the polynomial that multiplies this power.
         result: Any = polynomial.copy()
         parts: dict[int, Any] = {}
         for monomial in high:

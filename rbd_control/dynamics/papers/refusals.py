@@ -1,4 +1,4 @@
-"""Robots that an algorithm of the papers has no place for."""
+"""Refusal of robots that an algorithm of the papers does not cover."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def refuse_mimics(model: Model, what: str) -> None:
 
     Args:
         model: the robot.
-        what: what has no meaning, or no algorithm, for such a robot.
+        what: function that is not defined for such a robot.
 
     Raises:
         InputError: naming the first such joint.

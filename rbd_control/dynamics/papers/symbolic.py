@@ -1,7 +1,7 @@
 """M, C, g and the Christoffel symbols of small arms as expressions, by the numeric algorithms.
 
-EW21 Table 2 runs Algorithm 2 "with symbolic inputs". So does this: the kernels of ``coriolis.py``
-and ``christoffel.py`` themselves run here, uncompiled, on sympy expressions.
+As in EW21 Table 2, Algorithms 1 and 2 run "with symbolic inputs": the kernels of ``coriolis.py``
+and ``christoffel.py`` run uncompiled on sympy expressions.
 """
 
 from __future__ import annotations
@@ -60,25 +60,26 @@ def symbolic_dynamics(
 ) -> SymbolicTerms:
     """Return the terms of the equation of motion of a small robot as sympy expressions.
 
-    What is not given as an expression keeps its number from the model, as the fraction that its
-    first 15 digits spell (0.31 is 31/100), and rotations are exact rotations, so that what cancels
-    leaves nothing. ``terms.C.evalf()`` has floats again, and
-    ``sympy.lambdify([*terms.q, *terms.v], terms.C)`` is a numeric function.
+    Quantities that are not given as expressions are the numbers of the model, as fractions with
+    their first 15 digits (0.31 becomes 31/100). Rotations are exact, so that terms which cancel
+    leave no remainder. ``terms.C.evalf()`` converts to floats, and
+    ``sympy.lambdify([*terms.q, *terms.v], terms.C)`` returns a numeric function.
 
     Args:
         model: the robot.
         q: joint positions, nq expressions; by default the real symbols q1, q2, ...
         v: joint velocities, nv expressions; by default the real symbols v1, v2, ...
-        bodies: for links that a joint moves, or the root of a floating base: mass [kg], centre of
-            mass (3,) [m] and rotational inertia about it (3, 3) [kg·m²], in the axes of the link.
-            They replace those of the whole body, links fixed to it included.
-        origins: for joints: the origin of the joint in the frame of the body before it (3,) [m].
+        bodies: mass [kg], centre of mass (3,) [m] and rotational inertia about the centre of mass
+            (3, 3) [kg·m²], in the axes of the link, by name of a link that a joint moves or of the
+            root of a floating base. They replace the values of the whole body, including the links
+            fixed to it.
+        origins: origin of a joint in the frame of its parent body (3,) [m], by name of the joint.
         gravity: acceleration of gravity (3,), world axes [m/s²].
-        simplify: bring every entry to its normal form, see ``normal_form.py``: a polynomial in the
-            sines and cosines of q, no sine squared, so that equal entries look equal
-            (``sympy.trigsimp`` goes on to sums of angles). A floating base's quaternion, if it is
-            symbols, is taken to have unit length. Takes a minute for the six joints of a
-            UR5, ten seconds for five; False leaves the entries as the sweep makes them.
+        simplify: whether every entry is brought to the normal form of ``normal_form.py``: a
+            polynomial in the sines and cosines of q without squared sines, so that equal entries
+            are equal expressions (``sympy.trigsimp`` also makes sums of angles). If the quaternion
+            of a floating base consists of symbols, it is assumed to have unit length. The normal
+            form takes a minute for the six joints of a UR5 and ten seconds for five joints.
 
     Raises:
         ImportError: without sympy.
@@ -126,14 +127,14 @@ def symbolic_arrays(
     origins: Mapping[str, Sequence[Any]] = _NONE,
     gravity: Sequence[Any] | None = None,
 ) -> ModelArrays:
-    """Return the moving bodies as expressions; arguments as in :func:`symbolic_dynamics`.
+    """Return the arrays of the model as expressions; arguments as in :func:`symbolic_dynamics`.
 
     Raises:
         InputError: for an unknown link or joint, or the wrong number of expressions.
     """
     numbers = model.arrays
     S = numbers.second_moment
-    # Symmetric, orthonormal and of unit length to the last digit, or what cancels would leave some.
+    # Exactly symmetric, orthonormal and of unit length, or terms that cancel would leave a rest.
     arrays = ModelArrays(*map(_exact, numbers))._replace(
         rotation=np.array([_rotation(R) for R in numbers.rotation], dtype=object),
         axis=np.array([_unit(a) for a in numbers.axis], dtype=object),
@@ -158,10 +159,10 @@ def symbolic_arrays(
         row = rows[link]
         arrays.mass[row] = m
         arrays.first_moment[row] = m * c
-        # Sigma = 1/2 tr(I) 1 - I about the centre of mass, and m c cᵀ.
+        # Second moment: 1/2 tr(I) 1 - I about the centre of mass, plus m c cᵀ.
         arrays.second_moment[row] = np.diag([I_c.trace() / 2] * 3) - I_c + m * np.outer(c, c)
     for joint, origin in origins.items():
-        model.joint_index(joint)  # refuses a joint that is not there
+        model.joint_index(joint)  # raises InputError for an unknown joint
         row = model.joint_row[joint]
         moved = _expressions(f"{joint!r}: origin", origin, (3,)) - arrays.translation[row]
         arrays.translation[row] += moved
@@ -173,9 +174,9 @@ def symbolic_arrays(
 
 
 def _exact(array: np.ndarray) -> np.ndarray:
-    """Return floats as the fractions that 15 of their digits spell; integers as they are.
+    """Return floats as fractions with 15 digits; integer arrays are returned unchanged.
 
-    A zero stays what it is even where a right angle has left 6e-17 of it.
+    Entries below 1e-15 of the largest become zero, such as the 6e-17 that a right angle leaves.
     """
     if array.dtype != np.float64:
         return array
@@ -203,7 +204,7 @@ def _rotation(R: np.ndarray) -> Any:
 
 
 def _unit(a: np.ndarray) -> np.ndarray:
-    """Return a rational unit vector near ``a``, by stereographic projection from the opposite."""
+    """Return a rational unit vector near ``a``, by stereographic projection from near ``-a``."""
     k = int(np.abs(a).argmax())
     sign = 1 if a[k] > 0.0 else -1
     t = _exact(np.delete(a, k)[None] / (1.0 + abs(a[k])))[0]

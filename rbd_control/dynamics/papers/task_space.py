@@ -1,4 +1,4 @@
-"""Dynamics in task space: what a link feels like to whoever pushes it.
+"""Dynamics in task space: the inertia and the bias force of a link.
 
 With ``V = J v`` the twist of a link (world-aligned at its origin, angular first) and
 ``M a + b = tau``, ``b = C v + g``::
@@ -10,13 +10,13 @@ With ``V = J v`` the twist of a link (world-aligned at its origin, angular first
     F      = J_barᵀ tau                       task-space force
     eta    = mu + p,  mu = J_barᵀ C v - Lambda J_dot v,  p = J_barᵀ g             LP (9.99)
 
-Lynch & Park take six joints and write ``Lambda = J⁻ᵀ M J⁻¹``, ``J_bar = J⁻¹``; the forms above are
-the same there and hold for any number of joints (Khatib, *A Unified Approach for Motion and Force
-Control of Robot Manipulators*, IEEE J. Robotics and Automation 1987). Corrected in the source:
-(9.95) has J⁻ᵀ before b, where b alone stands.
+For six joints Lynch & Park write ``Lambda = J⁻ᵀ M J⁻¹`` and ``J_bar = J⁻¹``. The forms above equal
+them for six joints and hold for any number of joints (Khatib, *A Unified Approach for Motion and
+Force Control of Robot Manipulators*, IEEE J. Robotics and Automation 1987). Correction of the
+source: (9.95) has J⁻ᵀ b where b is meant.
 
-With ``M = R Rᵀ`` and the singular values ``sigma`` of ``J R⁻ᵀ`` (m = sigma⁻² is the mass felt in
-that direction, infinite where the link cannot move)::
+With ``M = R Rᵀ`` and the singular values ``sigma`` of ``J R⁻ᵀ`` (sigma⁻² is the effective mass in
+the direction of a singular vector; it is infinite where the link cannot move)::
 
     exact     Lambda = U diag(1 / sigma²) Uᵀ
     damped    Lambda = U diag(1 / (sigma² + damping²)) Uᵀ = (J M⁻¹ Jᵀ + damping² 1)⁻¹
@@ -38,24 +38,24 @@ from rbd_control.dynamics.papers.joint_acceleration import cholesky_factor
 from rbd_control.errors import InputError
 
 SINGULAR = 1e-6
-"""Smallest singular value, as part of the largest, for which the exact form is given.
+"""Smallest ratio of singular values for which the exact form is returned.
 
-There one direction feels 1e12 times the mass of another. Beyond, it is the last digits of the
-model and of roundoff that decide how much.
+At this ratio the effective masses of two directions differ by a factor of 1e12. Below it, rounding
+errors of the model and of the computation determine the result.
 """
 
 ALL_ROWS = (0, 1, 2, 3, 4, 5)
 
 
 class TaskSpaceTerms(NamedTuple):
-    """``F = Lambda V_dot + mu + p`` for the k rows asked for."""
+    """Terms of ``F = Lambda V_dot + mu + p`` for k chosen rows of the twist."""
 
     Lambda: np.ndarray
     """Task-space inertia, (..., k, k) [kg·m² for rotation, kg for translation]."""
     mu: np.ndarray
     """Coriolis and centripetal force, (..., k) [N·m, N]."""
     p: np.ndarray
-    """Gravity force, (..., k) [N·m, N]: what holds the link up."""
+    """Gravity force, (..., k) [N·m, N]: the task-space force that holds the link at rest."""
     J_bar: np.ndarray
     """Dynamically consistent inverse of the Jacobian, (..., nv, k); F = J_barᵀ tau."""
 
@@ -112,16 +112,16 @@ def task_space_terms(
         q: joint positions, (..., nq) [rad or m].
         v: joint velocities, (..., nv) [rad/s or m/s].
         link: name of the link.
-        rows: which rows of the twist [w ; u] are the task, all six by default; (3, 4, 5) is the
+        rows: rows of the twist [w ; u] that form the task, by default all six; (3, 4, 5) is the
             motion of the link's origin.
-        damping: zero for the exact inverse. Otherwise directions whose singular value of J R⁻ᵀ
-            (M = R Rᵀ) is smaller than this are gradually given up: the inertia stays below
-            1 / damping² [1/sqrt(kg), or 1/sqrt(kg·m²) for rotations].
+        damping: zero for the exact inverse. With a positive value [1/sqrt(kg), or 1/sqrt(kg·m²)
+            for rotations] the inertia stays below 1 / damping²; directions whose singular value of
+            J R⁻ᵀ (M = R Rᵀ) is smaller than ``damping`` are damped.
 
     Raises:
-        InputError: where the exact inverse does not exist, giving the smallest singular value;
-            where the mass matrix is singular; for an unknown link, rows that are none, or
-            arguments of the wrong shape or not finite.
+        InputError: where the exact inverse does not exist, with the smallest singular value; where
+            the mass matrix is singular; for an unknown link or invalid rows; for arguments of the
+            wrong shape or not finite.
 
     Source: LP eqs. 9.97 to 9.99; Khatib (1987). O(nv³).
     """
@@ -146,7 +146,7 @@ def _inertia_and_inverse(
     J = np.take(J, task, axis=1)
     XT = np.linalg.solve(R, J.swapaxes(1, 2))
     k, nv = len(task), M.shape[-1]
-    # Fewer joints than rows: singular values that are zero belong to the list, too.
+    # With fewer joints than rows the list must include the singular values that are zero.
     padded = np.zeros((len(M), max(k, nv), k))
     padded[:, :nv] = XT
     _, sigma, UT = np.linalg.svd(padded, full_matrices=False)

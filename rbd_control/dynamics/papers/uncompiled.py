@@ -1,7 +1,7 @@
-"""A kernel's own source as plain Python, on whatever can be multiplied and added.
+"""Run the source of a kernel as plain Python on any objects that can be added and multiplied.
 
-The kernels are written on scalars, so floats are not the only numbers they take: on symbols the
-same source yields expressions (``symbolic.py``), on numbers that count it tells its operations
+The kernels compute with scalars. With symbols in place of floats the same source yields expressions
+(``symbolic.py``); with objects that count their operations it yields operation counts
 (``bench/counting.py``).
 """
 
@@ -33,7 +33,7 @@ _IN_PYTHON: dict[int, Callable[..., Any]] = {
     id(fma): lambda a, b, c: a * b + c,
     id(unpacked): lambda constants: constants,
 }
-"""What stands here for functions of compiled code only."""
+"""Python functions that replace the functions which exist in compiled code only."""
 
 _NUMPY = SimpleNamespace(empty=_empty)
 
@@ -41,13 +41,13 @@ _NUMPY = SimpleNamespace(empty=_empty)
 def uncompiled(
     kernel: Any, math: Any, constant: Callable[[float], Any] = float
 ) -> Callable[..., Any]:
-    """Return the Python function that ``kernel`` was compiled from, calling those of its helpers.
+    """Return ``kernel`` as a Python function that calls its helpers as Python functions.
 
     Args:
-        kernel: a function made by ``compiled`` or ``inlined``. Of numpy it may use ``empty``,
-            which makes arrays of objects here, as does ``scratch``.
-        math: what the source finds under the name ``math``, with ``cos`` and ``sin``.
-        constant: what becomes of a float that stands in the source, such as 0.5.
+        kernel: a function made by ``compiled`` or ``inlined``. The only function of numpy that it
+            may use is ``empty``, which makes arrays of objects here, as does ``scratch``.
+        math: module or object that replaces ``math``, with functions ``cos`` and ``sin``.
+        constant: converts floats in the source, such as 0.5.
     """
     function = kernel.py_func
     names = dict(function.__globals__)

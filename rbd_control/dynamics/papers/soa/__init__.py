@@ -1,8 +1,8 @@
-"""Spatial operator algebra: the operators of a tree, and the O(N) sweeps they stand for.
+"""Spatial operator algebra: the operators of a tree, and the O(N) sweeps that evaluate them.
 
 A. Jain, *Spatial Operator Algebra (SOA) 4: Serial-Chain Rigid Body Dynamics*, JPL DARTS Lab, 2024
-(J24), made to hold on trees with prismatic joints, rotors and a floating base. How its notation
-reads here:
+(J24), extended to trees with prismatic joints, rotors and a floating base. Notation of the source
+and of this package:
 
 ===========================  =======================================================================
 J24                          here
@@ -16,20 +16,21 @@ theta_dot, theta_ddot, T     v, a, tau.
 V(k), f(k), in body axes     the same with ``frame="body"``; V_I with ``frame="inertial"``.
 hinge of r degrees, H(k)     r rows. A floating root is six, the first five without mass; all six
                              columns of its joint are fixed in the root.
-(none)                       a rotor is a row on the body it rides on; H adds it to its joint's.
-E, of the base body          all bodies on the world, in world axes about its origin, or about that
-                             of a floating root: a fixed base may carry several trees.
-g (pseudo-acceleration)      ``E.T`` of minus gravity: the base falls upward.
+(none)                       a rotor is a row whose parent is the body that carries the rotor; H
+                             adds its torque to that of its joint.
+E, of the base body          all bodies on the world (a fixed base may carry several trees), in
+                             world axes about the world's origin or that of a floating root.
+g (pseudo-acceleration)      ``E.T`` of minus gravity, the acceleration of the base.
 ===========================  =======================================================================
 
-:mod:`.operators` has them as objects to compose and to look at, :mod:`.recursions` the gather and
-scatter sweeps they run as, :mod:`.composite` and :mod:`.centroidal` what a program calls, compiled.
-No algorithm forms a matrix of all bodies.
+:mod:`.operators` contains operators as objects that can be composed and inspected,
+:mod:`.recursions` the gather and scatter sweeps that evaluate them, and :mod:`.composite` and
+:mod:`.centroidal` the compiled functions for programs. No algorithm forms a matrix of all bodies.
 
-Slips of the source: "Alternative expression for forces" has ``H* theta_dot`` where the acceleration
-is meant; the derivation of the decomposition lacks the adjoint of the last factor in
-``(phi~ + 1) R (phi~ + 1)*``; on "Including external forces and gravity" the ``g`` added to every
-alpha stands for the pseudo-acceleration in that body's own frame.
+Corrections of the source: "Alternative expression for forces" has ``H* theta_dot`` where the
+acceleration is meant. The derivation of the decomposition lacks the adjoint of the last factor in
+``(phi~ + 1) R (phi~ + 1)*``. In "Including external forces and gravity" the ``g`` that is added to
+every alpha is the pseudo-acceleration in the frame of that body.
 """
 
 from rbd_control.dynamics.papers.soa.centroidal import (

@@ -1,16 +1,18 @@
-"""The system as a whole: its centre of mass, inertia and momentum, and how to take that away.
+"""Centre of mass, inertia and momentum of the whole robot, and removal of that momentum.
 
-The inertia of the whole is the composite of the base, and its momentum needs composites only::
+The inertia of the whole robot is the composite inertia of the base. Its momentum follows from the
+composites::
 
     h_S = E phi M V = E phi R Hᵀ v
 
-since ``phi M phiᵀ = phi R + R phi~ᵀ`` and nothing of ``R phi~ᵀ`` reaches the base. Each degree of
-freedom contributes the momentum of its composite body moved as one: a column of the centroidal
-momentum matrix, taken about the centre of mass.
+because ``phi M phiᵀ = phi R + R phi~ᵀ`` and ``E R phi~ᵀ`` is zero. Each degree of freedom
+contributes the momentum of its composite body, moved as one rigid body. About the centre of mass
+these momenta are the columns of the centroidal momentum matrix.
 
-All is in world axes, which for a floating base are not those of its twist in ``v``. What moves
-counts, links fixed to the world do not. Rotors count; a reflected one (``with_rotors``) is taken to
-turn in a frame at rest, so its spin is no part of the momentum.
+All results are in world axes; the twist of a floating base in ``v`` is in the axes of the base.
+Links that are fixed to the world are excluded. Rotors are included. A reflected rotor
+(``with_rotors``) is modelled as turning in a frame at rest, so its spin is not part of the
+momentum.
 
 Source: J24, "System spatial inertia and momentum", "Nullifying spatial momentum"; the centroidal
 momentum matrix by that name: Orin & Goswami, IROS 2008.
@@ -24,7 +26,7 @@ from rbd_control.dynamics.arguments import configuration, state
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.dynamics.constants import unpacked
 from rbd_control.dynamics.model import Model
-from rbd_control.dynamics.papers.soa.composite import store_full
+from rbd_control.dynamics.papers.soa.composite import place_with_inertias, store_full
 from rbd_control.dynamics.spatial import (
     add6,
     add_row,
@@ -49,9 +51,10 @@ from rbd_control.errors import InputError
 
 @inlined
 def _belongs(model, i):
-    """Return whether row i moves with the system; a reflected rotor hangs from the world instead.
+    """Return whether row i moves with the system.
 
-    A rotor is one where it rides on the body before its joint.
+    All bodies do. A rotor does if its parent is the parent of its joint; the parent of a reflected
+    rotor is the world.
     """
     result = i < model.bodies
     for k in range(model.bodies):
@@ -73,7 +76,7 @@ def _system(model, s):
 
 @inlined
 def _about(point, h):
-    """Return a momentum about the origin, taken about a point."""
+    """Return a momentum that is given about the origin, about a point."""
     return (sub(h[0], cross(point, h[1])), h[1])
 
 
@@ -83,8 +86,7 @@ def _centers_of_mass(packed, q, out):
     s = new_sweep(model.parent.shape[0])
     floating = position_offset(model) > 0
     for b in range(q.shape[0]):
-        place_bodies(model, q[b], s)
-        place_inertias(model, s)
+        place_with_inertias(model, q[b], s)
         _, c, _ = _system(model, s)
         for k in range(3):
             out[b, k] = c[k]
@@ -97,8 +99,7 @@ def _system_inertias(packed, q, out):
     model = unpacked(packed)
     s = new_sweep(model.parent.shape[0])
     for b in range(q.shape[0]):
-        place_bodies(model, q[b], s)
-        place_inertias(model, s)
+        place_with_inertias(model, q[b], s)
         m, c, S = _system(model, s)
         S = (
             S[0] - m * c[0] * c[0],
@@ -117,8 +118,7 @@ def _centroidal_momentum_matrices(packed, q, out):
     n = model.parent.shape[0]
     s = new_sweep(n)
     for b in range(q.shape[0]):
-        place_bodies(model, q[b], s)
-        place_inertias(model, s)
+        place_with_inertias(model, q[b], s)
         _, c, _ = _system(model, s)
         columns = out[b].T
         columns[:] = 0.0
@@ -154,7 +154,7 @@ def _require_mass(model: Model) -> None:
 
 
 def center_of_mass(model: Model, q: np.ndarray) -> np.ndarray:
-    """Return the centre of mass of all that moves, in the world frame.
+    """Return the centre of mass of all moving bodies, in the world frame.
 
     Args:
         model: the robot.
@@ -176,7 +176,7 @@ def center_of_mass(model: Model, q: np.ndarray) -> np.ndarray:
 
 
 def center_of_mass_jacobian(model: Model, q: np.ndarray) -> np.ndarray:
-    """Return the Jacobian of the centre of mass, world axes: its velocity is J v.
+    """Return the Jacobian J of the centre of mass, in world axes: its velocity is J v.
 
     Args:
         model: the robot.
@@ -188,16 +188,16 @@ def center_of_mass_jacobian(model: Model, q: np.ndarray) -> np.ndarray:
     Raises:
         InputError: if nothing that moves has mass, or for a ``q`` of the wrong shape or not finite.
 
-    Source: the linear rows of the centroidal momentum matrix, over the mass; O(N).
+    Source: the linear rows of the centroidal momentum matrix, divided by the mass; O(N).
     """
     return centroidal_momentum_matrix(model, q)[..., 3:, :] / model.mass
 
 
 def system_inertia(model: Model, q: np.ndarray) -> np.ndarray:
-    """Return the inertia of the whole as one rigid body, about its centre of mass, world axes.
+    """Return the inertia of the whole robot as a rigid body, about its centre of mass, world axes.
 
-    ``[I, 0 ; 0, m 1]``. With the centroidal momentum h, ``inertia⁻¹ h`` is the twist the robot
-    would have with that momentum and all joints frozen.
+    The result is ``[I, 0 ; 0, m 1]``. With the centroidal momentum h, ``inertia⁻¹ h`` is the twist
+    of the robot with the same momentum and all joints frozen.
 
     Args:
         model: the robot.
@@ -241,7 +241,7 @@ def centroidal_momentum_matrix(model: Model, q: np.ndarray) -> np.ndarray:
 
 
 def centroidal_momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Return the momentum of the whole: angular about the centre of mass, and linear; world axes.
+    """Return the momentum of the whole robot about its centre of mass, in world axes.
 
     Args:
         model: the robot.
@@ -249,8 +249,8 @@ def centroidal_momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarra
         v: joint velocities, (..., nv) [rad/s or m/s].
 
     Returns:
-        (..., 6), angular first [kg·m²/s, kg·m/s]. Its rate is the wrench of gravity and all that
-        pushes from outside, about the centre of mass.
+        (..., 6), angular first [kg·m²/s, kg·m/s]. Its rate is the wrench of gravity and all
+        external forces about the centre of mass.
 
     Raises:
         InputError: if nothing that moves has mass, or for arguments of the wrong shape or not
@@ -266,10 +266,10 @@ def centroidal_momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarra
 
 
 def nullify_momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Return the velocity with the same joint rates and a base twist that leaves no momentum.
+    """Return the velocity with the same joint rates and the base twist for which momentum is zero.
 
-    ``V(n) -= R(n)⁻¹ h_S``: the twist of the momentum, taken off the base. It clears the drift
-    of a simulation whose momentum should stay zero.
+    ``R(n)⁻¹ h_S`` is subtracted from the twist V(n) of the base. Use the function to remove the
+    drift of a simulation whose momentum should stay zero.
 
     Args:
         model: a robot with a floating base.
@@ -277,18 +277,17 @@ def nullify_momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         v: joint velocities, (..., nv) [rad/s or m/s].
 
     Returns:
-        (..., nv): ``v`` but for its first six entries.
+        (..., nv): ``v`` with other values of its first six entries.
 
     Raises:
-        InputError: for a fixed base, which takes up any momentum, or arguments of the wrong shape
-            or not finite.
+        InputError: for a fixed base, or arguments of the wrong shape or not finite.
 
     Source: J24, "Nullifying spatial momentum".
     """
     if not model.floating_base:
         raise InputError(f"{model.name!r} has a fixed base: its momentum is not the base's to undo")
     h = centroidal_momentum(model, q, v)
-    # The base columns of A are R(n), carried to the centre of mass and world axes: A_b⁻¹ h = V_C.
+    # The base columns of A are R(n) in world axes about the centre of mass: A_b⁻¹ h is the twist.
     A_b = centroidal_momentum_matrix(model, q)[..., :6]
     drift = np.linalg.solve(A_b, h[..., None])[..., 0]
     result = np.array(np.broadcast_to(v, (*h.shape[:-1], model.nv)), dtype=float)

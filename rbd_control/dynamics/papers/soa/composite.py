@@ -1,17 +1,17 @@
 """Composite bodies: their inertias, the trace of M, inverse dynamics, forces between bodies.
 
-A composite body k is body k and all that hangs from it, as if the joints beyond were frozen. With
+Composite body k consists of body k and its subtree, with the joints of the subtree frozen. With
 ``R(k)`` its inertia, the forward Lyapunov equation ``M = R - E_phi R E_phiᵀ`` splits
-``phi M phiᵀ = R + phi~ R + R phi~ᵀ``, and with it the forces between bodies::
+``phi M phiᵀ = R + phi~ R + R phi~ᵀ``, and hence the forces between bodies::
 
-    f = phi (M alpha + b)          own part M alpha + b, and what the children hand over
-      = R alpha + y                what the composite would need if rigid, and a residual
+    f = phi (M alpha + b)          force on the body itself, M alpha + b, and on its children
+      = R alpha + y                force on the composite as a rigid body, and a residual
     y = phi [b + E_phi R (Hᵀ a + coriolis)]
 
-``y(k)`` depends on the accelerations of the joints beyond k only, ``alpha(k)`` on those before and
-at k. Here as in every sweep all is in world axes about one origin, where phi holds ones and zeros
-(J24, "Equations of motion using inertial reference frame"): a gather adds up, nothing is
-transformed.
+Of the accelerations of the joints, ``y(k)`` depends on those in the subtree of k only, ``alpha(k)``
+on those from the base to k. As in every sweep, all quantities are in world axes about one origin.
+There phi contains ones and zeros (J24, "Equations of motion using inertial reference frame"), so a
+gather is a sum without transforms.
 
 Source: J24, "Composite Rigid Body Inertias", "Trace of the mass matrix", "Inverse dynamics using
 CRBs", "Inter-body spatial force decompositions".
@@ -68,26 +68,26 @@ class InterbodyForces(NamedTuple):
     """
 
     force: np.ndarray
-    """What the body is given across its joint by the one before."""
+    """Force of the parent on the body, across the joint."""
     own: np.ndarray
-    """M alpha + b, less external wrenches: what the body itself needs."""
+    """Force on the body itself: M alpha + b minus external wrenches."""
     outboard: np.ndarray
-    """What it hands on to those beyond."""
+    """Force of the body on its children."""
     composite: np.ndarray
-    """R alpha: what it and all beyond would need if they were one rigid body at rest."""
+    """R alpha: force on the body and its subtree as one rigid body at rest."""
     residual: np.ndarray
-    """y: what remains, of velocities, external wrenches and accelerations beyond alone."""
+    """y: remainder, from velocities, external wrenches and accelerations in the subtree."""
 
 
 class _Motion(NamedTuple):
-    """Workspace: per row, stacked as the source stacks them."""
+    """Workspace with one row per row of the model, stacked as in the source."""
 
     alpha: np.ndarray
-    """(n, 6) spatial accelerations; the base falls upward."""
+    """(n, 6) spatial accelerations; that of the base is minus gravity."""
     step: np.ndarray
-    """(n, 6) Hᵀ a + coriolis: what the row's joint adds to alpha."""
+    """(n, 6) Hᵀ a + coriolis: contribution of the row's joint to alpha."""
     bias: np.ndarray
-    """(n, 6) b, less external wrenches; the inward sweep turns it into y."""
+    """(n, 6) b minus external wrenches; the inward sweep turns it into y."""
 
 
 @inlined
@@ -135,7 +135,7 @@ def _composite_inverse_dynamics(packed, q, v, a, bodies, points, wrenches, tau):
 
 @inlined
 def _store_in_body(s, i, f, out):
-    """Write a force about the origin, world axes, as one about body i's, in its axes."""
+    """Write a force given in world axes about the origin, in the frame of body i."""
     R = transpose(load_matrix(s.R, i))
     about_body = sub(f[0], cross(load3(s.p, i), f[1]))
     store6(out, i, (transform(R, about_body), transform(R, f[1])))
@@ -192,7 +192,7 @@ def _composite_inertias(packed, q, out):
             S = load_matrix(model.second_moment, i)
             S6 = (S[0][0], S[0][1], S[0][2], S[1][1], S[1][2], S[2][2])
             store_inertia(s.inertia, i, (model.mass[i], load3(model.first_moment, i), S6))
-        # In body frames as J24 has it, not about the world's origin: nothing cancels far out.
+        # In body frames, as in J24: about the world's origin, digits would cancel far from it.
         for i in range(n - 1, -1, -1):
             m, h, S6 = load_inertia(s.inertia, i)
             if i < out.shape[1]:
@@ -207,14 +207,20 @@ def _composite_inertias(packed, q, out):
                 add_row(s.inertia, parent, i)
 
 
+@inlined
+def place_with_inertias(model, q, s):
+    """Fill the placements of the bodies and their inertias for the configuration ``q``."""
+    place_bodies(model, q, s)
+    place_inertias(model, s)
+
+
 @compiled
 def _mass_matrix_traces(packed, q, out):
     model = unpacked(packed)
     n = model.parent.shape[0]
     s = new_sweep(n)
     for b in range(q.shape[0]):
-        place_bodies(model, q[b], s)
-        place_inertias(model, s)
+        place_with_inertias(model, q[b], s)
         trace = 0.0
         for i in range(n - 1, -1, -1):
             Phi_i = load6(s.Phi, i)
@@ -225,19 +231,19 @@ def _mass_matrix_traces(packed, q, out):
 
 
 def composite_inertias(model: Model, q: np.ndarray) -> np.ndarray:
-    """Return the composite inertia of each body and its subtree, as if its joints were frozen.
+    """Return the inertia of each body and its subtree as one rigid body (composite inertia).
 
-    ``R(k) = sum of phi(k, child) R(child) phi(k, child)ᵀ + M(k)``, ``[I, S(h) ; -S(h), m 1]`` with
-    the mass m [kg], first moment h = m c [kg·m] and rotational inertia I [kg·m²] of the composite.
+    ``R(k) = sum of phi(k, child) R(child) phi(k, child)ᵀ + M(k)`` has the form
+    ``[I, S(h) ; -S(h), m 1]`` with the mass m [kg], first moment h = m c [kg·m] and rotational
+    inertia I [kg·m²] of the composite.
 
     Args:
         model: the robot.
-        q: joint positions, (..., nq) [rad or m]; composite k depends on the joints beyond k only.
+        q: joint positions, (..., nq) [rad or m]; composite k depends on joints in its subtree only.
 
     Returns:
-        (..., nv, 6, 6), about the origin and in the axes of the frame of the body that degree of
-        freedom k moves; the same for the six of a floating base. Rotors count to the body they
-        ride on.
+        (..., nv, 6, 6), in the frame of the body that degree of freedom k moves; all six entries of
+        a floating base are equal. A rotor counts as part of the body that carries it.
 
     Raises:
         InputError: for a ``q`` of the wrong shape or not finite.
@@ -252,7 +258,7 @@ def composite_inertias(model: Model, q: np.ndarray) -> np.ndarray:
 
 
 def mass_matrix_trace(model: Model, q: np.ndarray) -> np.ndarray:
-    """Return the trace of the mass matrix in O(N), without it: sum of H(k) R(k) H(k)ᵀ.
+    """Return the trace of the mass matrix, the sum of H(k) R(k) H(k)ᵀ, without the matrix itself.
 
     Args:
         model: the robot.
@@ -264,7 +270,7 @@ def mass_matrix_trace(model: Model, q: np.ndarray) -> np.ndarray:
     Raises:
         InputError: for a ``q`` of the wrong shape or not finite.
 
-    Source: J24, "Trace of the mass matrix".
+    Source: J24, "Trace of the mass matrix"; O(N).
     """
     refuse_mimics(model, "mass_matrix_trace")
     batch, shape = configuration(model, q)
@@ -314,7 +320,7 @@ def interbody_forces(
     a: np.ndarray,
     wrenches: Mapping[str, Any] | None = None,
 ) -> InterbodyForces:
-    """Return the force across every joint, including bearing loads, in the source's two splits.
+    """Return the force across every joint, including bearing loads, in the two splits of J24.
 
     Args:
         model: the robot.
@@ -325,9 +331,10 @@ def interbody_forces(
             world-aligned at the link's origin.
 
     Returns:
-        A named tuple ``force own outboard composite residual``, each (..., nv, 6). Along the axis
-        of joint k the force is the torque of :func:`~rbd_control.dynamics.inverse_dynamics`, less
-        what spins up the rotor geared to it.
+        A named tuple ``force own outboard composite residual``, each (..., nv, 6). The component of
+        the force along the axis of joint k is the torque of
+        :func:`~rbd_control.dynamics.inverse_dynamics` minus the torque that accelerates the rotor
+        of that joint.
 
     Raises:
         InputError: for an unknown link or arguments of the wrong shape or not finite.

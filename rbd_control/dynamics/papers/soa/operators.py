@@ -1,13 +1,13 @@
-"""phi, H, M and R as operators: to compose, to apply in O(N), and to look at as matrices.
+"""phi, H, M and R as operators that can be composed, applied in O(N) and inspected as matrices.
 
-An expression of the source is written as it stands there, and runs as sweeps: ::
+Expressions are written as in the source and are evaluated by sweeps::
 
     s = spatial_operators(model, q)
     mass_matrix = s.H @ s.phi @ s.M @ s.phi.T @ s.H.T
     p = mass_matrix(v)          # a scatter, a product per body, a gather
     mass_matrix.dense()         # the matrix, (nv, nv)
 
-They are for reading, teaching and testing; what runs in a loop has compiled functions.
+The operators serve teaching and tests; for control loops use the compiled functions.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Operator:
     """
 
     rows: tuple[int, ...]
-    """Shape of what it yields: (n, 6) for a force or motion of each body, (nv,) for joints."""
+    """Shape of the result: (n, 6) for a force or motion of each body, (nv,) for joints."""
     columns: tuple[int, ...]
-    """Shape of what it takes."""
+    """Shape of the argument."""
     forward: Callable[[Array], Array]
     backward: Callable[[Array], Array]
 
@@ -59,7 +59,7 @@ class Operator:
 
     @property
     def T(self) -> Operator:
-        """The adjoint."""
+        """Adjoint of the operator."""
         return Operator(self.columns, self.rows, self.backward, self.forward)
 
     def __matmul__(self, other: Operator) -> Operator:
@@ -94,7 +94,7 @@ class Operator:
 
 
 def _block_diagonal(blocks: Array) -> Operator:
-    """Return symmetric blocks (..., n, 6, 6) on the diagonal."""
+    """Return the operator with symmetric blocks (..., n, 6, 6) on its diagonal."""
 
     def apply(x: Array) -> Array:
         return times(blocks, x)
@@ -112,22 +112,23 @@ class SpatialOperators:
     """
 
     E_phi: Operator
-    """Hands each force to the parent: (E_phi x)(k) = sum of phi(k, child) x(child)."""
+    """Moves each force to the parent: (E_phi x)(k) = sum of phi(k, child) x(child)."""
     phi: Operator
     """(1 - E_phi)⁻¹; block (i, j) carries a force from body j to body i, zero off the chain."""
     phi_tilde: Operator
     """phi - 1 = E_phi phi."""
     H: Operator
-    """What of a force acts along the joints: T = H f; joint velocities to motions: Hᵀ v."""
+    """Projects forces on the joints, T = H f; Hᵀ v are the motions of joint velocities."""
     M: Operator
     """Spatial inertias, block diagonal."""
     R: Operator
     """Composite body inertias, block diagonal."""
     E: Operator
-    """What the base bodies hold, in world axes about the origin, (6,)."""
+    """Sum of the forces on the base bodies, in world axes about the origin, (6,)."""
     parent: NDArray[np.int64]
+    """(n,) parent of each row; -1 for the world."""
     hops: Array
-    """phi(parent(i), i), (..., n, 6, 6); from the world's axes and origin for a base body."""
+    """phi(parent(i), i), (..., n, 6, 6); for a base body the parent is the world."""
     joint_maps: Array
     """H(i)ᵀ, (..., n, 6)."""
     inertias: Array
@@ -135,7 +136,7 @@ class SpatialOperators:
     composites: Array
     """R(i), (..., n, 6, 6)."""
     carriers: NDArray[np.int64]
-    """(n,) the row in whose motion H(i)ᵀ moves: i, but row 5 for the six of a floating root."""
+    """(n,) row whose body H(i)ᵀ is fixed in: i, and row 5 for the six rows of a floating root."""
 
     def coriolis_acceleration(self, v: ArrayLike) -> Array:
         """Return a(k) = V(k) x H(k)ᵀ v(k), (..., n, 6), for v (..., nv)."""
@@ -161,14 +162,14 @@ def spatial_operators(model: Model, q: np.ndarray, frame: str = "body") -> Spati
     Args:
         model: the robot.
         q: joint positions, (..., nq) [rad or m].
-        frame: ``"body"``, every body's quantities in its own frame: H and M are constant;
-            ``"inertial"``, all in world axes about one origin: E_phi and phi hold identities and
-            zeros. The origin is the world's, or that of a floating root.
+        frame: ``"body"``: quantities of a body are in its own frame, and H and M are constant.
+            ``"inertial"``: all quantities are in world axes about one origin, and E_phi and phi
+            consist of identities and zeros. The origin is that of the world or of a floating root.
 
     Raises:
         InputError: for an unknown frame, or a ``q`` of the wrong shape or not finite.
 
-    Source: J24; :mod:`~rbd_control.dynamics.papers.soa` says how its notation maps to ours.
+    Source: J24; :mod:`~rbd_control.dynamics.papers.soa` lists its notation.
     """
     refuse_mimics(model, "spatial_operators")
     _check_frame(frame)
@@ -177,14 +178,14 @@ def spatial_operators(model: Model, q: np.ndarray, frame: str = "body") -> Spati
     joint_maps = np.broadcast_to(_joint_maps(model), (*shape, parent.size, 6))
     inertias = np.broadcast_to(_inertias(model), (*shape, parent.size, 6, 6))
     if frame == "body":
-        # The world is the parent -1, and a last row in these.
+        # The last row stands for the world, because the index of a base body's parent is -1.
         world = np.broadcast_to(np.eye(3), (*shape, 1, 3, 3))
         R_parent = np.concatenate([rotation, world], axis=-3)[..., parent, :, :].swapaxes(-1, -2)
         p_parent = np.concatenate([position, np.zeros((*shape, 1, 3))], axis=-2)[..., parent, :]
         hops = _force_transform(R_parent @ rotation, times(R_parent, position - p_parent))
     else:
         to_world = _force_transform(rotation, position)
-        # A motion goes by the inverse transpose, which swaps the zero block.
+        # Motions transform by the inverse transpose, whose zero block is the other one.
         motion = to_world[..., [3, 4, 5, 0, 1, 2], :][..., [3, 4, 5, 0, 1, 2]]
         joint_maps = times(motion, joint_maps)
         inertias = to_world @ inertias @ to_world.swapaxes(-1, -2)
@@ -193,9 +194,9 @@ def spatial_operators(model: Model, q: np.ndarray, frame: str = "body") -> Spati
 
 
 def link_operator(model: Model, q: np.ndarray, link: str, frame: str = "body") -> Operator:
-    """B: takes a force at a link's origin, world axes (6,), to its body in ``frame``, (n, 6).
+    """Return B, which takes a force at a link's origin, world axes (6,), to its body (n, 6).
 
-    With the operators of the same frame the Jacobian of the link is ``J = Bᵀ phiᵀ Hᵀ``.
+    With the operators of the same ``frame`` the Jacobian of the link is ``J = Bᵀ phiᵀ Hᵀ``.
 
     Raises:
         InputError: for a link that is unknown or fixed to the world, an unknown frame, or a ``q``
@@ -236,7 +237,7 @@ def _check_frame(frame: str) -> None:
 
 
 def _force_transform(rotation: Array, position: Array) -> Array:
-    """Return phi of a frame at (rotation, position): forces to our origin, (..., 6, 6)."""
+    """Return phi of a frame at (rotation, position): forces to the origin, (..., 6, 6)."""
     result = np.zeros((*rotation.shape[:-2], 6, 6))
     result[..., :3, :3] = result[..., 3:, 3:] = rotation
     # The columns of S(p) R are p x (columns of R).
@@ -266,7 +267,7 @@ def _placements(model: Model, q: np.ndarray) -> tuple[Array, Array]:
 
 
 def _joint_maps(model: Model) -> Array:
-    """Return H(i)ᵀ in body axes, (n, 6): the axis lies in the body, so it is constant."""
+    """Return H(i)ᵀ in body axes, (n, 6), constant because the axis is fixed in the body."""
     arrays = model.arrays
     linear = arrays.joint_type == PRISMATIC
     linear |= (arrays.joint_type == FLOATING) & (np.arange(linear.size) >= 3)
@@ -321,7 +322,7 @@ def _operators(model: Model, hops: Array, joint_maps: Array, inertias: Array) ->
     def off_joints(v: Array) -> Array:
         return joint_maps * v[..., dof, None]
 
-    # A reflected rotor turns in a frame at rest: no part of what the base carries.
+    # A reflected rotor turns in a frame at rest, so the base does not carry it.
     base = np.flatnonzero((parent < 0) & (parent == parent[dof]))
 
     def pick(x: Array) -> Array:

@@ -1,12 +1,14 @@
-"""The two sweeps that every spatial operator expression is made of, in O(N).
+"""The two O(N) sweeps, gather and scatter, that evaluate every spatial operator expression.
 
 With ``phi = (1 - E_phi)⁻¹`` of a tree, ``y = phi x`` solves ``y = E_phi y + x``: from the tips to
-the base each body passes on what it holds (gather). ``y = phiᵀ x`` solves ``y = E_phiᵀ y + x``:
-from the base to the tips each body adds to what its parent has (scatter). The forward Lyapunov
-equation of composite bodies, ``R = E_phi R E_phiᵀ + M``, is a gather of inertias.
+the base, each body adds its value to that of its parent (gather). ``y = phiᵀ x`` solves
+``y = E_phiᵀ y + x``: from the base to the tips, each body adds the value of its parent to its own
+(scatter). The forward Lyapunov equation of composite bodies, ``R = E_phi R E_phiᵀ + M``, is a
+gather of inertias.
 
-All take the tree as ``parent`` (n,), -1 for the world, parents before children, and the rigid body
-transformation phi(parent(i), i) of every row as ``hops`` (..., n, 6, 6). Nothing larger is formed.
+All functions take the tree as ``parent`` (n,), with -1 for the world and parents before children,
+and the rigid body transformations phi(parent(i), i) as ``hops`` (..., n, 6, 6). No larger matrix is
+formed.
 
 Source: J24, "Recap" and "CRBs gather recursive algorithm"; on a chain ``parent(k) = k - 1``.
 """
@@ -28,7 +30,7 @@ def gather(parent: NDArray[np.int64], hops: Array, x: Array) -> Array:
         x: stacked forces, (..., n, 6).
 
     Returns:
-        (..., n, 6), force k taken about body k.
+        (..., n, 6), force k about the origin of body k.
     """
     y = np.array(np.broadcast_to(x, np.broadcast_shapes(x.shape, hops.shape[:-1])))
     for i in reversed(range(parent.size)):
@@ -46,7 +48,7 @@ def scatter(parent: NDArray[np.int64], hops: Array, x: Array) -> Array:
         x: stacked motions, (..., n, 6).
 
     Returns:
-        (..., n, 6), motion k that of body k.
+        (..., n, 6), motions of the bodies.
     """
     y = np.array(np.broadcast_to(x, np.broadcast_shapes(x.shape, hops.shape[:-1])))
     for i in range(parent.size):
