@@ -130,6 +130,8 @@ class Library:
         states: States,
         outputs: Callable[[Sequence[np.ndarray]], Results],
         of_sizes: Sequence[int] = (),
+        *,
+        clock: Callable[[], float] = thread_time,
     ) -> Contestant:
         """Return the loop of one quantity.
 
@@ -138,6 +140,7 @@ class Library:
             states: states it goes through.
             outputs: makes results of the numbers of each output.
             of_sizes: numbers of each output; those of :func:`sizes` by default.
+            clock: what times the loop [s].
         """
         function = getattr(ctypes.CDLL(str(self.path)), f"loop_{NAMES[quantity]}")
         function.restype = None
@@ -148,9 +151,9 @@ class Library:
         pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*arrays, out)]
 
         def run(calls: int) -> float:
-            start = thread_time()
+            start = clock()
             function(ctypes.c_long(calls), ctypes.c_long(count), *pointers)
-            return thread_time() - start
+            return clock() - start
 
         def result() -> Results:
             assert arrays  # they must live as long as their pointers
