@@ -116,6 +116,17 @@ def test_rivals_are_compared_timed_and_shown(contest: Contest) -> None:
         mine.disagreement()
 
 
+def test_the_table_of_rivals_fits(contest: Contest) -> None:
+    slow = {column: np.array([0.8e-3, 1.2e-3, 14e-3]) for column in sheets.RIVALS}
+    panda = replace(contest.mechanism, name="Panda")
+    output = StringIO()
+    fast = {**slow, Column.FROZEN: np.full(3, 1e-6)}
+    table = sheets.rivals([Timing(panda, Quantity.SLOTINE_LI, fast)])
+    Console(file=output, width=WIDTH).print(table.rich())
+    assert "1200 (1000-7600)" in output.getvalue()
+    assert "…" not in output.getvalue()
+
+
 def test_other_libraries_get_bodies_and_joints_only() -> None:
     urdf = (
         '<robot name="r"><link name="a"><visual/></link><link name="b"/><link name="c"/>'

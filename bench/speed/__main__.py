@@ -29,7 +29,7 @@ from bench.speed.rivals import Rivals
 from bench.speed.targets import Outcome, outcomes
 from bench.speed.with_pinocchio_cpp import Build
 
-WIDTH = 190
+WIDTH = 220
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -1,7 +1,8 @@
 """frax, dynamics in JAX, on the processor: M, inverse and forward dynamics, one state or many.
 
-Everything that frax advises for the processor is done: double precision, one function compiled as
-a whole, one thread. Its inputs are JAX arrays made beforehand, and its results stay JAX arrays.
+frax is set up as its authors advise for the processor: double precision, one function compiled as a
+whole, matrix products on one thread. JAX still divides a batch among all cores. The inputs are JAX
+arrays made beforehand, and the results stay JAX arrays.
 frax has neither C nor Cᵀ v, and computes C v and g as vectors.
 """
 
