@@ -20,7 +20,7 @@ unexport AMENT_PREFIX_PATH COLCON_PREFIX_PATH RMW_IMPLEMENTATION
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help warmup demo view tables bench contacts bench-loop bench-fleet compare test test-long mutations fuzz soak docs lint format clean
+.PHONY: help warmup demo view tables bench bench-export contacts bench-loop bench-fleet compare test test-long mutations fuzz soak docs lint format clean
 
 help: ## show this text
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -37,8 +37,11 @@ view: $(VENV)/view warmup ## the same, shown in the browser while it runs
 tables: $(VENV)/ros ## published figures of the sources beside ours
 	$(BIN)/python -m bench.tables
 
-bench: $(VENV)/bench ## our speed beside Pinocchio's and MuJoCo's; results in report/
+bench: $(VENV)/bench $(VENV)/rivals ## our speed beside Pinocchio's, MuJoCo's and others'; results in report/
 	$(BIN)/python -m bench.speed --report report
+
+bench-export: $(VENV)/bench $(VENV)/rivals ## exported C beside CasADi's and the compiled Python; results in report/
+	$(BIN)/python -m bench.export --report report
 
 contacts: $(VENV)/bench ## the detector on simulated contacts of five arms; results in report/
 	$(BIN)/python -m bench.contacts --report report
@@ -97,6 +100,14 @@ $(VENV)/ros: $(BIN)/python setup.py setup.cfg pyproject.toml
 $(VENV)/bench: $(BIN)/python setup.py setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[ros,bench]'
 	@touch $(VENV)/ros $@
+
+# The benchmarks leave out what is not installed and say so.
+$(VENV)/rivals: $(VENV)/bench
+	@for extra in casadi clang drake frax; do \
+	  $(BIN)/python -m pip install --quiet --editable ".[$$extra]" || \
+	    echo "The extra $$extra cannot be installed here; the benchmarks leave it out." >&2; \
+	done
+	@touch $@
 
 $(VENV)/view: $(BIN)/python setup.py setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[ros,view]'

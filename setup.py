@@ -71,6 +71,10 @@ test = [
 # What the benchmark compares with; the headers are for its C++ part.
 bench = [*fleet, "cmeel-eigen", "example-robot-data", "mujoco", "pin"]
 
+# Others that take part in the benchmark where they are installed: C code that CasADi generates of
+# Pinocchio's algorithms, Drake, frax (JAX), and a clang.
+rivals = {"casadi": ["casadi"], "clang": ["ziglang"], "drake": ["drake"], "frax": ["frax"]}
+
 # The documentation site.
 docs = ["furo", "myst-parser>=4", "sphinx>=8"]
 
@@ -129,6 +133,7 @@ setup(
         "scipy",
     ],
     extras_require={
+        **rivals,
         "bench": bench,
         "docs": docs,
         "fleet": fleet,

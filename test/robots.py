@@ -23,6 +23,7 @@ _PUBLISHED = {
     "ur5": "ur_description/urdf/ur5_robot.urdf",
     "tiago": "tiago_description/robots/tiago.urdf",
     "tiago_no_hand": "tiago_description/robots/tiago_no_hand.urdf",
+    "tiago_pro": "tiago_pro_description/robots/tiago_pro.urdf",
     "talos": "talos_data/robots/talos_full_v2.urdf",
     "go2": "go2_description/urdf/go2.urdf",
 }

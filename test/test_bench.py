@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -14,15 +16,16 @@ from rich.console import Console
 pytest.importorskip("pinocchio")
 pytest.importorskip("mujoco")
 
-from bench.speed import ew21, ours, sheets
+from bench.speed import ew21, ours, rivals, sheets
 from bench.speed.__main__ import WIDTH, write
 from bench.speed.contest import Contest, Timing
 from bench.speed.measure import measure, spread
-from bench.speed.mechanisms import member
+from bench.speed.mechanisms import Mechanism, member
 from bench.speed.quantities import Column, Contestant, Quantity
+from bench.speed.rivals import Rivals
 from bench.speed.targets import Outcome, outcomes
 
-IN_PYTHON = set(Column) - {Column.PINOCCHIO_CPP}
+IN_PYTHON = set(sheets.COLUMNS) - {Column.PINOCCHIO_CPP}
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +67,79 @@ def test_everything_is_written(contest: Contest, tmp_path: Path) -> None:
     assert [row["quantity"] for row in numbers["times"]] == ["M", "M by GDAHJ"]
     assert "| M |" in (tmp_path / "bench.md").read_text(encoding="utf-8")
     assert (tmp_path / "bench.png").stat().st_size > 10_000
+
+
+def test_rivals_that_cannot_take_part_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = SimpleNamespace(problem="casadi is not installed")
+    monkeypatch.setattr(rivals.with_casadi, "Generator", lambda: generator)
+    monkeypatch.setattr(rivals.with_drake, "find_spec", lambda name: None)
+    monkeypatch.setattr(rivals.with_frax, "find_spec", lambda name: name)
+    monkeypatch.setattr(rivals, "compiler", lambda: "cc")
+
+    def broken(mechanism: Mechanism) -> None:
+        raise ImportError("frax needs\n  jax")
+
+    monkeypatch.setattr(rivals.with_frax, "robot_of", broken)
+    monkeypatch.setattr(rivals, "ours", SimpleNamespace(exported=id, library=lambda *_: None))
+    monkeypatch.setattr(rivals, "NAMES", {})
+    absent = Rivals()
+    assert absent.contestants(member("chain", 2), None) == {}
+    assert set(absent.problems) == {Column.CASADI, Column.DRAKE}
+    assert absent.contestants(replace(member("chain", 2), name="Panda"), None) == {}
+    text = sheets.remarks([], absent.problems, 1e-15)
+    for reason in (
+        "Pinocchio CasADi's C took no part: casadi is not installed.",
+        "Drake Python took no part: install drake.",
+        "frax Python took no part: frax needs jax.",
+    ):
+        assert reason in text
+
+
+def test_rivals_are_compared_timed_and_shown(contest: Contest) -> None:
+    mine = Contest(contest.mechanism, [Quantity.GDAHJ])
+    theirs = {
+        (Quantity.GDAHJ, Column.CASADI): ours.plain(contest.mechanism, Quantity.GDAHJ),
+        (Quantity.FORWARD, Column.CASADI): Contestant(lambda calls: 0.0, tuple),  # not asked for
+    }
+    mine.add_rivals(SimpleNamespace(contestants=lambda mechanism, twin: theirs))
+    assert mine.disagreement() < 1e-14
+    (timing,) = mine.timings(rounds=2, duration=1e-5)
+    assert (timing.seconds[Column.CASADI] > 0.0).all()
+    table = sheets.rivals([timing, replace(timing, seconds={})])
+    (section,) = table.sections
+    assert [row[0].strip() for row in section] == [contest.mechanism.label, "M by GDAHJ"]
+    assert section[1][1 + sheets.RIVALS.index(Column.CASADI)] != "-"
+    assert section[1][1 + sheets.RIVALS.index(Column.DRAKE)] == "-"
+    theirs[Quantity.GDAHJ, Column.CASADI] = Contestant(lambda calls: 0.0, lambda: (np.eye(2),))
+    mine.add_rivals(SimpleNamespace(contestants=lambda mechanism, twin: theirs))
+    with pytest.raises(ValueError, match="M by GDAHJ of Pinocchio CasADi's C differs from ours"):
+        mine.disagreement()
+
+
+def test_the_table_of_rivals_fits(contest: Contest) -> None:
+    slow = {column: np.array([0.8e-3, 1.2e-3, 14e-3]) for column in sheets.RIVALS}
+    panda = replace(contest.mechanism, name="Panda")
+    output = StringIO()
+    fast = {**slow, Column.FROZEN: np.full(3, 1e-6)}
+    table = sheets.rivals([Timing(panda, Quantity.SLOTINE_LI, fast)])
+    Console(file=output, width=WIDTH).print(table.rich())
+    assert "1200 (1000-7600)" in output.getvalue()
+    assert "…" not in output.getvalue()
+
+
+def test_other_libraries_get_bodies_and_joints_only() -> None:
+    urdf = (
+        '<robot name="r"><link name="a"><visual/></link><link name="b"/><link name="c"/>'
+        '<joint name="j" type="revolute"><parent link="a"/><child link="b"/><dynamics/></joint>'
+        '<joint name="k" type="revolute"><parent link="b"/><child link="c"/>'
+        '<mimic joint="j"/><safety_controller/></joint><transmission/></robot>'
+    )
+    robot = ElementTree.fromstring(Mechanism("r", urdf, locked={"k": 0.0}).bare_urdf)
+    assert [(each.tag, len(each)) for each in robot] == [
+        *(("link", 0), ("link", 0), ("link", 0)),
+        *(("joint", 2), ("joint", 2)),
+    ]
+    assert [joint.get("type") for joint in robot.iterfind("joint")] == ["revolute", "fixed"]
 
 
 def test_contestants_take_turns_and_a_call_costs_what_it_costs() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 import re
-import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dynamics.helpers import random_q, relative
+from dynamics.helpers import relative
+from exported_code import TOLERANCE, Code, largest_difference, needs_compiler, pointer
 from robots import LOCKED, random_tree_urdf, urdf_path
 
 from rbd_control import dynamics
@@ -23,52 +22,10 @@ from rbd_control.dynamics import Model, Rotor
 from rbd_control.dynamics.compiled import inlined
 from rbd_control.errors import InputError
 from rbd_control.estimation import MomentumObserver
-from rbd_control.export import FUNCTIONS, CFiles, TracingError, c_function, export_c
+from rbd_control.export import FUNCTIONS, TracingError, c_function, export_c
 from rbd_control.export.expression_graph import Graph
 from rbd_control.export.tracing import Tracing
 from rbd_control.robot import FrictionParameters, Robot, RobotParameters
-
-COMPILER = shutil.which("cc") or shutil.which("gcc")
-WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror")
-TOLERANCE = 1e-12
-"""Roundoff of a few thousand operations; 1e-14 is usual."""
-
-needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C compiler is installed")
-
-
-class Code:
-    """Exported functions, compiled."""
-
-    def __init__(self, files: CFiles, prefix: str, folder: Path, *options: str) -> None:
-        assert COMPILER
-        header = folder / f"{prefix}.h"
-        library = folder / f"{prefix}{len(options)}.so"
-        options = (*WARNINGS, "-O1", "-fPIC", *options)
-        source, code = files.write(header), library.with_suffix(".o")
-        subprocess.run([COMPILER, *options, "-c", source, "-o", code], check=True)
-        # Linked without the options: a library linked with -ffast-math makes the whole process that
-        # loads it flush subnormal numbers to zero.
-        subprocess.run([COMPILER, "-shared", code, "-o", library, "-lm"], check=True)
-        self.library = ctypes.CDLL(str(library))
-        self.prefix = prefix
-        self.kind: Any = np.float32 if "float q[" in files.header else np.float64
-
-    def __call__(self, name: str, *inputs: Any, shape: Any) -> np.ndarray:
-        """Return the last output, of ``shape``, of a function; the others are given as arrays."""
-        result = np.full(shape, np.nan, self.kind)
-        getattr(self.library, f"{self.prefix}_{name}")(*map(self._passed, inputs), pointer(result))
-        return result
-
-    def _passed(self, x: Any) -> Any:
-        if isinstance(x, float):
-            return (ctypes.c_float if self.kind is np.float32 else ctypes.c_double)(x)
-        return pointer(np.ascontiguousarray(x, self.kind)) if isinstance(x, np.ndarray) else x
-
-
-def pointer(array: np.ndarray) -> ctypes.c_void_p:
-    pointer = ctypes.c_void_p(array.ctypes.data)
-    pointer.array = array  # type: ignore[attr-defined]  # keeps it alive
-    return pointer
 
 
 def panda() -> Model:
@@ -99,57 +56,6 @@ ROBOTS: dict[str, Callable[[], Model]] = {
     "rotors": geared,
     "floating": lambda: tree(1, 3, floating_base=True),
 }
-
-
-def largest_difference(code: Code, model: Model, rng: np.random.Generator) -> dict[str, float]:
-    """Relative differences of all functions from the library's at one random state."""
-    n, link = model.nv, model.joint_links[-1]
-    q, (v, a, v_r, a_r) = random_q(model, rng), rng.uniform(-2.0, 2.0, (4, n))
-    M, C, CTv, p = np.empty((n, n)), np.empty((n, n)), np.empty(n), np.empty(n)
-    again = np.empty(n)
-    pi = dynamics.inertial_parameters(model)
-    pi *= rng.uniform(0.9, 1.1, pi.size)
-    Y = dynamics.regressor(model, q, v, v_r, a_r)
-    terms = dynamics.dynamics_terms(model, q, v)
-    g = code("dynamics_terms", q, v, *map(pointer, (M, C, CTv)), shape=n)
-    h = code("momentum_terms", q, v, *map(pointer, (p, again)), shape=n)
-    pairs = {
-        "M of terms": (M, terms.M),
-        "C": (C, terms.C),
-        "CTv": (CTv, terms.CTv),
-        "g of terms": (g, terms.g),
-        "p": (p, dynamics.momentum(model, q, v)),
-        "CTv again": (again, terms.CTv),
-        "g of momentum": (h, terms.g),
-        "M": (code("mass_matrix", q, shape=(n, n)), terms.M),
-        "g": (code("gravity_torque", q, shape=n), terms.g),
-        "inverse": (
-            code("inverse_dynamics", q, v, a, shape=n),
-            dynamics.inverse_dynamics(model, q, v, a),
-        ),
-        "forward": (
-            code("forward_dynamics", q, v, a, shape=n),
-            dynamics.forward_dynamics(model, q, v, a),
-        ),
-        "Gamma": (
-            code("christoffel_symbols", q, shape=(n, n, n)),
-            dynamics.christoffel_symbols(model, q),
-        ),
-        "Slotine-Li": (
-            code("slotine_li_torque", q, v, v_r, a_r, shape=n),
-            dynamics.slotine_li_torque(model, q, v, v_r, a_r),
-        ),
-        "Y pi": (code("regressor_product", q, v, v_r, a_r, pi, shape=n), Y @ pi),
-        "placement": (
-            code(f"frame_placement_{link}", q, shape=(4, 4)),
-            dynamics.frame_placement(model, q, link),
-        ),
-        "Jacobian": (
-            code(f"frame_jacobian_{link}", q, shape=(6, n)),
-            dynamics.frame_jacobian(model, q, link),
-        ),
-    }
-    return {name: relative(*pair) for name, pair in pairs.items()}
 
 
 @needs_compiler
@@ -189,8 +95,16 @@ def test_single_precision(tmp_path: Path) -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("option", ["-O1", "-ffast-math", "-DPLAIN_C_LIBRARY_TRIGONOMETRY"])
-def test_sines_over_many_turns(option: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        "-O1",
+        "-O3 -march=native -std=gnu99",  # gcc makes other fused multiply-adds here
+        "-ffast-math",
+        "-DPLAIN_C_LIBRARY_TRIGONOMETRY",
+    ],
+)
+def test_sines_over_many_turns(options: str, tmp_path: Path) -> None:
     """The placement of a link that turns about z holds the cosine and sine of the joint."""
     urdf = (
         '<robot name="r"><link name="a"/><link name="b"><inertial><mass value="1"/>'
@@ -199,7 +113,7 @@ def test_sines_over_many_turns(option: str, tmp_path: Path) -> None:
         '<axis xyz="0 0 1"/></joint></robot>'
     )
     files = export_c(Model.from_urdf(urdf), prefix="plain", functions=("frame_placement",))
-    code = Code(files, "plain", tmp_path, option)
+    code = Code(files, "plain", tmp_path, *options.split())
     quarters = np.arange(-8, 9) * math.pi / 2
     angles = [*np.linspace(-30.0, 30.0, 401), *quarters, 99999.0, -1e5, 1.5e5, 1e9]
     for angle in angles:
@@ -247,6 +161,43 @@ def test_observer_of_an_arm_with_friction_and_payload(tmp_path: Path) -> None:
         assert (state == before).all()
     code.library.arm_observer_reset(pointer(state))
     assert not state[: 3 * n].any()
+
+
+@needs_compiler
+@pytest.mark.parametrize("option", ["-O2", "-ffast-math"])
+@pytest.mark.parametrize("single", [False, True], ids=["double", "float"])
+def test_the_observer_refuses_bad_samples(option: str, single: bool, tmp_path: Path) -> None:
+    """With -ffast-math compilers assume that no number is NaN and delete comparisons with it."""
+    functions = ("momentum_observer",)
+    files = export_c(arm(tmp_path), prefix="arm", functions=functions, single=single)
+    code = Code(files, "arm", tmp_path, "-O2", option)
+    step, n = code.library.arm_observer_step, 3
+    number = ctypes.c_float if single else ctypes.c_double
+    state = np.zeros(3 * n + 1, code.kind)
+    good = np.random.default_rng(7).uniform(0.1, 1.0, (4, n)).astype(code.kind)
+
+    def taken(given: np.ndarray, dt: float) -> bool:
+        q, v, tau, gain = map(pointer, given)
+        return bool(step(pointer(state), q, v, tau, number(dt), gain))
+
+    for sample in range(2):  # the first and a later one
+        before = state.copy()
+        for row in range(4):
+            for value in (math.nan, math.inf, -math.inf):
+                bad = good.copy()
+                bad[row, 1] = value
+                assert not taken(bad, 1e-3), f"sample {sample}, argument {row}, {value}"
+                assert (state == before).all()
+        for gain in (0.0, -30.0):
+            bad = good.copy()
+            bad[3, 2] = gain
+            assert not taken(bad, 1e-3)
+        assert taken(good, 1e-3)
+        assert np.isfinite(state[: 3 * n]).all()
+    for dt in (math.nan, math.inf, 0.0, -1e-3):
+        before = state.copy()
+        assert not taken(good, dt)
+        assert (state == before).all()
 
 
 @needs_compiler
@@ -371,6 +322,7 @@ def test_the_command_writes_header_and_source(
     ("arguments", "message"),
     [
         (["--to", "arm.hpp"], "--to is arm.hpp; give a file that ends with .h"),
+        (["--to", "größe.h"], "header name 'größe.h' has characters that #include does not"),
         (["--to", "arm.h", "--functions", "mass"], "no function 'mass'"),
         (["--to", "arm.h", "--prefix", "a-b"], "prefix 'a-b' is no C identifier"),
         (["--to", "arm.h", "--joints", "elbow"], "no joint 'elbow'; joints are joint_1"),
@@ -388,6 +340,14 @@ def test_the_command_refuses(
     assert code == 2
     assert not list(tmp_path.iterdir())
     assert message in capsys.readouterr().err
+
+
+def test_files_are_written_under_the_name_that_the_source_includes(tmp_path: Path) -> None:
+    files = export_c(tree(0, 1), prefix="arm", functions=("gravity_torque",))
+    with pytest.raises(InputError, match=r"the source includes arm\.h, not robot\.h"):
+        files.write(tmp_path / "robot.h")
+    assert not list(tmp_path.iterdir())
+    assert files.write(tmp_path / "arm.h").read_text() == files.source
 
 
 def test_every_function_is_exported_on_request() -> None:

@@ -2,7 +2,7 @@
 
 Exported C is compared with the frozen functions in a loop compiled by numba and, where casadi is
 installed, with the C code that CasADi generates from Pinocchio's algorithms. All C is compiled with
--O3 -march=native.
+-O3 -march=native. First every compiler of this machine compiles the exported code with all warnings.
 Results go to ``export.md`` and ``export.json`` in the folder that ``--report`` names.
 """
 
@@ -14,11 +14,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from rich.console import Console
 
 from bench.export import ours, with_casadi
+from bench.export.compilers import WARNINGS, compilers
 from bench.export.library import NAMES, Library, by_processor
 from bench.speed.machine import machine
 from bench.speed.measure import Spread, measure, spread
@@ -27,10 +29,18 @@ from bench.speed.ours import freeze_all, frozen
 from bench.speed.quantities import Contestant, Quantity
 from bench.speed.sheets import Sheet
 from bench.speed.with_pinocchio import Twin
+from rbd_control.export import CFiles
 
 WIDTH = 150
 EXPORTED, FROZEN, CASADI = "exported C", "frozen, loop", "Pinocchio, CasADi's C"
 ROBOTS = ("Panda", "UR5")
+LARGEST_FOR_CASADI = 12
+"""Degrees of freedom above which CasADi's code is left out.
+
+CasADi writes each function as one piece; a compiler takes more than twice as long for twice as many
+statements.
+"""
+
 AGREEMENT = {EXPORTED: 1e-12, CASADI: 1e-6}
 """Largest accepted difference from the frozen functions, relative to the largest entry."""
 
@@ -74,6 +84,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def _rows(mechanism: Mechanism, generator: with_casadi.Generator, remarks: list[str]) -> list[Row]:
     files = ours.exported(mechanism)
+    remarks.append(accepted(mechanism.name, files))
     compiled = ours.library(mechanism, files)
     remarks.append(_size(mechanism, EXPORTED, compiled))
     contestants = {
@@ -83,7 +94,9 @@ def _rows(mechanism: Mechanism, generator: with_casadi.Generator, remarks: list[
         if quantity in contestants:
             looped = frozen(mechanism, quantity, functions)[1]
             contestants[quantity][FROZEN] = replace(looped, run=by_processor(looped.run))
-    if not generator.problem:
+    if mechanism.model.nv > LARGEST_FOR_CASADI:
+        remarks.append(f"{mechanism.name}, {CASADI}: left out, too large to compile")
+    elif not generator.problem:
         twin = Twin(mechanism)
         rival = with_casadi.library(generator.source(twin), twin)
         remarks.append(_size(mechanism, CASADI, rival))
@@ -93,6 +106,23 @@ def _rows(mechanism: Mechanism, generator: with_casadi.Generator, remarks: list[
         row(mechanism.name, quantity, files.operations[f"{ours.PREFIX}_{NAMES[quantity]}"], each)
         for quantity, each in contestants.items()
     ]
+
+
+def accepted(name: str, files: CFiles) -> str:
+    """Return which compilers accept the code without a warning.
+
+    Raises:
+        RuntimeError: when a compiler warns.
+    """
+    versions = []
+    with TemporaryDirectory() as folder:
+        source = files.write(Path(folder) / f"{ours.PREFIX}.h")
+        for compiler in compilers():
+            complaint = compiler.complaint(source, "-O1")
+            if complaint:
+                raise RuntimeError(f"{name}: {compiler.name} warns of exported C:\n{complaint}")
+            versions.append(compiler.version())
+    return f"{name}: no warning with {' '.join(WARNINGS)} from {', '.join(versions)}"
 
 
 def row(name: str, quantity: Quantity, operations: int, contestants: dict[str, Contestant]) -> Row:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from time import thread_time
+
 from bench.export.library import NAMES, Library, loop, shown, sizes, state
 from bench.speed.mechanisms import Mechanism
 from bench.speed.quantities import Contestant, Quantity
@@ -30,9 +33,16 @@ def library(mechanism: Mechanism, files: CFiles) -> Library:
     return Library.of(f"exported-{_plain(mechanism.name)}", source, *loops)
 
 
-def contestant(compiled: Library, mechanism: Mechanism, quantity: Quantity) -> Contestant:
+def contestant(
+    compiled: Library,
+    mechanism: Mechanism,
+    quantity: Quantity,
+    clock: Callable[[], float] = thread_time,
+) -> Contestant:
     """Return the loop of one quantity."""
-    return compiled.contestant(quantity, mechanism.states, lambda values: shown(quantity, values))
+    return compiled.contestant(
+        quantity, mechanism.states, lambda values: shown(quantity, values), clock=clock
+    )
 
 
 def _plain(name: str) -> str:

@@ -11,8 +11,10 @@ import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from time import thread_time
 
 from bench.export.library import FOLDER, NAMES, Library, loop, shown, sizes, state
 from bench.speed.quantities import Contestant, Quantity
@@ -114,7 +116,9 @@ def _sizes(quantity: Quantity, n: int) -> tuple[int, ...]:
     return (*every[:2], every[3]) if quantity is Quantity.TERMS else every
 
 
-def contestant(compiled: Library, twin: Twin, quantity: Quantity) -> Contestant:
+def contestant(
+    compiled: Library, twin: Twin, quantity: Quantity, clock: Callable[[], float] = thread_time
+) -> Contestant:
     """Return the loop of one quantity, its results in our order of joints."""
     n = twin.model.nv
     return compiled.contestant(
@@ -122,4 +126,5 @@ def contestant(compiled: Library, twin: Twin, quantity: Quantity) -> Contestant:
         twin.states,
         lambda values: twin.ours(*shown(quantity, values)),
         _sizes(quantity, n),
+        clock=clock,
     )

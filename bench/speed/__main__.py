@@ -25,10 +25,11 @@ from bench.speed.machine import machine
 from bench.speed.mechanisms import FAMILIES, Mechanism, all_mechanisms
 from bench.speed.picture import draw
 from bench.speed.quantities import Column, Quantity
+from bench.speed.rivals import Rivals
 from bench.speed.targets import Outcome, outcomes
 from bench.speed.with_pinocchio_cpp import Build
 
-WIDTH = 190
+WIDTH = 220
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -47,12 +48,17 @@ def main(arguments: Sequence[str]) -> None:
         for contest in contests:
             contest.add_cpp(library)
             disagreement = max(disagreement, contest.disagreement())
+    rivals = Rivals()
+    for contest in contests:
+        contest.add_rivals(rivals)
+        disagreement = max(disagreement, contest.disagreement())
     timings = [
         timing
         for contest in track(contests, "timing", console=console)
         for timing in contest.timings()
     ]
-    remarks = sheets.remarks(contests, build.problem, disagreement)
+    absent = {Column.PINOCCHIO_CPP: build.problem} if build.problem else {}
+    remarks = sheets.remarks(contests, {**absent, **rivals.problems}, disagreement)
     write(timings, remarks, given.report, console)
 
 
@@ -81,6 +87,7 @@ def write(timings: Sequence[Timing], remarks: str, folder: Path, console: Consol
     others = [timing for timing in timings if not timing.mechanism.featured]
     shown = [
         sheets.times(featured, "Dynamics: one state in µs, and ratios to Pinocchio"),
+        sheets.rivals(timings),
         sheets.growth(timings),
         sheets.gdahj(timings),
         sheets.targets(results),

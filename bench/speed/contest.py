@@ -11,6 +11,7 @@ from bench.speed import ours, with_mujoco, with_pinocchio
 from bench.speed.measure import DURATION, ROUNDS, Spread, measure, spread
 from bench.speed.mechanisms import ROTOR, Mechanism
 from bench.speed.quantities import Column, Contestant, Quantity, Results
+from bench.speed.rivals import Rivals
 from bench.speed.with_pinocchio_cpp import Library
 from rbd_control.dynamics import forward_dynamics, with_rotors
 
@@ -85,6 +86,13 @@ class Contest:
         """Add Pinocchio in C++ to the contestants."""
         for quantity, contestants in self._contestants.items():
             contestants[Column.PINOCCHIO_CPP] = library.contestant(self._twin, quantity)
+
+    def add_rivals(self, rivals: Rivals) -> None:
+        """Let exported C, CasADi, Drake and frax take part where they can."""
+        found = rivals.contestants(self.mechanism, self._twin)
+        for (quantity, column), contestant in found.items():
+            if quantity in self._contestants:
+                self._contestants[quantity][column] = contestant
 
     def disagreement(self) -> float:
         """Return the largest difference of any result from ours, relative to our largest entry.

@@ -9,7 +9,7 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PACKAGES = ("numpy", "numba", "pin", "mujoco")
+PACKAGES = ("numpy", "numba", "pin", "mujoco", "casadi", "drake", "frax", "jax")
 
 
 def machine() -> dict[str, str]:

@@ -44,7 +44,7 @@ def spread(values: np.ndarray) -> Spread:
 def from_python(
     function: Callable[..., Any],
     before: tuple[Any, ...],
-    inputs: Sequence[np.ndarray],
+    inputs: Sequence[Sequence[Any] | np.ndarray],
     after: tuple[Any, ...] = (),
 ) -> Run:
     """Return a run that calls ``function`` from Python with each row of ``inputs`` in turn."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import distribution
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 
@@ -27,6 +28,10 @@ PUBLISHED_SIZE = 20
 """Number of joints for which EW21 prints times."""
 STATE_COUNT = 512
 ROTOR = Rotor(gear_ratio=100.0, inertia=1e-4)
+
+
+_BESIDE_THE_DYNAMICS = ("visual", "collision", "dynamics", "mimic", "safety_controller")
+"""Elements of links and joints that other libraries compute something else with, or warn of."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,20 @@ class Mechanism:
     def geared(self) -> Model:
         """Model of this package with a geared rotor at each joint."""
         return with_rotors(self.model, dict.fromkeys(self.model.joint_names, ROTOR))
+
+    @cached_property
+    def bare_urdf(self) -> str:
+        """The URDF with its bodies and joints only; locked joints are fixed, mimics move freely."""
+        robot = ElementTree.fromstring(self.urdf)
+        for parent in list(robot):
+            if parent.tag not in ("link", "joint"):
+                robot.remove(parent)
+            for child in list(parent):
+                if child.tag in _BESIDE_THE_DYNAMICS:
+                    parent.remove(child)
+            if parent.tag == "joint" and parent.get("name") in self.locked:
+                parent.set("type", "fixed")
+        return ElementTree.tostring(robot, encoding="unicode")
 
     @property
     def label(self) -> str:

@@ -35,6 +35,11 @@ class Column(Enum):
     PINOCCHIO = "Pinocchio\nPython"
     PINOCCHIO_CPP = "Pinocchio\nC++"
     MUJOCO = "MuJoCo\nPython"
+    EXPORTED = "exported\nC"
+    CASADI = "Pinocchio\nCasADi's C"
+    DRAKE = "Drake\nPython"
+    FRAX = "frax\nPython"
+    FRAX_BATCH = "frax\nbatch"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.table import Table
@@ -15,12 +15,43 @@ from bench.speed.mechanisms import FAMILIES, PUBLISHED_SIZE
 from bench.speed.quantities import Column, Quantity
 from bench.speed.targets import Outcome
 
+COLUMNS = (
+    Column.PLAIN,
+    Column.BATCH,
+    Column.FROZEN,
+    Column.LOOP,
+    Column.PINOCCHIO,
+    Column.PINOCCHIO_CPP,
+    Column.MUJOCO,
+)
+
 RATIOS = (
     ("ours/Pinocchio\nPython", Column.PLAIN, Column.PINOCCHIO),
     ("frozen/Pinocchio\nPython", Column.FROZEN, Column.PINOCCHIO),
     ("frozen/Pinocchio\nloop, C++", Column.LOOP, Column.PINOCCHIO_CPP),
     ("batch/Pinocchio\none core, C++", Column.BATCH, Column.PINOCCHIO_CPP),
 )
+
+RIVALS = (
+    Column.FROZEN,
+    Column.DRAKE,
+    Column.FRAX,
+    Column.LOOP,
+    Column.EXPORTED,
+    Column.CASADI,
+    Column.BATCH,
+    Column.FRAX_BATCH,
+)
+
+RIVAL_RATIOS = (
+    ("Drake/frozen\nPython", Column.DRAKE, Column.FROZEN),
+    ("frax/frozen\nPython", Column.FRAX, Column.FROZEN),
+    ("CasADi's C/\nfrozen loop", Column.CASADI, Column.LOOP),
+    ("CasADi's C/\nexported C", Column.CASADI, Column.EXPORTED),
+    ("frozen loop/\nexported C", Column.LOOP, Column.EXPORTED),
+    ("frax/ours\nbatch", Column.FRAX_BATCH, Column.BATCH),
+)
+"""The others over ours: some are a hundred times as slow, too much for two decimals below one."""
 
 EXPLANATION = (
     "Times are medians in µs of one call, or of one state in a batch or loop. Ratios are medians "
@@ -29,6 +60,14 @@ EXPLANATION = (
     "M, C and g by three calls; Γ by as many Coriolis matrices as there are velocities; the "
     "Slotine-Li torque by M, C, g and two products. Rotors: exact by ours, n² I_R on the diagonal "
     "of M by the others. Smaller is faster."
+)
+
+
+RIVALS_EXPLAINED = (
+    "Times as above. exported C and CasADi's C, which comes from Pinocchio's algorithms, are "
+    "compiled with -O3 -march=native and called in a loop in C; of M, C, Cᵀv, g CasADi's lacks "
+    "Cᵀv. Drake and frax have neither C nor Cᵀv. frax: JAX on all cores, for one state and for "
+    "512 in one call. Ratios are those of the others' times to ours: above one, ours are faster."
 )
 
 
@@ -69,8 +108,24 @@ def _cells(row: Sequence[str]) -> list[str]:
 
 def times(timings: Sequence[Timing], title: str, notes: str = EXPLANATION) -> Sheet:
     """Return all measurements of some mechanisms, with a section for each."""
-    columns = list(Column)
-    header = ["", *(column.value for column in columns), *(ratio[0] for ratio in RATIOS)]
+    return _times(timings, title, notes, COLUMNS, RATIOS)
+
+
+def rivals(timings: Sequence[Timing]) -> Sheet:
+    """Return the measurements of generated code, Drake and frax beside ours."""
+    others = {Column.EXPORTED, Column.CASADI, Column.DRAKE, Column.FRAX}
+    chosen = [timing for timing in timings if others & set(timing.seconds)]
+    return _times(chosen, "Generated code, Drake and frax", RIVALS_EXPLAINED, RIVALS, RIVAL_RATIOS)
+
+
+def _times(
+    timings: Sequence[Timing],
+    title: str,
+    notes: str,
+    columns: Sequence[Column],
+    ratios: Sequence[tuple[str, Column, Column]],
+) -> Sheet:
+    header = ["", *(column.value for column in columns), *(ratio[0] for ratio in ratios)]
     sections: dict[str, list[list[str]]] = {}
     for timing in timings:
         name = timing.mechanism.label
@@ -79,7 +134,7 @@ def times(timings: Sequence[Timing], title: str, notes: str = EXPLANATION) -> Sh
             [
                 f"  {timing.quantity.value}",
                 *(_time(timing.microseconds(column)) for column in columns),
-                *(_ratio(timing.ratio(*pair)) for _, *pair in RATIOS),
+                *(_ratio(timing.ratio(*pair)) for _, *pair in ratios),
             ]
         )
     return Sheet(title, header, list(sections.values()), notes)
@@ -162,11 +217,19 @@ def targets(outcomes: Sequence[Outcome]) -> Sheet:
     return Sheet("Targets", ["", "measured", "wanted", ""], [rows])
 
 
-def remarks(contests: Sequence[Contest], without_cpp: str, disagreement: float) -> str:
-    """Return the missing contestants and the largest difference of the others as text."""
+def remarks(contests: Sequence[Contest], absent: Mapping[Column, str], disagreement: float) -> str:
+    """Return what took no part, and how well the others agree.
+
+    Args:
+        contests: all mechanisms.
+        absent: why a column is empty.
+        disagreement: the largest difference of results.
+    """
     lines = [f"All results agree to {disagreement:.0e} of their largest entry."]
-    if without_cpp:
-        lines.append(f"Pinocchio from C++ took no part: {without_cpp}.")
+    lines += [
+        f"{' '.join(column.value.split())} took no part: {reason}."
+        for column, reason in absent.items()
+    ]
     lines += [
         f"MuJoCo does not take {contest.mechanism.name}: {contest.without_mujoco}."
         for contest in contests

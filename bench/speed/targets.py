@@ -37,6 +37,12 @@ TARGETS = (
     Target("chain 20", Quantity.CHRISTOFFEL, *PYTHON, 1.0 / 10.0),
     Target("chain 20", Quantity.CHRISTOFFEL, *COMPILED, 1.0 / 10.0),
     *(
+        Target(robot, quantity, Column.EXPORTED, reference, 1.0)
+        for robot in ("Panda", "UR5")
+        for quantity in (Quantity.TERMS, Quantity.INVERSE, Quantity.FORWARD)
+        for reference in (Column.LOOP, Column.CASADI)
+    ),
+    *(
         Target(robot, Quantity.SLOTINE_LI, *pair, 1.0 / 2.0)
         for robot in ("Panda", "Talos")
         for pair in (PYTHON, COMPILED)

@@ -92,14 +92,8 @@ def _forward_dynamics(
 
 
 def _description(mechanism: Mechanism) -> str:
-    """Return the URDF without geometry, friction and mimics, with locked joints fixed."""
-    robot = ElementTree.fromstring(mechanism.urdf)
-    for parent in robot:
-        for child in list(parent):
-            if child.tag in ("visual", "collision", "dynamics", "mimic"):
-                parent.remove(child)
-        if parent.tag == "joint" and parent.get("name") in mechanism.locked:
-            parent.set("type", "fixed")
+    """Return the URDF with MuJoCo's options: inertias are taken as they are."""
+    robot = ElementTree.fromstring(mechanism.bare_urdf)
     extension = ElementTree.SubElement(robot, "mujoco")
     ElementTree.SubElement(extension, "compiler", balanceinertia="false", inertiafromgeom="false")
     return ElementTree.tostring(robot, encoding="unicode")

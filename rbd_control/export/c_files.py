@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from rbd_control import __version__
 from rbd_control.dynamics import Model
+from rbd_control.errors import InputError
 from rbd_control.export import helpers
 from rbd_control.export.c_function import Arguments, c_function
 from rbd_control.export.functions import Argument, ExportedFunction
@@ -46,8 +48,15 @@ class CFiles:
             The path of the source.
 
         Raises:
+            InputError: when the source includes a header of another name.
             OSError: naming the path, when a file cannot be written.
         """
+        included = re.findall('^#include "(.*)"$', self.source, re.MULTILINE)[0]
+        if header.name != included.rsplit("/", 1)[-1]:
+            raise InputError(
+                f"the source includes {included}, not {header.name}; write to a file of that name "
+                f"or export with header_name={header.name!r}"
+            )
         source = header.with_suffix(".c")
         write_whole(header, self.header.encode("ascii"))
         write_whole(source, self.source.encode("ascii"))
@@ -138,7 +147,7 @@ def _header(job: Job) -> str:
     ]
     for function in job.functions:
         lines += [_documentation(function), _declaration(job, function) + ";", ""]
-    if any(function.name == "momentum_observer" for function in job.functions):
+    if _has_observer(job):
         lines += [helpers.observer_declaration(job.prefix, job.form, job.model.nq, n), ""]
     lines += ["#ifdef __cplusplus", "}", "#endif", "", "#endif"]
     return "\n".join(lines) + "\n"
@@ -187,20 +196,25 @@ def _declaration(job: Job, function: ExportedFunction) -> str:
     return "\n".join(textwrap.wrap(text, _WIDTH, subsequent_indent="    ")).replace("\0", " ")
 
 
+def _has_observer(job: Job) -> bool:
+    """Return whether the observer with its state is exported."""
+    return any(function.name == "momentum_observer" for function in job.functions)
+
+
 def _source(job: Job, definitions: Sequence[str]) -> str:
     joints, n = job.model.joint_names, job.model.nv
     names = ",\n".join(f"    {literal(name)}" for name in joints)
     text = "\n".join(definitions)
     parts = [
         helpers.comment([f"See {job.header_name}. Made by rbd-control export; do not edit."]),
-        f"#include {literal(job.header_name)}",
+        f'#include "{job.header_name}"',
         "",
-        helpers.includes(job.prefix, job.form),
+        helpers.includes(job.prefix, job.form, with_observer=_has_observer(job)),
         f"const char *const {job.prefix}_joint_names[{len(joints)}] = {{\n{names}\n}};\n",
     ]
     if f"{job.prefix}_cos_sin(" in text:
         parts.append(helpers.cos_sin(job.prefix, job.form))
     parts.append(text)
-    if any(function.name == "momentum_observer" for function in job.functions):
+    if _has_observer(job):
         parts.append(helpers.observer(job.prefix, job.form, job.model.nq, n))
     return "\n".join(parts)

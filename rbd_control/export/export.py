@@ -10,7 +10,12 @@ from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
 from rbd_control.export.c_files import CFiles, Job, c_files
 from rbd_control.export.functions import NAMES, Catalogue, ExportedFunction
-from rbd_control.export.identifiers import checked_prefix, default_prefix, identifier
+from rbd_control.export.identifiers import (
+    checked_header_name,
+    checked_prefix,
+    default_prefix,
+    identifier,
+)
 from rbd_control.export.number_format import NumberFormat
 from rbd_control.robot.friction import NoFriction
 from rbd_control.robot.robot import Robot
@@ -43,12 +48,12 @@ def export_c(
         links: links whose placement and Jacobian are exported, or ``all``; by default the link
             that the last joint moves.
         single: whether the code computes with ``float`` instead of ``double``.
-        header_name: file name of the header; by default the prefix with ``.h``.
+        header_name: file name of the header, in ASCII; by default the prefix with ``.h``.
         notes: further lines for the top of the header, such as the source of the description.
 
     Raises:
-        InputError: for an unknown function or link, a prefix that is not a C identifier, or a robot
-            without movable joints.
+        InputError: for an unknown function or link, a prefix that is not a C identifier, a header
+            name that ``#include`` does not accept, or a robot without movable joints.
     """
     model = robot.model if isinstance(robot, Robot) else robot
     if not model.joint_names:
@@ -63,7 +68,7 @@ def export_c(
             functions=_distinct(Catalogue(model, friction, chosen).functions(names)),
             prefix=prefix,
             form=NumberFormat(single),
-            header_name=header_name or f"{prefix}.h",
+            header_name=checked_header_name(header_name or f"{prefix}.h"),
             notes=[*notes, *_notes(robot)],
         )
     )

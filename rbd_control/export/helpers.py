@@ -21,15 +21,22 @@ def comment(lines: Sequence[str], opening: str = "/*") -> str:
     return "\n".join([opening, *(f" * {line}".rstrip() for line in wrapped), " */"])
 
 
-def includes(prefix: str, form: NumberFormat) -> str:
-    """Return the include directives of the source and the macro for fused multiply-add."""
-    return _INCLUDES.format(P=prefix.upper(), f=form.suffix, F=form.suffix.upper())
+def includes(prefix: str, form: NumberFormat, *, with_observer: bool) -> str:
+    """Return the headers that the source needs, and the macro of a product and a sum.
+
+    Args:
+        prefix: beginning of all C names.
+        form: the floating-point type.
+        with_observer: whether :func:`observer` follows.
+    """
+    more = "#include <stdint.h>\n#include <string.h>\n" if with_observer else ""
+    return _INCLUDES.format(P=prefix.upper(), f=form.suffix, F=form.suffix.upper(), more=more)
 
 
 _INCLUDES = """\
 #include <float.h>
 #include <math.h>
-
+{more}
 /* a b + c in one instruction, where the processor has it. */
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(FP_FAST_FMA{F})
 #define {P}_FMA(a, b, c) fma{f}((a), (b), (c))
@@ -127,7 +134,9 @@ def observer(prefix: str, form: NumberFormat, nq: int, nv: int) -> str:
 
 
 def _filled(text: str, prefix: str, form: NumberFormat, nq: int, nv: int) -> str:
+    bits, exponent = ("32", "0x7f800000") if form.single else ("64", "0x7ff0000000000000")
     text = text.replace("@R", form.type_name).replace("@Q", str(nq)).replace("@N", str(nv))
+    text = text.replace("@B", bits).replace("@E", exponent)
     return text.replace("@", prefix).replace("%", "@")
 
 
@@ -152,12 +161,21 @@ void @_observer_reset(@_observer_state *state);
  * %param[in] tau measured joint torques [N m or N]
  * %param[in] dt time since the last sample [s], above zero; ignored for the first sample
  * %param[in] gain observer gains, above zero [1/s]
- * %return 1; 0 if dt is not above zero or a number is not finite: then the state is as before
+ * %return 1; 0 if dt or a gain is not above zero or a number is not finite: then the state is as
+ * before
  */
 int @_observer_step(@_observer_state *state, const @R *q, const @R *v,
     const @R *tau, @R dt, const @R *gain);"""
 
 _OBSERVER = """\
+/* Whether x is finite, by its bits: with -ffast-math compilers take isfinite(x) for true. */
+static int @_is_finite(@R x)
+{
+    uint@B_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (bits & UINT@B_C(@E)) != UINT@B_C(@E);
+}
+
 void @_observer_reset(@_observer_state *state)
 {
     int i;
@@ -175,18 +193,24 @@ int @_observer_step(@_observer_state *state, const @R *q, const @R *v,
     if (!state->begun) {
         dt = 1;
     }
-    if (!(dt > 0) || !isfinite(dt)) {
+    if (!(dt > 0) || !@_is_finite(dt)) {
         return 0;
     }
     for (i = 0; i < @Q; i++) {
-        if (!isfinite(q[i])) {
+        if (!@_is_finite(q[i])) {
+            return 0;
+        }
+    }
+    for (i = 0; i < @N; i++) {
+        if (!@_is_finite(v[i]) || !@_is_finite(tau[i]) || !@_is_finite(gain[i])
+            || !(gain[i] > 0)) {
             return 0;
         }
     }
     @_momentum_observer(q, v, tau, dt, gain, state->p, state->rate, state->residual,
         p, rate, residual);
     for (i = 0; i < @N; i++) {
-        if (!isfinite(p[i]) || !isfinite(rate[i]) || !isfinite(residual[i])) {
+        if (!@_is_finite(p[i]) || !@_is_finite(rate[i]) || !@_is_finite(residual[i])) {
             return 0;
         }
     }

@@ -34,6 +34,20 @@ def default_prefix(name: str) -> str:
     return made
 
 
+def checked_header_name(name: str) -> str:
+    """Return the name of a header, for ``#include``.
+
+    Raises:
+        InputError: for characters that have a meaning of their own there, or none in ASCII.
+    """
+    if not re.fullmatch(r"[\w.+/ -]+", name, re.ASCII):
+        raise InputError(
+            f"header name {name!r} has characters that #include does not accept everywhere; use "
+            "letters, digits and . _ + -"
+        )
+    return name
+
+
 def in_comment(text: str) -> str:
     """Return ``text`` for a C comment: printable ASCII without the marks of comments."""
     shown = "".join(c if " " <= c <= "~" else "?" for c in text)
