@@ -166,7 +166,9 @@ class PassivityController:
         found = self._verdict.force(self._samples.stamp, FORCE_AGE)
         is_stopping = self._modes.mode == "hold" and self._motion.moving
         place, touched = self._motion.place, "" if found is None else found.link
-        return GoalMotion(self._modes.sent, place, is_stopping, touched)
+        # Before its trajectory begins, the arm is still on the last one.
+        followed = None if self._motion.waiting else self._modes.sent
+        return GoalMotion(followed, place, is_stopping, touched)
 
     @property
     def law(self) -> TrackingLaw:
