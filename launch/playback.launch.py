@@ -6,6 +6,7 @@ recording would be over by then.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
@@ -26,7 +27,10 @@ from launch_ros.events.lifecycle import ChangeState
 from launch_ros.parameter_descriptions import ParameterValue
 from lifecycle_msgs.msg import Transition
 
+from rbd_control.errors import RbdControlError
 from rbd_control.nodes.launching import declared, declared_switches, included
+from rbd_control.playback.recorded_joints import joints_to_play
+from rbd_control.robot.robot import robot_parameters
 from rbd_control.startup import arm_launch
 from rbd_control.startup.arm_launch import (
     configuration,
@@ -47,8 +51,8 @@ ARGUMENTS = {
     "rate": ("1.0", "speed of the playback; 1 is as recorded"),
     "joints": (
         "",
-        "joints of the arm, separated by commas, where the description has more than were "
-        "recorded; empty: params_file's",
+        "joints of the arm, separated by commas; empty: params_file's, else those of the "
+        "description whose effort was recorded",
     ),
     **{name: arm_launch.ARGUMENTS[name] for name in SHARED},
 }
@@ -117,9 +121,24 @@ def playback(context: LaunchContext) -> list[LaunchDescriptionEntity]:
 def _detector(given: dict[str, str]) -> LifecycleNode:
     parameters = _parameters("contact_detector", given)
     parameters |= {"urdf": given["urdf"], "autostart": False}
+    if not parameters.get("joints"):
+        parameters |= _recorded_joints(given, parameters)
     if given["frame_prefix"]:
         parameters["frame_prefix"] = given["frame_prefix"]
     return LifecycleNode(**_started("contact_detector", parameters, given))
+
+
+def _recorded_joints(given: dict[str, str], parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameter ``joints``, where the description has more joints than were recorded.
+
+    The node tells which joints it holds, and where.
+    """
+    arm = robot_parameters(parameters)
+    # What cannot be read is refused by the nodes, which tell the reason.
+    with suppress(RbdControlError):
+        joints = joints_to_play(given["recording"], given["topic"], arm)
+        return {"joints": list(joints)} if joints else {}
+    return {}
 
 
 def _player(given: dict[str, str]) -> Node:

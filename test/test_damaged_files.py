@@ -14,6 +14,9 @@ import pytest
 from damage import Case, Makers, bags, judge, run, sound, tables, texts
 from damage.mcap_writer import mcap
 
+from rbd_control.errors import RecordingError
+from rbd_control.playback.table import Table
+
 
 @pytest.fixture(scope="module")
 def makers(tmp_path_factory: pytest.TempPathFactory) -> Makers:
@@ -218,6 +221,24 @@ def test_times_in_another_unit(
     path = tmp_path / "log.csv"
     path.write_text(str(change(np.random.default_rng(0), makers.log.read_text())))
     assert says in refusal(replayed(makers, path))
+
+
+@pytest.mark.parametrize("rate", [100.0, 1000.0, 2000.0, 4000.0, 5000.0])
+def test_microseconds_of_logs_of_any_rate(tmp_path: Path, rate: float) -> None:
+    """They are not taken for milliseconds, however fast the log is."""
+    times = np.round(1e6 * np.arange(50) / rate)
+    path = tmp_path / "log.csv"
+    path.write_text("time,position/a\n" + "".join(f"{t:.0f},0.1\n" for t in times))
+    with pytest.raises(RecordingError, match="these look like microseconds, divide them by 1e6"):
+        Table(path)
+
+
+@pytest.mark.parametrize("rate", [10.0, 100.0, 1000.0])
+def test_milliseconds_of_usual_rates_are_no_microseconds(tmp_path: Path, rate: float) -> None:
+    times = np.round(1e3 * np.arange(50) / rate)
+    path = tmp_path / "log.csv"
+    path.write_text("time,position/a\n" + "".join(f"{t:.0f},0.1\n" for t in times))
+    assert Table(path).count == 50
 
 
 def test_relative_milliseconds_are_pointed_out(makers: Makers, tmp_path: Path) -> None:

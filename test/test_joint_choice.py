@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 from robots import random_tree_urdf, urdf_path
 
 from rbd_control import Robot
+from rbd_control.cli.main import main
 from rbd_control.dynamics import Model, mass_matrix
 from rbd_control.errors import InputError, ModelError
+from rbd_control.playback.recorded_joints import joints_to_play, measured_in
+from rbd_control.playback.recording import read_recording
 from rbd_control.robot.joint_choice import ReportedJoints, held_in_words, is_one_arm
 from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.simulation import arm7_urdf
@@ -124,3 +129,56 @@ def test_a_joint_that_carries_nothing_is_no_joint_of_an_arm() -> None:
         Robot.of(RobotParameters(robot_description=text))
     joints = tuple(f"joint_{i}" for i in range(1, 8))
     assert Robot.of(RobotParameters(robot_description=text, joints=joints)).model.nv == 7
+
+
+# Recordings --------------------------------------------------------------------------------------
+
+
+def recorded(path: Path, names: Sequence[str], zeros: Sequence[str] = ()) -> Path:
+    """Write a recording of an arm that holds still, efforts exactly zero on some joints."""
+    columns = [f"{what}/{name}" for what in ("position", "velocity", "effort") for name in names]
+    efforts = [0.0 if name in zeros else 1.0 + i for i, name in enumerate(names)]
+    row = [*np.linspace(0.1, 0.4, len(names)), *np.zeros(len(names)), *efforts]
+    rows = [[0.01 * k, *row] for k in range(60)]
+    np.savetxt(path, rows, delimiter=",", header=",".join(["time", *columns]), comments="")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("names", "zeros"),
+    [
+        (ARM, ()),
+        ((*ARM, FINGER), (FINGER,)),
+        (tuple(name.replace("panda", "fer") for name in ARM), ()),
+    ],
+    ids=["without fingers", "fingers without effort", "another prefix"],
+)
+def test_joints_that_a_recording_lacks_are_held(
+    names: Sequence[str], zeros: Sequence[str], panda: str, tmp_path: Path
+) -> None:
+    path = recorded(tmp_path / "log.csv", names, zeros)
+    whole = RobotParameters(robot_description=panda)
+    robot = Robot.of(whole, measured=measured_in([read_recording(path)]))
+    assert robot.joints == ARM
+    assert robot.held == {FINGER: 0.0}
+    # As the launch file that plays a recording tells the detector.
+    assert joints_to_play(str(path), "/joint_states", whole) == ARM
+
+
+def test_a_recording_of_all_joints_needs_no_choice(panda: str, tmp_path: Path) -> None:
+    path = recorded(tmp_path / "log.csv", (*ARM, FINGER))
+    whole = RobotParameters(robot_description=panda)
+    assert joints_to_play(str(path), "/joint_states", whole) == ()
+
+
+def test_commands_hold_what_a_recording_lacks(
+    panda: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And say so in one line."""
+    urdf = tmp_path / "panda.urdf"
+    urdf.write_text(panda)
+    path = recorded(tmp_path / "log.csv", [name.replace("panda", "fer") for name in ARM])
+    for arguments in (["replay", "--trust-effort-kind"], ["check"]):
+        code = main([*arguments, str(path), "--urdf", str(urdf)])
+        assert code in (0, 1), arguments
+        assert capsys.readouterr().err.count(f"held joints: {FINGER} at 0, ") == 1

@@ -54,13 +54,14 @@ def send(
     time: float,
     path: Sequence[JointTolerance] = (),
     goal: Sequence[JointTolerance] = (),
+    lead: float = 0.0,
 ) -> TrajectoryGoal:
-    """Have a trajectory of one point followed; return its goal."""
+    """Have a trajectory of one point followed, ``lead`` [s] from now; return its goal."""
     controller, sent = loop.controller, TrajectoryGoal(1)
     sent.tolerances = controller.tolerances.of_goal(path, goal, 0.0)
     points = [TrajectoryPoint(target, time_from_start=time)]
     names = controller.model.joint_names
-    controller.accept(controller.plan_trajectory(names, points, lead=0.0, streams=False), sent)
+    controller.accept(controller.plan_trajectory(names, points, lead=lead, streams=False), sent)
     return sent
 
 
@@ -205,6 +206,21 @@ def test_a_goal_is_reached(model: Model) -> None:
     assert loop.run(0.5).goal == "reached"
     assert ended(goal)[:2] == ("succeeded", ResultCode.SUCCESSFUL)
     assert loop.controller.goal_motion.followed is None
+
+
+def test_a_goal_is_not_followed_before_its_trajectory_begins(model: Model) -> None:
+    """Until then the feedback would tell times and points of the last trajectory."""
+    loop = Loop(model)
+    send(loop, HOME + 0.1, 0.5)
+    loop.run(1.0)
+    goal = send(loop, HOME, 0.5, lead=0.05)
+    assert loop.controller.goal_motion.followed is None
+    loop.run(0.06)
+    motion = loop.controller.goal_motion
+    assert motion.followed is goal
+    assert 0.0 < motion.place.time < 0.05
+    loop.run(1.0)
+    assert ended(goal).status == "succeeded"
 
 
 def test_its_own_path_tolerance_stops_the_arm(model: Model) -> None:

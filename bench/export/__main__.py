@@ -2,8 +2,8 @@
 
 Exported C is compared with the frozen functions in a loop compiled by numba and, where casadi is
 installed, with the C code that CasADi generates from Pinocchio's algorithms. All C is compiled with
--O3 -march=native. First every compiler of this machine compiles the exported code with all warnings.
-Results go to ``export.md`` and ``export.json`` in the folder that ``--report`` names.
+-O3 -march=native. First every compiler of this machine compiles the exported code with all
+warnings. Results go to ``export.md`` and ``export.json`` in the folder that ``--report`` names.
 """
 
 from __future__ import annotations

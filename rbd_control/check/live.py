@@ -4,6 +4,10 @@ The lines are those of :func:`~rbd_control.check.run.check_recording` that make 
 jitter, gaps, repeated samples, what the effort is, payload, mounting, friction, bias, and the
 weakest push that the thresholds in use find. Exchanged names of joints are not searched for: that
 takes the dynamics of the whole motion for every pair.
+
+Contacts must not pass for a bias. Samples under a raised contact flag are left out, and so are
+samples whose residual stands out (:mod:`~rbd_control.check.undisturbed`). A flag that is up most of
+the time indicates a wrong model: then all samples count, and the line ``contact`` says so.
 """
 
 from __future__ import annotations
@@ -17,10 +21,10 @@ from numpy.typing import NDArray
 from rbd_control.check.arm import arm_lines
 from rbd_control.check.efforts import effort_lines, joint_efforts, measured
 from rbd_control.check.evidence import Evidence, gather
-from rbd_control.check.explanations import explain_in_steps
 from rbd_control.check.findings import Level, Line, worst
 from rbd_control.check.run import as_torque, push_line
 from rbd_control.check.timing import repeated_line, step_lines
+from rbd_control.check.undisturbed import MOST_TOUCHED, explain_undisturbed
 from rbd_control.check.weakest_push import pushes_in_steps
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
@@ -37,6 +41,11 @@ PART = 2.5
 """Length of the parts of the motion whose dynamics one slice computes [s]."""
 POSES = 8
 """Number of poses in which pushes are tried."""
+MARGIN = 0.2
+"""Time before and after a raised flag in which samples are left out, too [s].
+
+A contact begins before the flag rises, and the residual decays after the flag has fallen.
+"""
 
 
 class StartCheck:
@@ -57,11 +66,12 @@ class StartCheck:
         self._slot = -float("inf")
         self._steps: list[float] = []
         self._samples: list[tuple[float, Array, Array, Array]] = []
+        self._touched: list[float] = []
         self.is_full = False
         """Whether the samples suffice."""
         self.lines: tuple[Line, ...] = ()
 
-    def add(self, stamp: float, q: Array, v: Array, tau: Array) -> None:
+    def add(self, stamp: float, q: Array, v: Array, tau: Array, is_touched: bool = False) -> None:
         """Take one sample.
 
         Args:
@@ -69,18 +79,22 @@ class StartCheck:
             q: joint positions, (nq,) [rad or m].
             v: joint velocities, (nv,) [rad/s or m/s].
             tau: joint efforts as published, (nv,).
+            is_touched: whether the detector reports a contact.
         """
         if self.is_full:
             return
         if stamp <= self._last:
             self._steps.clear()
             self._samples.clear()
+            self._touched.clear()
             self._slot = -float("inf")
         if not self._samples:
             self._first = stamp
         elif len(self._steps) < MOST_STEPS:
             self._steps.append(stamp - self._last)
         self._last = stamp
+        if is_touched and (not self._touched or stamp - self._touched[-1] >= PERIOD):
+            self._touched.append(stamp)
         if stamp // PERIOD > self._slot:
             self._slot = stamp // PERIOD
             self._samples.append((stamp, q.copy(), v.copy(), tau.copy()))
@@ -103,12 +117,14 @@ class StartCheck:
             text = "not measured on any joint (exactly zero or constant): mend the driver"
             self.lines = (*lines, Line("effort", "bad", text))
             return
-        evidence = yield from self._evidence(motion)
+        flagged = self._flagged(motion)
+        share = float(flagged.mean())
+        is_contact = share <= MOST_TOUCHED
+        evidence = yield from self._evidence(motion.only(~flagged) if is_contact else motion)
         if evidence is None:
-            text = "the samples are too far apart, or too strange, to tell anything of the arm"
-            self.lines = (*lines, Line("effort", "bad", text))
+            self.lines = (*lines, _nothing_told(share))
             return
-        lines += yield from self._arm(motion, evidence)
+        lines += yield from self._arm(motion, evidence, share)
         rows = np.linspace(0, motion.t.size - 1, POSES).astype(int)
         pushes = yield from pushes_in_steps(
             self._model, self._parameters, motion.q[rows], motion.v[rows]
@@ -116,15 +132,24 @@ class StartCheck:
         lines.append(push_line(pushes))
         self.lines = tuple(lines)
 
+    def _flagged(self, motion: Motion) -> NDArray[np.bool_]:
+        """Return the samples within :data:`MARGIN` of a raised flag, (n,) bool."""
+        raised = np.array(self._touched)
+        self._touched.clear()
+        after = np.searchsorted(raised, motion.t - MARGIN)
+        return np.asarray(after < np.searchsorted(raised, motion.t + MARGIN, side="right"))
+
     def _evidence(self, motion: Motion) -> Generator[None, None, Evidence | None]:
         """Yield after each part of the motion, and return what it says; None without a part."""
         torque = as_torque(motion, self._model, self._parameters)
         parts: list[Evidence] = []
+        # No filter may run across a contact that is left out.
+        gap = min(self._parameters.maximum_gap, MARGIN)
         for start in np.arange(motion.t[0], motion.t[-1], PART):
             part = torque.only((torque.t >= start) & (torque.t < start + PART))
             # A part may be too short, or have a gap in it.
             with suppress(RecordingError, ValueError, IndexError):
-                parts.append(gather([part], self._model, self._parameters.maximum_gap))
+                parts.append(gather([part], self._model, gap))
             yield
         if not parts:
             return None
@@ -133,20 +158,56 @@ class StartCheck:
         )
         return Evidence.of(raw, friction, parts[0].field)
 
-    def _arm(self, motion: Motion, evidence: Evidence) -> Generator[None, None, list[Line]]:
+    def _arm(
+        self, motion: Motion, evidence: Evidence, flagged: float
+    ) -> Generator[None, None, list[Line]]:
         """Yield after each explanation that was tried, and return the lines about the arm."""
         model, parameters = self._model, self._parameters
         alive, _ = measured([motion])
         level = default_contact_thresholds(model)
-        found, left = yield from explain_in_steps(
+        free = yield from explain_undisturbed(
             evidence,
             level,
             alive,
             lambda _i, _j: None,
             has_gravity=parameters.effort_kind != "torque_without_gravity",
         )
-        efforts = joint_efforts(model, parameters, [motion], found, left, level)
+        efforts = joint_efforts(model, parameters, [motion], free.found, free.evidence, level)
         yield
         threshold = parameters.for_joints("contact_threshold", model.nv)
-        lines = arm_lines(model, found, left, efforts, threshold)
-        return [*effort_lines(efforts), *lines]
+        lines = arm_lines(model, free.found, free.evidence, efforts, threshold)
+        return [*effort_lines(efforts), *lines, _contact(flagged, free.touched)]
+
+
+def _contact(flagged: float, outlying: float) -> Line:
+    """Return the line about contacts during the check.
+
+    Args:
+        flagged: share of the time with a raised flag.
+        outlying: share of the other time in which the residual stands out.
+    """
+    values = {"flagged": flagged, "outlying": outlying}
+    if flagged > MOST_TOUCHED:
+        text = (
+            f"contact flag raised in {flagged:.0%} of the time: either the model, the efforts or "
+            f"the thresholds are wrong, or contact during the check passes for bias; activate the "
+            f"node again with the arm moving freely"
+        )
+        return Line("contact", "doubtful", text, values)
+    left_out = flagged + (1.0 - flagged) * outlying
+    if left_out == 0.0:
+        return Line("contact", "good", "none during the check", values)
+    text = f"contact during the check: {left_out:.0%} of the time is left out"
+    return Line("contact", "good", text, values)
+
+
+def _nothing_told(flagged: float) -> Line:
+    """Return the line for a motion without a stretch that can be used."""
+    if flagged:
+        text = (
+            f"contact during the check: the flag was raised in {flagged:.0%} of the time, and the "
+            f"rest is too short; activate the node again with the arm moving freely"
+        )
+        return Line("effort", "doubtful", text)
+    text = "the samples are too far apart, or too strange, to tell anything of the arm"
+    return Line("effort", "bad", text)

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from rbd_control.check.arm import arm_lines
 from rbd_control.check.efforts import JointEffort, effort_lines, joint_efforts, measured
 from rbd_control.check.evidence import Evidence, gather
-from rbd_control.check.explanations import Explanation, explain
+from rbd_control.check.explanations import Explanation, finish
 from rbd_control.check.findings import Level, Line, worst
 from rbd_control.check.timing import timing_lines
+from rbd_control.check.undisturbed import explain_undisturbed
 from rbd_control.check.weakest_push import WeakestPush, weakest_pushes
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import RbdControlError, RecordingError
@@ -32,14 +33,6 @@ Array = NDArray[np.float64]
 
 LEAST_TIME = 8.0
 """Shortest motion for estimated thresholds [s]; calibrate needs more."""
-OUTLYING = 8.0
-"""Residual of an apparent contact in robust standard deviations."""
-OUTLYING_SHARE = 0.1
-"""Smallest residual of an apparent contact, as a fraction of the default contact threshold."""
-MOST_TOUCHED = 0.35
-"""Largest share of the time that is excluded as contact; more indicates a model error."""
-PAD = 4
-"""Number of neighbouring filtered samples that are excluded as well."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,42 +145,15 @@ def _study(motions: Sequence[Motion], model: Model, declared: DetectorParameters
     level = default_contact_thresholds(model)
     gap = declared.maximum_gap
     gathered = gather(torques, model, gap)
-    kept = np.ones(len(gathered.raw), dtype=bool)
-    found: tuple[Explanation, ...] = ()
-    evidence = gathered
-    for _ in range(3):
 
-        def exchanged(i: int, j: int, kept: NDArray[np.bool_] = kept) -> Evidence | None:
-            swapped = [_exchanged(motion, i, j) for motion in torques]
-            evidence = gather(swapped, model, gap)
-            return evidence.rows(kept) if len(evidence.raw) == kept.size else None
+    def exchanged(i: int, j: int) -> Evidence:
+        return gather([_exchanged(motion, i, j) for motion in torques], model, gap)
 
-        found, evidence = explain(
-            gathered.rows(kept),
-            level,
-            alive,
-            exchanged,
-            has_gravity=declared.effort_kind != "torque_without_gravity",
-        )
-        out = _outlying(evidence, level, alive)
-        more = kept.copy()
-        more[np.flatnonzero(kept)[out]] = False
-        if not out.any() or 1.0 - more.mean() > MOST_TOUCHED:
-            break
-        kept = more
-    efforts = joint_efforts(model, declared, motions, found, evidence, level)
-    recorded = gathered.need[kept], gathered.effort[kept]
-    return _Study(found, evidence, efforts, float(1.0 - kept.mean()), recorded)
-
-
-def _outlying(evidence: Evidence, level: Array, alive: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which samples, and their neighbours, are apparent contacts, (n,) bool."""
-    residual = (evidence.effort - evidence.need)[:, alive]
-    centre = np.median(residual, axis=0)
-    spread = 1.4826 * np.median(np.abs(residual - centre), axis=0)
-    limit = np.maximum(OUTLYING * spread, OUTLYING_SHARE * level[alive])
-    out = (np.abs(residual - centre) > limit).any(axis=1)
-    return np.convolve(out, np.ones(2 * PAD + 1), "same")[: out.size] > 0.0
+    has_gravity = declared.effort_kind != "torque_without_gravity"
+    free = finish(explain_undisturbed(gathered, level, alive, exchanged, has_gravity=has_gravity))
+    efforts = joint_efforts(model, declared, motions, free.found, free.evidence, level)
+    recorded = gathered.need[free.kept], gathered.effort[free.kept]
+    return _Study(free.found, free.evidence, efforts, free.touched, recorded)
 
 
 def as_torque(motion: Motion, model: Model, declared: DetectorParameters) -> Motion:

@@ -31,6 +31,7 @@ from rbd_control.playback.arm_calibration import physical, starting_parameters, 
 from rbd_control.playback.configuration import named, say_held
 from rbd_control.playback.motions import read_motions, with_effort
 from rbd_control.playback.picture import draw_calibration
+from rbd_control.playback.recorded_joints import measured_in
 from rbd_control.playback.recording import read_recording
 from rbd_control.reports.calibration_page import calibration_page
 from rbd_control.reports.output import HtmlOutput, analysed_now
@@ -49,11 +50,8 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     html = HtmlOutput.of_command(arguments, "calibration.html", "calibration.png")
     console = console_for_output()
     _refuse_repetition([*arguments.recordings, *payload_paths(arguments)])
-    measured = [
-        name
-        for path in arguments.recordings
-        for name in read_recording(path, arguments.topic).joint_names
-    ]
+    recordings = [read_recording(path, arguments.topic) for path in arguments.recordings]
+    measured = measured_in(recordings)
     robot = Robot.load(named(arguments.urdf), locked=dict(arguments.lock), measured=measured)
     say_held(robot)
     robot = uncorrected(robot)

@@ -16,6 +16,7 @@ from rbd_control.estimation import DetectorParameters
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.curve import FACTORS
 from rbd_control.playback.labels import read_labels
+from rbd_control.playback.recorded_joints import measured_in
 from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.report import (
@@ -52,9 +53,10 @@ def run_replay(arguments: argparse.Namespace) -> int:
         raise RecordingError(
             "--curve needs the true contacts, which no recording tells of; give --labels"
         )
-    measured = [name for recording in recordings for name in recording.joint_names]
     locked = dict(arguments.lock)
-    robot, parameters = configured_robot(arguments.urdf, arguments.config, locked, measured)
+    robot, parameters = configured_robot(
+        arguments.urdf, arguments.config, locked, measured_in(recordings)
+    )
     if arguments.trust_effort_kind:
         parameters = replace(parameters, check_effort_kind=False)
     console = console_for_output()

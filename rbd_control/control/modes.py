@@ -88,7 +88,9 @@ class Modes:
         found = self._verdict.force(self._samples.stamp, FORCE_AGE)
         is_stopping = self.mode == "hold" and self._motion.moving
         touched = "" if found is None else found.link
-        return GoalMotion(self.outcome.sent, self._motion.place, is_stopping, touched)
+        # Before its trajectory begins, the arm is still on the last one.
+        followed = None if self._motion.waiting else self.outcome.sent
+        return GoalMotion(followed, self._motion.place, is_stopping, touched)
 
     # --- Orders ----------------------------------------------------------------------------------
 

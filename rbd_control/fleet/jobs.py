@@ -22,6 +22,7 @@ from rbd_control.playback.arm_calibration import physical, starting_parameters, 
 from rbd_control.playback.configuration import configured_robot, named, say_held
 from rbd_control.playback.curve import FACTORS
 from rbd_control.playback.motions import read_motions, with_effort
+from rbd_control.playback.recorded_joints import measured_in
 from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.truth import Label
@@ -111,7 +112,7 @@ class ReplayJob(_SourceJob):
         """
         source, recording = self.source, self._read()
         robot, parameters = configured_robot(
-            source.urdf, source.config, dict(source.locked), recording.joint_names
+            source.urdf, source.config, dict(source.locked), measured_in([recording])
         )
         if source.trusted:
             parameters = replace(parameters, check_effort_kind=False)
@@ -165,7 +166,7 @@ class CalibrateJob(_SourceJob):
         """
         source, recording = self.source, self._read()
         robot = Robot.load(
-            named(source.urdf), locked=dict(source.locked), measured=recording.joint_names
+            named(source.urdf), locked=dict(source.locked), measured=measured_in([recording])
         )
         say_held(robot)
         model = uncorrected(robot).model

@@ -205,6 +205,10 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self._on_silence()
         self._reset()
 
+    def _add_to_check(self, sample: JointSample, is_touched: bool) -> None:
+        if self._check is not None:
+            self._check.add(sample, is_touched)
+
     def _end_check(self) -> None:
         if self._check is not None:
             self._check.end()
@@ -274,13 +278,13 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         return judge.is_refuted
 
     def _on_sample(self, sample: JointSample, stamp: Stamp) -> None:
-        if self._check is not None:
-            self._check.add(sample)
         if self._effort_kind_refuted(sample):
+            self._add_to_check(sample, is_touched=False)
             return
         detection = self._detector.update(sample.stamp, sample.q, sample.v, sample.tau)
         self._publish(detection, sample, stamp)
         self._detection = detection
+        self._add_to_check(sample, detection.contact)
         self._samples += 1
         self._reasons[detection.reason_code] += 1
         if detection.dropped:

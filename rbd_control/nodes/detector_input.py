@@ -32,8 +32,8 @@ class DetectorInput:
     Args:
         node: the node.
         on_contact: called with each flag.
-        on_force: called with the touched link and the force on it, (3,) in the frame of the link
-            [N].
+        on_force: called with the frame of the touched link on TF and the force on the link, (3,)
+            in that frame [N].
         warning: returns why a required verdict is missing; empty if none is missing.
         subscribes: whether to subscribe. False if the detector runs in the same process: a late
             flag from the topic would then start a reaction to a contact that has ended.

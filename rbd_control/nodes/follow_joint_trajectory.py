@@ -25,7 +25,8 @@ from rbd_control.control.motion import Place
 from rbd_control.control.trajectory_goal import GoalResult, Goals, PointBudget, TrajectoryGoal
 from rbd_control.errors import TrajectoryError
 from rbd_control.node_parameters import NodeParameters
-from rbd_control.nodes.goal_size import UnreadGoal, with_bounded_goals
+from rbd_control.nodes.goal_points import GoalPoints
+from rbd_control.nodes.goal_size import BoundedGoal, UnreadGoal, with_bounded_goals
 from rbd_control.nodes.guard import describe
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.trajectory_input import TrajectoryInput
@@ -88,6 +89,11 @@ class FollowJointTrajectoryServer:
                 f"goals of {ACTION} are read whatever their size, during which no torque is sent: "
                 "the messages of this control_msgs have another structure than expected"
             )
+        elif not action.leaves_points_unread:
+            node.get_logger().warning(
+                f"goals of {ACTION} are read in the control loop, 17 ms for 2,000 points: the C "
+                "library of trajectory_msgs was not found; send goals of at most 100 points"
+            )
         self._server = _Server(
             node,
             action,
@@ -143,8 +149,8 @@ class FollowJointTrajectoryServer:
         self._node.guard.run(f"goal of {ACTION}", self._submit, handle)
 
     def _submit(self, handle: Any) -> None:
-        request = handle.request
-        goal = TrajectoryGoal(len(request.trajectory.points))
+        request, points = _parts(handle.request)
+        goal = TrajectoryGoal(len(points))
         self._by_id[bytes(handle.goal_id.uuid)] = goal
         self._goals.add(goal, _Sender(self, handle), time.monotonic())
         handle.execute()
@@ -156,7 +162,7 @@ class FollowJointTrajectoryServer:
                 _tolerances(request.goal_tolerance),
                 _seconds(request.goal_time_tolerance),
             )
-            return _trajectory(request)
+            return _trajectory(request, points)
 
         self._trajectories.submit(read, goal)
 
@@ -253,8 +259,19 @@ def _tolerances(messages: Sequence[Any]) -> list[JointTolerance]:
     return [JointTolerance(each.name, each.position, each.velocity) for each in messages]
 
 
-def _trajectory(request: Any) -> TrajectoryMessage:
+def _parts(goal: Any) -> tuple[Any, GoalPoints | Sequence[Any]]:
+    """Return the message of a goal and its points, read or not."""
+    if isinstance(goal, BoundedGoal):
+        return goal.message, goal.points
+    return goal, goal.trajectory.points
+
+
+def _trajectory(request: Any, given: GoalPoints | Sequence[Any]) -> TrajectoryMessage:
     """Return the trajectory of a goal as plain values.
+
+    Args:
+        request: the goal.
+        given: its points.
 
     Raises:
         TrajectoryError: for what only arms with other joints have.
@@ -264,17 +281,22 @@ def _trajectory(request: Any) -> TrajectoryMessage:
     if request.component_path_tolerance or request.component_goal_tolerance:
         raise TrajectoryError("the goal has component tolerances; the arm has no such joints")
     trajectory = request.trajectory
-    points = [
+    points = given.read() if isinstance(given, GoalPoints) else _converted(given)
+    stamp = _seconds(trajectory.header.stamp)
+    return TrajectoryMessage(stamp, tuple(trajectory.joint_names), points)
+
+
+def _converted(points: Sequence[Any]) -> list[TrajectoryPoint]:
+    """Return the points of a message as plain values."""
+    return [
         TrajectoryPoint(
             point.positions,
             point.velocities,
             point.accelerations,
             _seconds(point.time_from_start),
         )
-        for point in trajectory.points
+        for point in points
     ]
-    stamp = _seconds(trajectory.header.stamp)
-    return TrajectoryMessage(stamp, tuple(trajectory.joint_names), points)
 
 
 def _seconds(message: Any) -> float:

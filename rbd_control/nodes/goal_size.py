@@ -1,9 +1,11 @@
 """Goals of FollowJointTrajectory are counted before rclpy makes Python objects of them.
 
 rclpy takes a goal in the thread of the control loop. Making Python objects of it takes 8 µs for
-each point, in which Python's global lock is held: a second for 100,000 points, with the last torque
-on the wire. Reading the bytes, which comes first, takes 0.2 µs for each point. So the conversion
-that rclpy calls is replaced by one that looks at the lengths of the sequences first.
+each point, in which Python's global lock is held: 17 ms for 2,000 points and a second for 100,000,
+with the last torque on the wire. Reading the bytes, which comes first, takes 0.2 µs for each point.
+So the conversion that rclpy calls is replaced by one that looks at the lengths of the sequences
+first, rejects goals that are too large, and leaves the points of the others to the planning thread
+(:mod:`~rbd_control.nodes.goal_points`).
 
 The lengths are read from the C structure of the message. :func:`with_bounded_goals` proves with a
 message of known lengths that they stand where they are expected, or changes nothing.
@@ -13,12 +15,16 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 from rclpy.serialization import deserialize_message, serialize_message
 from rclpy.type_support import check_for_type_support
 
+from rbd_control.control import TrajectoryArrays
 from rbd_control.control.waypoints import MOST_POINTS
+from rbd_control.nodes.goal_points import GoalPoints, Release, find_release
 from rbd_control.nodes.guard import describe
 from rbd_control.nodes.trajectory_wire import MOST_NAMES
 
@@ -49,6 +55,9 @@ _LENGTHS = (
 _POINTS = 1
 """Index of the length of the trajectory."""
 
+_TO_LENGTH = 8
+"""Distance from a sequence to its length, which follows the address of the items [bytes]."""
+
 _CONVERSION = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)
 _new_capsule = ctypes.PYFUNCTYPE(
     ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
@@ -67,25 +76,36 @@ class UnreadGoal(NamedTuple):
     reason: str
 
 
-class _UnreadRequest(NamedTuple):
-    """Stands for a request whose goal was not read."""
+@dataclass(frozen=True, eq=False)
+class BoundedGoal:
+    """A goal whose points have not been read."""
+
+    message: Any
+    """The goal, its trajectory without points."""
+    points: GoalPoints
+
+
+class _Request(NamedTuple):
+    """Stands for a request."""
 
     goal_id: Any
-    goal: UnreadGoal
+    goal: UnreadGoal | BoundedGoal
 
 
 def with_bounded_goals(action: Any, objection: Callable[[int], str]) -> Any:
     """Return an action type whose goals are not read when they are too large, or not wanted.
 
-    Instead of such a goal the goal callback gets an :class:`UnreadGoal`.
+    Instead of such a goal the goal callback gets an :class:`UnreadGoal`, instead of others a
+    :class:`BoundedGoal`; or the goal itself, where its points cannot be left to another thread.
 
     Args:
         action: ``control_msgs.action.FollowJointTrajectory``.
         objection: tells why a goal with so many points is rejected; empty when it is accepted.
 
     Returns:
-        The type to make the action server with; ``action`` itself where the structure of its
-        messages is another than expected, so that goals of any size are read.
+        The type to make the action server with; its ``leaves_points_unread`` tells whether points
+        are left to another thread. ``action`` itself where the structure of its messages is
+        another than expected, so that goals of any size are read.
     """
     if ctypes.sizeof(ctypes.c_void_p) != 8:
         return action
@@ -99,14 +119,18 @@ def with_bounded_goals(action: Any, objection: Callable[[int], str]) -> Any:
     if found != tuple(range(1, len(_LENGTHS) + 1)):
         return action
 
+    release = find_release()
+    if release is not None and not _points_are_found(request, release):
+        release = None
+
     class SendGoalService(action.Impl.SendGoalService):
-        Request = _with_conversion(request, _bounded(request, objection))
+        Request = _with_conversion(request, _bounded(request, objection, release))
 
     class Impl(action.Impl):
         pass
 
     class Bounded(action):
-        pass
+        leaves_points_unread = release is not None
 
     Impl.SendGoalService = SendGoalService
     Bounded.Impl = Impl
@@ -117,8 +141,16 @@ def _lengths(address: int) -> tuple[int, ...]:
     return tuple(ctypes.c_size_t.from_address(address + each.offset).value for each in _LENGTHS)
 
 
-def _bounded(request: Any, objection: Callable[[int], str]) -> Callable[[int], Any]:
-    """Return the conversion of a request that leaves goals unread."""
+def _bounded(
+    request: Any, objection: Callable[[int], str], release: Release | None
+) -> Callable[[int], Any]:
+    """Return the conversion of a request that leaves goals, or their points, unread.
+
+    Args:
+        request: the class of the request.
+        objection: see :func:`with_bounded_goals`.
+        release: frees points; None if rclpy is to read them.
+    """
     capsule = type(request)._CONVERT_TO_PY
     convert = _CONVERSION(_pointer_of_capsule(capsule, _name_of_capsule(capsule)))
     id_type = type(request().goal_id)
@@ -132,11 +164,15 @@ def _bounded(request: Any, objection: Callable[[int], str]) -> Callable[[int], A
         try:
             reason = reason or objection(lengths[_POINTS])
             if not reason:
-                return convert(address)
+                if release is None:
+                    return convert(address)
+                points = GoalPoints(address + _LENGTHS[_POINTS].offset - _TO_LENGTH, release)
+                read = convert(address)
+                return _Request(read.goal_id, BoundedGoal(read.goal, points))
         except Exception as error:  # for a name that is not UTF-8
             reason = f"it cannot be read: {describe(error)}"
         goal_id = id_type(uuid=list(ctypes.string_at(address, _ID)))
-        return _UnreadRequest(goal_id, UnreadGoal(reason))
+        return _Request(goal_id, UnreadGoal(reason))
 
     return to_python
 
@@ -174,6 +210,32 @@ def _lengths_found(request: Any) -> tuple[int, ...]:
     raw = serialize_message(example)
     found: tuple[int, ...] = deserialize_message(raw, _with_conversion(request, _lengths))
     return found
+
+
+def _points_are_found(request: Any, release: Release) -> bool:
+    """Return whether the points of a message with known points are read as they are."""
+    example = request()
+    kind = example.goal.trajectory.get_fields_and_field_types()["points"]
+    for k in range(3):
+        point = _item(kind)
+        point.positions, point.velocities = [1.0 + k, 2.0], [3.0, 4.0]
+        point.accelerations, point.effort = [5.0, 6.0 + k], [7.0]
+        point.time_from_start.sec, point.time_from_start.nanosec = 8 + k, 500_000_000
+        example.goal.trajectory.points.append(point)
+    bounded = _with_conversion(request, _bounded(request, lambda _points: "", release))
+    goal = deserialize_message(serialize_message(example), bounded).goal
+    if not isinstance(goal, BoundedGoal) or goal.message.trajectory.points:
+        return False
+    found, step = goal.points.read(), np.arange(3.0)
+    return isinstance(found, TrajectoryArrays) and all(
+        np.array_equal(values, np.column_stack(expected))
+        for values, expected in (
+            (found.positions, (1.0 + step, 0.0 * step + 2.0)),
+            (found.velocities, (0.0 * step + 3.0, 0.0 * step + 4.0)),
+            (found.accelerations, (0.0 * step + 5.0, 6.0 + step)),
+            (found.times[:, None], (8.5 + step,)),
+        )
+    )
 
 
 def _item(kind: str) -> Any:

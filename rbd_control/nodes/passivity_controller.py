@@ -28,6 +28,7 @@ from rbd_control.nodes.payload_input import PayloadInput
 from rbd_control.nodes.run import run
 from rbd_control.nodes.torque_output import TorqueOutput
 from rbd_control.nodes.torque_watchdog import TorqueWatchdog
+from rbd_control.nodes.touched_link import TouchedLink
 from rbd_control.nodes.trajectory_input import TrajectoryInput
 from rbd_control.parameters import parameter
 from rbd_control.robot.payload import PayloadParameters
@@ -91,6 +92,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             self._detector_warning,
             subscribes=not detector_is_here,
         )
+        self._touched = TouchedLink(self)
         self._energy = EnergyOutput(self)
         PayloadInput(self, self._position)
         OrderServices(
@@ -122,6 +124,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         model = self.robot.model
         self._controller = self._make_controller(self.parameters)
         self._load_estimates()
+        self._touched.forget()
         rehearse_controller(model)
         root = self.parameters.frame_prefix + model.link_names[0]
         self._writer = JointStateWriter(self._errors, model.joint_names, root)
@@ -339,11 +342,13 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         if self.is_active:
             self.controller.touched(link, force)
 
-    def _on_wrench(self, link: str, force: Array) -> None:
-        """Take the touched link and the force on it, (3,) in the frame of that link [N]."""
+    def _on_wrench(self, frame: str, force: Array) -> None:
+        """Take the force on the touched link, (3,) in the frame of that link on TF [N]."""
         if self.is_active:
-            link = link.removeprefix(self.parameters.frame_prefix)
-            self.controller.touched_in_frame(link, force)
+            model, prefix = self.controller.model, self.parameters.frame_prefix
+            self.controller.touched_in_frame(
+                self._touched.of(frame, model.link_body, prefix), force
+            )
 
     def _detector_warning(self) -> str:
         if self._controller is None:
@@ -390,6 +395,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             self._energy.report(status, self.controller)
         if self.is_active:
             self._detector.report(status)
+            self._touched.report(status)
         status.add("saturated samples", self._saturated)
         self._trajectories.report(status)
         rivalry = self._rivalry()

@@ -47,12 +47,17 @@ class StartCheckStatus:
         if seconds > 0.0:
             self._timer = node.create_timer(PERIOD, self._go_on, clock=node.steady)
 
-    def add(self, sample: JointSample) -> None:
-        """Take one sample."""
+    def add(self, sample: JointSample, is_touched: bool = False) -> None:
+        """Take one sample.
+
+        Args:
+            sample: the sample.
+            is_touched: whether the detector reports a contact.
+        """
         if self._timer is None or self._check.is_full:
             return
         if sample.v is not None and sample.tau is not None:
-            self._check.add(sample.stamp, sample.q, sample.v, sample.tau)
+            self._check.add(sample.stamp, sample.q, sample.v, sample.tau, is_touched)
 
     def end(self) -> None:
         """End the check; what it found stays in the report."""

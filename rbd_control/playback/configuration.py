@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.files.input_files import about
 from rbd_control.node_parameters import law_parameters
 from rbd_control.parameters import read_parameter_file
-from rbd_control.robot.joint_choice import held_in_words
+from rbd_control.robot.joint_choice import Measured, held_in_words
 from rbd_control.robot.robot import Robot, beside, described_by, robot_parameters
 from rbd_control.robot.robot_parameters import RobotParameters
 
@@ -64,7 +64,7 @@ def configured(
     urdf: str,
     config: Path | None,
     locked: Mapping[str, float],
-    measured: Sequence[str] = (),
+    measured: Measured = (),
 ) -> tuple[Model, DetectorParameters]:
     """Return the model and the detector's parameters as the node makes them of the same files.
 
@@ -85,7 +85,7 @@ def configured_robot(
     urdf: str,
     config: Path | None,
     locked: Mapping[str, float],
-    measured: Sequence[str] = (),
+    measured: Measured = (),
 ) -> tuple[Robot, DetectorParameters]:
     """Return the arm and the detector's parameters; arguments as :func:`configured`.
 

@@ -32,8 +32,12 @@ _QUANTITIES = ("position", "velocity", "effort")
 _LOOKED_AT = 100
 """Number of rows for the check of the unit of the times."""
 
-LONGEST_PERIOD = 1000.0
-"""Time between rows from which the times cannot be seconds [s]."""
+LONGEST_PERIOD = 200.0
+"""Time between rows from which the times cannot be seconds [s].
+
+As milliseconds it would be a rate below 5 Hz, at which nothing can be detected; as microseconds it
+is a rate of at most 5 kHz.
+"""
 
 _PERIODS = ((1e5, "nanoseconds", "1e9"), (LONGEST_PERIOD, "microseconds", "1e6"))
 """Times between rows from which the times look like another unit, and what to divide them by."""

@@ -7,10 +7,13 @@ A node uses the joints whose effort is in the joint states, and treats the other
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rbd_control.dynamics import Model
+
+Measured = Sequence[str] | Callable[[Model], Sequence[str]]
+"""Joints whose effort is known, or a function that chooses them from those of a model."""
 
 FARTHEST = 1e4
 """Largest plausible joint position [rad or m]."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from rbd_control.files.input_files import about
 from rbd_control.parameters import Parameters, read_parameter_file
 from rbd_control.robot.arm7 import arm7_urdf
 from rbd_control.robot.friction import Friction
-from rbd_control.robot.joint_choice import is_one_arm
+from rbd_control.robot.joint_choice import Measured, is_one_arm
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.robot.robot_parameters import RobotParameters
 
@@ -59,7 +59,7 @@ class Robot:
         *,
         node: str = "",
         locked: Mapping[str, float] = MappingProxyType({}),
-        measured: Sequence[str] = (),
+        measured: Measured = (),
     ) -> Robot:
         """Load an arm from a parameter file, such as ``calibrate`` writes, or from a URDF.
 
@@ -94,7 +94,7 @@ class Robot:
         *,
         locked: Mapping[str, float] = MappingProxyType({}),
         reported: Mapping[str, float] = MappingProxyType({}),
-        measured: Sequence[str] = (),
+        measured: Measured = (),
     ) -> Robot:
         """Build an arm from its parameters.
 
@@ -106,8 +106,9 @@ class Robot:
             text: URDF, as text or path, used if the parameters contain none.
             locked: positions of joints that do not move, beside ``locked_joints`` [rad or m].
             reported: positions in joint states, of any joints [rad or m].
-            measured: joints whose effort is known. If the robot has more than one arm (fingers,
-                a base, a second arm) and the parameters name no joints, only these move.
+            measured: joints whose effort is known, or a function that chooses them. If the robot
+                has more than one arm (fingers, a base, a second arm) and the parameters name no
+                joints, only these move.
 
         Raises:
             ModelError: if the description cannot be converted to a model, or a joint carries no
@@ -218,7 +219,7 @@ def _described(
     parameters: RobotParameters,
     still: Mapping[str, float],
     reported: Mapping[str, float],
-    measured: Sequence[str],
+    measured: Measured,
 ) -> tuple[Model, tuple[str, ...], dict[str, float]]:
     """Return the model with only the selected joints, their names, and the fixed joints."""
     gravity = tuple(parameters.gravity)
@@ -246,10 +247,12 @@ def _described(
     return model, names, held
 
 
-def _moving(whole: Model, measured: Sequence[str]) -> tuple[str, ...]:
+def _moving(whole: Model, measured: Measured) -> tuple[str, ...]:
     """Return the joints that move when no parameter names them."""
-    known = tuple(name for name in whole.joint_names if name in measured)
-    return whole.joint_names if is_one_arm(whole) or not known else known
+    if is_one_arm(whole):
+        return whole.joint_names
+    found = measured(whole) if callable(measured) else measured
+    return tuple(name for name in whole.joint_names if name in found) or whole.joint_names
 
 
 def _standing(model: Model, joint: str) -> float:

@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from free_motion import Act, lively_motion
 
 from rbd_control.check.findings import Line
 from rbd_control.check.live import StartCheck
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
-from rbd_control.estimation import DetectorParameters, Motion
+from rbd_control.estimation import ContactDetector, DetectorParameters, Motion
 from rbd_control.estimation.default_thresholds import with_default_thresholds
-from rbd_control.simulation import arm7_urdf
+from rbd_control.simulation import SimulatedArm, arm7_urdf
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +35,22 @@ def motion(
     return Motion("sines", t, q, v, tau + 0.3 * np.tanh(v / 0.01) + noise)
 
 
-def checked(model: Model, motion: Motion, **changes: str) -> dict[str, Line]:
-    """Return the lines of a check by topic, the worst of each."""
+def checked(
+    model: Model, motion: Motion, *, flags: bool = False, **changes: str
+) -> dict[str, Line]:
+    """Return the lines of a check by topic, the worst of each.
+
+    Args:
+        model: the arm.
+        motion: the samples.
+        flags: whether a detector judges the samples, as in the node.
+        changes: parameters of the detector.
+    """
     parameters = with_default_thresholds(DetectorParameters(**changes), model)  # type: ignore[arg-type]
+    detector = ContactDetector(model, parameters)
     check = StartCheck(model, parameters, 10.0)
-    for sample in zip(motion.t, motion.q, motion.v, motion.tau, strict=True):
-        check.add(*sample)
+    for t, q, v, tau in zip(motion.t, motion.q, motion.v, motion.tau, strict=True):
+        check.add(t, q, v, tau, flags and detector.update(float(t), q, v, tau).contact)
     assert check.is_full
     finished = bool(check.lines)
     assert not finished
@@ -72,6 +83,69 @@ def test_each_fault_is_named(model: Model) -> None:
     assert line.values["mass"] == pytest.approx(2.0, abs=0.2)
     zeros = replace(good, tau=0.0 * good.tau)
     assert "not measured on any joint" in checked(model, zeros)["effort"].text
+
+
+def pushed(force: float, *times: tuple[float, float]) -> Act:
+    """Return an act that pushes link 5 sideways with a force [N] in each of the times [s]."""
+
+    def act(arm: SimulatedArm, t: float) -> None:
+        applied = force if any(begin <= t < end for begin, end in times) else 0.0
+        arm.push("link_5", np.array([0.0, applied, 0.0]))
+
+    return act
+
+
+@pytest.mark.parametrize("force", [30.0, 60.0])
+def test_pushes_do_not_pass_for_bias(model: Model, force: float) -> None:
+    """Two pushes of 0.8 s in ten seconds; in the smaller ones the flag is not always raised."""
+    motion = lively_motion(model, 11.0, act=pushed(force, (3.0, 3.8), (6.5, 7.3)))
+    lines = checked(model, motion, flags=True)
+    assert lines["contact"].text.startswith("contact during the check: "), lines["contact"]
+    assert 0.1 < lines["contact"].values["flagged"] + lines["contact"].values["outlying"] < 0.35
+    assert lines["bias over poses"].level == "good", lines["bias over poses"].text
+    assert {line.level for line in lines.values()} == {"good"}, lines
+    # Without the pushes the largest bias is as large: nothing of the pushes is left in it.
+    free = checked(model, lively_motion(model, 11.0), flags=True)
+    assert free["contact"].text == "none during the check"
+    largest, without = (
+        np.abs(list(found["bias over poses"].values["bias"].values())).max()
+        for found in (lines, free)
+    )
+    assert largest < without + 0.2, "each push makes more than 2.5 N·m on joint 3"
+
+
+@pytest.mark.parametrize("share", [0.8, 3.0])
+@pytest.mark.parametrize("times", [(), ((3.0, 3.8), (6.5, 7.3))])
+def test_a_constant_bias_is_found(
+    model: Model, share: float, times: tuple[tuple[float, float], ...]
+) -> None:
+    """Below the contact threshold and above it, where the flag is raised all the time; pushed too.
+
+    Args:
+        share: the bias of joint 4 as a share of its contact threshold.
+        times: of pushes.
+    """
+    motion = lively_motion(model, 11.0, act=pushed(60.0, *times))
+    threshold = with_default_thresholds(DetectorParameters(), model).contact_threshold[3]
+    offset = np.zeros(model.nv)
+    offset[3] = share * threshold
+    lines = checked(model, replace(motion, tau=motion.tau + offset), flags=True)
+    bias = lines["bias over poses"]
+    assert bias.level == ("bad" if share > 1.0 else "doubtful"), bias.text
+    low, high = bias.values["bias"]["joint_4"]
+    # The model is 1 % wrong in every mass.
+    np.testing.assert_allclose((low, high), -offset[3], atol=0.3)
+    if share > 1.0:
+        assert lines["contact"].level == "doubtful"
+        assert lines["contact"].values["flagged"] > 0.9
+
+
+def test_an_arm_that_is_touched_all_the_time_is_told(model: Model) -> None:
+    motion = lively_motion(model, 11.0, act=pushed(60.0, (1.0, 11.0)))
+    lines = checked(model, motion, flags=True)
+    assert lines["contact"].level == "doubtful"
+    assert "contact during the check passes for bias" in lines["contact"].text
+    assert lines["bias over poses"].level == "bad"
 
 
 def test_slow_or_strange_samples_end_with_a_word(model: Model) -> None:

@@ -1,14 +1,20 @@
 """Make the simulated recordings in this folder: ``python test/data/make_recordings.py``.
 
-The arm is the one that ``config/panda_mujoco.yaml`` describes: a Panda without hand in MuJoCo, with
-the friction and the corrections of its masses that this file holds and its URDF does not know.
-Encoders have 19 bits, measured torques a noise of 0.05 N·m.
+The arm is a Panda without hand in MuJoCo, with the friction and the corrections of its masses that
+``specimen.yaml`` holds and its URDF does not know. Encoders have 19 bits, measured torques a noise
+of 0.05 N·m.
+
+``--calibration FOLDER`` makes the recordings of ``config/panda_mujoco.yaml`` instead: slow and fast
+motion without contact, and the URDF. The configuration is then made by::
+
+    rbd-control calibrate FOLDER/slow FOLDER/fast --urdf FOLDER/panda.urdf --out YAML
 
 Values are rounded to powers of two far below the noise, so that the files compress well.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,6 +59,9 @@ TRUTH_EVERY = 0.02
 FRICTION_IMPEDANCE = (0.9, 0.95)
 """Impedance of dry friction, MuJoCo's default: joints creep a little where they should stick."""
 
+SLOW, FAST = (1.0, 2.0), (2.5, 4.0)
+"""Angular frequencies of slow motions (up to 0.9 rad/s) and of fast ones (up to 1.8) [rad/s]."""
+
 SPECIMEN = 1
 """Seed of the noise and of the properties that the configuration does not contain."""
 
@@ -70,27 +79,42 @@ class StagedPush(Push):
 
 
 class Swing(Motion):
-    """One sine per joint, so that joints reverse rarely and quickly."""
+    """One sine per joint, so that joints reverse rarely and quickly.
 
-    def __init__(self, seed: int) -> None:
+    Args:
+        seed: of frequencies, phases and amplitudes.
+        frequencies: range of the angular frequencies [rad/s].
+    """
+
+    def __init__(self, seed: int, frequencies: tuple[float, float]) -> None:
         panda = arm("panda")
         rng = np.random.default_rng(seed)
         super().__init__(panda.model, panda.centre, rng)
         n = panda.model.nv
-        self._omega = rng.uniform(1.0, 2.0, (1, n))
+        self._omega = rng.uniform(*frequencies, (1, n))
         self._phase = rng.uniform(0.0, 2.0 * np.pi, (1, n))
         self._amplitude = rng.uniform(0.3, 0.5, (1, n))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A recording: seed of the motion, length [s], rate [1/s] and touches."""
+    """A recording.
+
+    Attributes:
+        name: name of its folder.
+        seed: of the motion.
+        duration: length [s].
+        rate: of the joint states [1/s].
+        touches: contacts.
+        frequencies: range of the angular frequencies of the motion [rad/s].
+    """
 
     name: str
     seed: int
     duration: float
     rate: float
     touches: tuple[Touch, ...] = ()
+    frequencies: tuple[float, float] = SLOW
 
 
 def plans() -> tuple[Plan, ...]:
@@ -103,11 +127,18 @@ def plans() -> tuple[Plan, ...]:
     )
 
 
+def calibration_plans() -> tuple[Plan, ...]:
+    """Return the recordings without contact that ``config/panda_mujoco.yaml`` is made from."""
+    return (
+        Plan("slow", 5, 20.0, 1000.0),
+        Plan("fast", 6, 40.0, 1000.0, frequencies=FAST),
+    )
+
+
 def plant() -> Plant:
-    """Return the arm that the configuration describes."""
+    """Return the arm that ``specimen.yaml`` describes."""
     made = Plant(arm("panda"), SPECIMEN, mass_error=(0.0, 0.0))
-    config = ROOT / "config" / "panda_mujoco.yaml"
-    values = read_parameter_file(config, "contact_detector")
+    values = read_parameter_file(FOLDER / "specimen.yaml", "contact_detector")
     parameters = law_parameters(DetectorParameters, values)
     n = made.arm.model.nv
     made.coulomb = parameters.for_joints("friction_coulomb", n)
@@ -123,7 +154,9 @@ def plant() -> Plant:
 
 def record(plan: Plan) -> Episode:
     """Simulate a recording at 1 kHz."""
-    return simulate(plant(), plan.seed, plan.duration, plan.touches, Swing(plan.seed))
+    return simulate(
+        plant(), plan.seed, plan.duration, plan.touches, Swing(plan.seed, plan.frequencies)
+    )
 
 
 def write(plan: Plan, episode: Episode, folder: Path) -> Path:
@@ -167,10 +200,16 @@ def write(plan: Plan, episode: Episode, folder: Path) -> Path:
 
 
 def main() -> None:
-    """Make all recordings anew."""
-    for plan in plans():
+    """Make all recordings anew, or those of the calibration."""
+    parser = argparse.ArgumentParser(description="Make simulated recordings of a Panda.")
+    parser.add_argument("--calibration", type=Path, metavar="FOLDER")
+    folder = parser.parse_args().calibration
+    if folder:
+        folder.mkdir(parents=True)
+        (folder / "panda.urdf").write_text(arm("panda").urdf, encoding="utf-8")
+    for plan in calibration_plans() if folder else plans():
         episode = record(plan)
-        path = write(plan, episode, FOLDER)
+        path = write(plan, episode, folder or FOLDER)
         size = sum(file.stat().st_size for file in path.iterdir())
         print(f"{plan.name}: {size / 1000:.0f} kB")
         for contact in episode.contacts:

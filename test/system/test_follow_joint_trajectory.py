@@ -20,10 +20,13 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from rclpy.action import ActionClient
 from rclpy.duration import Duration
+from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from rbd_control.control import TrajectoryArrays
 
 from .bringup import SINGLE_THREADED, BringUp, Process
 from .controller_scenarios import COMMANDS, MODEL, NODE
@@ -286,6 +289,44 @@ def test_a_goal_with_too_many_points_is_rejected(sender: Sender) -> None:
     count = len(moving.feedback)
     sender.probe.wait(lambda: len(moving.feedback) > count, "the running goal does not go on")
     sender.send(sender.goal(0.0, seconds=0.3)).result()
+
+
+def test_a_goal_of_many_points_is_followed(sender: Sender) -> None:
+    """[102] As many as are taken; their index in the feedback counts all of them."""
+    offsets = [0.05 * (k + 1) / 2000 for k in range(2000)]
+    sent = sender.send(sender.goal(*offsets, seconds=100.0))
+    sender.probe.wait(lambda: sent.feedback, "no feedback")
+    first = sent.feedback[0].index
+    sender.probe.wait(lambda: sent.feedback[-1].index > first, "it does not go on")
+    assert 0 <= first < 2000
+    sent.handle.cancel_goal_async()
+    assert sent.result()[0] == CANCELED
+
+
+def test_points_are_left_to_the_planning_thread() -> None:
+    """[102] And a goal that is rejected is not read at all."""
+    from control_msgs.action import FollowJointTrajectory
+
+    from rbd_control.nodes import goal_size
+
+    kind = goal_size.with_bounded_goals(
+        FollowJointTrajectory, lambda points: "too many" if points > 2 else ""
+    )
+    request = FollowJointTrajectory.Impl.SendGoalService.Request()
+    request.goal.trajectory.joint_names = ["a"]
+    for k in range(2):
+        request.goal.trajectory.points.append(JointTrajectoryPoint(positions=[0.5 + k]))
+    bounded = kind.Impl.SendGoalService.Request
+    goal = deserialize_message(serialize_message(request), bounded).goal
+    assert isinstance(goal, goal_size.BoundedGoal)
+    assert goal.message.trajectory.joint_names == ["a"]
+    assert list(goal.message.trajectory.points) == []
+    found = goal.points.read()
+    assert isinstance(found, TrajectoryArrays)
+    assert found.positions.tolist() == [[0.5], [1.5]]
+    request.goal.trajectory.points *= 2
+    goal = deserialize_message(serialize_message(request), bounded).goal
+    assert goal == goal_size.UnreadGoal("too many")
 
 
 def test_deactivation_ends_a_goal(sender: Sender) -> None:

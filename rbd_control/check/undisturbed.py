@@ -1,0 +1,101 @@
+"""Explanations of a motion without the samples in which something apparently touches the arm.
+
+A contact is a residual that stands out from the rest of the motion. It would otherwise count as
+bias, payload or a wrong unit. A residual that stands out most of the time is not a contact but an
+error of the model, so that its samples are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.check.evidence import Evidence
+from rbd_control.check.explanations import Explanation, explain_in_steps
+
+Array = NDArray[np.float64]
+
+OUTLYING = 8.0
+"""Residual of an apparent contact in robust standard deviations."""
+OUTLYING_SHARE = 0.1
+"""Smallest residual of an apparent contact, as a fraction of the default contact threshold."""
+MOST_TOUCHED = 0.35
+"""Largest share of the time that is excluded as contact; more indicates a model error."""
+PAD = 4
+"""Number of neighbouring filtered samples that are excluded as well."""
+PASSES = 3
+"""Number of searches for explanations, each without the contacts that the last one showed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Undisturbed:
+    """The explanations of a motion without its apparent contacts.
+
+    Attributes:
+        found: the explanations in the order of the search.
+        evidence: the evidence of the samples that are kept, after the explanations are applied.
+        kept: the samples that are kept, (n,) bool.
+    """
+
+    found: tuple[Explanation, ...]
+    evidence: Evidence
+    kept: NDArray[np.bool_]
+
+    @property
+    def touched(self) -> float:
+        """The share of the samples that look like contact and are left out."""
+        return float(1.0 - self.kept.mean())
+
+
+def explain_undisturbed(
+    gathered: Evidence,
+    level: Array,
+    alive: NDArray[np.bool_],
+    exchanged: Callable[[int, int], Evidence | None],
+    *,
+    has_gravity: bool = True,
+) -> Generator[None, None, Undisturbed]:
+    """Yield after each explanation that was tried, and return what explains the motion.
+
+    Args:
+        gathered: evidence of the whole motion.
+        level: default contact threshold of each joint, (nv,) [N·m or N].
+        alive: joints whose effort is measured, (nv,).
+        exchanged: returns the evidence of the whole motion with the names of two joints exchanged;
+            None where there is none.
+        has_gravity: whether the declared effort includes the gravity torque.
+    """
+    kept = np.ones(len(gathered.raw), dtype=bool)
+    found: tuple[Explanation, ...] = ()
+    evidence = gathered
+    for _ in range(PASSES):
+
+        def exchanged_and_kept(i: int, j: int, kept: NDArray[np.bool_] = kept) -> Evidence | None:
+            evidence = exchanged(i, j)
+            if evidence is None or len(evidence.raw) != kept.size:
+                return None
+            return evidence.rows(kept)
+
+        found, evidence = yield from explain_in_steps(
+            gathered.rows(kept), level, alive, exchanged_and_kept, has_gravity=has_gravity
+        )
+        out = _outlying(evidence, level, alive)
+        more = kept.copy()
+        more[np.flatnonzero(kept)[out]] = False
+        if not out.any() or 1.0 - more.mean() > MOST_TOUCHED:
+            break
+        kept = more
+    return Undisturbed(found, evidence, kept)
+
+
+def _outlying(evidence: Evidence, level: Array, alive: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which samples, and their neighbours, are apparent contacts, (n,) bool."""
+    residual = (evidence.effort - evidence.need)[:, alive]
+    centre = np.median(residual, axis=0)
+    spread = 1.4826 * np.median(np.abs(residual - centre), axis=0)
+    limit = np.maximum(OUTLYING * spread, OUTLYING_SHARE * level[alive])
+    out = (np.abs(residual - centre) > limit).any(axis=1)
+    return np.convolve(out, np.ones(2 * PAD + 1), "same")[: out.size] > 0.0

@@ -1,0 +1,53 @@
+"""A detector with another ``frame_prefix`` than the controller's: the reaction finds the link."""
+
+from __future__ import annotations
+
+import pytest
+from geometry_msgs.msg import Vector3, WrenchStamped
+
+from rbd_control.nodes.touched_link import link_of_frame
+from rbd_control.share import share_directory
+
+from .bringup import BringUp
+from .probe import Probe
+from .scenarios import ARM, CONTROLLER, DETECTOR, come_up
+
+LINKS = ("base", "link_1", "link_11", "hand", "left_hand")
+
+
+@pytest.mark.parametrize(
+    ("frame", "prefix", "link"),
+    [
+        ("link_1", "", "link_1"),
+        ("left/link_1", "left/", "link_1"),
+        ("link_1", "left/", "link_1"),
+        ("left/link_11", "", "link_11"),
+        ("right/link_1", "left/", "link_1"),
+        ("panda_hand", "", "hand"),
+        ("cell/left_hand", "", "left_hand"),
+        ("shand", "", ""),
+        ("link_2", "", ""),
+        ("", "", ""),
+    ],
+)
+def test_the_link_of_a_frame(frame: str, prefix: str, link: str) -> None:
+    assert link_of_frame(frame, LINKS, prefix) == link
+
+
+def test_the_reaction_finds_the_link(bring_up: BringUp, probe: Probe) -> None:
+    """The arm retracts from the touched link, and the controller tells the other prefix."""
+    own = {DETECTOR: {"frame_prefix": "left/"}, CONTROLLER: {"contact_reaction": "retract"}}
+    config = ["--params-file", str(share_directory() / "config" / "demo.yaml")]
+    nodes = {
+        node: bring_up.start(node, own.get(node), config) for node in (ARM, CONTROLLER, DETECTOR)
+    }
+    come_up(probe)
+    push = WrenchStamped()
+    push.header.frame_id = "link_7"
+    push.wrench.force = Vector3(x=0.0, y=25.0, z=0.0)
+    probe.send(f"{ARM}/external_wrench", push)
+    report = probe.wait_for_report(
+        CONTROLLER, lambda r: "retracted along the force on link_" in r.message, "does not retract"
+    )
+    assert "set frame_prefix to 'left/'" in report.message
+    assert "set frame_prefix to 'left/'" in nodes[CONTROLLER].output
