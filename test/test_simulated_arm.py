@@ -26,6 +26,7 @@ from rbd_control.simulation import (
     Sphere,
     arm7_urdf,
 )
+from rbd_control.simulation.arm import HIGHEST_SPEED, LARGEST_PUSH
 
 BENT = (0.3, 0.5, -0.2, -1.3, 0.4, 0.9, -0.5)
 IDEAL = SimulationParameters(
@@ -389,3 +390,17 @@ def test_default_gains_track_without_chatter(model: Model, delay: int) -> None:
     assert np.abs(error).max() < 0.06
     # One encoder count of velocity is worth about 1 N·m in joint 2; chatter would be tens.
     assert np.all(ripple < 0.01 * model.effort_limit)
+
+
+def test_a_push_that_no_arm_withstands_leaves_finite_joint_states() -> None:
+    arm = SimulatedArm(Model.from_urdf(arm7_urdf()))
+    arm.push("link_7", (0.0, 0.0, 0.0), (0.0, 0.0, LARGEST_PUSH), duration=0.2)
+    for _ in range(300):
+        arm.step(np.zeros(7))
+        reading = arm.reading()
+        assert reading is not None
+        assert reading.v is not None
+        assert np.isfinite(reading.q).all()
+        assert np.abs(reading.v).max() <= HIGHEST_SPEED
+        assert np.isfinite(arm.external_torque).all()
+    assert arm.stops

@@ -319,8 +319,10 @@ class Session:
 
 
 def _long_lines(name: str, output: str) -> list[Failure]:
-    # The C library of ROS repeats type hashes as it got them, before any code of the package.
-    lines = [line for line in output.splitlines() if "[rcl]:" not in line]
+    # The C library of ROS repeats type hashes and labels of transitions as it got them, before any
+    # code of the package.
+    own = ("[rcl]:", "[rcl_lifecycle]:")
+    lines = [line for line in output.splitlines() if not any(name in line for name in own)]
     longest = max(lines, key=len, default="")
     if len(longest) <= LONGEST_LINE:
         return []

@@ -75,7 +75,8 @@ class StartCheck:
         """Take one sample.
 
         Args:
-            stamp: time of the sample [s]; where it goes back the check starts again.
+            stamp: time of the sample [s]; where the clock goes back, or forward by more than the
+                length of the check, the check starts again.
             q: joint positions, (nq,) [rad or m].
             v: joint velocities, (nv,) [rad/s or m/s].
             tau: joint efforts as published, (nv,).
@@ -83,7 +84,7 @@ class StartCheck:
         """
         if self.is_full:
             return
-        if stamp <= self._last:
+        if stamp <= self._last or stamp - self._last > self._seconds:
             self._steps.clear()
             self._samples.clear()
             self._touched.clear()

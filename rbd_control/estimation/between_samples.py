@@ -12,7 +12,8 @@ same::
 Most differences are noise, which the thresholds contain. Only what is beyond a quarter of the
 joint's threshold c counts, unless the interval is much longer than the period of the samples. A
 torque that changes by D in every period then raises the threshold to c + (D - c / 4) / 2: the error
-D / 2 takes at most an eighth of what is there for errors of model and friction.
+D / 2 takes at most an eighth of what is there for errors of model and friction. Where a period is
+longer than the time constant, every motion shows such errors, and the thresholds contain them.
 
 Lost samples: the noise of the two efforts at the ends of a long interval is not averaged over the
 samples between either. So the first residual after it may be wrong by more than any margin learnt
@@ -51,6 +52,12 @@ def learn_period(arm, dt):
         arm.period = dt
     else:
         arm.period += PERIOD_WEIGHT * (min(dt, GAP_PERIODS * arm.period) - arm.period)
+
+
+@inlined
+def usual_change(setting, dt):
+    """Return the change of a joint's torque balance that its thresholds contain [N·m or N]."""
+    return USUAL * setting.contact if setting.pole * dt < 1.0 else math.inf
 
 
 @inlined

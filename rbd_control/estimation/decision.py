@@ -13,10 +13,10 @@ from typing import NamedTuple
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.estimation.between_samples import (
     FADING,
-    USUAL,
     has_lost_samples,
     learn_period,
     unknown_torque,
+    usual_change,
 )
 from rbd_control.estimation.detector_state import (
     COLLISION,
@@ -144,7 +144,7 @@ def _carry(settings, memory, samples, k, dt):
         if is_long:
             arm.fading = max(arm.fading, FADING / setting.pole)
         fade = math.exp(-setting.pole * dt)
-        usual = 0.0 if is_long else USUAL * setting.contact
+        usual = 0.0 if is_long else usual_change(setting, dt)
         joint.unknown = unknown_torque(joint.unknown, fade, rate - observer.rate, usual)
         observe(settings.kind, settings.design[i], observer, dt, p, rate, setting.bias)
         follow_motion(setting, joint, samples.v[k, i], memory.v[i], dt, fade)

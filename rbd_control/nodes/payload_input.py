@@ -14,11 +14,15 @@ from rbd_control.node_parameters import ModelParameters
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.managed_node import LATCHED, ManagedNode
 from rbd_control.robot.payload import PayloadParameters
+from rbd_control.wording import shortened
 
 Array = NDArray[np.float64]
 
 PAYLOAD = "payload"
 """Name of the topic."""
+
+LONGEST_LINK = 80
+"""Longest name of a link in the log; without a mass, any name is accepted."""
 
 
 class PayloadInput:
@@ -59,7 +63,7 @@ class PayloadInput:
                 throttle_duration_sec=1.0,
             )
         else:
-            where = f" on {link}" if link else ""
+            where = f" on {shortened(link, LONGEST_LINK)}" if link else ""
             node.get_logger().info(f"payload: {inertia.m:g} kg{where}", throttle_duration_sec=1.0)
 
     def _set(self, payload: PayloadParameters) -> None:

@@ -246,6 +246,7 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
         status.add("behind the clock [s]", 1e-9 * (now - self._origin) - self._arm.time)
         status.add("unanswered joint states", self._lockstep.unanswered)
         status.add("in contact", self._arm.in_contact)
+        status.add("steps that were too fast to simulate", self._arm.stops)
         if self._arm.braked:
             status.raise_to(WARN, "brakes closed: no commands")
 

@@ -22,6 +22,9 @@ from rbd_control.simulation.simulation_parameters import SimulationParameters
 Array = NDArray[np.float64]
 
 
+HIGHEST_SPEED = 1e3
+"""Speed at which the simulation puts the arm at rest [rad/s or m/s]."""
+
 LARGEST_PUSH = 1e4
 """Largest component of a push [N or N·m]; far larger ones make the state of the arm infinite."""
 
@@ -52,7 +55,11 @@ class SimulatedArm:
     ``command_timeout`` without a command, and before the first command, the motors are off and the
     joint brakes closed: each brake holds a friction torque of the joint's effort limit. The joints
     have stops at the model's position limits. Measured effort is the torque of the motor, so it
-    includes friction.
+    includes friction. A push that makes a joint faster than :data:`HIGHEST_SPEED` is not simulated
+    further: the arm is at rest where it was before the step.
+
+    Attributes:
+        stops: number of such steps.
 
     Args:
         model: the described arm; with ``mass_error`` the true arm differs from it.
@@ -95,6 +102,7 @@ class SimulatedArm:
         self._q, self._v = q, np.zeros(n)
         self._sensors = Sensors(p, q, random)
         self._steps = 0
+        self.stops = 0
         self._pushes: dict[str, _Push] = {}
         self._acting: tuple[_Push, ...] = ()
         touched = np.zeros((model.bodies, 3))
@@ -260,6 +268,7 @@ class SimulatedArm:
                 push_point=np.array(places),
                 push=np.array([push.wrench for push in self._acting]),
             )
+        before = self._q.copy()
         advance(
             self.true_model.packed,
             self._q,
@@ -270,12 +279,21 @@ class SimulatedArm:
             p.substeps,
             self._truth,
         )
+        self._stop_if_impossible(before)
         self._steps += 1
         self._reading = self._sensors.read(self.time, self._q, self._v, self._torque)
 
     def reading(self) -> JointSample | None:
         """Return the joint state at :attr:`time`; None if it was lost."""
         return self._reading
+
+    def _stop_if_impossible(self, before: Array) -> None:
+        """Put the arm at rest at ``before``, (nv,), if a push made it faster than any arm is."""
+        if not (np.abs(self._v).max() <= HIGHEST_SPEED and np.isfinite(self._q).all()):
+            self._q[:], self._v[:] = before, 0.0
+            for truth in self._truth:
+                truth[:] = 0.0
+            self.stops += 1
 
     def _take(self, tau: Array | None) -> None:
         """Pass a command to the motors with its delay, and check the command timeout."""

@@ -171,3 +171,15 @@ def test_samples_are_bounded_and_start_again_when_the_clock_goes_back(model: Mod
         begun = time.perf_counter()
     assert len(taken) > 500
     print(f"slices: {len(taken)}, sum {1e3 * sum(taken):.1f} ms, longest {1e3 * max(taken):.1f} ms")
+
+
+def test_a_clock_that_jumps_far_ahead_starts_the_check_again(model: Model) -> None:
+    found = motion(model)
+    check = StartCheck(model, with_default_thresholds(DetectorParameters(), model), 5.0)
+    stamps = np.where(found.t < 1.0, found.t, found.t + 1e9)
+    for stamp, q, v, tau in zip(stamps, found.q, found.v, found.tau, strict=True):
+        check.add(stamp, q, v, tau)
+    assert check.is_full
+    # Each slice is a part of the motion; the jump of 30 years is none.
+    assert sum(1 for _ in check.in_slices()) < 1000
+    assert check.lines
