@@ -64,7 +64,8 @@ class HtmlOutput:
             library: PlotLibrary | None = PlotLibrary.load()
         except RbdControlError as error:
             library = None
-            console.print(f"note: {self.beside} is without plots: {error.message}", markup=False)
+            note = f"note: {self.beside} has no plots: {error.message}"
+            console.print(note, markup=False, soft_wrap=True)
         content = html_of(page, library).encode("utf-8", errors="backslashreplace")
         for path in (self.file, self.beside):
             if path is not None:
