@@ -113,6 +113,21 @@ def test_what_is_written(tmp_path: Path) -> None:
     assert (tmp_path / "loop.png").stat().st_size > 10_000
 
 
+def test_tables_for_the_documentation(tmp_path: Path) -> None:
+    fast = replace(loop(achieved=3500.0), rate=4e3)
+    write([loop(core=0.26, missing=2), fast], tmp_path, Console(file=StringIO()))
+    text = (tmp_path / "loop.md").read_text(encoding="utf-8")
+    for row in (
+        "| joint state to external torque, p50 and p99 [ms] | 0.50, 0.50 | -, 1 |",
+        "| contact_detector, share of a core | 0.26 | 0.25 |",
+        "| lost samples | 2 | 0 |",
+        "| from a joint state to | 1 kHz: p50, p99, p99.9 [ms] "
+        "| 4 kHz (3.5 reached): p50, p99, p99.9 [ms] |",
+        "| contact_detector, cores | 0.26 | 0.20 |",
+    ):
+        assert row in text
+
+
 def test_a_run_in_which_nothing_was_detected(tmp_path: Path) -> None:
     write([replace(loop(), flag=latency(()))], tmp_path, Console(file=StringIO()))
     numbers = json.loads((tmp_path / "loop.json").read_text(encoding="utf-8"))

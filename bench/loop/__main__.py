@@ -1,6 +1,7 @@
 """``python -m bench.loop``: arm, controller and detector as processes at 1 and 4 kHz, measured.
 
-Results go to ``loop.json`` and ``loop.png`` in the folder that ``--report`` names.
+Results go to ``loop.json`` and ``loop.png`` in the folder that ``--report`` names; ``loop.md`` has
+the tables of README.md and docs/speed.md.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.status import Status
 
-from bench.loop import sheet
+from bench.loop import pages, sheet
 from bench.loop.picture import draw
 from bench.loop.run import Loop, measure
 from bench.speed.machine import machine
@@ -78,7 +79,9 @@ def write(loops: Sequence[Loop], folder: Path, console: Console) -> None:
     text = json.dumps(sheet.as_json(loops, this), indent=1, allow_nan=False)
     (folder / "loop.json").write_text(text + "\n", encoding="utf-8")
     draw(loops, this, folder / "loop.png")
-    console.print(f"written to {folder}: loop.json, loop.png")
+    facts = "\n".join(f"- {name}: {value}" for name, value in this.items())
+    (folder / "loop.md").write_text(pages.page(loops, facts), encoding="utf-8")
+    console.print(f"written to {folder}: loop.json, loop.md, loop.png")
 
 
 if __name__ == "__main__":
