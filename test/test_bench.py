@@ -22,8 +22,9 @@ from bench.speed.measure import measure, spread
 from bench.speed.mechanisms import member
 from bench.speed.quantities import Column, Contestant, Quantity
 from bench.speed.targets import Outcome, outcomes
-from rbd_control.dynamics import gravity_torque, momentum
+from rbd_control.dynamics import gravity_torque
 from rbd_control.dynamics.batches import STATES_FOR_COMPILING
+from rbd_control.dynamics.momentum import _GRAVITY_TORQUE
 
 IN_PYTHON = set(Column) - {Column.PINOCCHIO_CPP}
 
@@ -148,7 +149,7 @@ def test_tables_for_the_documentation() -> None:
 
 
 def test_batches_are_measured_with_and_without_lanes() -> None:
-    kernels = momentum._GRAVITY_TORQUE
+    kernels = _GRAVITY_TORQUE
     with lanes.without_lanes(gravity_torque):
         assert kernels.of(STATES_FOR_COMPILING) is kernels.states
     assert kernels.of(STATES_FOR_COMPILING) is kernels.lanes
