@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -25,6 +26,7 @@ from bench.loop.figures import (
 )
 from bench.loop.run import Loop, Usage
 from bench.loop.sheet import doubt, targets
+from bench.loop.watching import connections, is_served
 
 MS = 1_000_000
 
@@ -126,6 +128,30 @@ def test_tables_for_the_documentation(tmp_path: Path) -> None:
         "| contact_detector, cores | 0.26 | 0.20 |",
     ):
         assert row in text
+
+
+def test_a_run_with_the_view_has_columns_of_its_own(tmp_path: Path) -> None:
+    alone = loop()
+    usage = {**alone.usage, "view": replace(alone.usage["arm"], core=0.13)}
+    beside = replace(loop(shift=MS), is_watched=True, usage=usage)
+    text = StringIO()
+    write([alone, beside], tmp_path, Console(file=text, width=150))
+    assert "1000, view" in text.getvalue()
+    tables = (tmp_path / "loop.md").read_text(encoding="utf-8")
+    assert "| 1 kHz: p50, p99, p99.9 [ms] | 1 kHz, with view: p50, p99, p99.9 [ms] |" in tables
+    assert "| torque | 0.50, 0.50, 0.50 | 1.0, 1.0, 1.0 |" in tables
+    assert "| view, cores | - | 0.13 |" in tables
+    assert tables.count("joint state to torque") == 1, "README.md has the nodes alone"
+
+
+def test_connections_to_a_port_are_counted() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert is_served(port)
+        assert connections(port) == 0
+        with socket.create_connection(("127.0.0.1", port)), server.accept()[0]:
+            assert connections(port) == 1
+    assert not is_served(port)
 
 
 def test_a_run_in_which_nothing_was_detected(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import json
 import signal
 import sys
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 from rich.console import Console
@@ -43,6 +44,11 @@ def main(arguments: Sequence[str]) -> None:
         metavar="N",
         help="real-time priority of all processes, where that is permitted; 0: none (50)",
     )
+    parser.add_argument(
+        "--view",
+        action="store_true",
+        help="measure each rate once more with `rbd-control view` and a browser beside the nodes",
+    )
     parser.add_argument("--report", type=Path, default=Path("report"), metavar="FOLDER")
     given = parser.parse_args(arguments)
     rates = given.rate or RATES
@@ -54,7 +60,7 @@ def main(arguments: Sequence[str]) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(width=WIDTH, highlight=False)
     loops = []
-    for rate in rates:
+    for rate, view in product(rates, (False, True) if given.view else (False,)):
         with Status("", console=console) as status:
             loops.append(
                 measure(
@@ -62,6 +68,7 @@ def main(arguments: Sequence[str]) -> None:
                     given.duration,
                     given.priority,
                     lambda what, rate=rate, status=status: status.update(f"{rate:g} Hz: {what}"),
+                    view=view,
                 )
             )
     write(loops, given.report, console)

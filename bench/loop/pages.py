@@ -8,6 +8,7 @@ from math import isnan
 from bench.loop.figures import Latency
 from bench.loop.run import NODES, Loop
 from bench.loop.sheet import CORE, LEAST_RATE, P99, TARGET_RATE
+from bench.loop.watching import VIEW
 from bench.speed.sheets import Sheet
 
 DETECTOR = "contact_detector"
@@ -27,7 +28,8 @@ def page(loops: Sequence[Loop], facts: str) -> str:
         loops: the runs, one for each rate.
         facts: the machine, a list in Markdown.
     """
-    sheets = [_readme(loop) for loop in loops if loop.rate == TARGET_RATE]
+    at_target = (loop for loop in loops if loop.rate == TARGET_RATE and not loop.is_watched)
+    sheets = [_readme(loop) for loop in at_target]
     sheets += [_latencies(loops), _processes(loops)]
     title = "# Tables of README.md and docs/speed.md, from `python -m bench.loop`\n"
     return "\n".join([title, facts, "", *(sheet.markdown() for sheet in sheets)])
@@ -67,7 +69,8 @@ def _processes(loops: Sequence[Loop]) -> Sheet:
         return [value(loop) for loop in loops]
 
     def usage(node: str) -> list[str]:
-        return cells(lambda loop: f"{loop.usage[node].core:.2f}")
+        used = (loop.usage.get(node) for loop in loops)
+        return [f"{each.core:.2f}" if each else "-" for each in used]
 
     def growth(loop: Loop) -> str:
         return ", ".join(f"{loop.usage[node].growth:+.0f}" for node in NODES)
@@ -76,8 +79,9 @@ def _processes(loops: Sequence[Loop]) -> Sheet:
         return ", ".join(f"{lost} of {loop.torque.sent}" for lost in _lost(loop).values())
 
     nodes = " and ".join(NODES)
+    watched = [VIEW] if any(loop.is_watched for loop in loops) else []
     rows = [
-        *([f"{node}, cores", *usage(node)] for node in NODES),
+        *([f"{node}, cores", *usage(node)] for node in (*NODES, *watched)),
         [f"joint states delivered and lost by {nodes}", *cells(losses)],
         [f"growth of memory of {nodes} [kB/min]", *cells(growth)],
     ]
@@ -94,7 +98,7 @@ def _lost(loop: Loop) -> dict[str, int]:
 def _rate(loop: Loop) -> str:
     reached = loop.achieved / 1e3
     short = f" ({reached:.1f} reached)" if loop.achieved < LEAST_RATE * loop.rate else ""
-    return f"{loop.rate / 1e3:g} kHz{short}"
+    return f"{loop.rate / 1e3:g} kHz{short}{', with view' if loop.is_watched else ''}"
 
 
 def _percentiles(latency: Latency) -> str:

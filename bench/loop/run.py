@@ -18,6 +18,7 @@ from rclpy.signals import SignalHandlerOptions
 from bench.loop.ear import Ear
 from bench.loop.figures import Answers, Latency, answers, growth, latency, raised, stamped
 from bench.loop.usage import processor_seconds, resident
+from bench.loop.watching import VIEW, watched
 from rbd_control.errors import RbdControlError
 from rbd_control.nodes.priority import take_priority
 from rbd_control.nodes.processes import NodeProcesses, reserved_domain
@@ -63,10 +64,24 @@ class Loop:
     """Why the controller sent the safe torque in the end; empty when it did not."""
     priority: str = ""
     """The real-time priority of all processes, or why they had none."""
+    is_watched: bool = False
+    """Whether ``rbd-control view`` and a browser ran beside the nodes."""
+
+    @property
+    def label(self) -> str:
+        """Return the rate reached, and whether the view ran beside the nodes."""
+        return f"{self.achieved:.0f}{', view' if self.is_watched else ''}"
 
 
-def measure(rate: float, duration: float, priority: int, show: Show) -> Loop:
+def measure(rate: float, duration: float, priority: int, show: Show, *, view: bool = False) -> Loop:
     """Run arm, controller and detector for some seconds, with real-time priority if permitted.
+
+    Args:
+        rate: joint states per second.
+        duration: time that is measured [s].
+        priority: real-time priority of all processes; 0 for none.
+        show: shows the progress.
+        view: run ``rbd-control view`` with a browser beside the nodes.
 
     Raises:
         RbdControlError: when a process ends, or the loop does not close.
@@ -99,10 +114,19 @@ def measure(rate: float, duration: float, priority: int, show: Show) -> Loop:
             if time.monotonic() > deadline:
                 tails = "\n".join(f"--- {node}\n{processes.tail(node)}" for node in NODES)
                 raise RbdControlError(f"the loop was not closed in {STARTING:g} s\n{tails}")
+        names = [ARM, *NODES]
+        if view:
+            show("starting the view and a browser")
+            stack.enter_context(
+                watched(processes, folder, lambda seconds: ear.listen(seconds, processes.check))
+            )
+            names.append(VIEW)
+            ear.listen(SETTLING, processes.check)
+            ear.forget()
         gc.collect()
         gc.freeze()
         refused = take_priority(priority) if priority else "not wanted"
-        pids = {name: processes.pid(name) for name in (ARM, *NODES)} | {"bench": os.getpid()}
+        pids = {name: processes.pid(name) for name in names} | {"bench": os.getpid()}
         begin, end, usage = _watch(ear, pids, duration, processes.check, show)
         ear.listen(1.0)  # what is still on its way
         counted = dict(ear.counted)
@@ -110,7 +134,8 @@ def measure(rate: float, duration: float, priority: int, show: Show) -> Loop:
         sent = np.load(stamps)
         sent = sent[(sent >= begin) & (sent < end)]
         loop = _summed_up(rate, (end - begin) / 1e9, ear, sent, usage, counted)
-        return replace(loop, priority=f"none, {refused}" if refused else str(priority))
+        said = f"none, {refused}" if refused else str(priority)
+        return replace(loop, priority=said, is_watched=view)
 
 
 def _watch(

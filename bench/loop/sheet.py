@@ -57,7 +57,7 @@ def latencies(loops: Sequence[Loop]) -> Table:
     for heading in ("p50", "p99", "p99.9", "worst", "later than a period", "unanswered", "of"):
         table.add_column(heading, justify="right")
     for loop in loops:
-        rate = f"{loop.achieved:.0f}"
+        rate = loop.label
         for what, answers in _rows(loop):
             table.add_row(rate, what, *_times(answers.latency), *_counts(answers))
             rate = ""
@@ -73,7 +73,7 @@ def processes(loops: Sequence[Loop]) -> Table:
     for heading in ("cores", r"memory \[MB]", r"growth \[kB/min]", "told of losses on the way"):
         table.add_column(heading, justify="right")
     for loop in loops:
-        rate = f"{loop.achieved:.0f}"
+        rate = loop.label
         for name, used in loop.usage.items():
             numbers = (f"{used.core:.2f}", f"{used.megabytes:.0f}", f"{used.growth:.0f}")
             table.add_row(rate, name, *numbers, str(loop.lost_on_the_way.get(name, "")))
