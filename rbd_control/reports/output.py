@@ -71,8 +71,7 @@ class HtmlOutput:
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(path, content)
-        if self.file is not None:
-            console.print(f"HTML in {self.file}", markup=False)
+                console.print(f"HTML in {path}", markup=False, soft_wrap=True)
 
 
 def analysed_now(

@@ -247,7 +247,9 @@ def test_replay_writes_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[
     out, folder = tmp_path / "new" / "a.html", tmp_path / "report"
     arguments = ["replay", *files(tmp_path), "--html", str(out), "--report", str(folder)]
     assert main(arguments) == 0
-    assert f"HTML in {out}" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"HTML in {out}" in printed
+    assert f"HTML in {folder / 'report.html'}" in printed
     text = out.read_text()
     assert text == (folder / "report.html").read_text()
     assert "1 contact found" in text
