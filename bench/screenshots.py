@@ -115,6 +115,7 @@ def browser_window(address: str) -> Iterator[Any]:
 def take(window: Any, page: Page, source: RecordingSource, folder: Path) -> None:
     """Show the push and take both pictures."""
     window.wait_for_selector(".rbd-event")
+    close_notice(window)
     source.playhead.seek(SHOWN)
     window.get_by_text(f"contact at {source.track.events[0].link}").first.wait_for()
     for name, dark in (("view.png", False), ("view_dark.png", True)):
@@ -124,12 +125,25 @@ def take(window: Any, page: Page, source: RecordingSource, folder: Path) -> None
         window.screenshot(path=str(folder / name), timeout=1e3 * PATIENCE)
 
 
+def close_notice(window: Any) -> None:
+    """Close the notice that the browser draws without a graphics card, if it is there."""
+    notice = window.locator(".mantine-Notification-root")
+    for _ in range(100):
+        if notice.count():
+            notice.first.locator("button").click()
+            return
+        window.wait_for_timeout(100)
+
+
 def settle(window: Any, frames: Callable[[], int], count: int = 60) -> None:
     """Wait until so many more frames are drawn, and charts and meshes with them."""
     first = frames()
     while frames() < first + count:
         window.wait_for_timeout(50)
-    window.wait_for_timeout(1000)
+    # The label of the arrow comes from a worker of the page and is drawn with the next change.
+    for x in range(100, 700, 50):
+        window.mouse.move(x, 700)
+        window.wait_for_timeout(250)
 
 
 if __name__ == "__main__":
