@@ -118,7 +118,7 @@ def measure(rate: float, duration: float, priority: int, show: Show, *, view: bo
         if view:
             show("starting the view and a browser")
             stack.enter_context(
-                watched(processes, folder, lambda seconds: ear.listen(seconds, processes.check))
+                watched(processes, lambda seconds: ear.listen(seconds, processes.check))
             )
             names.append(VIEW)
             ear.listen(SETTLING, processes.check)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rbd_control.errors import RbdControlError
 from rbd_control.nodes.demo.watching import free_port
@@ -25,9 +28,7 @@ _ESTABLISHED, _LISTENING = "01", "0A"
 
 
 @contextmanager
-def watched(
-    processes: NodeProcesses, folder: Path, wait: Callable[[float], None]
-) -> Iterator[None]:
+def watched(processes: NodeProcesses, wait: Callable[[float], None]) -> Iterator[None]:
     """Start the view and a headless browser that shows its page, and wait for the connection.
 
     The browser draws without a graphics card, so the 3D scene stays empty; the view sends it the
@@ -35,7 +36,6 @@ def watched(
 
     Args:
         processes: takes the process of the view.
-        folder: folder for the profile of the browser.
         wait: waits for some time [s] and checks the other processes.
 
     Raises:
@@ -50,25 +50,35 @@ def watched(
     while not is_served(port):
         _in_time(deadline, "the view does not answer")
         wait(0.5)
-    browser = subprocess.Popen(
-        [
-            *(program, "--headless=new", "--disable-gpu", "--no-sandbox"),
-            *("--remote-debugging-port=0", f"--user-data-dir={folder / 'browser'}"),
-            f"http://127.0.0.1:{port}",
-        ],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        preexec_fn=ending_with_parent(),
-    )
-    try:
+    with _browser(program, port):
         while not connections(port):
             _in_time(deadline, "no browser connected to the view")
             wait(0.5)
         yield
-    finally:
-        browser.terminate()
-        browser.wait()
+
+
+@contextmanager
+def _browser(program: str, port: int) -> Iterator[None]:
+    """Run a headless browser with the page of a port."""
+    # Processes of the browser may still write into its profile while it ends.
+    with TemporaryDirectory(prefix="bench_loop_browser_", ignore_cleanup_errors=True) as profile:
+        browser = subprocess.Popen(
+            [
+                *(program, "--headless=new", "--disable-gpu", "--no-sandbox"),
+                *("--remote-debugging-port=0", f"--user-data-dir={profile}"),
+                f"http://127.0.0.1:{port}",
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=ending_with_parent(),
+        )
+        try:
+            yield
+        finally:
+            os.killpg(browser.pid, signal.SIGTERM)
+            browser.wait()
 
 
 def is_served(port: int) -> bool:
