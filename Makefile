@@ -28,7 +28,7 @@ help: ## show this text
 warmup: $(VENV)/ros ## compile ahead; demo does it by itself
 	$(BIN)/rbd-control warmup
 
-demo: warmup ## arm, controller and detector over ROS 2; results in report/
+demo: $(VENV)/demo warmup ## arm, controller and detector over ROS 2; results in report/
 	$(BIN)/rbd-control demo --report report
 
 view: $(VENV)/view warmup ## the same, shown in the browser while it runs
@@ -109,8 +109,13 @@ $(VENV)/rivals: $(VENV)/bench
 	done
 	@touch $@
 
+# The plots of demo.html need the extra `report`.
+$(VENV)/demo: $(BIN)/python setup.py setup.cfg pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[ros,report]'
+	@touch $(VENV)/ros $@
+
 $(VENV)/view: $(BIN)/python setup.py setup.cfg pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[ros,view]'
+	$(BIN)/python -m pip install --quiet --editable '.[ros,report,view]'
 	@touch $(VENV)/ros $@
 
 $(VENV)/docs: $(BIN)/python setup.py setup.cfg pyproject.toml

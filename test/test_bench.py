@@ -16,7 +16,8 @@ from rich.console import Console
 pytest.importorskip("pinocchio")
 pytest.importorskip("mujoco")
 
-from bench.speed import ew21, ours, rivals, sheets
+from bench import lanes
+from bench.speed import ew21, ours, pages, rivals, sheets
 from bench.speed.__main__ import WIDTH, write
 from bench.speed.contest import Contest, Timing
 from bench.speed.measure import measure, spread
@@ -24,6 +25,9 @@ from bench.speed.mechanisms import Mechanism, member
 from bench.speed.quantities import Column, Contestant, Quantity
 from bench.speed.rivals import Rivals
 from bench.speed.targets import Outcome, outcomes
+from rbd_control.dynamics import gravity_torque
+from rbd_control.dynamics.batches import STATES_FOR_COMPILING
+from rbd_control.dynamics.momentum import _GRAVITY_TORQUE
 
 IN_PYTHON = set(sheets.COLUMNS) - {Column.PINOCCHIO_CPP}
 
@@ -65,6 +69,7 @@ def test_everything_is_written(contest: Contest, tmp_path: Path) -> None:
     assert "…" not in output.getvalue()
     numbers = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))
     assert [row["quantity"] for row in numbers["times"]] == ["M", "M by GDAHJ"]
+    assert "README.md" in (tmp_path / "tables.md").read_text(encoding="utf-8")
     assert "| M |" in (tmp_path / "bench.md").read_text(encoding="utf-8")
     assert (tmp_path / "bench.png").stat().st_size > 10_000
 
@@ -201,3 +206,31 @@ def test_targets_are_judged_by_the_median() -> None:
     assert [outcome.met for outcome in found] == [False, False, True]
     assert Outcome("", spread(np.array([0.2, 0.3, 0.5])), 0.3).met
     assert "missed" in sheets.targets(found).markdown()
+
+
+def test_tables_for_the_documentation() -> None:
+    panda = replace(member("chain", 7), name="Panda", family="", joints=0)
+    microseconds = {Column.PLAIN: 1.5, Column.FROZEN: 0.75, Column.PINOCCHIO: 3.0}
+    microseconds |= {Column.BATCH: 0.12, Column.LOOP: 0.5, Column.PINOCCHIO_CPP: 2.5}
+    seconds = {column: np.full(3, 1e-6 * time) for column, time in microseconds.items()}
+    text = pages.page([Timing(panda, Quantity.TERMS, seconds)], "- a machine")
+    for row in (
+        "- a machine",
+        "| Panda: M, C, Cᵀv and g | 1.50 | 0.75 (0.25) | 3.00 | 0.50 (0.20) | 2.50 |",
+        "| M, C, Cᵀv, g | 0.048 (0.048-0.048) | 0.50 (0.50-0.50) | 0.200 (0.200-0.200) |",
+        "in a batch on one core [µs per state] | 0.12 |",
+    ):
+        assert row in text
+    assert "Talos" not in text, "not measured"
+
+
+def test_batches_are_measured_with_and_without_lanes() -> None:
+    kernels = _GRAVITY_TORQUE
+    with lanes.without_lanes(gravity_torque):
+        assert kernels.of(STATES_FOR_COMPILING) is kernels.states
+    assert kernels.of(STATES_FOR_COMPILING) is kernels.lanes
+    name, *times, ratio, rate = lanes.row(member("chain", 2), "gravity_torque", 2)
+    assert name == "`gravity_torque`"
+    assert min(map(float, (*times, ratio, rate))) > 0.0
+    with pytest.raises(ValueError, match="no kernel"), lanes.without_lanes(measure):
+        pass

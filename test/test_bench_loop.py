@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -13,7 +14,7 @@ from rich.console import Console
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
-from bench.loop.__main__ import write
+from bench.loop.__main__ import WIDTH, write
 from bench.loop.figures import (
     Command,
     TrackingError,
@@ -26,6 +27,7 @@ from bench.loop.figures import (
 from bench.loop.run import ONE, STAGED, Loop, Usage
 from bench.loop.sheet import doubt, targets
 from bench.loop.stages import RECEIVE, STAGES, TOTAL, StageClock, stage_times
+from bench.loop.watching import connections, is_served
 
 MS = 1_000_000
 
@@ -176,6 +178,72 @@ def test_what_is_written(tmp_path: Path) -> None:
     assert any(target["met"] for target in numbers["targets"][:7])
     assert not any(target["met"] for target in numbers["targets"][14:])
     assert (tmp_path / "loop.png").stat().st_size > 10_000
+
+
+def test_tables_for_the_documentation(tmp_path: Path) -> None:
+    fast = replace(loop(achieved=3500.0), rate=4e3)
+    write([loop(core=0.26, missing=2), fast], tmp_path, Console(file=StringIO()))
+    text = (tmp_path / "loop.md").read_text(encoding="utf-8")
+    for row in (
+        "| joint state to external torque, p50 and p99 [ms] | 0.50, 0.50 | -, 1 |",
+        "| contact_detector, share of a core | 0.26 | 0.25 |",
+        "| lost samples | 2 | 0 |",
+        "| from a joint state to | 1 kHz, two processes: p50, p99, p99.9 [ms] "
+        "| 4 kHz (3.5 reached), two processes: p50, p99, p99.9 [ms] |",
+        "| contact_detector, cores | 0.26 | 0.20 |",
+    ):
+        assert row in text
+
+
+def test_a_run_with_the_view_has_columns_of_its_own(tmp_path: Path) -> None:
+    alone = loop()
+    usage = {**alone.usage, "view": replace(alone.usage["arm"], core=0.13)}
+    beside = replace(loop(shift=MS), is_watched=True, usage=usage)
+    text = StringIO()
+    write([alone, beside], tmp_path, Console(file=text, width=WIDTH))
+    assert "two processes, with view" in text.getvalue()
+    tables = (tmp_path / "loop.md").read_text(encoding="utf-8")
+    assert (
+        "| 1 kHz, two processes: p50, p99, p99.9 [ms] "
+        "| 1 kHz, two processes, with view: p50, p99, p99.9 [ms] |"
+    ) in tables
+    assert "| torque | 0.50, 0.50, 0.50 | 1.0, 1.0, 1.0 |" in tables
+    assert "| view, cores | - | 0.13 |" in tables
+    assert tables.count("joint state to torque") == 1, "README.md has the nodes alone"
+
+
+def test_one_process_has_columns_of_its_own(tmp_path: Path) -> None:
+    """The losses that the shared subscription reports count for both nodes."""
+    one = in_one_process(1e3, core=0.3, missing=2)
+    one = replace(one, lost_on_the_way={**one.lost_on_the_way, "passivity_controller": 2})
+    beside = replace(one, is_watched=True, usage={**one.usage, "view": one.usage["arm"]})
+    stages = tuple(stage_times(np.full((3, len(STAGES)), 1234, dtype=np.int64)))
+    staged = replace(one, arrangement=STAGED.name, stages=stages)
+    text = StringIO()
+    write([loop(), one, beside], tmp_path, Console(file=text, width=WIDTH), [staged])
+    assert "asked for at 1000 Hz, one process, with view" in text.getvalue()
+    tables = (tmp_path / "loop.md").read_text(encoding="utf-8")
+    for row in (
+        "| | 1 kHz, two processes | 1 kHz, one process | 1 kHz, one process, with view |",
+        "| contact_detector, cores | 0.20 | - | - |",
+        "| contact_aware_controller, cores | - | 0.30 | 0.30 |",
+        "| contact_aware_controller, growth of memory [kB/min] | - | +0 | +0 |",
+        "| view, cores | - | - | 0.30 |",
+        "contact_detector | 0 of 1000, 0 of 1000 | 0 of 1000, 0 of 1000 | 0 of 1000, 0 of 1000 |",
+        "| deserialise | ours | 1.2 | 1.2 | 1.2 |",
+    ):
+        assert row in tables.replace("|  |", "| |")
+    assert tables.count("joint state to torque") == 1, "README.md has two processes"
+
+
+def test_connections_to_a_port_are_counted() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert is_served(port)
+        assert connections(port) == 0
+        with socket.create_connection(("127.0.0.1", port)), server.accept()[0]:
+            assert connections(port) == 1
+    assert not is_served(port)
 
 
 def test_a_run_in_which_nothing_was_detected(tmp_path: Path) -> None:

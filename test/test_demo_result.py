@@ -64,6 +64,7 @@ def test_a_good_run_passes() -> None:
     assert plain["samples"] == 6000
     assert plain["residual_max"] == {"a": 0.1, "b": 3.0}
     assert plain["events"][0]["onset"] == pytest.approx(2.0, abs=2e-3)
+    assert [event["id"] for event in plain["events"]] == [event.id for event in result.events]
     assert plain["truth"]["contacts"][1]["what"] == "collision"
     assert plain["passed"] is True
 

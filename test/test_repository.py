@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -49,6 +50,16 @@ def test_python_versions_are_the_tested_ones() -> None:
     matrix = load(".github/workflows/python.yml")["jobs"]["test"]["strategy"]["matrix"]
     assert matrix["python"] == declared
     assert f'python_requires=">={declared[0]}"' in setup
+
+
+@pytest.mark.parametrize("target", ["demo", "view"])
+def test_the_demo_installs_what_draws_its_report(target: str) -> None:
+    """``--report`` writes an HTML report, whose plots need the extra ``report``."""
+    command = ["make", "--dry-run", "--always-make", "--no-print-directory", target]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "demo --report" in done.stdout
+    extras = re.findall(r"pip install .*'\.\[([\w,]+)\]'", done.stdout)
+    assert {"ros", "report"} <= {name for names in extras for name in names.split(",")}
 
 
 def test_workflows_pin_actions_and_write_nothing() -> None:

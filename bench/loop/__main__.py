@@ -1,7 +1,8 @@
 """``python -m bench.loop``: arm, controller and detector over DDS at 1 and 4 kHz, measured.
 
 Controller and detector run as two processes and as one. A third run measures the stages of the one
-process. Results go to ``loop.json`` and ``loop.png`` in the folder that ``--report`` names.
+process. Results go to ``loop.json`` and ``loop.png`` in the folder that ``--report`` names;
+``loop.md`` has the tables of README.md and docs/speed.md.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import json
 import signal
 import sys
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 from rich.console import Console
 from rich.status import Status
 
-from bench.loop import sheet
+from bench.loop import pages, sheet
 from bench.loop.picture import draw
 from bench.loop.run import ONE, STAGED, TWO, Arrangement, Loop, measure
 from bench.speed.machine import machine
@@ -45,6 +47,12 @@ def main(arguments: Sequence[str]) -> None:
         metavar="N",
         help="real-time priority of all processes, where that is permitted; 0: none (50)",
     )
+    parser.add_argument(
+        "--view",
+        action="store_true",
+        help="measure each rate and arrangement once more, with `rbd-control view` and a browser "
+        "beside the nodes",
+    )
     parser.add_argument("--report", type=Path, default=Path("report"), metavar="FOLDER")
     given = parser.parse_args(arguments)
     rates = given.rate or RATES
@@ -57,29 +65,38 @@ def main(arguments: Sequence[str]) -> None:
     console = Console(width=WIDTH, highlight=False)
     loops, staged = [], []
     for rate in rates:
-        for arrangement in (TWO, ONE):
-            loops.append(_measured(rate, given.duration, given.priority, arrangement, console))
+        for arrangement, view in product((TWO, ONE), (False, True) if given.view else (False,)):
+            loops.append(
+                _measured(rate, given.duration, given.priority, arrangement, console, view=view)
+            )
         shorter = min(given.duration, LONGEST_STAGED)
         staged.append(_measured(rate, shorter, given.priority, STAGED, console))
     write(loops, given.report, console, staged)
 
 
 def _measured(
-    rate: float, duration: float, priority: int, arrangement: Arrangement, console: Console
+    rate: float,
+    duration: float,
+    priority: int,
+    arrangement: Arrangement,
+    console: Console,
+    *,
+    view: bool = False,
 ) -> Loop:
     """Measure, with the progress on the console."""
     with Status("", console=console) as status:
 
         def show(what: str) -> None:
-            status.update(f"{rate:g} Hz, {arrangement.name}: {what}")
+            beside = ", with view" if view else ""
+            status.update(f"{rate:g} Hz, {arrangement.name}{beside}: {what}")
 
-        return measure(rate, duration, priority, show, arrangement)
+        return measure(rate, duration, priority, show, arrangement, view=view)
 
 
 def write(
     loops: Sequence[Loop], folder: Path, console: Console, staged: Sequence[Loop] = ()
 ) -> None:
-    """Print the tables; write picture and numbers to ``folder``.
+    """Print the tables; write tables, picture and numbers to ``folder``.
 
     Args:
         loops: the runs.
@@ -99,7 +116,9 @@ def write(
     text = json.dumps(sheet.as_json([*loops, *staged], this), indent=1, allow_nan=False)
     (folder / "loop.json").write_text(text + "\n", encoding="utf-8")
     draw(loops, this, folder / "loop.png")
-    console.print(f"written to {folder}: loop.json, loop.png")
+    facts = "\n".join(f"- {name}: {value}" for name, value in this.items())
+    (folder / "loop.md").write_text(pages.page(loops, facts, staged), encoding="utf-8")
+    console.print(f"written to {folder}: loop.json, loop.md, loop.png")
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def _latencies(ax: Axes, loop: Loop) -> None:
             ax.loglog(took, longer, color=COLORS[what], label=f"joint state to {what}")
     ax.axvline(P99, color="k", lw=0.8, ls=":")
     ax.axhline(0.01, color="k", lw=0.8, ls=":")
-    ax.set_title(f"{loop.achieved:.0f} joint states a second, {loop.arrangement}")
+    ax.set_title(f"{loop.achieved:.0f} joint states per second, {loop.setup}")
     ax.set_xlabel("latency [ms]")
     ax.set_ylabel("share that takes longer")
     ax.legend(fontsize=8)

@@ -19,6 +19,7 @@ from bench.loop.ear import Ear
 from bench.loop.figures import Answers, Latency, answers, growth, latency, raised, stamped
 from bench.loop.stages import StageTime, stage_times
 from bench.loop.usage import processor_seconds, resident
+from bench.loop.watching import VIEW, watched
 from rbd_control.errors import RbdControlError
 from rbd_control.nodes.priority import take_priority
 from rbd_control.nodes.processes import NodeProcesses, reserved_domain
@@ -89,19 +90,33 @@ class Loop:
     """Name of the :class:`Arrangement`."""
     stages: tuple[StageTime, ...] = ()
     """Times of the stages, if the arrangement measures them."""
+    is_watched: bool = False
+    """Whether ``rbd-control view`` and a browser ran beside the nodes."""
+
+    @property
+    def setup(self) -> str:
+        """Return the arrangement, and whether the view ran beside the nodes."""
+        return f"{self.arrangement}{', with view' if self.is_watched else ''}"
 
 
 def measure(
-    rate: float, duration: float, priority: int, show: Show, arrangement: Arrangement = TWO
+    rate: float,
+    duration: float,
+    priority: int,
+    show: Show,
+    arrangement: Arrangement = TWO,
+    *,
+    view: bool = False,
 ) -> Loop:
     """Run arm, controller and detector for some seconds, with real-time priority if permitted.
 
     Args:
-        rate: joint states a second.
+        rate: joint states per second.
         duration: time that is measured [s].
         priority: real-time priority of all processes; 0 for none.
         show: called with the progress as text.
         arrangement: the processes of controller and detector.
+        view: run ``rbd-control view`` with a browser beside the nodes.
 
     Raises:
         RbdControlError: if a process ends or the loop does not close.
@@ -125,11 +140,19 @@ def measure(
         stack.callback(ear.destroy)
         show("starting; the first time takes a minute")
         _wait_until_closed(ear, processes, arrangement)
+        names = [ARM, *arrangement.processes]
+        if view:
+            show("starting the view and a browser")
+            stack.enter_context(
+                watched(processes, lambda seconds: ear.listen(seconds, processes.check))
+            )
+            names.append(VIEW)
+            ear.listen(SETTLING, processes.check)
+            ear.forget()
         gc.collect()
         gc.freeze()
         refused = take_priority(priority) if priority else "not wanted"
-        pids = {name: processes.pid(name) for name in (ARM, *arrangement.processes)}
-        pids["bench"] = os.getpid()
+        pids = {name: processes.pid(name) for name in names} | {"bench": os.getpid()}
         begin, end, usage = _watch(ear, pids, duration, processes.check, show)
         ear.listen(1.0)  # messages that are still in transit
         counted = dict(ear.counted)
@@ -142,6 +165,7 @@ def measure(
             priority=f"none, {refused}" if refused else str(priority),
             arrangement=arrangement.name,
             stages=_stages(stages, sent.size) if arrangement.measures_stages else (),
+            is_watched=view,
         )
 
 
@@ -158,7 +182,7 @@ def _wait_until_closed(ear: Ear, processes: NodeProcesses, arrangement: Arrangem
     """Listen until the nodes answer.
 
     Raises:
-        RbdControlError: when a process ends, or the loop does not close.
+        RbdControlError: if a process ends or the loop does not close.
     """
     deadline = time.monotonic() + STARTING
     while not ear.is_loop_closed:

@@ -70,7 +70,7 @@ def latencies(loops: Sequence[Loop]) -> Table:
     for heading in ("p50", "p99", "p99.9", "worst", "later than a period", "unanswered", "of"):
         table.add_column(heading, justify="right")
     for loop in loops:
-        run = (f"{loop.achieved:.0f}", loop.arrangement)
+        run = (f"{loop.achieved:.0f}", loop.setup)
         for what, answers in _rows(loop):
             table.add_row(*run, what, *_times(answers.latency), *_counts(answers))
             run = ("", "")
@@ -82,15 +82,16 @@ def processes(loops: Sequence[Loop]) -> Table:
     """Return the table of processor time and memory of each process."""
     table = Table(title="processes", title_justify="left")
     table.add_column(r"joint states \[1/s]", justify="right")
+    table.add_column("nodes in")
     table.add_column("process")
     for heading in ("cores", r"memory \[MB]", r"growth \[kB/min]", "told of losses on the way"):
         table.add_column(heading, justify="right")
     for loop in loops:
-        rate = f"{loop.achieved:.0f}"
+        run = (f"{loop.achieved:.0f}", loop.setup)
         for name, used in loop.usage.items():
             numbers = (f"{used.core:.2f}", f"{used.megabytes:.0f}", f"{used.growth:.0f}")
-            table.add_row(rate, name, *numbers, str(loop.lost_on_the_way.get(name, "")))
-            rate = ""
+            table.add_row(*run, name, *numbers, str(loop.lost_on_the_way.get(name, "")))
+            run = ("", "")
     return table
 
 
@@ -114,7 +115,7 @@ def doubt(loop: Loop) -> str:
 def asked(loop: Loop) -> Table:
     """Return the table of the targets and the measured values."""
     results = targets(loop)
-    title = f"asked for at {loop.rate:g} Hz, {loop.arrangement}"
+    title = f"asked for at {loop.rate:g} Hz, {loop.setup}"
     table = Table(title=title, title_justify="left")
     for heading, justify in (("what", "left"), ("measured", "right"), ("at most", "right")):
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]

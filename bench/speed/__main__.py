@@ -2,7 +2,8 @@
 
 The first run builds a small C++ program and compiles our functions for each robot, which takes some
 minutes; later runs use the stored results of this step. Results go to ``bench.md``, ``bench.png``
-and ``bench.json`` in the folder that ``--report`` names.
+and ``bench.json`` in the folder that ``--report`` names; ``tables.md`` has the tables of README.md
+and docs/speed.md.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
-from bench.speed import sheets
+from bench.speed import pages, sheets
 from bench.speed.contest import Contest, Timing
 from bench.speed.ew21 import curve, of_family, slope
 from bench.speed.machine import machine
+from bench.speed.measure import ROUNDS
 from bench.speed.mechanisms import FAMILIES, Mechanism, all_mechanisms
 from bench.speed.picture import draw
 from bench.speed.quantities import Column, Quantity
@@ -36,8 +38,13 @@ def main(arguments: Sequence[str]) -> None:
     """Prepare and time all mechanisms, print and write."""
     parser = argparse.ArgumentParser(prog="python -m bench.speed", description=__doc__)
     parser.add_argument("mechanisms", nargs="*", metavar="mechanism", help="only these")
+    parser.add_argument(
+        "--rounds", type=int, default=ROUNDS, metavar="N", help=f"measurements of each ({ROUNDS})"
+    )
     parser.add_argument("--report", type=Path, default=Path("report"), metavar="FOLDER")
     given = parser.parse_args(arguments)
+    if given.rounds < 1:
+        parser.error(f"--rounds is {given.rounds}; give at least 1")
     console = Console(width=WIDTH, highlight=False)
     build = Build()
     contests, disagreement = _prepared(_chosen(given.mechanisms), console)
@@ -55,7 +62,7 @@ def main(arguments: Sequence[str]) -> None:
     timings = [
         timing
         for contest in track(contests, "timing", console=console)
-        for timing in contest.timings()
+        for timing in contest.timings(given.rounds)
     ]
     absent = {Column.PINOCCHIO_CPP: build.problem} if build.problem else {}
     remarks = sheets.remarks(contests, {**absent, **rivals.problems}, disagreement)
@@ -100,10 +107,11 @@ def write(timings: Sequence[Timing], remarks: str, folder: Path, console: Consol
     facts = "\n".join(f"- {line}" for line in f"{on}\n{remarks}".splitlines())
     text = "\n".join(["# Speed\n", facts, "", *(sheet.markdown() for sheet in kept)])
     (folder / "bench.md").write_text(text, encoding="utf-8")
+    (folder / "tables.md").write_text(pages.page(timings, facts), encoding="utf-8")
     numbers = as_json(timings, results, this, remarks)
     (folder / "bench.json").write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
     draw(timings, this, folder / "bench.png")
-    console.print(f"written to {folder}: bench.md, bench.png, bench.json")
+    console.print(f"written to {folder}: bench.md, bench.png, bench.json, tables.md")
 
 
 def as_json(

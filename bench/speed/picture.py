@@ -23,7 +23,7 @@ STYLES = {Column.LOOP: ("ours", "-", "o"), Column.PINOCCHIO_CPP: ("Pinocchio C++
 
 def draw(timings: Sequence[Timing], machine: dict[str, str], path: Path) -> None:
     """Write the picture of ``timings`` as a PNG."""
-    figure = Figure(figsize=(15.0, 9.0), layout="constrained")
+    figure = Figure(figsize=(15.0, 10.0), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(2, 3)
     for ax, title, families in zip(
@@ -41,8 +41,10 @@ def draw(timings: Sequence[Timing], machine: dict[str, str], path: Path) -> None
         _gdahj(axes[1, 0], timings)
     else:
         axes[1, 0].set_axis_off()
-    _ratios(axes[1, 1], timings, Column.FROZEN, Column.PINOCCHIO, "frozen, Python")
-    _ratios(axes[1, 2], timings, Column.LOOP, Column.PINOCCHIO_CPP, "frozen in a loop, C++")
+    _ratios(axes[1, 1], timings, Column.FROZEN, Column.PINOCCHIO, "robots: frozen, from Python")
+    _ratios(
+        axes[1, 2], timings, Column.LOOP, Column.PINOCCHIO_CPP, "robots: frozen in a compiled loop"
+    )
     figure.suptitle("  ·  ".join(f"{name} {value}" for name, value in machine.items()), fontsize=8)
     figure.savefig(path, dpi=110)
 
@@ -56,7 +58,7 @@ def _growth(ax: Axes, timings: Sequence[Timing], families: list[str]) -> None:
                 if points:
                     name = f"{family}: " if len(families) > 1 else ""
                     power = slope(points)
-                    growth = f", N^{power:.1f}" if np.isfinite(power) else ""
+                    growth = f", $N^{{{power:.1f}}}$" if np.isfinite(power) else ""
                     label = f"{name}{symbol}, {who}{growth}"
                     style: dict[str, Any] = {
                         "color": color,
@@ -91,7 +93,14 @@ def _by_joints(ax: Axes) -> None:
     ax.xaxis.set_major_formatter(ScalarFormatter())
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.grid(alpha=0.3)
-    ax.legend(fontsize=7)
+    _legend(ax, columns=2)
+
+
+def _legend(ax: Axes, columns: int) -> None:
+    """Put the legend below the axes, where it hides no curve and no bar."""
+    ax.legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=columns, fontsize=8, frameon=False
+    )
 
 
 def _ratios(
@@ -115,7 +124,7 @@ def _ratios(
     ax.axvline(1.0, color="black", linewidth=0.8)
     ax.set_yticks(range(len(quantities)), [quantity.value for quantity in quantities])
     ax.invert_yaxis()
-    ax.set_xlabel("time over that of Pinocchio")
+    ax.set_xlabel("time divided by Pinocchio's time")
     ax.set_title(where)
     ax.grid(axis="x", alpha=0.3)
-    ax.legend(fontsize=7)
+    _legend(ax, columns=4)

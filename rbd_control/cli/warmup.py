@@ -51,7 +51,7 @@ class _Display:
 
     def _compiling(self, step: str, kernel: str) -> None:
         if not self._told and not self._console.is_terminal:
-            self._console.print("compiling what is not stored yet, which takes up to a minute")
+            self._console.print("compiling what is not stored yet, which takes a minute or two")
         self._told = True
         self._doing(f"{step}: compiling {kernel}")
 

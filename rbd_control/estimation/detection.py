@@ -62,6 +62,7 @@ class ContactEvent:
     def to_json(self) -> dict[str, Any]:
         """Return the event as plain values that ``json`` can write; unknown values are None."""
         return {
+            "id": self.id,
             "onset": self.onset,
             "onset_uncertainty": _known(self.onset_uncertainty),
             "detected": self.detected,

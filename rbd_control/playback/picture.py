@@ -41,6 +41,7 @@ def draw_residuals(result: ReplayResult, path: Path) -> None:
     figure.legend(handles, labels, loc="outside lower right", ncols=3, fontsize=8)
     axes[-1].set_xlabel("time since the first sample [s]")
     axes[-1].set_xlim(0.0, max(result.duration, 1e-3))
+    figure.align_ylabels(axes[1:])
     _save(figure, path)
 
 
@@ -62,7 +63,7 @@ def draw_calibration(calibration: Calibration, path: Path) -> None:
         axes[0].text(start, 1.02, name, transform=axes[0].get_xaxis_transform(), fontsize=8)
         shown = start + t - t[0]
         for i in range(n):
-            axes[i].plot(shown, before[:, i], color="0.75", linewidth=0.6)
+            axes[i].plot(shown, before[:, i], color="0.65", linewidth=0.6)
             axes[i].plot(shown, residual[:, i], color=_RESIDUAL, linewidth=0.6)
             for sign in (1.0, -1.0):
                 axes[i].plot(shown, sign * threshold[:, i], "--", color="0.3", linewidth=0.7)
@@ -73,6 +74,7 @@ def draw_calibration(calibration: Calibration, path: Path) -> None:
         axes[i].tick_params(labelsize=8)
         axes[i].set_xlim(0.0, start)
     axes[-1].set_xlabel("time [s], recordings in sequence")
+    figure.align_ylabels()
     _save(figure, path)
 
 

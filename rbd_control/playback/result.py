@@ -100,7 +100,7 @@ class ReplayResult:
             "valid_fraction": self.valid_fraction,
             "warnings": list(self.warnings),
             "notes": list(self.notes),
-            "events": [{"id": event.id, **event.to_json()} for event in self.events],
+            "events": [event.to_json() for event in self.events],
             "residual_max": {r.joint: _known(r.largest) for r in self.residuals},
             "residual_rms": {r.joint: _known(r.rms) for r in self.residuals},
             "residual_over_threshold": {r.joint: _known(r.over_fraction) for r in self.residuals},

@@ -26,7 +26,10 @@ _SPANS = {
     "true": "true contact",
     "recording": "every other stretch of motion",
 }
-_LEFT_OUT = "The plots are left out because bokeh is not installed (rbd_control[report])."
+_LEFT_OUT = (
+    "The plots are left out because bokeh is not installed: <code>pip install '.[report]'</code> "
+    "in a clone of rbd_control."
+)
 _STEPS = (
     '<button type="button" data-order="previous">previous</button>'
     '<button type="button" data-order="next">next</button>'

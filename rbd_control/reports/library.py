@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from bokeh.plotting import figure as axes
 
 MISSING = (
-    "an HTML report needs bokeh, which is not installed: pip install 'rbd_control[report]', or "
-    "pip install '.[report]' in a clone"
+    "the plots of an HTML report need bokeh, which is not installed: pip install '.[report]' in a "
+    "clone of rbd_control"
 )
 """The error without the extra."""
 

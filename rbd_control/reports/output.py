@@ -84,14 +84,14 @@ class HtmlOutput:
             library: PlotLibrary | None = PlotLibrary.load()
         except RbdControlError as error:
             library = None
-            console.print(f"note: {self.beside} is without plots: {error.message}", markup=False)
+            note = f"note: {self.beside} has no plots: {error.message}"
+            console.print(note, markup=False, soft_wrap=True)
         content = html_of(page, library).encode("utf-8", errors="backslashreplace")
         for path in (self.file, self.beside):
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(path, content)
-        if self.file is not None:
-            console.print(f"HTML in {self.file}", markup=False)
+                console.print(f"HTML in {path}", markup=False, soft_wrap=True)
 
 
 def analysed_now(

@@ -206,7 +206,12 @@ class Page:
             ArmPanel(server.gui, source, in_folder=count > 1) for source in self._sources
         ]
         self.dark = server.gui.add_checkbox("dark page", initial_value=False)
-        self.dark.on_update(lambda _: self._set_dark(bool(self.dark.value)))
+        self.dark.on_update(lambda _: self._on_dark())
+
+    def _on_dark(self) -> None:
+        self._set_dark(bool(self.dark.value))
+        for panel in self.panels:
+            panel.redraw()
 
     def _set_dark(self, dark: bool) -> None:
         self._server.gui.configure_theme(show_logo=False, show_share_button=False, dark_mode=dark)

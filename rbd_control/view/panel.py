@@ -27,6 +27,9 @@ MOST_OPTIONS = 300
 MOST_MARKS = 40
 """Number of events above which the slider of the time has no marks."""
 
+HEIGHTS = (240, 241)
+"""Heights of the chart [pixels]; it takes the other one to be drawn anew."""
+
 _NO_EVENT = "choose"
 
 
@@ -71,6 +74,11 @@ class ArmPanel:
         if self.chart is not None:
             self.chart.visible = bool(times.size > 1)
 
+    def redraw(self) -> None:
+        """Let the browser draw the chart anew: its axes keep their colours otherwise."""
+        if self.chart is not None:
+            self.chart.height = sum(HEIGHTS) - self.chart.height
+
     def _add_chart(self, joints: tuple[str, ...], data: tuple[Array, ...]) -> None:
         if self.chart is not None:
             self.chart.remove()
@@ -96,7 +104,7 @@ class ArmPanel:
                 ),
                 scales={"x": {"time": False}},
                 legend={"live": False},
-                height=240,
+                height=HEIGHTS[0],
                 padding=(12, 24, 0, 0),
             )
 

@@ -62,7 +62,7 @@ def outcome(blocks: Sequence[BlockDetection]) -> tuple[list[np.ndarray], list[tu
     """Arrays of all blocks and all events with the index of their sample."""
     events, start = [], 0
     for block in blocks:
-        events += [(start + k, e.phase, *e.to_json().values(), e.id) for k, e in block.events]
+        events += [(start + k, e.phase, *e.to_json().values()) for k, e in block.events]
         start += len(block.reason)
     columns = zip(*((b.residual, b.reason, b.level) for b in blocks), strict=True)
     return [np.concatenate(column) for column in columns], events

@@ -113,6 +113,23 @@ def test_arms_stand_side_by_side_and_appear_when_their_description_comes() -> No
         page.close()
 
 
+def test_the_switch_of_the_dark_page_draws_the_chart_anew() -> None:
+    """While the playback is paused, nothing else changes the chart."""
+    source = recording()
+    source.playhead.toggle()
+    source.playhead.seek(5.0)
+    page = Page([source], ANY)
+    try:
+        page.show()
+        heights = [page.panels[0].chart.height]
+        for _ in range(2):
+            page._on_dark()
+            heights.append(page.panels[0].chart.height)
+        assert heights[0] == heights[2] != heights[1]
+    finally:
+        page.close()
+
+
 def test_controls_of_a_recording_show_where_it_is_played() -> None:
     source = recording()
     page = Page([source], ANY)

@@ -93,6 +93,7 @@ def draw_demo(result: DemoResult, path: Path) -> None:
     figure.legend(lines, log.joints, loc="outside right upper", fontsize=8)
     contacts.set_xlabel("simulated time [s]")
     contacts.set_xlim(0.0, max(result.duration, 1e-3))
+    figure.align_ylabels((tracking, residual))
     figure.savefig(path, dpi=110)
 
 
