@@ -162,7 +162,7 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
     def on_compiling(self, kernel: str) -> None:
         """Log that compilation delays the start; ``rbd-control warmup`` compiles ahead of time."""
         self.get_logger().info(
-            f"compiling {kernel} and other functions not stored yet, which takes up to a minute",
+            f"compiling {kernel} and other functions not stored yet, which takes a minute or two",
             once=True,
         )
 
