@@ -327,6 +327,7 @@ class Rig:
     def expect_stop(self) -> None:
         """From now on the arm must stop, and stay; a stop under way may end as it was planned."""
         orders = self.orders
+        orders.pauses.clear()
         left = orders.stopped + orders.stop_time - self.now
         orders.stopped, orders.stop_row = self.now, self.history.rows
         orders.stop_time = max(self.parameters.stop_time, left if left > 0.0 else 0.0)
