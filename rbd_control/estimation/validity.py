@@ -48,7 +48,7 @@ def find_fault(samples, k, settings, memory, is_fresh):
     base = memory.q.shape[0] - n  # a floating base has one number more, no limits
     dt = samples.stamp[k] - memory.arm[0].stamp
     compares = not is_fresh and dt <= settings.arm[0].maximum_gap
-    reason, row = _find_zero_effort(samples, k, settings, memory)
+    reason, row = _find_zero_effort(samples, k, settings, memory, is_fresh)
     if compares:
         for i in range(n - 1, -1, -1):
             speed, turn = settings.joint[i].highest_speed, settings.joint[i].turn
@@ -72,8 +72,11 @@ def find_fault(samples, k, settings, memory, is_fresh):
 
 
 @inlined
-def _find_zero_effort(samples, k, settings, memory):
-    """Return ``ZERO_EFFORT`` and its row, or ``ALL_ZERO``, where an effort is not measured."""
+def _find_zero_effort(samples, k, settings, memory, is_fresh):
+    """Return ``ZERO_EFFORT`` and its row, or ``ALL_ZERO``, where an effort is not measured.
+
+    Before a restart the residual is that of earlier samples, and shows nothing.
+    """
     stamp, rules = samples.stamp[k], settings.arm[0]
     reason, row = VALID, NO_JOINT
     some_zero, all_zero, moving, since = False, True, False, -math.inf
@@ -89,7 +92,8 @@ def _find_zero_effort(samples, k, settings, memory):
                 joint.zero_since = stamp
             some_zero = True
             since = max(since, joint.zero_since)
-            shown = abs(memory.observer[i].residual) > settings.joint[i].loaded
+            residual = abs(memory.observer[i].residual)
+            shown = residual > settings.joint[i].loaded and not is_fresh
             # Only the time in which samples were used counts: across a gap it shows nothing.
             used = memory.arm[0].stamp - joint.zero_since
             fading = FADED / settings.joint[i].pole

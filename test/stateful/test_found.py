@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from rbd_control.control import ControllerParameters, PassivityController
 from rbd_control.dynamics import gravity_torque
 from stateful.arms import make_arm
+from stateful.detector_machine import DetectorMachine
+from stateful.detector_rig import PERIOD
 
 
 def test_no_fault_without_a_cause_on_an_arm_that_rests_with_a_speed_of_rounding() -> None:
@@ -19,3 +23,18 @@ def test_no_fault_without_a_cause_on_an_arm_that_rests_with_a_speed_of_rounding(
     for k in range(1, 60):
         command = controller.update(0.001 * k, q, v, 0.001 * k, effort)
     assert command.mode == "hold", command.reason
+
+
+def test_a_joint_without_load_is_believed_again_after_frozen_joint_states() -> None:
+    # The residual of a push before them stood still, and its effort of zero was taken for missing.
+    machine = DetectorMachine()
+    machine.begin(arm="crane", amplitude=0.0)
+    for _ in range(8):
+        machine.long_clean()
+    rig = machine.rig
+    rig.change(replace(rig.single.parameters, repeated_time=0.149))
+    machine.touch(joint=0, factor=-2.5)
+    machine.freeze(count=100)
+    rig.change(replace(rig.single.parameters, observer_gain=(77.6,)))
+    machine.long_clean()
+    assert rig.single.update(rig.time + PERIOD, *(x[0] for x in rig.states(1)[1:])).valid
