@@ -291,7 +291,8 @@ def _pooled(features: Array, wanted: Array, alive: NDArray[np.bool_]) -> tuple[A
         left = wanted - features @ theta
         spread = np.maximum(rms(left), 1e-9)
     inflated = max(_variance(column) / max(float(column.var()), 1e-18) for column in left.T)
-    deviation = np.sqrt(np.diag(np.linalg.pinv(A.T @ A)) * inflated)
+    variance = np.diag(np.linalg.pinv(A.T @ A))  # rounding may make it negative
+    deviation = np.sqrt(np.maximum(variance, 0.0) * inflated)
     return theta, np.asarray(deviation)
 
 

@@ -39,6 +39,8 @@ MOST_STEPS = 20_000
 """Largest number of steps between samples that are kept."""
 PART = 2.5
 """Length of the parts of the motion whose dynamics one slice computes [s]."""
+FEWEST = 20
+"""Fewest rows of evidence from which something is told of the arm."""
 POSES = 8
 """Number of poses in which pushes are tried."""
 MARGIN = 0.2
@@ -149,10 +151,11 @@ class StartCheck:
         for start in np.arange(motion.t[0], motion.t[-1], PART):
             part = torque.only((torque.t >= start) & (torque.t < start + PART))
             # A part may be too short, or have a gap in it.
-            with suppress(RecordingError, ValueError, IndexError):
-                parts.append(gather([part], self._model, gap))
+            if part.t.size > 1:
+                with suppress(RecordingError, ValueError, IndexError):
+                    parts.append(gather([part], self._model, gap))
             yield
-        if not parts:
+        if sum(len(part.raw) for part in parts) < FEWEST:
             return None
         raw, friction = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("raw", "friction")

@@ -183,3 +183,16 @@ def test_a_clock_that_jumps_far_ahead_starts_the_check_again(model: Model) -> No
     # Each slice is a part of the motion; the jump of 30 years is none.
     assert sum(1 for _ in check.in_slices()) < 1000
     assert check.lines
+
+
+@pytest.mark.filterwarnings("error")
+def test_hardly_any_samples_without_a_gap_tell_nothing_of_the_arm(model: Model) -> None:
+    found = motion(model)
+    check = StartCheck(model, with_default_thresholds(DetectorParameters(), model), 5.0)
+    # One stretch without a gap, long enough for one row; the others are shorter than the filter.
+    stamps = np.where(found.t < 0.6, found.t, 0.6 + 20.0 * (found.t - 0.6))
+    for stamp, q, v, tau in zip(stamps, found.q, found.v, found.tau, strict=True):
+        check.add(stamp, q, v, tau)
+    for _ in check.in_slices():
+        pass
+    assert check.lines
