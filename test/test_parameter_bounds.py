@@ -54,7 +54,10 @@ def classes() -> set[type[Parameters]]:
     """Return all parameter classes of the package."""
     has_ros = importlib.util.find_spec("rclpy") is not None
     for module in pkgutil.walk_packages(rbd_control.__path__, "rbd_control."):
-        if has_ros or ".nodes" not in module.name:
+        # What launch files share needs the launch system, which not every ROS 2 has.
+        if module.name != "rbd_control.nodes.launching" and (
+            has_ros or ".nodes" not in module.name
+        ):
             importlib.import_module(module.name)
     found: set[type[Parameters]] = set()
     new: set[type[Parameters]] = {Parameters}

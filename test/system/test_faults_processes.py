@@ -90,15 +90,17 @@ FAILING = """
 import sys
 from pathlib import Path
 from rbd_control.control.passivity_controller import PassivityController
+from rbd_control.control.torque_path import TorquePath
 from rbd_control.nodes.passivity_controller import main
 
 def failing(name):
-    unchanged = getattr(PassivityController, name)
+    kind = TorquePath if hasattr(TorquePath, name) else PassivityController
+    unchanged = getattr(kind, name)
     def method(self, *arguments, **options):
         if Path(sys.argv[1], name).exists():
             raise ArithmeticError(f"{name} has failed")
         return unchanged(self, *arguments, **options)
-    setattr(PassivityController, name, method)
+    setattr(kind, name, method)
 
 for name in sys.argv[2].split(","):
     failing(name)
@@ -106,7 +108,7 @@ sys.exit(main(sys.argv[3:]))
 """
 """The controller with methods that raise for as long as a file of their name exists."""
 
-METHODS = {"the law": "_wanted", "the callback of the contact flag": "contact"}
+METHODS = {"the law": "wanted", "the callback of the contact flag": "contact"}
 
 
 @pytest.fixture(scope="module")
