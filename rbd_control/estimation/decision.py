@@ -81,7 +81,7 @@ class Excess(NamedTuple):
     torque: float
     """Residual of ``joint`` [N·m or N]."""
     largest: float
-    """Largest ratio, including the ratios of the statistic and of the force."""
+    """Largest ratio that decides, including the ratios of the statistic and of the force."""
 
 
 @compiled
@@ -287,8 +287,8 @@ def _event(rules, arm, stamp, dt, doubtful, excess):
 def _excess(samples, k, settings, memory):
     """Return the ratio of the residual to its thresholds at sample ``k``."""
     rules = settings.arm[0]
-    joint, ratio, level = highest_residual(settings, memory)
-    largest = max(ratio, statistic_ratio(settings, memory))
+    joint, ratio, deciding, level = highest_residual(settings, memory)
+    largest = max(deciding, statistic_ratio(settings, memory))
     if samples.jacobian.shape[0] > 0:
         force = force_size(settings, memory, samples.jacobian[k])
         largest = max(largest, force / rules.contact_force_threshold)

@@ -59,22 +59,27 @@ def friction_allowance(setting, joint):
 
 @inlined
 def highest_residual(settings, memory):
-    """Return the joint with the highest ratio of residual to threshold, that ratio, and the level.
+    """Return the joint with the highest ratio of residual to threshold, and what it says.
 
-    The level is that of a contact, if there is one: ``CONTACT`` or ``COLLISION``.
+    Returns:
+        The joint; its ratio, without the allowance for torque between samples, which does not
+        change what a contact is; the highest ratio with that allowance, which decides; and the
+        level of a contact, if there is one: ``CONTACT`` or ``COLLISION``.
     """
-    highest_joint, highest, collision = 0, 0.0, False
+    highest_joint, highest, deciding, collision = 0, 0.0, 0.0, False
     for i in range(memory.joint.shape[0]):
         setting, joint = settings.joint[i], memory.joint[i]
-        moving = setting.per_speed * joint.speed + joint.unknown
-        moving += setting.per_acceleration * abs(joint.acceleration)
+        moving = setting.per_speed * joint.speed + setting.per_acceleration * abs(
+            joint.acceleration
+        )
         size = abs(memory.observer[i].residual)
         threshold = setting.moving * setting.contact + friction_allowance(setting, joint) + moving
         ratio = size / threshold
         if ratio > highest:
             highest_joint, highest = i, ratio
-        collision = collision or size > setting.collision + moving
-    return highest_joint, highest, COLLISION if collision else CONTACT
+        deciding = max(deciding, size / (threshold + joint.unknown))
+        collision = collision or size > setting.collision + moving + joint.unknown
+    return highest_joint, highest, deciding, COLLISION if collision else CONTACT
 
 
 @inlined
