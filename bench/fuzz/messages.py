@@ -210,7 +210,7 @@ def event(random: Random, arm: Arm) -> Made:
 
 
 def goal_status(random: Random, arm: Arm) -> Made:
-    """Return the status of goals that nobody sent, with states that do not exist."""
+    """Return a status message with unknown goals and undefined states."""
     message = GoalStatusArray()
     for _ in range(random.choice((0, 1, 3, 100))):
         status = GoalStatus(status=random.choice((0, 1, 2, 2, 3, 4, 5, 6, 7, -1, 127, -128)))

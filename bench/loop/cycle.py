@@ -80,7 +80,7 @@ class ComposedCycle:
             self.step()
         for node in (detector, controller):
             self._require(node.trigger_activate(), "activate")
-        # What timers do: nobody subscribes, so that only the torque is published.
+        # Without subscribers the timers publish only the torque.
         detector._look_for_readers()
         controller._look_around()
 

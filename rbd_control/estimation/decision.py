@@ -270,7 +270,8 @@ def _event(rules, arm, stamp, dt, doubtful, excess):
     arm.level = arm.height = max(arm.level, excess.level)
     if excess.ratio > arm.peak:
         arm.peak, arm.peak_joint, arm.peak_torque = excess.ratio, excess.joint, excess.torque
-    calm = excess.largest < rules.release_ratio and not doubtful
+    # The allowance for torque between samples delays a contact but does not end one.
+    calm = max(excess.largest, excess.ratio) < rules.release_ratio and not doubtful
     arm.below = arm.below + dt if calm else 0.0
     if calm and arm.below >= rules.release_debounce - ROUNDING:
         arm.level = FREE

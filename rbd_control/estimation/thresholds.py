@@ -8,8 +8,8 @@ Thresholds depend on the motion, because errors of friction and model grow with 
 ``reversal_i`` is one if joint i is at rest or reverses; its term is a margin for friction
 (:mod:`~rbd_control.estimation.reversals`). The peak of ``|v_i|`` is held and decays with the
 observer's time constant, and ``a_i`` is the derivative of ``v_i`` through a filter of that time
-constant, so both have the delay of the residual. ``unknown_i`` allows for torque that changes by
-more than the threshold within a period, and for lost samples
+constant, so both have the delay of the residual. ``unknown_i`` allows for torque that changes much
+within a period, and for lost samples
 (:mod:`~rbd_control.estimation.between_samples`).
 
 The mass matrix couples the velocity noise of all joints in the residuals. If the covariance of the
