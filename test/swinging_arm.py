@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from robots import two_joint_urdf
 
 from rbd_control.dynamics import Model, inverse_dynamics
 from rbd_control.estimation import DetectorParameters
@@ -16,18 +17,7 @@ from rbd_control.playback.recording import Recording
 JOINTS = ("arm_shoulder", "arm_elbow")
 
 
-URDF = """<robot name="two">
-  <link name="base"/>
-  <link name="upper"><inertial><origin xyz="0.3 0 0"/><mass value="4"/>
-    <inertia ixx="0.01" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
-  <link name="lower"><inertial><origin xyz="0.25 0 0"/><mass value="3"/>
-    <inertia ixx="0.01" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
-  <joint name="arm_shoulder" type="revolute"><parent link="base"/><child link="upper"/>
-    <axis xyz="0 1 0"/><limit lower="-3" upper="3" effort="100" velocity="3"/></joint>
-  <joint name="arm_elbow" type="revolute"><parent link="upper"/><child link="lower"/>
-    <origin xyz="0.5 0 0"/><axis xyz="0 1 0"/>
-    <limit lower="-3" upper="3" effort="100" velocity="3"/></joint>
-</robot>"""
+URDF = two_joint_urdf("arm_")
 
 
 MODEL = Model.from_urdf(URDF)
