@@ -21,7 +21,8 @@ from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray
 
-from bench.soak.figures import Contacts, Gaps, Played, Unanswered, Windows
+from bench.soak.figures import Contacts, Gaps, Played, Told, Unanswered, Windows
+from rbd_control.joint_states import DROPS
 from rbd_control.joint_states.cdr import stamp_of
 from rbd_control.nodes.contact_messages import event_from_status
 from rbd_control.nodes.joint_state_wire import joint_state_reader
@@ -39,6 +40,12 @@ ARM, CONTROLLER, DETECTOR, PLAYER = (
     "play/joint_state_player",
 )
 """Full names of the nodes."""
+
+LOST = ("lost on the way", "overwritten in the queue (estimated)", "skipped for a newer one")
+"""Diagnostic values that count samples which a node did not act on."""
+
+COUNTED = (*LOST, *DROPS)
+"""Diagnostic values that explain a sample without answer."""
 
 Array = NDArray[np.float64]
 
@@ -61,6 +68,7 @@ class Ear:
         played: what was heard of the player.
         violations: torques that were not finite or over their limit.
         reports: level, message and values that each node told last.
+        told: what each node counted, over all its lives.
         verdict: the last verdict, and when it was heard on the steady clock [s].
         state: the newest joint state as position, velocity, effort; empty before the first.
     """
@@ -69,6 +77,7 @@ class Ear:
         self._timeout = timeout
         self._limits, self._foreign = np.array(limits), foreign
         self.reports: dict[str, tuple[int, str, dict[str, str]]] = {}
+        self.told = {name: Told(COUNTED) for name in (CONTROLLER, DETECTOR)}
         self.verdict, self.verdict_at, self.torque_at = False, 0.0, 0.0
         self.state: tuple[Array, Array, Array] | None = None
         self._reader = joint_state_reader()
@@ -172,6 +181,8 @@ class Ear:
             level = int.from_bytes(status.level, "little")
             values = {item.key: item.value for item in status.values}
             self.reports[status.name] = (level, status.message, values)
+            if status.name in self.told:
+                self.told[status.name].report(time.time_ns(), values)
 
     def _on_played(self, raw: bytes, info: dict[str, Any]) -> None:
         self.play_gaps.message(int(info["source_timestamp"]))

@@ -6,7 +6,8 @@ seconds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,10 @@ MOST_EARLY = 10_000
 """Answers that are kept until their samples are taken from the queue."""
 
 MOST_KEPT = 10_000
-"""Times of missing answers that are kept."""
+"""Times of missing answers, and rises of counts, that are kept."""
+
+REPORTED_WITHIN = 2_500_000_000
+"""Nodes report their counts once a second; a count may be told so long after it rose [ns]."""
 
 APART = 50_000_000
 """A true contact has ended when its force is absent for this long [ns]."""
@@ -109,6 +113,45 @@ class Unanswered:
             self.missing += 1
             if len(self.times) < MOST_KEPT:
                 self.times.append(sent)
+
+
+class Told:
+    """Counts that a node publishes, over all its lives: a restarted node counts from zero again.
+
+    Args:
+        keys: the counts to follow; all others are ignored.
+    """
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._keys = keys
+        self._newest: dict[str, int] = {}
+        self._before: Counter[str] = Counter()
+        self._rises: list[tuple[int, str, int]] = []
+
+    def report(self, now: int, values: Mapping[str, str]) -> None:
+        """Take over what the node told at the time ``now`` [ns]."""
+        for key in self._keys:
+            count, last = int(values.get(key, 0)), self._newest.get(key, 0)
+            if count < last:
+                self._before[key] += last
+                last = 0
+            if count > last:
+                self._rises.append((now, key, count - last))
+                del self._rises[:-MOST_KEPT]
+            self._newest[key] = count
+
+    def total(self, keys: Iterable[str]) -> int:
+        """Return the sum of these counts."""
+        return sum(self._before[key] + self._newest.get(key, 0) for key in keys)
+
+    def near(self, times: Iterable[int]) -> dict[str, int]:
+        """Return what was counted in the seconds after any of these times [ns], by key."""
+        marks = tuple(times)
+        found: Counter[str] = Counter()
+        for at, key, count in self._rises:
+            if any(0 <= at - mark < REPORTED_WITHIN for mark in marks):
+                found[key] += count
+        return dict(found)
 
 
 class Gaps:

@@ -19,7 +19,7 @@ from bench.fuzz.recordings import motion, write_bag
 from bench.loop.usage import processor_seconds
 from bench.rig import NodeSpec, Rig, signature, traces_in
 from bench.soak.conductor import FOREIGN, Conductor
-from bench.soak.ear import ARM, CONTROLLER, DETECTOR, PLAYER, Ear
+from bench.soak.ear import ARM, CONTROLLER, DETECTOR, LOST, PLAYER, Ear
 from bench.soak.figures import growth, matched
 from bench.soak.schedule import PUSH, make_schedule
 from bench.soak.verdict import (
@@ -58,13 +58,6 @@ NICENESS = -15
 """Niceness of this process, which must not fall behind."""
 
 NODES = (ARM, CONTROLLER, DETECTOR, PLAYER)
-
-COUNTED_LOST = (
-    "lost on the way",
-    "overwritten in the queue (estimated)",
-    "skipped for a newer one",
-)
-"""Diagnostic values that count samples a node did not act on."""
 
 Show = Callable[[str], None]
 
@@ -294,7 +287,7 @@ def _carry_out(result: Soak, conductor: Conductor, ear: Ear, rig: Rig, show: Sho
     every = min(MEMORY_EVERY, result.seconds / 60.0)
     watch = _Watch(rig, begin, every, result)
     items = make_schedule(result.seed, result.seconds)
-    at_first = {name: _told(ear, name) for name in (CONTROLLER, DETECTOR)}
+    at_first = {name: ear.told[name].total(LOST) for name in (CONTROLLER, DETECTOR)}
     by_machine, judged = 0, 0
     shown = -1
     with suppress(KeyboardInterrupt):  # what was seen until then counts
@@ -331,12 +324,6 @@ def _finish(conductor: Conductor, ear: Ear) -> None:
     ear.contacts.finish()
 
 
-def _told(ear: Ear, name: str) -> int:
-    """Return the number of samples that a node reports as not used."""
-    _, _, values = ear.reports.get(name, (0, "", {}))
-    return sum(int(values.get(key, 0)) for key in COUNTED_LOST)
-
-
 def _false_text(at: int, wall: int, told: str, begun: list[tuple[float, str]]) -> str:
     """Return the text of a false event, with the items before it."""
     seconds = 1e-9 * (at - wall)
@@ -367,9 +354,10 @@ def _sum_up(
     grown = {name: growth(process.lives, SETTLING) for name, process in result.processes.items()}
     result.lines = [growth_line(name, each) for name, each in grown.items()]
     for name, unanswered in ear.answered.items():
-        told = max(_told(ear, name) - at_first[name], 0)
+        told = ear.told[name].total(LOST) - at_first[name]
         result.unanswered[name] = [1e-9 * (at - wall) for at in unanswered.times]
-        result.lines.append(samples_line(name, unanswered.missing, told, unanswered.sent))
+        reasons = ear.told[name].near(unanswered.times)
+        result.lines.append(samples_line(name, unanswered, told, reasons))
     result.lines.append(Line("player: messages not played", float(ear.played.left_out), 0.0))
     result.lines.append(gap_line(gaps.largest, len(over), by_machine, TIMEOUT))
     false = [_false_text(at, wall, ear.detected[at], result.begun) for at in match.false]

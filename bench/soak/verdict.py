@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 
-from bench.soak.figures import Growth, Match
+from bench.soak.figures import Growth, Match, Unanswered
+from rbd_control.wording import listed
 
 SETTLING = 300.0
 """Time after the start of a process from which on its memory counts [s]."""
@@ -61,16 +62,19 @@ def growth_line(node: str, growth: Growth) -> Line:
     return Line(f"{node}: growth of memory [MB]", growth.megabytes, MOST_GROWTH, doubt, remark)
 
 
-def samples_line(node: str, missing: int, told: int, sent: int) -> Line:
+def samples_line(node: str, unanswered: Unanswered, told: int, reasons: Mapping[str, int]) -> Line:
     """Return the line on samples that were delivered and not answered.
 
     Args:
         node: the node.
-        missing: samples without answer outside of faults.
+        unanswered: samples without answer.
         told: samples that the node counted as lost, overwritten or skipped for a newer one.
-        sent: samples in all.
+        reasons: what the node counted near the samples without answer.
     """
-    remark = f"{missing} of {sent} without answer, {told} counted by the node"
+    missing = unanswered.missing
+    remark = f"{missing} of {unanswered.sent} without answer, {told} counted by the node"
+    if missing > told and reasons:
+        remark += "; near them it counted " + listed(f"{key} {n}" for key, n in reasons.items())
     return Line(
         f"{node}: samples delivered and lost", float(max(missing - told, 0)), 0.0, "", remark
     )
