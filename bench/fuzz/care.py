@@ -154,6 +154,9 @@ class Care:
             self.start(name)
             return ""
         state = self._wire.state(name, ANSWER)
+        if state is None and self._rig.exit_code(name) is not None:
+            self.start(name)  # the other node of its process was shut down, which ended both
+            return ""
         if state is None:
             return "lifecycle state not told"
         if state == FINALIZED:

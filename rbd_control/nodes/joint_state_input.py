@@ -132,11 +132,13 @@ class JointStateInput:
         )
         self._arrivals = Arrivals(self._subscription)
         self.tap: Tap | None = None
+        self._is_destroyed = False
         self._watchdog = node.create_timer(WATCH_PERIOD, self._watch, clock=node.steady)
         node.diagnostics.append(self._report)
 
     def destroy(self) -> None:
         """Destroy subscription and timers of the node."""
+        self._is_destroyed = True
         self._node.diagnostics.remove(self._report)
         self._node.destroy_timer(self._watchdog)
         self._node.destroy_subscription(self._subscription)
@@ -151,6 +153,8 @@ class JointStateInput:
         self._receive(None)
 
     def _receive(self, first: bytes | None) -> None:
+        if self._is_destroyed:  # the executor had announced this message before
+            return
         begin = time.monotonic()
         if not self._newest_only:
             for raw in self._arrivals.take(first, MOST_IN_TURN):
