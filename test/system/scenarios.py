@@ -37,7 +37,8 @@ def come_up(probe: Probe) -> None:
     probe.wait_for_report(CONTROLLER, lambda r: r.values.get("mode") == "hold", "does not hold")
     probe.wait(lambda: states, "no joint states")
     # The brakes open before the torque is built up: the arm sinks by less than this [rad].
-    assert np.allclose(states[-1].position, START, atol=0.02)
+    position = np.array(states[-1].position)
+    assert np.allclose(position, START, atol=0.02), f"{position} is not {START}"
 
 
 def move(probe: Probe) -> None:
