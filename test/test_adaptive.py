@@ -312,7 +312,7 @@ def arm7_friction(parameters: SimulationParameters, v: np.ndarray) -> np.ndarray
 OTHER = {
     "adapted_links": ("link_3",),
     "adapt_friction": True,
-    "learning_rate": 10.0,
+    "learning_rate": 1e-3,  # a larger one reaches the limit of one period in this fast motion
     "friction_learning_rate": 1e3,
     "largest_payload_mass": 1.0,
     "largest_payload_reach": 0.1,

@@ -35,6 +35,10 @@ averaged over 0.05 s. Then the dissipation exceeds the power of such torques, an
 average, whenever estimates change. A torque error smaller than d is not learned. Friction is
 learned for sliding joints only, because a sticking joint would seem to have ever more friction.
 
+One period. In continuous time no step is too long, but a fast motion can make the gradient so large
+that the step of one period overshoots. Each step is shortened such that it changes the torque along
+s by at most a tenth of the torque that would end s within the period.
+
 Sources: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 6(3), 1987; Wensing,
 Kim & Slotine, *Linear Matrix Inequalities for Physically Consistent Inertial Parameter
 Identification*, RA-L 2018; Lee, Kwon & Park, *A Natural Adaptive Control Law for Robot

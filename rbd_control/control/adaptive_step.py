@@ -40,6 +40,13 @@ LARGEST_FRICTION = 4.0
 SMOOTHING = 0.05
 """Time over which s is averaged for the dead zone [s]."""
 
+LEARNED_AT_ONCE = 0.1
+"""Largest change of the torque by learning in one period, as a share of what would end s in it.
+
+The equations hold in continuous time. In a fast motion, after a collision for instance, the step of
+one period may otherwise exceed the error that it is to reduce, and the loop oscillates.
+"""
+
 ROUNDS = 3
 """Number of cycles of projections of an estimate onto its bounds."""
 
@@ -110,14 +117,22 @@ def adaptive_step(packed, gains, bodies, friction, smooth, q, v, v_r, reference_
         power += gains.damping[i] * smooth[i] * smooth[i]
         disturbance += gains.dead_zone[i] * abs(smooth[i])
     coefficients = np.empty((rows, 10))
-    power += gains.damping_rate * _coefficients(model, v_r, a_r, s, smooth, sweep, coefficients)
+    average, present = _coefficients(model, v_r, a_r, s, smooth, sweep, coefficients)
+    power += gains.damping_rate * average
     if not disturbance < power:
         return 0
-    step = -gains.learning_rate * dt
-    for k in range(bodies.row.shape[0]):
-        row = bodies.row[k]
-        if _move(bodies, k, coefficients[row], step):
-            write_body(model, row, bodies.S[k], bodies.W[k])
+    count = bodies.row.shape[0]
+    gradients, square = np.empty((count, 4, 4)), 0.0
+    for k in range(count):
+        square += _gradient(bodies.S[k], coefficients[bodies.row[k]], gradients[k])
+    # The step changes the torque by Y d pi, with the power -learning_rate dt |gradient|² along s.
+    step = gains.learning_rate * dt
+    if step * dt * square > LEARNED_AT_ONCE * present:
+        step = LEARNED_AT_ONCE * present / (dt * square)
+    if np.isfinite(square):
+        for k in range(count):
+            _move(bodies, k, gradients[k], -step)
+            write_body(model, bodies.row[k], bodies.S[k], bodies.W[k])
     step = -gains.friction_learning_rate * dt
     for i in range(n):
         if not v[i] * v_r[i] > friction.scale[i] * abs(v_r[i]):
@@ -137,9 +152,9 @@ def adaptive_step(packed, gains, bodies, friction, smooth, q, v, v_r, reference_
 
 @inlined
 def _coefficients(model, v_r, a_r, s, smooth, sweep, coefficients):
-    """Write Yᵀ s, ten numbers per body, without Y; return xᵀ M x for x = smooth, M estimated.
+    """Write Yᵀ s, ten numbers per body, without Y; return xᵀ M x for x = smooth and x = s.
 
-    ``sweep`` has the poses and velocities of the bodies.
+    M is estimated. ``sweep`` has the poses and velocities of the bodies.
     """
     rows = model.parent.shape[0]
     reference, rate = np.empty((rows, 6)), np.empty((rows, 6))
@@ -147,7 +162,7 @@ def _coefficients(model, v_r, a_r, s, smooth, sweep, coefficients):
     zero = (0.0, 0.0, 0.0)
     still = (zero, zero)
     falling = (zero, (-model.gravity[0], -model.gravity[1], -model.gravity[2]))
-    energy = 0.0
+    average, present = 0.0, 0.0
     for k in range(rows):
         parent, dof = model.parent[k], model.dof[k]
         Phi_k = load6(sweep.Phi, k)
@@ -166,29 +181,29 @@ def _coefficients(model, v_r, a_r, s, smooth, sweep, coefficients):
         store6(along, k, along_k)
         store6(slow, k, slow_k)
         point, RT = load3(sweep.p, k), transpose(load_matrix(sweep.R, k))
-        slow_k = in_body(point, RT, slow_k)
+        slow_k, along_k = in_body(point, RT, slow_k), in_body(point, RT, along_k)
         second = model.second_moment[k]
         inertia = (
             model.mass[k],
             load3(model.first_moment, k),
             (second[0, 0], second[0, 1], second[0, 2], second[1, 1], second[1, 2], second[2, 2]),
         )
-        energy += dot6(slow_k, inertia_times(inertia, slow_k))
+        average += dot6(slow_k, inertia_times(inertia, slow_k))
+        present += dot6(along_k, inertia_times(inertia, along_k))
         row = power_coefficients(
-            in_body(point, RT, along_k),
+            along_k,
             in_body(point, RT, load6(sweep.velocity, k)),
             in_body(point, RT, reference_k),
             in_body(point, RT, rate_k),
         )
         for j in range(10):
             coefficients[k, j] = row[j]
-    return energy
+    return average, present
 
 
 @inlined
-def _move(bodies, index, y, step):
-    """Move W one step against the gradient y and project it; return False if not finite."""
-    S, W = bodies.S[index], bodies.W[index]
+def _gradient(S, y, gradient):
+    """Write the gradient of yᵀ pi with respect to W, (4, 4) symmetric; return its squared norm."""
     # tr(L dP) = yᵀ d pi with I = tr(Sigma) 1 - Sigma.
     L = np.empty((4, 4))
     L[0, 0], L[1, 1], L[2, 2] = y[7] + y[9], y[4] + y[9], y[4] + y[7]
@@ -198,26 +213,29 @@ def _move(bodies, index, y, step):
     for i in range(4):
         for j in range(i):
             L[i, j] = L[j, i]
-    change = np.empty((4, 4))
-    total = 0.0
+    square = 0.0
     for i in range(4):
         for j in range(i, 4):
             value = 0.0
             for k in range(4):
                 for m in range(4):
                     value += S[k, i] * L[k, m] * S[m, j]
-            change[i, j] = change[j, i] = step * value
-            total += change[i, j]
-    if not np.isfinite(total):
-        return False
+            gradient[i, j] = gradient[j, i] = value
+            square += value * value if i == j else 2.0 * value * value
+    return square
+
+
+@inlined
+def _move(bodies, index, gradient, step):
+    """Move W along the gradient and project it onto its bounds."""
+    W = bodies.W[index]
     for i in range(4):
         for j in range(4):
-            W[i, j] += change[i, j]
+            W[i, j] += step * gradient[i, j]
     for _ in range(ROUNDS):
         if project(bodies, index):
             break
     shrink(bodies, index)
-    return True
 
 
 @inlined

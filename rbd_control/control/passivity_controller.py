@@ -61,7 +61,7 @@ class PassivityController:
         self._motion = Motion(Trajectory.stop(model.joint_names, zero, zero, 1.0))
         self._modes = Modes(model, self._samples, self._motion, self._verdict)
         self._planning = Planning(model, self._samples, self._motion, self._modes)
-        self._watches = Watches(self._samples, self._motion, self._verdict, self._modes)
+        self._watches = Watches(model.nv, self._samples, self._motion, self._verdict, self._modes)
         self._path = TorquePath(model, self._samples)
         self._account = EnergyAccount(self._samples, self._motion, self._modes, self._path)
         self._start = Start(
@@ -131,6 +131,7 @@ class PassivityController:
         self._start.check(follows)
         self._parts.soft.close_behind(samples.q)
         watches.speed()
+        watches.chatter(path.acting, path.is_tracking)
         watches.detector(samples.now)
         desired = modes.advance(samples.dt)
         watches.tracking()

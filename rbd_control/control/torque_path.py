@@ -64,6 +64,11 @@ class TorquePath:
         return self._output.acted
 
     @property
+    def acting(self) -> Array:
+        """Motor torque since the last command, (nv,) [N·m or N]."""
+        return self._output.acting
+
+    @property
     def frozen(self) -> str:
         """A warning while joint states at rest repeat and torque is sent; empty otherwise."""
         time = self._samples.repetition.time_at_rest

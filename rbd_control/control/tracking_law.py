@@ -87,6 +87,12 @@ class TrackingLaw:
         self.adaptive.set_estimates(estimates)
         self._use_estimates()
 
+    def discard_estimates(self) -> None:
+        """Return to the described arm, if the law is adaptive."""
+        if self.adaptive is not None:
+            self.adaptive.reset()
+            self._use_estimates()
+
     @property
     def model(self) -> Model:
         """The model of the arm, with the estimates of an adaptive law."""

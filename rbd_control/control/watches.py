@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rbd_control.control.chatter import Chatter
 from rbd_control.control.configured_parts import ConfiguredParts
 from rbd_control.control.detector_verdict import DetectorVerdict
 from rbd_control.control.modes import Modes
@@ -20,22 +21,28 @@ class Watches:
     """Checks samples, torque and verdicts, and switches the mode after a failed check.
 
     Args:
+        joints: number of joints.
         samples, motion, verdict: parts of the controller that the checks read. A check that finds
             frozen or silent joint states marks ``samples`` as lost.
         modes: the mode, which a failed check changes.
     """
 
     def __init__(
-        self, samples: SampleJudge, motion: Motion, verdict: DetectorVerdict, modes: Modes
+        self,
+        joints: int,
+        samples: SampleJudge,
+        motion: Motion,
+        verdict: DetectorVerdict,
+        modes: Modes,
     ) -> None:
         self._samples, self._motion, self._verdict = samples, motion, verdict
         self._modes = modes
-        self._overspeed = Overspeed()
+        self._overspeed, self._chatter = Overspeed(), Chatter(joints)
 
     def set_parts(self, parts: ConfiguredParts) -> None:
         """Use the parts for new parameters from the next sample on."""
         self._parameters, self._limits = parts.parameters, parts.limits
-        self._tolerances = parts.tolerances
+        self._tolerances, self._law = parts.tolerances, parts.law
 
     def gap(self) -> None:
         """Check the time since the previous sample, by stamps and by the steady clock."""
@@ -58,6 +65,21 @@ class Watches:
             lost = self._tolerances.lost(self._samples.q, self._modes.desired.q_d)
             if lost:
                 self._modes.fault(lost)
+
+    def chatter(self, torque: Array, is_tracking: bool) -> None:
+        """Check for torque that swings to and fro; a fault discards what was learned.
+
+        Args:
+            torque: (nv,) torque of the motors until this sample [N·m or N].
+            is_tracking: whether it followed a desired motion under the law.
+        """
+        if not is_tracking:
+            self._chatter.reset()
+            return
+        swings = self._chatter.fault(self._samples.now, torque, self._limits)
+        if swings:
+            self._law.discard_estimates()
+            self._modes.fault(swings)
 
     def finds_frozen(self, torque: Array) -> bool:
         """Return whether joint states repeat although the torque for them changes, a fault.

@@ -255,7 +255,7 @@ def a_stopped_arm_comes_to_rest(s: Stretch) -> None:
         return
     late = s.stopping > rig.orders.stop_time + rig.settling_time
     late &= (s.mode == HOLD) & (s.entry <= rig.orders.stop_row)
-    late[0] = False
+    late[: max(rig.orders.stop_row - s.first, 1)] = False  # these rows belong to an earlier order
     limited = rig.history.column("saturated", rig.orders.stop_row).any()
     limited |= rig.history.column("rate_limited", rig.orders.stop_row).any()
     if late.any() and not limited:

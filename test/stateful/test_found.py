@@ -9,8 +9,10 @@ import numpy as np
 from rbd_control.control import ControllerParameters, PassivityController
 from rbd_control.dynamics import gravity_torque
 from stateful.arms import make_arm
+from stateful.controller_machine import ControllerMachine
 from stateful.detector_machine import DetectorMachine
 from stateful.detector_rig import PERIOD
+from stateful.setup import Setup
 
 
 def test_no_fault_without_a_cause_on_an_arm_that_rests_with_a_speed_of_rounding() -> None:
@@ -38,3 +40,15 @@ def test_a_joint_without_load_is_believed_again_after_frozen_joint_states() -> N
     rig.change(replace(rig.single.parameters, observer_gain=(77.6,)))
     machine.long_clean()
     assert rig.single.update(rig.time + PERIOD, *(x[0] for x in rig.states(1)[1:])).valid
+
+
+def test_a_push_teaches_the_adaptive_law_no_inertia_that_makes_the_arm_shake() -> None:
+    # Two samples of the push multiplied the inertia of the light wrist, whose torque then jumped
+    # from one limit to the other with each sample.
+    machine = ControllerMachine()
+    parameters = {"bandwidth": (20.0,), "damping_rate": 40.0, "adaptive": True}
+    arm = make_arm("elbow", "none", 0)
+    machine.begin(setup=Setup(arm, parameters, period=0.005, start=tuple(arm.home)))
+    machine.push(seconds=0.02, torque=(-1.0, -1.0, -1.0, -1.0))
+    machine.run(seconds=0.3)
+    assert np.abs(machine.rig.v).max() < 0.5

@@ -367,6 +367,14 @@ def test_a_speed_over_the_limit_that_lasts_is_a_fault(plain: Arm, probe: Probe) 
         plain.source.turning = 0.0
 
 
+def test_torque_that_swings_to_and_fro_is_a_fault(plain: Arm, probe: Probe) -> None:
+    """[103] A loop that is not stable shakes the arm at its limits for ever."""
+    plain.source.still = True
+    plain.source.noise = 1.0  # 23 Hz at RATE
+    report = wait_for_mode(probe, "safe", plain.name)
+    assert "swung" in report.message
+
+
 def test_an_arm_that_leaves_its_target_is_a_fault(plain: Arm, probe: Probe) -> None:
     """[69, 86] Its elastic energy is published; beyond ``tracking_limit`` the torque is safe."""
     energy = probe.listen(Float64MultiArray, plain.topic("energy"))
