@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.arm_limits import ArmLimits
-from rbd_control.dynamics.compiled import compiled
+from rbd_control.control.kernels import swinging
 
 Array = NDArray[np.float64]
 
@@ -47,7 +47,9 @@ class Chatter:
             torque: (nv,) torque of the motors [N·m or N].
             limits: limits of the arm; the largest torque is used.
         """
-        j = swinging(torque, limits.torque, now, self._extreme, self._direction, self._times)
+        j = swinging(
+            torque, limits.torque, now, WITHIN, self._extreme, self._direction, self._times
+        )
         if j < 0:
             return ""
         time = now - self._times[j, 0]
@@ -57,25 +59,3 @@ class Chatter:
             f"{limits.torque[j]:.4g} within {time:.2g} s: bandwidth, damping or damping_rate is "
             f"too high for the rate of the joint states, or the model is wrong"
         )
-
-
-@compiled
-def swinging(torque, swing, now, extreme, direction, times):
-    """Record swings of more than ``swing``; return a joint with all of ``times`` recent, or -1.
-
-    ``extreme`` has the turning points that are being approached in ``direction``, and ``times``
-    the times of the last swings, the oldest first.
-    """
-    found, last = -1, times.shape[1] - 1
-    for i in range(torque.shape[0]):
-        beyond = (torque[i] - extreme[i]) * direction[i]
-        if beyond >= 0.0:
-            extreme[i] = torque[i]
-        elif -beyond > swing[i]:
-            extreme[i], direction[i] = torque[i], -direction[i]
-            for k in range(last):
-                times[i, k] = times[i, k + 1]
-            times[i, last] = now
-            if now - times[i, 0] < WITHIN:
-                found = i
-    return found

@@ -112,3 +112,25 @@ def slowed(torque, last, rate, dt, largest):
     # The last torque lies outside of limits that have just been lowered.
     slow = last + share * (torque - last)
     return np.minimum(np.maximum(slow, -largest), largest), True
+
+
+@compiled
+def swinging(torque, swing, now, within, extreme, direction, times):
+    """Record swings of more than ``swing``; return a joint with all of ``times`` ``within`` s, or -1.
+
+    ``extreme`` has the turning points that are being approached in ``direction``, and ``times``
+    the times of the last swings, the oldest first.
+    """
+    found, last = -1, times.shape[1] - 1
+    for i in range(torque.shape[0]):
+        beyond = (torque[i] - extreme[i]) * direction[i]
+        if beyond >= 0.0:
+            extreme[i] = torque[i]
+        elif -beyond > swing[i]:
+            extreme[i], direction[i] = torque[i], -direction[i]
+            for k in range(last):
+                times[i, k] = times[i, k + 1]
+            times[i, last] = now
+            if now - times[i, 0] < within:
+                found = i
+    return found
