@@ -116,10 +116,10 @@ def slowed(torque, last, rate, dt, largest):
 
 @compiled
 def swinging(torque, swing, now, within, extreme, direction, times):
-    """Record swings of more than ``swing``; return a joint with all of ``times`` ``within`` s, or -1.
+    """Record swings of more than ``swing``; return a joint whose ``times`` are recent, or -1.
 
-    ``extreme`` has the turning points that are being approached in ``direction``, and ``times``
-    the times of the last swings, the oldest first.
+    ``extreme`` has the turning points that are being approached in ``direction``. ``times`` has the
+    times of the last swings, the oldest first; all of them are to lie ``within`` the time to now.
     """
     found, last = -1, times.shape[1] - 1
     for i in range(torque.shape[0]):
