@@ -146,10 +146,10 @@ class Plan:
 
     def _laid_out(self, count: int) -> list[Scene]:
         drafts: list[Scene] = []
-        total = sum(self._shares.values())
-        for kind, part in self._shares.items():
-            share = part / total
-            targets = self._targets(kind)
+        found = {kind: self._targets(kind) for kind in self._shares}
+        total = sum(self._shares[kind] for kind, targets in found.items() if targets)
+        for kind, targets in found.items():
+            share = self._shares[kind] / total
             for k, (topic, interface, nodes) in enumerate(targets):
                 left = round(share * count * (k + 1) / len(targets))
                 left -= round(share * count * k / len(targets))
