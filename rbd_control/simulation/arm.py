@@ -28,6 +28,9 @@ HIGHEST_SPEED = 1e3
 LARGEST_PUSH = 1e4
 """Largest component of a push [N or N·m]; far larger ones make the state of the arm infinite."""
 
+BRAKE_SMOOTHING = 1e-7
+"""Speed scale of the brakes' friction: under load a closed brake creeps more slowly [rad/s]."""
+
 
 @dataclass(frozen=True, slots=True)
 class Contact:
@@ -255,7 +258,9 @@ class SimulatedArm:
         around = self._surroundings
         if self._command is None:
             self._torque = np.zeros(n)
-            around = around._replace(coulomb=around.coulomb + self._brake)
+            around = around._replace(
+                coulomb=around.coulomb + self._brake, smoothing=BRAKE_SMOOTHING
+            )
         else:
             limit = self.model.effort_limit
             self._torque = np.clip(self._command, -limit, limit)
