@@ -10,7 +10,7 @@ payload. ``delta``, ``pi_l`` and known gains have normal priors.
 
 **Both sides are noisy.** ``e`` contains the noise of the currents and the torque that the model
 lacks; its variance is that of the residual. ``y`` and ``a`` are sums of columns whose noise has the
-known covariance ``Lambda_i`` (:mod:`~rbd_control.estimation.drive_gain_rows`). With the coefficients
+known covariance ``Lambda_i`` (:mod:`~rbd_control.estimation.drive_gain_rows`). For the coefficients
 ``b_i = (g_i, g_i delta, g_i pi_l, j_i)`` of these columns, the sum
 
     sum (c - ...)² / (sigma_i² + b_iᵀ Lambda_i b_i)  +  the squares of the priors
@@ -22,10 +22,10 @@ squares lacks the second term, and its gains are biased. Gauss-Newton steps solv
 **Residuals are serially correlated.** Let ``T_i`` be the sum of the autocorrelation of the residual
 of a joint. The weights are ``1 / (s_i² T_i)``, so that the weight of a row relative to other rows
 and to the priors corresponds to its information. The variance of a gain is the larger of two
-estimates: the inverse ``H⁻¹`` of the normal
-matrix, and ``H⁻¹ (Omega + P) H⁻¹`` with the precision ``P`` of the priors and the covariance
-``Omega`` of the scores summed over blocks of :data:`BLOCK` rows, which also holds where the noise
-changes from moment to moment (White 1980; Newey & West 1987).
+estimates: the inverse ``H⁻¹`` of the normal matrix, and ``H⁻¹ (Omega + P) H⁻¹`` with the precision
+``P`` of the priors and the covariance ``Omega`` of the scores summed over blocks of :data:`BLOCK`
+rows. The second estimate is also valid for noise whose variance changes with time (White 1980;
+Newey & West 1987).
 
 **The prior of the arm is tested.** If the estimated corrections are larger than their prior allows,
 the prior is widened until they fit it (MacKay, *Bayesian Interpolation*, 1992). A description of
