@@ -48,7 +48,7 @@ class RecordedMotions:
     dropped: dict[str, int]
     """Number of dropped messages by reason, without messages of other joints."""
     notes: tuple[str, ...]
-    """How the names of the joints were matched."""
+    """Notes on the matching of joint names."""
 
     @property
     def unused(self) -> str:
