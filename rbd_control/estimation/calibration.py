@@ -274,8 +274,8 @@ def _what_does_not_fit(
     return find_mismatches(motion, model, plain)
 
 
-# The function is long because each step needs arrays of several previous steps: separate functions
-# would have a dozen parameters each.
+# Long: each step needs arrays of several previous steps, so separate functions would have a dozen
+# parameters each.
 def _with_thresholds(
     known: CalibratedParameters,
     model: Model,
