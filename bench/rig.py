@@ -15,10 +15,10 @@ from bench.loop.usage import resident
 from rbd_control.nodes.processes import PATIENCE, NodeProcesses, free_domain
 
 TRACES = ("Traceback (most recent call last)", "Fatal Python error", "terminate called", "Aborted")
-"""What the output of a node that failed holds."""
+"""Texts in the output of a node that indicate a failure."""
 
 _STACK = 100
-"""Lines kept of a traceback."""
+"""Maximum number of stored lines of a traceback."""
 
 _TAIL = 7
 """Lines that :meth:`Rig.last_lines` returns at the most."""
@@ -44,7 +44,7 @@ class NodeSpec:
 
     @property
     def label(self) -> str:
-        """What the process and its log file are called."""
+        """Name of the process and of its log file."""
         return self.process or self.name.replace("/", ".")
 
 
@@ -192,7 +192,7 @@ def traces_in(output: str) -> list[str]:
 
 
 def signature(trace: str) -> str:
-    """Return the line of a traceback that names the error, without what differs each time."""
+    """Return the line of a traceback with the error, without parts that differ each time."""
     lines = [line.strip() for line in trace.splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Interrupt)\b", line)]
     text = errors[0] if errors else lines[0] if lines else "no output"

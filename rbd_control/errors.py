@@ -1,4 +1,4 @@
-"""The exceptions of the package: one root class, one class per kind of offender.
+"""The exceptions of the package: one root class, and one class per kind of cause.
 
 Each class also derives from ``ValueError``, so that callers who do not know this package can catch
 the exception they expect.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 
 class RbdControlError(Exception):
-    """Root of every exception that the package raises on purpose.
+    """Base class of every exception that the package raises on purpose.
 
     Attributes:
-        path: the input file at fault; empty when no file is at fault or the file is not known yet.
+        path: the input file that caused the error; empty without a file, or while it is unknown.
             ``str(error)`` begins with it.
     """
 
@@ -31,11 +31,11 @@ class ModelError(RbdControlError, ValueError):
 
 
 class ModelWarning(UserWarning):
-    """A robot description is accepted as it is, but something in it cannot be right."""
+    """A robot description is accepted although a part of it is physically impossible."""
 
 
 class InputError(RbdControlError, ValueError):
-    """An argument has the wrong shape, is not finite, or names something the model lacks."""
+    """An argument has the wrong shape, is not finite, or is a name that the model lacks."""
 
 
 class ParameterError(RbdControlError, ValueError):
@@ -43,12 +43,12 @@ class ParameterError(RbdControlError, ValueError):
 
 
 class TrajectoryError(RbdControlError, ValueError):
-    """A trajectory is refused; the message says which point and why."""
+    """A trajectory is refused; the message has the point and the reason."""
 
 
 class StalePlanError(TrajectoryError):
-    """A planned trajectory does not follow on from the arm's motion any more; plan it again."""
+    """A planned trajectory no longer continues the arm's motion; plan it again."""
 
 
 class RecordingError(RbdControlError, ValueError):
-    """A recording cannot be read, or holds nothing that can be used."""
+    """A recording cannot be read, or has no usable data."""

@@ -91,7 +91,7 @@ NODE_PARAMETERS = (
     *(item.name for item in fields(CommandingParameters)),
     *FrameParameters.names(),
 )
-"""Names that the parameter file of a node may hold beside those of its law."""
+"""Names that the parameter file of a node may contain in addition to those of its law."""
 
 
 def law_parameters(kind: type[P], values: Mapping[str, Any]) -> P:
@@ -99,10 +99,10 @@ def law_parameters(kind: type[P], values: Mapping[str, Any]) -> P:
 
     Args:
         kind: class of the law's parameters.
-        values: values of a parameter file; parameters of the node alone are ignored.
+        values: values of a parameter file; parameters that only the node has are ignored.
 
     Raises:
-        ParameterError: for an impossible value, and a name that neither the law nor a node has.
+        ParameterError: for an invalid value, and a name that neither the law nor a node has.
     """
     own = {item.name for item in fields(kind)}
     others = {*NODE_PARAMETERS, "use_sim_time"} - own

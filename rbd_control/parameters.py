@@ -1,9 +1,9 @@
 """Typed, frozen parameter objects, shared by node, ``replay`` and law.
 
-A parameter object is a frozen dataclass derived from :class:`Parameters` whose fields are made
-with :func:`parameter`. The description, unit and bounds written there are what the ROS node
-declares, what ``ros2 param describe`` shows and what :meth:`Parameters.from_yaml` checks, so a
-file that loads in ``rbd-control replay`` loads in the node and the other way round.
+A parameter object is a frozen dataclass derived from :class:`Parameters` whose fields are created
+with :func:`parameter`. The ROS node declares the description, unit and bounds of each field,
+``ros2 param describe`` shows them, and :meth:`Parameters.from_yaml` checks them. A file that loads
+in ``rbd-control replay`` therefore also loads in the node, and vice versa.
 
 A parameter file has the form ROS 2 uses::
 
@@ -31,7 +31,7 @@ from rbd_control.wording import listed, quoted
 P = TypeVar("P", bound="Parameters")
 
 MOST_VALUES = 10_000
-"""Largest number of values of one parameter: a matrix of a hundred joints."""
+"""Maximum number of values of one parameter, enough for a matrix of a hundred joints."""
 
 
 def parameter(  # noqa: PLR0913 - one keyword for each entry of the metadata of a field
@@ -82,7 +82,7 @@ def parameter(  # noqa: PLR0913 - one keyword for each entry of the metadata of 
 
 
 def _is_numeric(default: Any, unit: str) -> bool:
-    """Return whether a parameter holds numbers; of lists, those that have a unit do."""
+    """Return whether a parameter holds numbers; a list holds numbers if it has a unit."""
     if isinstance(default, tuple):
         return bool(unit)
     return isinstance(default, (int, float)) and not isinstance(default, bool)
@@ -90,14 +90,14 @@ def _is_numeric(default: Any, unit: str) -> bool:
 
 @dataclass(frozen=True)
 class Parameters:
-    """Base of the parameter objects: checks every field when it is made.
+    """Base class of the parameter objects; the constructor checks every field.
 
     Raises:
         ParameterError: naming the field, its value and its bounds.
     """
 
     FORMER_NAMES: ClassVar[Mapping[str, str]] = {}
-    """Former names of this class's own parameters, and their present ones; both are read."""
+    """Present names of this class's own parameters by former name; both names are accepted."""
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -110,7 +110,7 @@ class Parameters:
 
     @classmethod
     def former_names(cls) -> dict[str, str]:
-        """Return the former names of all parameters, and their present ones."""
+        """Return the present names of all parameters by former name."""
         found: dict[str, str] = {}
         for base in cls.__mro__:
             found |= vars(base).get("FORMER_NAMES", {})
@@ -118,11 +118,11 @@ class Parameters:
 
     @classmethod
     def from_mapping(cls: type[P], values: Mapping[str, Any]) -> P:
-        """Return the object with values by name, where a former name counts for the present one.
+        """Return the object with values by present or former names.
 
         Raises:
-            ParameterError: for an unknown name, with the nearest ones; for a parameter that is
-                given by both its names.
+            ParameterError: for an unknown name, with the nearest known names, and for a parameter
+                that is given by both its names.
         """
         known = {item.name for item in fields(cls)}
         former = cls.former_names()
@@ -144,7 +144,7 @@ class Parameters:
     def from_yaml(cls: type[P], path: str | Path, node: str, *, ignore: tuple[str, ...] = ()) -> P:
         """Read the section of ``node`` (and ``/**``) of a ROS 2 parameter file.
 
-        ``ignore`` names parameters of the node that this object does not hold.
+        ``ignore`` contains names of the node's parameters that this object does not have.
         """
         values = read_parameter_file(path, node)
         return cls.from_mapping({name: v for name, v in values.items() if name not in ignore})
@@ -153,7 +153,7 @@ class Parameters:
         """Return the per-joint parameter ``name`` as an array (n,); one value applies to all.
 
         Raises:
-            ParameterError: when it has neither one value nor ``n``.
+            ParameterError: if it has neither one nor ``n`` values.
         """
         values = np.array(getattr(self, name), dtype=float)
         if values.shape == (1,):
@@ -169,7 +169,7 @@ class Parameters:
         """Return the parameter ``name`` as a matrix (n, n); None if it is empty.
 
         Raises:
-            ParameterError: when it has neither no value nor ``n`` times ``n``.
+            ParameterError: if it is not empty and does not have ``n`` times ``n`` values.
         """
         values = np.array(getattr(self, name), dtype=float)
         if values.size == 0:
@@ -183,12 +183,12 @@ class Parameters:
 
 
 def read_parameter_file(path: str | Path, node: str) -> dict[str, Any]:
-    """Read the ``{name: value}`` that a ROS 2 parameter file gives the node called ``node``.
+    """Read the values by name in a ROS 2 parameter file for the node ``node``.
 
     Sections apply as in ROS 2: ``/**`` to every node, then ``node`` or ``/node``.
 
     Raises:
-        ParameterError: naming the file, when it is missing, is not YAML or has no section for the
+        ParameterError: naming the file, if it is missing, is not YAML or has no section for the
             node.
     """
     with about(path):
@@ -218,7 +218,7 @@ def _section(name: str, body: Any) -> dict[str, Any]:
 
 
 def _alternatives(unknown: object, known: Collection[str]) -> str:
-    """Return the known names that an unknown one may have meant."""
+    """Return the known names that are similar to an unknown name."""
     near = get_close_matches(str(unknown)[:100], known, n=3, cutoff=0.6)
     if near:
         return f"the nearest is {listed(near)}"
@@ -271,7 +271,7 @@ def _checked_list(name: str, value: Any, meta: Mapping[str, Any]) -> tuple[Any, 
 
 
 def _checked_numbers(name: str, value: Any, meta: Mapping[str, Any]) -> tuple[float, ...]:
-    # Never through an array: nested lists of a file would be expanded.
+    # Not through an array, because numpy would expand nested lists of a file.
     several = hasattr(value, "__iter__") and not isinstance(value, (str, bytes, Mapping))
     values = (
         list(np.atleast_1d(value) if isinstance(value, np.ndarray) else value)

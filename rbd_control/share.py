@@ -8,13 +8,13 @@ from pathlib import Path
 
 
 def share_directory() -> Path:
-    """Return the folder that holds ``config/`` and ``launch/``.
+    """Return the folder that contains ``config/`` and ``launch/``.
 
-    Looked for in the source checkout this file belongs to, in the ROS 2 workspaces on
-    ``AMENT_PREFIX_PATH``, and below the prefix of the running Python, in this order.
+    The search order is: the source checkout of this file, the ROS 2 workspaces on
+    ``AMENT_PREFIX_PATH``, and the prefix of the running Python.
 
     Raises:
-        FileNotFoundError: naming the places looked at.
+        FileNotFoundError: with the searched places.
     """
     checkout = Path(__file__).resolve().parent.parent
     prefixes = [p for p in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if p]

@@ -12,7 +12,7 @@ LIST_LENGTH = 70
 """Longest list of names shown in a message [characters]."""
 
 _MAX_BITS = 128
-"""Longest integer whose digits are shown [bits]; those of a very long one take Python long."""
+"""Largest integer whose digits are shown [bits]; the conversion of longer ones takes long."""
 
 _REPR = Repr()
 _REPR.maxlevel, _REPR.maxlist, _REPR.maxtuple, _REPR.maxdict, _REPR.maxset = 2, 4, 4, 3, 3
@@ -34,7 +34,7 @@ def shortened(text: str, length: int) -> str:
 
 
 def abridged(text: str, length: int) -> str:
-    """Return ``text`` printable and cut in the middle, as what to do stands at its end."""
+    """Return ``text`` printable and cut in the middle, because its end often has the remedy."""
     # An escape is at most ten characters, so no more than this can be shown.
     shown = printable(text if len(text) <= 2 * length else text[:length] + text[-length:])
     if len(shown) <= length:
@@ -44,9 +44,9 @@ def abridged(text: str, length: int) -> str:
 
 
 def quoted(value: object, length: int = VALUE_LENGTH) -> str:
-    """Return a value as it stands in a message: text in quotes, anything else as Python shows it.
+    """Return a value for a message: text in quotes, other values as Python represents them.
 
-    The work and the length are bounded, however large or deeply nested the value is.
+    Computing time and length are bounded for values of any size and nesting depth.
     """
     if isinstance(value, str):
         return f"'{shortened(value, length)}'"

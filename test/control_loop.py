@@ -13,6 +13,7 @@ from rbd_control.control import (
     PassivityController,
     TrajectoryPoint,
 )
+from rbd_control.control.trajectory_goal import GoalResult, TrajectoryGoal
 from rbd_control.dynamics import Model
 from rbd_control.simulation import SimulatedArm, SimulationParameters
 
@@ -75,3 +76,9 @@ def assert_zero(command: Command | None) -> None:
     assert command is not None
     assert command.mode == "safe"
     assert not command.torque.any()
+
+
+def ended(goal: TrajectoryGoal) -> GoalResult:
+    """Return the result of a goal that has ended."""
+    assert goal.result is not None, "the goal has not ended"
+    return goal.result

@@ -29,7 +29,7 @@ from rbd_control.dynamics import gravity_torque
 from rbd_control.dynamics.batches import STATES_FOR_COMPILING
 from rbd_control.dynamics.momentum import _GRAVITY_TORQUE
 
-IN_PYTHON = set(sheets.COLUMNS) - {Column.PINOCCHIO_CPP}
+IN_PYTHON = set(sheets.LIBRARIES.columns) - {Column.PINOCCHIO_CPP}
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +113,8 @@ def test_rivals_are_compared_timed_and_shown(contest: Contest) -> None:
     table = sheets.rivals([timing, replace(timing, seconds={})])
     (section,) = table.sections
     assert [row[0].strip() for row in section] == [contest.mechanism.label, "M by GDAHJ"]
-    assert section[1][1 + sheets.RIVALS.index(Column.CASADI)] != "-"
-    assert section[1][1 + sheets.RIVALS.index(Column.DRAKE)] == "-"
+    assert section[1][1 + sheets.RIVALS.columns.index(Column.CASADI)] != "-"
+    assert section[1][1 + sheets.RIVALS.columns.index(Column.DRAKE)] == "-"
     theirs[Quantity.GDAHJ, Column.CASADI] = Contestant(lambda calls: 0.0, lambda: (np.eye(2),))
     mine.add_rivals(SimpleNamespace(contestants=lambda mechanism, twin: theirs))
     with pytest.raises(ValueError, match="M by GDAHJ of Pinocchio CasADi's C differs from ours"):
@@ -122,7 +122,7 @@ def test_rivals_are_compared_timed_and_shown(contest: Contest) -> None:
 
 
 def test_the_table_of_rivals_fits(contest: Contest) -> None:
-    slow = {column: np.array([0.8e-3, 1.2e-3, 14e-3]) for column in sheets.RIVALS}
+    slow = {column: np.array([0.8e-3, 1.2e-3, 14e-3]) for column in sheets.RIVALS.columns}
     panda = replace(contest.mechanism, name="Panda")
     output = StringIO()
     fast = {**slow, Column.FROZEN: np.full(3, 1e-6)}

@@ -221,7 +221,7 @@ def test_one_process_has_columns_of_its_own(tmp_path: Path) -> None:
     staged = replace(one, arrangement=STAGED.name, stages=stages)
     text = StringIO()
     write([loop(), one, beside], tmp_path, Console(file=text, width=WIDTH), [staged])
-    assert "asked for at 1000 Hz, one process, with view" in text.getvalue()
+    assert "targets at 1000 Hz, one process, with view" in text.getvalue()
     tables = (tmp_path / "loop.md").read_text(encoding="utf-8")
     for row in (
         "| | 1 kHz, two processes | 1 kHz, one process | 1 kHz, one process, with view |",

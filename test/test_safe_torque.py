@@ -154,6 +154,25 @@ def test_it_never_pushes_a_joint_along_its_motion(
         assert np.allclose(motors[still], weight[still], atol=ROUNDING)
 
 
+@pytest.mark.parametrize("speed", [-0.1, 0.1])
+def test_a_motor_too_weak_for_the_weight_gives_all_its_torque(model: Model, speed: float) -> None:
+    """It cannot brake a sinking joint; a motion against gravity is still damped."""
+    weight = gravity_torque(model, HOME)
+    limit = np.full(7, 87.0)
+    limit[1] = 0.5 * abs(weight[1])
+    v = np.zeros(7)
+    v[1] = speed
+    parameters = replace(NO_RATE, effort_limit=tuple(limit), torque_share=(1.0,))
+    controller = started(model, parameters)
+    controller.fault("test")
+    torque = controller.update(0.001, HOME, v).torque[1]
+    held = np.sign(weight[1]) * limit[1]
+    if speed * weight[1] < 0.0:  # it sinks
+        assert torque == pytest.approx(held)
+    else:
+        assert abs(torque) < 0.999 * abs(held)
+
+
 def test_a_brake_grows_at_the_torque_rate(model: Model) -> None:
     """The brake starts at zero, as after a torque along the motion; it is removed at once."""
     controller = PassivityController(model, ControllerParameters(torque_rate=(100.0,), **SCRIPTED))

@@ -1,46 +1,20 @@
-"""Goals of an action without ROS: tolerances, results, replacement, and answers to the sender."""
+"""Goals that an arm follows: reached, missed, replaced, or ended by an order, contact or fault."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from math import inf, nan
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from control_loop import HOME, SCRIPTED, STILL, Loop, started
+from control_loop import HOME, SCRIPTED, STILL, Loop, ended, started
 
 from rbd_control.control import ControllerParameters, TrajectoryPoint
-from rbd_control.control.goal import ERASED, LONGEST_GOAL_TIME, JointTolerance, Tolerances
-from rbd_control.control.motion import Place
-from rbd_control.control.trajectory import Trajectory
-from rbd_control.control.trajectory_goal import (
-    FEEDBACK_PERIOD,
-    MOST_AT_ONCE,
-    NAMING_TIME,
-    POINTS_PER_SECOND,
-    GoalMotion,
-    GoalResult,
-    Goals,
-    PointBudget,
-    ResultCode,
-    TrajectoryGoal,
-)
-from rbd_control.control.waypoints import (
-    MOST_POINTS,
-    PastTrajectoryError,
-    TrajectoryJointsError,
-)
+from rbd_control.control.goal import ERASED, JointTolerance
+from rbd_control.control.trajectory_goal import ResultCode, TrajectoryGoal
 from rbd_control.dynamics import Model
 from rbd_control.errors import TrajectoryError
 from rbd_control.simulation import arm7_urdf
-
-NAMES = ("shoulder", "elbow")
-DEFAULTS = ControllerParameters(
-    path_tolerance=(0.1, 0.0), goal_tolerance=(0.02,), stopped_velocity_tolerance=0.1, goal_time=1.0
-)
-NOTHING = np.zeros(2)
 
 
 @pytest.fixture(scope="module")
@@ -72,129 +46,6 @@ def moving(model: Model, **parameters: Any) -> tuple[Loop, TrajectoryGoal]:
     loop.run(0.5)
     assert goal.result is None
     return loop, goal
-
-
-def ended(goal: TrajectoryGoal) -> GoalResult:
-    assert goal.result is not None, "the goal has not ended"
-    return goal.result
-
-
-# Tolerances --------------------------------------------------------------------------------------
-
-
-def test_a_goal_keeps_the_tolerances_that_it_does_not_give() -> None:
-    own = Tolerances(NAMES, DEFAULTS).of_goal([], [], 0.0)
-    assert own.goal_time == 1.0
-    assert own.strayed(np.array([0.11, 0.0]), NOTHING, NOTHING, NOTHING).startswith("shoulder")
-    assert not own.strayed(np.array([0.0, 9.0]), np.array([9.0, 9.0]), NOTHING, NOTHING)
-    assert not own.reached(np.array([0.0, 0.03]), NOTHING, NOTHING)
-    assert not own.reached(NOTHING, np.array([0.0, 0.11]), NOTHING)
-    assert own.reached(np.array([0.0, 0.01]), np.array([0.0, 0.09]), NOTHING)
-
-
-def test_a_goal_tightens_and_loosens_single_joints() -> None:
-    defaults = Tolerances(NAMES, DEFAULTS)
-    own = defaults.of_goal(
-        [JointTolerance("elbow", 0.05, 0.5), JointTolerance("shoulder", ERASED)],
-        [JointTolerance("elbow", 0.2, 0.3), JointTolerance("shoulder", 0.0, ERASED)],
-        2.5,
-    )
-    assert own.goal_time == 2.5
-    text = own.strayed(np.array([5.0, 0.06]), NOTHING, NOTHING, NOTHING)
-    assert text == "elbow is 0.06 from its path; its tolerance is 0.05"
-    text = own.strayed(NOTHING, np.array([9.0, -0.6]), NOTHING, NOTHING)
-    assert text == "elbow is 0.6 from the velocity of its path; its tolerance is 0.5"
-    assert own.reached(np.array([0.02, 0.19]), np.array([9.0, 0.29]), NOTHING)
-    assert own.missed(np.array([0.03, 0.0]), NOTHING, NOTHING).startswith("shoulder is 0.03 from")
-    assert own.missed(NOTHING, np.array([0.0, 0.31]), NOTHING).startswith("elbow is 0.31 from rest")
-    # The defaults are what they were.
-    assert defaults.strayed(np.array([5.0, 0.0]), NOTHING, NOTHING, NOTHING)
-
-
-@pytest.mark.parametrize("time", [ERASED, 1e9])
-def test_no_goal_waits_for_ever(time: float) -> None:
-    assert Tolerances(NAMES, DEFAULTS).of_goal([], [], time).goal_time == LONGEST_GOAL_TIME
-
-
-@pytest.mark.parametrize("value", [nan, inf, -inf, -0.5, -2.0])
-def test_tolerances_that_mean_nothing_are_refused(value: float) -> None:
-    defaults = Tolerances(NAMES, DEFAULTS)
-    for path, goal, time in (
-        ([JointTolerance("elbow", value)], [], 0.0),
-        ([JointTolerance("elbow", 0.1, value)], [], 0.0),
-        ([], [JointTolerance("elbow", value)], 0.0),
-        ([], [], value),
-    ):
-        with pytest.raises(TrajectoryError, match="tolerance"):
-            defaults.of_goal(path, goal, time)
-
-
-def test_tolerances_of_unknown_joints_are_refused() -> None:
-    with pytest.raises(TrajectoryJointsError, match="'wrist'; joints are shoulder, elbow"):
-        Tolerances(NAMES, DEFAULTS).of_goal([JointTolerance("wrist", 0.1)], [], 0.0)
-
-
-# Results -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("end", "status", "code"),
-    [
-        (lambda g: g.refuse(TrajectoryError("why")), "aborted", ResultCode.INVALID_GOAL),
-        (lambda g: g.refuse(TrajectoryJointsError("why")), "aborted", ResultCode.INVALID_JOINTS),
-        (lambda g: g.refuse(PastTrajectoryError("why")), "aborted", -3),
-        (lambda g: g.replace(), "aborted", ResultCode.INVALID_GOAL),
-        (lambda g: g.interrupt("why"), "aborted", ResultCode.INVALID_GOAL),
-        (lambda g: g.touch("the arm holds"), "aborted", ResultCode.INVALID_GOAL),
-        (lambda g: g.end(ResultCode.SUCCESSFUL, "why"), "succeeded", ResultCode.SUCCESSFUL),
-        (lambda g: g.cancel(), "canceled", ResultCode.SUCCESSFUL),
-    ],
-)
-def test_a_goal_ends_once(end: Callable[[TrajectoryGoal], None], status: str, code: int) -> None:
-    goal = TrajectoryGoal(3)
-    end(goal)
-    first = ended(goal)
-    assert (first.status, first.code) == (status, code)
-    assert first.text
-    goal.cancel()
-    goal.interrupt("later")
-    assert ended(goal) is first
-
-
-@pytest.mark.parametrize(
-    ("names", "stamp", "code"),
-    [
-        (["link"], 0.0, ResultCode.INVALID_JOINTS),
-        ([], 0.0, ResultCode.INVALID_JOINTS),
-        (None, 90.0, ResultCode.OLD_HEADER_TIMESTAMP),
-        (None, 0.0, ResultCode.INVALID_GOAL),
-    ],
-)
-def test_codes_of_refused_trajectories(
-    model: Model, names: list[str] | None, stamp: float, code: ResultCode
-) -> None:
-    goal, points = TrajectoryGoal(1), [TrajectoryPoint(HOME + 9.0, time_from_start=1.0)]
-    names = [*model.joint_names] if names is None else names
-    with pytest.raises(TrajectoryError) as refusal:
-        started(model).plan_trajectory(names, points, now=100.0, stamp=stamp)
-    goal.refuse(refusal.value)
-    assert ended(goal).code == code
-    assert ended(goal).text == str(refusal.value)
-
-
-def test_points_are_read_at_a_bounded_rate() -> None:
-    """Whatever is offered; and a sender of goals of ordinary size is never refused."""
-    budget, taken = PointBudget(), 0
-    for k in range(1000):
-        taken += 700 * budget.take(700, 5.0 + 0.01 * k)
-    assert 0.9 * 10.0 * POINTS_PER_SECOND < taken <= MOST_AT_ONCE + 10.0 * POINTS_PER_SECOND
-    budget = PointBudget()
-    assert all(budget.take(100, 0.1 * k) for k in range(1000))
-    assert budget.take(MOST_POINTS, 1000.0)
-    assert budget.take(MOST_POINTS, 1000.0)
-
-
-# On the arm --------------------------------------------------------------------------------------
 
 
 def test_a_goal_is_reached(model: Model) -> None:
@@ -384,90 +235,3 @@ def test_points_of_goals_are_no_stream(model: Model) -> None:
     loop.run(0.5)
     assert ended(goal).status == "succeeded"
     np.testing.assert_allclose(loop.controller.goal_motion.place.trajectory.final, HOME + 0.03)
-
-
-# What the sender is told -------------------------------------------------------------------------
-
-REST = Place(Trajectory.stop(NAMES, NOTHING, NOTHING, 1.0), 0.0)
-
-
-@dataclass
-class Sender:
-    """Records the answers that it receives."""
-
-    fed_back: list[Place] = field(default_factory=list)
-    results: list[GoalResult] = field(default_factory=list)
-
-    def feedback(self, goal: TrajectoryGoal, place: Place) -> None:
-        assert goal.result is None
-        self.fed_back.append(place)
-
-    def finish(self, result: GoalResult) -> None:
-        self.results.append(result)
-
-
-def motion(
-    followed: TrajectoryGoal | None = None, is_stopping: bool = False, link: str = ""
-) -> GoalMotion:
-    return GoalMotion(followed, REST, is_stopping, link)
-
-
-def test_feedback_comes_at_its_period_for_the_goal_that_is_followed() -> None:
-    goals, senders = Goals(), (Sender(), Sender())
-    waiting, followed = TrajectoryGoal(1), TrajectoryGoal(1)
-    goals.add(waiting, senders[0], 0.0)
-    goals.add(followed, senders[1], 0.0)
-    for k in range(1, 101):
-        goals.tick(motion(followed), 0.01 * k)
-    assert not senders[0].fed_back
-    # Ticks of 10 ms round a period up to the next one.
-    assert 1.0 / (FEEDBACK_PERIOD + 0.01) - 1 <= len(senders[1].fed_back) <= 1.0 / FEEDBACK_PERIOD
-    followed.replace()
-    goals.tick(motion(), 1.01)
-    assert [result.text for result in senders[1].results] == ["replaced by a newer trajectory"]
-    assert [*goals] == [waiting]
-
-
-def test_a_cancelled_goal_is_answered_when_the_arm_has_stopped() -> None:
-    goals, goal, sender = Goals(), TrajectoryGoal(1), Sender()
-    goals.add(goal, sender, 0.0)
-    goal.cancel()
-    goals.tick(motion(is_stopping=True), 0.1)
-    assert not sender.results
-    goals.tick(motion(), 0.2)
-    assert [result.status for result in sender.results] == ["canceled"]
-    assert not goals
-
-
-@pytest.mark.parametrize("named", [True, False])
-def test_a_contact_is_named_if_its_link_is_known_in_time(named: bool) -> None:
-    goals, goal, sender = Goals(), TrajectoryGoal(1), Sender()
-    goals.add(goal, sender, 0.0)
-    goal.touch("the arm yields")
-    goals.tick(motion(), 0.1)
-    goals.tick(motion(), 0.1 + 0.9 * NAMING_TIME)
-    assert not sender.results
-    goals.tick(motion(link="link5" if named else ""), 0.1 + 1.1 * NAMING_TIME)
-    (result,) = sender.results
-    place = " at link5" if named else ""
-    assert result.text == f"contact{place}; the arm yields; goal aborted"
-
-
-def test_all_goals_are_answered_when_the_controller_ends() -> None:
-    goals, senders = Goals(), [Sender() for _ in range(3)]
-    for sender in senders:
-        goals.add(TrajectoryGoal(1), sender, 0.0)
-    next(iter(goals)).cancel()
-    goals.interrupt("the controller was deactivated")
-    assert not goals
-    assert [sender.results[0].status for sender in senders] == ["canceled", "aborted", "aborted"]
-    assert all(len(sender.results) == 1 for sender in senders)
-
-
-def test_feedback_contains_the_desired_point_of_the_trajectory() -> None:
-    knots = np.array([0.0, 1.0, 2.0])
-    q, v = np.zeros((3, 2)), np.zeros((3, 2))
-    trajectory = Trajectory.joining(NAMES, knots, q, v, np.full((3, 2), nan))
-    # Of four points two were due before the trajectory began.
-    indices = [TrajectoryGoal(4).index(Place(trajectory, t)) for t in (0.0, 0.5, 1.5, 2.5)]
-    assert indices == [2, 2, 3, 3]

@@ -58,7 +58,7 @@ class Learning:
 
     @property
     def ratio(self) -> float:
-        """Error in the last window of the adaptive law divided by that of the fixed law."""
+        """Error of the adaptive law in its last window divided by the error of the fixed law."""
         return self.adaptive[-1] / self.fixed[-1]
 
     @property

@@ -35,7 +35,7 @@ LAST_LINKS = 2
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """A true contact and the event of the detector; ``event`` is None if it was missed."""
+    """A true contact and the event that detected it; ``event`` is None for a missed contact."""
 
     arm: str
     contact: Contact

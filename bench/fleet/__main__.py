@@ -1,11 +1,11 @@
 """``python -m bench.fleet``: hundreds of recordings with one worker, two workers and Dask.
 
-Makes short recordings (simulated arms over half a year, and copies of those in test/data), damages
-five of them, and replays all of them with ``rbd-control replay --fleet``: with one worker process,
-with two, and on a local Dask cluster with two workers, one of which the benchmark kills during the
-run. Each run starts without earlier results; its time is that of the whole command. The exit code
-is 1 if a run lost a recording that is not damaged, or if the results of two runs differ. The table
-goes to ``fleet.md`` in the folder that ``--report`` names.
+The benchmark creates short recordings (of simulated arms over half a year, and copies of the
+recordings in test/data) and damages five of them. It replays all recordings with ``rbd-control
+replay --fleet``: with one worker process, with two, and on a local Dask cluster with two workers,
+one of which the benchmark kills during the run. Each run starts without earlier results; the time
+of the whole command is measured. The exit code is 1 if a run lost an undamaged recording, or if the
+results of two runs differ. The table is written to ``fleet.md`` in the folder of ``--report``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HEAD = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Make, replay, print and write; 1 if something was lost."""
+    """Run the benchmark; return 1 if a run lost a recording or the results differ."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.fleet",
         description=__doc__,

@@ -47,7 +47,7 @@ class Run:
         return 60.0 * self.hours / self.seconds
 
     def problems(self, fleet: Fleet, first: Run) -> list[str]:
-        """Return what is lost, and what differs from the first run."""
+        """Return descriptions of lost recordings and of differences from the first run."""
         damaged = {str(path) for path in fleet.damaged}
         bad = {path for path, result in self.results.items() if result is None}
         wrong = [f"{self.name}: {path} has no result" for path in sorted(bad - damaged)]

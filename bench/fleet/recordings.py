@@ -68,7 +68,7 @@ class Fleet:
 
     @property
     def sheet(self) -> Path:
-        """What differs between the recordings."""
+        """The sheet with the properties of each recording."""
         return self.folder / "sheet.csv"
 
 

@@ -30,7 +30,7 @@ RECOVERY = 60.0
 """Longest time from the last fuzzed input until the nodes work normally again [s]."""
 
 LATER = 0.1
-"""Anything heard this long after the last fuzzed input is the nodes' own [s]."""
+"""Time after the last fuzzed input from which all messages are from the nodes themselves [s]."""
 
 NOT_FINITE = "its joint states are not finite"
 """Trouble of the simulated arm that waiting does not cure."""
@@ -226,7 +226,7 @@ class Care:
         return troubles
 
     def _idle_in(self, loop: Loop, monitor: LoopMonitor, begin: float) -> dict[str, str]:
-        """Do the same for the nodes of one loop."""
+        """Do the same work for the nodes of one loop."""
         if monitor.state_at < begin + LATER:
             return {loop.arm: "no joint states"}
         if not monitor.state_is_finite:

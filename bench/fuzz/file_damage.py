@@ -77,7 +77,7 @@ def damaged_csv(random: Random, text: str) -> bytes:
 
 
 def _cell(random: Random) -> str:
-    """Return what may stand in a cell instead of a number."""
+    """Return a random text for a cell in place of a number."""
     choice = random.random()
     if choice < 0.5:
         return repr(odd_number(random))

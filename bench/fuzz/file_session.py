@@ -40,12 +40,12 @@ Show = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one file.
+    """The outcome of one file.
 
     Attributes:
         number: number of the file in the run.
-        what, detail: the failure; empty when there was none.
-        content: the files, base64 by relative path, when there was one.
+        what, detail: the failure; empty without a failure.
+        content: the files of a failure, base64 by relative path.
         kilobytes: resident memory of the worker after it [kB].
     """
 
@@ -59,7 +59,7 @@ class Outcome:
 
 
 def examine(seed: int, number: int) -> Outcome:
-    """Make one damaged file, run the command that reads it, and judge."""
+    """Create one damaged file, run the command that reads it, and check the result."""
     with TemporaryDirectory(prefix="fuzz_file_") as name:
         folder = Path(name)
         specimen = make(Random(f"{seed} file {number}"), folder)
@@ -161,7 +161,7 @@ class FileSession:
                 worker.end()
 
     def _collect(self) -> None:
-        """Take what workers have found, and replace those that hang or have died."""
+        """Collect the results of the workers, and replace workers that hang or have died."""
         ready: list[Any] = wait([worker.connection for worker in self._workers], timeout=0.5)
         for k, worker in enumerate(self._workers):
             what = ""
@@ -268,7 +268,7 @@ def repeat_file(content: dict[str, Any]) -> tuple[Run, str, str]:
 def fuzz_files(
     seed: int, files: int, seconds: float, failures: Path, show: Show, workers: int = 0
 ) -> FileResult:
-    """Fuzz the command line; return what was found.
+    """Fuzz the command line; return the results.
 
     Args:
         seed: seed of the run.

@@ -1,4 +1,4 @@
-"""Goals of FollowJointTrajectory, where ``control_msgs`` is installed: odd in every field."""
+"""Goals of FollowJointTrajectory with unusual values in every field, if ``control_msgs`` exists."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from bench.fuzz.requests import Interface
 GOALS = "goals"
 
 SEND_GOAL = "control_msgs/action/FollowJointTrajectory_SendGoal"
-"""Type of the service by which a goal is sent."""
+"""Type of the service that receives goals."""
 
 MANY_TOLERANCES = 2000
-"""More tolerances than any arm has joints."""
+"""Number of tolerances of a goal with far more tolerances than joints."""
 
 
 def goal_channel(interface: Interface) -> str:
-    """Return the service of a node that takes goals; empty when there is none."""
+    """Return the name of the service for goals of a node; empty if there is none."""
     return next((name for name, kind in interface.services.items() if kind == SEND_GOAL), "")
 
 
@@ -29,10 +29,10 @@ def goal_burst(random: Random, arm: Arm, interface: Interface, count: int) -> li
     """Return ``count`` goals for the action of a node.
 
     Args:
-        random: source of all choices.
-        arm: the arm that the node runs on.
-        interface: a node that takes goals.
-        count: how many.
+        random: random number generator for all choices.
+        arm: the arm of the node.
+        interface: a node that receives goals.
+        count: number of goals.
     """
     channel = goal_channel(interface)
     return [request_input(GOALS, channel, SEND_GOAL, _request(random, arm)) for _ in range(count)]
@@ -40,7 +40,7 @@ def goal_burst(random: Random, arm: Arm, interface: Interface, count: int) -> li
 
 def _request(random: Random, arm: Arm) -> Any:
     request = type_of(SEND_GOAL).Request()
-    # The same number twice is a goal that is known already.
+    # A repeated id belongs to a goal that the server knows already.
     number = random.randbytes(16) if random.random() < 0.95 else bytes(16)
     request.goal_id.uuid = list(number)
     goal = request.goal
@@ -54,7 +54,7 @@ def _request(random: Random, arm: Arm) -> Any:
 
 
 def _tolerances(random: Random, arm: Arm) -> list[Any]:
-    """Return tolerances of some joints: odd numbers, unknown joints, or far too many."""
+    """Return tolerances with unusual numbers, for unknown joints, or far too many."""
     from control_msgs.msg import JointTolerance
 
     count = random.choice((1, 1, len(arm.joints), len(arm.joints) + 1))
@@ -66,7 +66,7 @@ def _tolerances(random: Random, arm: Arm) -> list[Any]:
         if random.random() < 0.1:
             tolerance.name = odd_text(random)
         for field in ("position", "velocity", "acceleration"):
-            # -1 stands for no tolerance, 0 for the node's own.
+            # -1 means no tolerance, 0 the tolerance of the node.
             setattr(tolerance, field, random.choice((-1.0, 0.0, 0.1, 1.0, odd_number(random))))
         found.append(tolerance)
     return found

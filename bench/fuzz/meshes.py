@@ -87,7 +87,7 @@ SOUND: Mapping[str, tuple[Callable[[], bytes], ...]] = {
     "obj": (obj,),
     "dae": (dae,),
 }
-"""What makes the sound files of each format."""
+"""Functions that create undamaged files of each format."""
 
 
 def damaged_mesh(random: Random, ending: str) -> bytes:

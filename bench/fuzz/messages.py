@@ -191,7 +191,7 @@ def payload(random: Random, arm: Arm) -> Made:
 
 
 def event(random: Random, arm: Arm) -> Made:
-    """Return events: of the detector with a wrong, missing or further value, or of anything."""
+    """Return events of the detector with a wrong, missing or extra value, or other statuses."""
     message = DiagnosticArray()
     for _ in range(random.choice((0, 1, 1, 1, 3))):
         values = dict(_EVENT)
@@ -231,7 +231,7 @@ MESSAGES: Mapping[str, tuple[str, Callable[[Random, Arm], Made]]] = {
     "diagnostic_msgs/msg/DiagnosticArray": ("events", event),
     "action_msgs/msg/GoalStatusArray": ("states of goals", goal_status),
 }
-"""For each type of message the row of the results that counts it, and what makes one."""
+"""For each type of message, the row of the results that counts it, and its generator."""
 
 
 def message_burst(

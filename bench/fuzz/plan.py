@@ -35,7 +35,7 @@ MIXED = "mixed"
 """Scenes in which inputs of all kinds follow each other."""
 
 CONFIGURATION = "robot descriptions, configured"
-"""Scenes in which nodes are configured with what was published."""
+"""Scenes in which nodes are configured with published data."""
 
 SHARES: Mapping[str, float] = {
     "joint states": 0.31,
@@ -164,7 +164,7 @@ class Plan:
         ]
 
     def _targets(self, kind: str) -> list[tuple[Topic | None, Interface | None, tuple[str, ...]]]:
-        """Return everything that inputs of a kind can be sent to."""
+        """Return all targets for inputs of a kind."""
         if kind == MIXED:
             nodes = tuple(each.node for each in self._interfaces)
             return [(None, None, nodes)] if nodes else []

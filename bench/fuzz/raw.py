@@ -1,4 +1,4 @@
-"""Serialized messages damaged byte by byte: what no publisher of ROS would send."""
+"""Serialized messages with damaged bytes, which no ROS publisher would send."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def save_bursts(path: Path, bursts: Sequence[Sequence[Input]], about: dict[str, 
 
 
 def load_bursts(path: Path) -> tuple[dict[str, Any], list[list[Input]]]:
-    """Return what :func:`save_bursts` wrote: the facts about the failure, and the inputs.
+    """Return the content of a file of :func:`save_bursts`: facts about the failure, and inputs.
 
     Raises:
         ValueError: when the file is not one of :func:`save_bursts`.

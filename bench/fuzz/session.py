@@ -334,7 +334,7 @@ def _long_lines(name: str, output: str) -> list[Failure]:
 def fuzz_wire(
     seed: int, limits: Limits, failures: Path, show: Show, only: Sequence[str] = ()
 ) -> WireResult:
-    """Fuzz the running nodes; return what was found.
+    """Fuzz the running nodes; return the results.
 
     Args:
         seed: seed of all choices.
@@ -352,7 +352,7 @@ def fuzz_wire(
 
 
 def repeat_wire(bursts: Sequence[Sequence[Input]], failures: Path, show: Show) -> WireResult:
-    """Send saved bursts to freshly started nodes; return what was found."""
+    """Send saved bursts to newly started nodes; return the results."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="fuzz_")))
         session = Session(0, folder, failures, show, stack)

@@ -197,4 +197,4 @@ _KINDS: tuple[tuple[Callable[[Random, Path], Specimen], float], ...] = (
     (_yaml, 0.1),
     (_labels, 0.05),
 )
-"""What makes each kind of specimen, and its share."""
+"""Function that creates each kind of specimen, and its fraction of all specimens."""

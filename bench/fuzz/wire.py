@@ -136,7 +136,7 @@ class Wire:
         return future.result()
 
     def silent(self, names: Sequence[str], seconds: float, unless: Check) -> list[str]:
-        """Ask all nodes something small; return those that do not answer.
+        """Send a small request to all nodes; return the nodes that do not answer.
 
         A node works through what it has received in order, so its answer shows that it is done
         with everything published before.

@@ -102,7 +102,7 @@ def write(
         loops: the runs.
         folder: for the files.
         console: for the tables.
-        staged: runs in which only the stages count.
+        staged: runs that measure the stages only.
     """
     folder.mkdir(parents=True, exist_ok=True)
     this = machine() | {"real-time priority": loops[0].priority}

@@ -152,7 +152,7 @@ def _messages(begin: float) -> Iterator[bytes]:
 
 
 def measure(cycle: ComposedCycle, count: int) -> dict[str, object]:
-    """Return what ``count`` cycles take, once the first seconds are over.
+    """Measure ``count`` cycles after the first seconds, and return the results.
 
     Returns:
         ``microseconds``: median time of a cycle; ``collections``: runs of the garbage collector by

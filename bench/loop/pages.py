@@ -18,7 +18,7 @@ WAYS: dict[str, Callable[[Loop], Latency]] = {
     "external torque": lambda loop: loop.residual.latency,
     "contact flag": lambda loop: loop.flag,
 }
-"""What a joint state leads to, and the latencies of a run until then."""
+"""Answers to a joint state, and functions that return their latencies from a run."""
 
 
 def page(loops: Sequence[Loop], facts: str, staged: Sequence[Loop] = ()) -> str:
@@ -36,7 +36,7 @@ def page(loops: Sequence[Loop], facts: str, staged: Sequence[Loop] = ()) -> str:
 
 
 def _is_in_readme(loop: Loop) -> bool:
-    """Return whether a run is one of controller and detector as two processes, without the view."""
+    """Return whether controller and detector ran as two processes, without the view."""
     return (loop.rate, loop.setup) == (TARGET_RATE, TWO.name)
 
 

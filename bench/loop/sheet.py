@@ -18,7 +18,7 @@ TARGET_RATE = 1000.0
 LEAST_RATE = 0.98
 """Smallest share of sent joint states with which a run is compared with the targets."""
 CORE, P99, GROWTH = 0.25, 1.0, 100.0
-"""Share of a core, latency [ms], and what counts as growth of memory [kB/min]."""
+"""Targets: share of a core, p99 of the latencies [ms], and growth of memory [kB/min]."""
 TOGETHER = 0.35
 """Share of a core that controller and detector may take in one process."""
 
@@ -38,7 +38,7 @@ class Target:
 
 
 def targets(loop: Loop) -> list[Target]:
-    """Return the targets that apply to a run, with what was measured."""
+    """Return the targets that apply to a run, with the measured values."""
     is_one = loop.arrangement == ONE.name
     if loop.arrangement == STAGED.name or not (is_one or loop.rate == TARGET_RATE):
         return []
@@ -115,7 +115,7 @@ def doubt(loop: Loop) -> str:
 def asked(loop: Loop) -> Table:
     """Return the table of the targets and the measured values."""
     results = targets(loop)
-    title = f"asked for at {loop.rate:g} Hz, {loop.setup}"
+    title = f"targets at {loop.rate:g} Hz, {loop.setup}"
     table = Table(title=title, title_justify="left")
     for heading, justify in (("what", "left"), ("measured", "right"), ("at most", "right")):
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]

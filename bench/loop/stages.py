@@ -38,8 +38,8 @@ class Stage:
 
     Attributes:
         name: short name.
-        whose: the software that takes the time.
-        content: what happens.
+        whose: the software that uses the time.
+        content: description of the work.
         methods: classes and names of the methods whose time counts; none for the stages that are
             measured in another way.
     """

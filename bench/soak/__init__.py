@@ -1,1 +1,1 @@
-"""The nodes at work for an hour, with faults, judged: ``python -m bench.soak``."""
+"""Endurance test of the nodes: an hour of work with faults: ``python -m bench.soak``."""

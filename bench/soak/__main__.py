@@ -1,7 +1,7 @@
 """``python -m bench.soak``: the nodes at 1 kHz for an hour, with pushes, motions and faults.
 
-Results go to ``soak.json`` and ``soak.png`` in the folder that ``--report`` names. The exit code is
-1 when a line of the verdict is missed or anything else failed.
+The results are written to ``soak.json`` and ``soak.png`` in the folder of ``--report``. The exit
+code is 1 if a requirement of the verdict is missed or anything else failed.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from bench.soak.run import Soak, soak
 from bench.speed.machine import machine
 
 SHORTEST = 0.1
-"""Shortest soak, in which there is time for a few items [min]."""
+"""Shortest duration of a soak, with time for a few items [min]."""
 
 QUIET = 20.0
-"""Period of progress lines where the console is no terminal [s]."""
+"""Period of progress lines if the console is not a terminal [s]."""
 
 WIDTH = 150
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Soak, print and write; 0 when nothing was missed."""
+    """Run the soak, print and write its results; return 0 if nothing was missed or failed."""
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=60.0, metavar="M", help="length (60)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the schedule (1)")

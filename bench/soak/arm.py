@@ -1,4 +1,4 @@
-"""The simulated arm of the package, with faults in its joint states when it is told to."""
+"""The simulated arm of the package, with faults in its joint states on request."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rbd_control.nodes.simulated_arm import SimulatedArmNode
 
 
 class SoakArm(SimulatedArmNode):
-    """Publishes joint states through a :class:`FaultyWriter`; orders come on ``~/fault``."""
+    """Publishes joint states through a :class:`FaultyWriter`; ``~/fault`` receives the orders."""
 
     def configure(self) -> None:
-        """Make the arm, and put the faults between it and its joint states."""
+        """Create the arm, and insert the faults between its sensors and the published messages."""
         super().configure()
         self._faulty = FaultyWriter(self._state_writer)
         self._state_writer = self._faulty  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""Carries out the schedule: one item at a time, and back to normal work after each."""
+"""Execution of the schedule: one item at a time, with recovery to normal work after each."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from rbd_control.dynamics import Model, frame_placement
 from rbd_control.nodes.run import make_executor
 
 FOREIGN = 0.125
-"""Torque of each joint that the second publisher sends, by which it is recognized [N·m]."""
+"""Torque of each joint that the second publisher sends and that identifies it [N·m]."""
 
 RECOVERY = 20.0
-"""Longest time from the end of an item until the nodes work normally again [s]."""
+"""Maximum time from the end of an item until the nodes work normally again [s]."""
 
 STEADY = 0.4
-"""Normal work must have lasted so long before the next item [s]."""
+"""Duration of normal work that is required before the next item [s]."""
 
 PUSHED = 1.0
 """Time for a push, its release and the arm's reaction [s]."""
@@ -89,21 +89,21 @@ _CHANGES: dict[str, tuple[str, tuple[tuple[str, Any], ...]]] = {
 
 
 class Conductor:
-    """Does what is due.
+    """Executes the items that are due.
 
     Args:
-        node: node to give orders with.
-        ear: listener whose figures the items excuse.
-        rig: processes.
+        node: node that sends the orders.
+        ear: listener, to which the items report the times of excused faults.
+        rig: the processes.
         model: the arm.
-        thresholds: of the detector [N·m].
+        thresholds: contact thresholds of the detector [N·m].
 
     Attributes:
-        done: items carried out, by kind.
+        done: number of executed items by kind.
         skipped: items for which the nodes were not ready in time, or no push was possible.
-        failures: what did not come back to normal, in words.
-        staged: ratios of the pushes that were staged.
-        doing: what is going on.
+        failures: descriptions of failed recoveries.
+        staged: ratios of torque to threshold of the staged pushes.
+        doing: description of the present item.
     """
 
     def __init__(
@@ -138,11 +138,11 @@ class Conductor:
 
     @property
     def is_free(self) -> bool:
-        """Whether the nodes work normally and nothing is going on."""
+        """Whether the nodes work normally and no item is in progress."""
         return self._item is None and self._is_steady(time.monotonic())
 
     def step(self) -> None:
-        """Go on with what is going on; to be called often."""
+        """Continue the present item; call this method often."""
         self._executor.spin_until_future_complete(Future(), timeout_sec=0.001)
         now = time.monotonic()
         if now >= self._until and self._after is not None:
@@ -163,7 +163,7 @@ class Conductor:
             self._end()
 
     def _watch_idle(self, now: float) -> None:
-        """Record it when no item can begin because the nodes do not work normally."""
+        """Record a failure if no item can begin because the nodes do not work normally."""
         if self._is_steady(now):
             self._deadline = now + RECOVERY
         elif now > self._deadline:
@@ -171,7 +171,7 @@ class Conductor:
             self._deadline = now + RECOVERY
 
     def begin(self, item: Item) -> None:
-        """Carry out an item; nothing else may be going on."""
+        """Start an item; no other item may be in progress."""
         random = Random(item.seed)
         self._item, self.doing, self._good_since = item, item.kind, None
         now, wall = time.monotonic(), time.time_ns()
@@ -218,7 +218,7 @@ class Conductor:
             return
         message = WrenchStamped()
         message.header.frame_id = push.link
-        # The arm takes components along the axes of the link.
+        # The arm expects components along the axes of the link.
         rotation = frame_placement(self._model, self._ear.state[0], push.link)[:3, :3]
         x, y, z = (float(part) for part in push.force @ rotation)
         message.wrench.force = Vector3(x=x, y=y, z=z)
@@ -248,7 +248,7 @@ class Conductor:
     # Recovery --------------------------------------------------------------------------------
 
     def _watch(self, now: float) -> None:
-        """Call ``~/resume`` now and then, and note since when everything is well."""
+        """Call ``~/resume`` periodically, and record since when the nodes work normally."""
         if self._answer is not None and self._answer.done():
             answer, self._answer = self._answer.result(), None
             resumed = answer is not None and answer.success
@@ -283,7 +283,7 @@ class Conductor:
         self._ear.torque_windows.close(wall)
         self._item, self.doing = None, ""
         self._deadline = time.monotonic() + RECOVERY
-        # Calls that were never answered are forgotten with the item.
+        # Calls without an answer are discarded with the item.
         self._futures = [future for future in self._futures if not future.done()][-20:]
 
     # Wire ------------------------------------------------------------------------------------

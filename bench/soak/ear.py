@@ -1,7 +1,7 @@
-"""Listens to all nodes of the soak without an executor: queues are emptied now and then.
+"""Subscriber of the soak to all nodes; it polls its queues without an executor.
 
-The events executor of rclpy 9.1 cannot hand a message's time of sending to a callback, and the
-others would take a core at 5,000 messages a second.
+The events executor of rclpy 9.1 cannot pass the source timestamp of a message to a callback, and
+the other executors would use a whole core at 5,000 messages per second.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from rbd_control.nodes.contact_messages import event_from_status
 from rbd_control.nodes.joint_state_wire import joint_state_reader
 
 DEPTH = 20_000
-"""Messages of a topic that are kept while this process is busy."""
+"""Queue depth of each subscription, for messages that arrive while this process is busy."""
 
 PLAYED_PERIOD = 1_000_000
-"""Period of the recording that is played [ns]."""
+"""Period of the messages in the played recording [ns]."""
 
 ARM, CONTROLLER, DETECTOR, PLAYER = (
     "soak/simulated_arm",
@@ -51,25 +51,25 @@ Array = NDArray[np.float64]
 
 
 class Ear:
-    """Keeps figures, not messages, so that its memory does not grow with the run.
+    """Stores statistics, not messages, so that its memory does not grow with the run.
 
     Args:
-        node: node to listen with; nothing else may spin it.
-        timeout: longest gap between torques [s].
+        node: node for the subscriptions; no executor may spin it.
+        timeout: maximum gap between torques [s].
         limits: largest torque of each joint [N·m].
-        foreign: torques of the soak's own second publisher, which are not judged.
+        foreign: torques of the soak's own second publisher, which are not checked.
 
     Attributes:
         sample_windows, torque_windows: times in which faults excuse missing answers and torques.
-        answered: samples without answer, by node.
+        answered: counts of samples and missing answers, by node.
         torque_gaps, state_gaps, play_gaps: gaps between torques, joint states, played states.
         contacts: the true contacts.
-        detected: what each event told, by the stamp of the sample that it was detected at [ns].
-        played: what was heard of the player.
+        detected: description of each event, by the stamp of the sample that detected it [ns].
+        played: counts of the messages of the player.
         violations: torques that were not finite or over their limit.
-        reports: level, message and values that each node told last.
-        told: what each node counted, over all its lives.
-        verdict: the last verdict, and when it was heard on the steady clock [s].
+        reports: last level, message and values of each node's diagnostics.
+        told: counts of each node, over all its restarts.
+        verdict: the last verdict, and its time of receipt on the steady clock [s].
         state: the newest joint state as position, velocity, effort; empty before the first.
     """
 
@@ -99,7 +99,7 @@ class Ear:
             ), kind, take))  # fmt: skip
 
     def restart(self) -> None:
-        """Forget all figures; samples that were sent until now do not count."""
+        """Reset all statistics; samples sent before this call do not count."""
         self._since = time.time_ns()
         self.sample_windows, self.torque_windows = Windows(), Windows()
         self.answered = {name: Unanswered(self.sample_windows) for name in (CONTROLLER, DETECTOR)}
@@ -114,7 +114,7 @@ class Ear:
         self.largest = 0.0
 
     def listen(self) -> None:
-        """Take everything that has come."""
+        """Process all waiting messages."""
         for subscription, kind, take in self._takes:
             with subscription.handle:
                 while (taken := subscription.handle.take_message(kind, True)) is not None:
@@ -126,7 +126,7 @@ class Ear:
     def _on_state(self, raw: bytes, info: dict[str, Any]) -> None:
         try:
             message = self._reader.read(raw, 0.0)
-        except Exception:  # the soak's own garbage
+        except Exception:  # malformed messages that the soak itself sent
             return
         fields = [np.asarray(values, float) for values in message[3:]]
         if len(fields[0]) != len(self._limits):
@@ -139,7 +139,7 @@ class Ear:
         seconds, nanoseconds = stamp_of(raw)
         stamp = seconds * 10**9 + nanoseconds
         self.answered[CONTROLLER].sample(stamp, sent)
-        if len(fields[2]):  # without, with brakes closed, there is no residual
+        if len(fields[2]):  # without effort (brakes closed) there is no residual
             self.answered[DETECTOR].sample(stamp, sent)
 
     def _answer(self, name: str) -> Callable[[bytes, dict[str, Any]], None]:

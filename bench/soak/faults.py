@@ -1,4 +1,4 @@
-"""Faults in the joint states, applied to what the simulated arm's sensors say."""
+"""Faults in the joint states, applied to the readings of the simulated arm."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rbd_control.nodes.messages import Stamp
 Array = NDArray[np.float64]
 
 CLOCK_STEP = 2.0
-"""How far the clock jumps [s]."""
+"""Size of the clock jumps [s]."""
 
 POSITION_STEP, VELOCITY_STEP, EFFORT = 0.7, 50.0, 1e30
 """Implausible steps of a position [rad] and of a velocity [rad/s]; implausible effort [N·m]."""
 
 
 class Writer(Protocol):
-    """Publishes joint states, as :class:`rbd_control.nodes.messages.JointStateWriter`."""
+    """Interface of :class:`rbd_control.nodes.messages.JointStateWriter`, which publishes."""
 
     def publish(
         self,
@@ -36,12 +36,12 @@ class Writer(Protocol):
 
 @dataclass(frozen=True)
 class Order:
-    """An order to spoil some joint states.
+    """An order to modify some joint states.
 
     Attributes:
         kind: one of :data:`bench.soak.schedule.OF_THE_ARM`.
-        samples: how many joint states.
-        joint: which joint is affected where it is one.
+        samples: number of joint states.
+        joint: index of the affected joint, for faults of a single joint.
     """
 
     kind: str
@@ -49,21 +49,21 @@ class Order:
     joint: int
 
     def to_text(self) -> str:
-        """Return the order as the text of a message."""
+        """Return the order as text for a message."""
         return json.dumps({"kind": self.kind, "samples": self.samples, "joint": self.joint})
 
     @classmethod
     def from_text(cls, text: str) -> Order:
-        """Return the order that :meth:`to_text` wrote."""
+        """Return the order from the result of :meth:`to_text`."""
         plain = json.loads(text)
         return cls(plain["kind"], plain["samples"], plain["joint"])
 
 
 class FaultyWriter:
-    """Publishes joint states, spoiled while an order says so.
+    """Publishes joint states, and applies the fault of the present order to them.
 
     Args:
-        writer: publishes them in the end.
+        writer: publishes the joint states.
     """
 
     def __init__(self, writer: Writer) -> None:
@@ -73,7 +73,7 @@ class FaultyWriter:
         self._last: tuple[Any, Array, Array, Array | None] | None = None
 
     def obey(self, order: Order) -> None:
-        """Spoil the next joint states."""
+        """Apply a fault to the next joint states."""
         self._order, self._left = order, order.samples
 
     def publish(
@@ -83,7 +83,7 @@ class FaultyWriter:
         velocity: Array | None = None,
         effort: Array | None = None,
     ) -> None:
-        """Publish, unless the order is to lose the joint state."""
+        """Publish a joint state, unless the order is to lose it."""
         if self._left <= 0 or position is None or velocity is None:
             if position is not None and velocity is not None:
                 self._last = (stamp, position, velocity, effort)

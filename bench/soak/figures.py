@@ -1,7 +1,7 @@
-"""Figures of the soak: samples without answer, gaps, events against true contacts, memory.
+"""Statistics of the soak: samples without answer, gaps, events and true contacts, memory.
 
-Stamps and times of the wire are whole nanoseconds of this machine's clock; everything else is in
-seconds.
+Stamps and source timestamps are integers in nanoseconds of this machine's clock; all other times
+are in seconds.
 """
 
 from __future__ import annotations
@@ -13,50 +13,50 @@ from dataclasses import dataclass
 import numpy as np
 
 GRACE = 0.2
-"""A contact may be reported so long after its end, with the observer's delay [s]."""
+"""Longest time from the end of a contact to its event, including the observer's delay [s]."""
 
 PATIENCE = 5_000_000_000
-"""A sample that has no answer after this time has none at all [ns]."""
+"""Time after which a sample without answer counts as unanswered [ns]."""
 
 MOST_EARLY = 10_000
-"""Answers that are kept until their samples are taken from the queue."""
+"""Maximum number of stored answers whose samples are still in the queue."""
 
 MOST_KEPT = 10_000
-"""Times of missing answers, and rises of counts, that are kept."""
+"""Maximum number of stored times of missing answers, and of stored rises of counts."""
 
 REPORTED_WITHIN = 2_500_000_000
 """Nodes report their counts once a second; a count may be told so long after it rose [ns]."""
 
 APART = 50_000_000
-"""A true contact has ended when its force is absent for this long [ns]."""
+"""Time without force after which a true contact has ended [ns]."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """Time in which a fault excuses missing answers or torques [ns]."""
+    """Interval in which a fault excuses missing answers or torques [ns]."""
 
     begin: int
     end: int
 
     def overlaps(self, begin: int, end: int) -> bool:
-        """Return whether it overlaps with the time from ``begin`` to ``end``."""
+        """Return whether the interval overlaps with the time from ``begin`` to ``end``."""
         return self.begin <= end and begin <= self.end
 
 
 class Windows:
-    """Times in which a fault is an excuse; the last one may still be open."""
+    """Intervals that a fault excuses; the last interval may still be open."""
 
     def __init__(self) -> None:
         self._closed: list[Window] = []
         self._open: int | None = None
 
     def open(self, now: int) -> None:
-        """Begin a time of excuse at ``now``."""
+        """Begin an excused interval at ``now``."""
         if self._open is None:
             self._open = now
 
     def close(self, now: int) -> None:
-        """End the open time of excuse."""
+        """End the open excused interval."""
         if self._open is not None:
             self._closed.append(Window(self._open, now))
             self._open = None
@@ -69,13 +69,13 @@ class Windows:
 
 
 class Unanswered:
-    """Counts samples that never got an answer; memory does not grow with the run.
+    """Counts samples without answer; its memory does not grow with the run.
 
     Attributes:
-        sent: samples that counted.
-        missing: samples of these that got no answer, outside of excused times.
-        excused: samples without answer in excused times.
-        times: when the first :data:`MOST_KEPT` of the missing ones were sent [ns].
+        sent: number of samples.
+        missing: number of samples without answer outside of excused intervals.
+        excused: number of samples without answer in excused intervals.
+        times: times at which the first :data:`MOST_KEPT` missing samples were sent [ns].
     """
 
     def __init__(self, windows: Windows) -> None:
@@ -88,7 +88,7 @@ class Unanswered:
     def sample(self, stamp: int, now: int) -> None:
         """Record that a sample was sent."""
         self.sent += 1
-        # Queues are emptied one after the other, so an answer may be taken before its sample.
+        # Queues are read one after the other, so an answer may be read before its sample.
         if stamp in self._early:
             del self._early[stamp]
         else:
@@ -102,10 +102,10 @@ class Unanswered:
                 del self._early[next(iter(self._early))]
 
     def settle(self, now: int) -> None:
-        """Give up samples that are too old to be answered."""
+        """Count samples that are too old to be answered."""
         for stamp, sent in list(self._pending.items()):
             if sent > now - PATIENCE:
-                break  # later ones were sent later
+                break  # the samples are in order of time
             del self._pending[stamp]
             if self._windows.cover(sent, sent):
                 self.excused += 1
@@ -158,11 +158,11 @@ class Gaps:
     """Finds the gaps between messages.
 
     Args:
-        windows: times in which a gap is excused.
-        limit: from which length on a gap counts [s].
+        windows: intervals in which a gap is excused.
+        limit: length above which a gap is stored [s].
 
     Attributes:
-        largest: the longest gap that is not excused [s].
+        largest: length of the longest gap that is not excused [s].
         over: gaps over the limit: time of the end [ns], length [s], whether it was excused.
     """
 
@@ -188,18 +188,18 @@ class Gaps:
 
 
 class Played:
-    """Counts the messages of a recording that were not played, and those that were not heard.
+    """Counts the messages of a recording that the player omitted, and those that were lost.
 
-    A message that the middleware lost leaves a gap in stamps and sequence numbers, a message that
-    the player left out a gap in the stamps alone.
+    A message lost by the middleware leaves a gap in stamps and sequence numbers. A message omitted
+    by the player leaves a gap in the stamps only.
 
     Args:
-        period: of the recording [ns].
+        period: period of the recording [ns].
 
     Attributes:
-        heard: messages heard.
-        left_out: messages that the player did not send.
-        unheard: messages that it sent and that did not arrive.
+        heard: number of received messages.
+        left_out: number of messages that the player did not send.
+        unheard: number of messages that the player sent and that were not received.
     """
 
     def __init__(self, period: int) -> None:
@@ -211,8 +211,8 @@ class Played:
         """Record that a message was received.
 
         Args:
-            number: sequence number, which the middleware gave it when it was sent.
-            stamp: of the joint state [ns].
+            number: sequence number from the middleware of the publisher.
+            stamp: stamp of the joint state [ns].
         """
         self.heard += 1
         if self._last is not None:
@@ -224,7 +224,7 @@ class Played:
 
 
 class Contacts:
-    """Turns the stamps of a true force into intervals.
+    """Converts the stamps of a true force to intervals.
 
     Attributes:
         intervals: begin and end of each contact that has ended [ns].
@@ -243,7 +243,7 @@ class Contacts:
         self._last = stamp
 
     def finish(self) -> None:
-        """End the contact that is open, if there is one."""
+        """End the open contact, if there is one."""
         if self._begin is not None:
             self.intervals.append((self._begin, self._last))
             self._begin = None
@@ -254,8 +254,8 @@ class Match:
     """Match of detected events with true contacts.
 
     Attributes:
-        delays: from the begin of each contact that was found to its detection [s].
-        missed: contacts that no event tells of, (begin, end) [ns].
+        delays: time from the begin of each detected contact to its detection [s].
+        missed: contacts without an event, (begin, end) [ns].
         false: times of detection of events without contact [ns].
     """
 
@@ -289,8 +289,8 @@ class Growth:
 
     Attributes:
         megabytes: growth after the settling time [MB].
-        slope: by least squares [kB/min]; NaN without enough samples.
-        observed: time over which it was measured [s].
+        slope: slope of a least-squares line [kB/min]; NaN without enough samples.
+        observed: duration of the measurement [s].
     """
 
     megabytes: float
@@ -303,7 +303,7 @@ def growth(lives: Sequence[Sequence[tuple[float, int]]], settling: float) -> Gro
 
     Args:
         lives: (time [s], resident memory [kB]) of each process of a node.
-        settling: time from the start of a process until its memory counts [s].
+        settling: time after the start of a process in which its memory does not count [s].
     """
     total, observed = 0.0, 0.0
     slopes: list[tuple[float, float]] = []

@@ -1,9 +1,8 @@
-"""Motions and pushes of the soak, and the criterion by which a push must be found.
+"""Motions and pushes of the soak, and the criterion for pushes that must be detected.
 
-A push is staged so that at the posture where it begins it loads at least one joint with
-:data:`LEAST_RATIO` times the detector's threshold of that joint. This is also more than the
-threshold plus twice the joint's Coulomb friction, the most by which friction of unknown direction
-can hide a torque.
+In its initial posture, a staged push loads at least one joint with :data:`LEAST_RATIO` times the
+detector's threshold for that joint. This is more than the threshold plus twice the joint's Coulomb
+friction, which is the largest torque that friction of unknown direction can hide.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ REACH = 0.4
 """Largest distance of a joint from the centre [rad]."""
 
 SPEED = 0.5
-"""Mean speed of the joint with the longest way [rad/s]."""
+"""Mean speed of the joint that moves farthest [rad/s]."""
 
 POINTS = 8
-"""Points of a motion, at each of which the arm comes to rest."""
+"""Number of points of a motion; the arm stops at each point."""
 
 LEAST_RATIO, MOST_RATIO = 2.0, 4.0
-"""Joint torque of a push over the threshold, at the joint where that is largest."""
+"""Smallest ratio of a push's joint torque to the threshold, at the joint with the largest ratio."""
 
 MOST_FORCE = 60.0
-"""Largest force of a push; where more would be needed, another link is pushed [N]."""
+"""Largest force of a push [N]; if a larger force would be needed, another link is pushed."""
 
 _TRIES = 100
 
@@ -48,8 +47,8 @@ class Push:
 
     Attributes:
         link: the link.
-        force: world axes [N].
-        ratio: largest joint torque over the threshold of that joint.
+        force: force in world axes [N].
+        ratio: largest ratio of a joint torque to the threshold of that joint.
     """
 
     link: str
@@ -58,7 +57,7 @@ class Push:
 
 
 def make_push(random: Random, model: Model, q: Array, thresholds: Array) -> Push | None:
-    """Return a push that must be found at posture ``q``; None where no link can be pushed so."""
+    """Return a push that must be detected at posture ``q``; None if there is no such push."""
     links = [*model.joint_links[1:], "tool"]
     for _ in range(_TRIES):
         link = random.choice(links)

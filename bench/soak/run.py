@@ -1,4 +1,4 @@
-"""One soak: nodes up, the schedule carried out and watched, nodes down."""
+"""One soak: start of the nodes, execution and observation of the schedule, end of the nodes."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ TIMEOUT = 0.05
 """The controller's timeout, its default [s]."""
 
 STARTING = 180.0
-"""Longest time for the nodes to start; the first time, they compile [s]."""
+"""Longest time for the start of the nodes, which compile at the first start [s]."""
 
 MEMORY_EVERY = 10.0
-"""Period at which memory is read [s]; a sixtieth of shorter runs."""
+"""Period at which memory is read [s]; a sixtieth of the duration in shorter runs."""
 
 WAITED = 0.5
-"""A gap is the machine's when the processes waited for a processor for this share of it."""
+"""Fraction of a gap spent waiting for a processor, from which the machine caused the gap."""
 
 PAUSE = 0.003
-"""Pause between two looks at everything [s]."""
+"""Polling period of messages, schedule and processes [s]."""
 
 NICENESS = -15
-"""Niceness of this process, which must not fall behind."""
+"""Niceness of this process, so that it keeps up with the nodes."""
 
 NODES = (ARM, CONTROLLER, DETECTOR, PLAYER)
 
@@ -69,7 +69,7 @@ class Process:
     Attributes:
         lives: (time [s], resident memory [kB]) of each of its processes.
         cores: mean share of a core.
-        starts: how often it was started.
+        starts: number of its starts.
     """
 
     lives: list[list[tuple[float, int]]] = field(default_factory=list)
@@ -82,15 +82,15 @@ class Soak:
     """Results of a soak.
 
     Attributes:
-        lines: the verdict.
-        staged, contacts: time of each push [s], and whether it was found.
-        delays: of detection [s].
+        lines: the lines of the verdict.
+        staged, contacts: time of each push [s], and whether it was detected.
+        delays: delays of detection [s].
         false: times of false contacts [s].
         gaps: torque gaps over the timeout: time [s], length [s], whether a fault excused it.
-        begun: time [s] and kind of each item.
+        begun: start time [s] and kind of each item.
         reports: last diagnostic values of each node.
-        unanswered: times at which samples outside of faults got no answer, by node [s].
-        failures: everything that must not happen and has no line, in words.
+        unanswered: times of samples without answer outside of faults, by node [s].
+        failures: descriptions of other failures, which have no line in the verdict.
     """
 
     seed: int
@@ -118,7 +118,7 @@ class Soak:
 
 
 class _Watch:
-    """Observes the processes: memory, processor time, waiting time, output."""
+    """Monitors the processes: memory, processor time, waiting time, output."""
 
     def __init__(self, rig: Rig, begin: float, every: float, soak: Soak) -> None:
         self._rig, self._begin, self._every, self._soak = rig, begin, every, soak
@@ -126,13 +126,13 @@ class _Watch:
         self._pids: dict[str, int] = {}
         self._used: dict[int, tuple[float, float]] = {}
         self._waits: list[tuple[int, float]] = []
-        """Time and what controller and arm together had waited for a processor until then [s]."""
+        """Time, and total waiting time of controller and arm for a processor until then [s]."""
         self._waits_due = begin
         for name in rig.names:
             soak.processes[name] = Process()
 
     def look(self) -> None:
-        """Read what is due."""
+        """Take the measurements that are due."""
         now = time.monotonic()
         if now >= self._waits_due:
             self._waits_due = now + 0.1
@@ -161,7 +161,7 @@ class _Watch:
     def is_of_the_machine(self, end: int, gap: float) -> bool:
         """Return whether controller and arm waited for a processor for most of a gap.
 
-        The controller answers joint states, so that it is silent while the arm is.
+        The controller answers joint states, so it sends no torque while the arm is silent.
 
         Args:
             end: end of the gap [ns].
@@ -190,7 +190,7 @@ class _Watch:
         return (last - first) / span if span else 0.0
 
     def _waited(self, name: str) -> float:
-        """Return the time that a process has waited for a processor, where Linux tells [s]."""
+        """Return the time that a process has waited for a processor [s], if Linux reports it."""
         with suppress(OSError, IndexError, ValueError):
             text = Path(f"/proc/{self._rig.pid(name)}/schedstat").read_text(encoding="ascii")
             return 1e-9 * int(text.split()[1])
@@ -202,13 +202,13 @@ def soak(seed: int, minutes: float, priority: int, trace: bool, show: Show) -> S
 
     Args:
         seed: seed of the schedule.
-        minutes: length [min].
-        priority: real-time priority of the nodes, where that is permitted; 0: none.
-        trace: let the nodes trace what Python allocates, which makes them slower.
-        show: told what happens.
+        minutes: duration [min].
+        priority: real-time priority of the nodes, if it is permitted; 0 for none.
+        trace: whether the nodes trace Python's memory allocations, which makes them slower.
+        show: called with the progress as text.
 
     Raises:
-        RbdControlError: when the nodes do not start.
+        RbdControlError: if the nodes do not start.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="soak_")))
@@ -227,7 +227,7 @@ def soak(seed: int, minutes: float, priority: int, trace: bool, show: Show) -> S
         rig.start_all()
         show("starting the nodes; the first time they compile, which takes a minute")
         _wait_until_free(conductor, ear, rig)
-        # What the nodes did while they started does not count.
+        # Statistics from the start of the nodes do not count.
         ear.restart()
         conductor.failures.clear()
         if priority:
@@ -240,10 +240,11 @@ def soak(seed: int, minutes: float, priority: int, trace: bool, show: Show) -> S
 
 
 def _go_first() -> None:
-    """Prefer this process to others, but not to the nodes, where that is permitted.
+    """Give this process precedence over others, but not over the nodes, if it is permitted.
 
-    A real-time priority would count against the share of a core that Linux leaves to real-time
-    threads, 95 % by default. Beyond it Linux stops them all for 50 ms, the nodes too.
+    A real-time priority would use part of the processor time that Linux allows for real-time
+    threads, 95 % by default. Above this limit Linux stops all of them, including the nodes, for
+    50 ms.
     """
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
@@ -290,13 +291,13 @@ def _carry_out(result: Soak, conductor: Conductor, ear: Ear, rig: Rig, show: Sho
     at_first = {name: ear.told[name].total(LOST) for name in (CONTROLLER, DETECTOR)}
     by_machine, judged = 0, 0
     shown = -1
-    with suppress(KeyboardInterrupt):  # what was seen until then counts
+    with suppress(KeyboardInterrupt):  # the results until then are kept
         while (passed := time.monotonic() - begin) < result.seconds:
             ear.listen()
             conductor.step()
             watch.look()
             for end, gap, excused in ear.torque_gaps.over[judged:]:
-                # The waiting time after the gap must be known first.
+                # Wait until the waiting time after the gap has been measured.
                 if time.time_ns() - end < 1_000_000_000:
                     break
                 by_machine += not excused and watch.is_of_the_machine(end, gap)

@@ -1,4 +1,4 @@
-"""Schedule of a soak: pushes, motions and faults at random times, determined by the seed."""
+"""Schedule of a soak: pushes, motions and faults at random times that the seed determines."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from random import Random
 
 START, END = 4.0, 6.0
-"""Time without an item at the beginning, and before the end of the run [s]."""
+"""Time without items at the beginning and at the end of a run [s]."""
 
 MOST_IDLE = 0.15
-"""Share of a short run that each of these may take."""
+"""Maximum of each of these times in a short run, as a fraction of its duration."""
 
 SHORTEST, LONGEST = 2.0, 4.0
 """Bounds of the time between the starts of two items [s]."""
 
 PUSHES, MOTIONS = 0.4, 0.2
-"""Shares of pushes and motions in the items; all others are faults."""
+"""Fractions of pushes and motions among the items; all other items are faults."""
 
 RESTART = "detector restarted"
 
 RESTART_EVERY = 1200.0
-"""Shortest time between two restarts of the detector, whose memory counts anew after each [s]."""
+"""Shortest time between two restarts of the detector, which restart its memory measurement [s]."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class Kind:
     """A kind of item.
 
     Attributes:
-        weight: how often it is drawn among the faults.
-        lasts: how long it is applied [s].
-        spares_samples: whether every joint state that is sent can be answered meanwhile.
-        spares_torque: whether torque must go on without a gap meanwhile.
+        weight: relative frequency among the faults.
+        lasts: duration [s].
+        spares_samples: whether the nodes must answer every joint state during the fault.
+        spares_torque: whether the torque must continue without a gap during the fault.
     """
 
     weight: float
@@ -53,12 +53,12 @@ FAULTS: Mapping[str, Kind] = {
     "implausible position": Kind(1.0, 0.002, spares_samples=False),
     "implausible velocity": Kind(1.0, 0.002, spares_samples=False),
     "implausible effort": Kind(1.0, 0.002, spares_samples=False),
-    # In a longer time without torque the arm falls into its stops: contacts that nobody staged.
+    # In a longer time without torque the arm falls into its stops, which are unstaged contacts.
     "frozen": Kind(1.0, 0.1, spares_samples=False),
     "same stamp": Kind(1.0, 0.005, spares_samples=False),
     "clock back": Kind(1.0, 0.2, spares_samples=False),
     "clock forward": Kind(1.0, 0.2, spares_samples=False),
-    # Orders and parameters, which are ordinary work.
+    # Orders and parameters, which are normal operation.
     "hold": Kind(1.0, 1.0),
     "float": Kind(1.0, 1.0),
     "slow": Kind(1.0, 1.0),
@@ -79,10 +79,10 @@ FAULTS: Mapping[str, Kind] = {
 """All kinds of faults."""
 
 OF_THE_ARM = tuple(FAULTS)[: tuple(FAULTS).index("hold")]
-"""Faults that the arm's process applies."""
+"""Faults that the process of the arm applies."""
 
 ORDERS = ("hold", "float", "slow", "retract", "cancel")
-"""Faults that are a call of the service with the same name."""
+"""Faults that consist of a call of the service with the same name."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Item:
     Attributes:
         at: time from the beginning [s].
         kind: ``push``, ``motion`` or a key of :data:`FAULTS`.
-        seed: of everything else about it.
+        seed: seed of all other properties of the item.
     """
 
     at: float
@@ -103,8 +103,8 @@ class Item:
 def make_schedule(seed: int, seconds: float) -> list[Item]:
     """Return the items of a run of some length.
 
-    Each kind of fault comes once before any comes again, as long as there is time, and the detector
-    is restarted once in :data:`RESTART_EVERY`.
+    As long as there is time, each kind of fault occurs once before any kind is repeated. The
+    detector is restarted once in :data:`RESTART_EVERY`.
     """
     random = Random(f"soak {seed}")
     items = []

@@ -14,7 +14,7 @@ from bench.soak.schedule import FAULTS
 
 
 def verdict_table(soak: Soak) -> Table:
-    """Return the verdict, line by line."""
+    """Return the table of the verdict."""
     title = f"verdict after {soak.seconds / 60.0:.1f} min, seed {soak.seed}"
     table = Table(title=title, title_justify="left")
     table.add_column("what")
@@ -64,7 +64,7 @@ def figures_table(soak: Soak) -> Table:
 
 
 def as_json(soak: Soak, machine: dict[str, str]) -> dict[str, Any]:
-    """Return all results as plain values; None for a number that is missing."""
+    """Return all results as plain values; None for missing numbers."""
     plain = asdict(soak)
     plain["lines"] = [
         {**asdict(line), "met": line.met, "missed": line.missed} for line in soak.lines

@@ -1,7 +1,7 @@
-"""Runs a node while tracing what Python allocates, and says now and then what has grown.
+"""Execution of a node with tracing of Python's memory allocations, which prints their growth.
 
-Started as ``python -m bench.soak.traced ... -- --traced=MODULE``. Growth that is not listed here
-is of C or C++ code.
+Start it as ``python -m bench.soak.traced ... -- --traced=MODULE``. Growth that is not listed is
+caused by C or C++ code.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from runpy import run_module
 from bench.loop.usage import resident
 
 SETTLING, EVERY = 30.0, 30.0
-"""Time until the first snapshot, and between snapshots [s]."""
+"""Time until the first snapshot, and period of the following snapshots [s]."""
 
 SHOWN = 6
-"""Places shown."""
+"""Number of printed places of allocation."""
 
 FRAMES = 4
-"""Frames kept of each allocation."""
+"""Number of stored stack frames per allocation."""
 
 PREFIX = "--traced="
 
 
 def report() -> None:
-    """Print what has grown since the first snapshot, again and again."""
+    """Print the growth since the first snapshot, periodically."""
     time.sleep(SETTLING)
     first, begin, before = tracemalloc.take_snapshot(), time.monotonic(), resident(os.getpid())
     while True:
@@ -49,7 +49,7 @@ def report() -> None:
 
 
 def main() -> None:
-    """Run the node that the last argument names."""
+    """Run the node whose module the last argument names."""
     module = sys.argv.pop().removeprefix(PREFIX)
     if sys.argv and sys.argv[-1] == "--":
         sys.argv.pop()

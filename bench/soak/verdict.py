@@ -1,4 +1,4 @@
-"""Verdict of a soak: required results, line by line."""
+"""Verdict of a soak: one line for each requirement."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from bench.soak.figures import Growth, Match, Unanswered
 from rbd_control.wording import listed
 
 SETTLING = 300.0
-"""Time after the start of a process from which on its memory counts [s]."""
+"""Time after the start of a process in which its memory does not count [s]."""
 
 MOST_GROWTH = 1.0
-"""Largest growth of a node's memory after that [MB]."""
+"""Largest accepted growth of a node's memory after this time [MB]."""
 
 MOST_TOLD = 5
-"""False contacts that are described at the most."""
+"""Maximum number of described false contacts."""
 
 ENOUGH = 600.0
-"""Shortest time over which growth is judged [s]."""
+"""Shortest duration of a measurement of memory growth [s]."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class Line:
     """One line of the verdict.
 
     Attributes:
-        text: what was asked for.
-        measured: what was found.
-        limit: the most that is allowed.
-        doubt: why it cannot be judged by this run; empty when it can.
-        remark: what helps to read it.
+        text: the requirement.
+        measured: the measured value.
+        limit: the largest accepted value.
+        doubt: why this run cannot show the result; empty if it can.
+        remark: further information.
     """
 
     text: str
@@ -42,12 +42,12 @@ class Line:
 
     @property
     def met(self) -> bool:
-        """Whether it was judged and is within its limit; a missing figure is not."""
+        """Whether the value is within its limit; False if it is missing or doubtful."""
         return not self.doubt and self.measured <= self.limit
 
     @property
     def missed(self) -> bool:
-        """Whether it was judged and is beyond its limit."""
+        """Whether the requirement is not met, although the run can show the result."""
         return not self.doubt and not self.measured <= self.limit
 
 
@@ -86,7 +86,7 @@ def contact_lines(match: Match, staged: int, false: Sequence[str] = ()) -> list[
     Args:
         match: events against the truth.
         staged: number of contacts that were staged.
-        false: what the events without contact told.
+        false: descriptions of the events without contact.
     """
     found = len(match.delays)
     return [
@@ -106,9 +106,9 @@ def gap_line(largest: float, over: int, by_machine: int, timeout: float) -> Line
 
     Args:
         largest: longest gap outside of faults [s].
-        over: gaps over ``timeout`` outside of faults.
-        by_machine: how many of them the nodes spent waiting for a processor.
-        timeout: the controller's [s].
+        over: number of gaps over ``timeout`` outside of faults.
+        by_machine: number of these gaps in which the nodes waited for a processor.
+        timeout: timeout of the controller [s].
     """
     return Line(
         f"torque gaps over {1e3 * timeout:g} ms",

@@ -103,7 +103,7 @@ def write(timings: Sequence[Timing], remarks: str, folder: Path, console: Consol
     for sheet in shown:
         console.print(sheet.rich(), "")
     console.print(on, remarks, sep="\n")
-    kept = [*shown, sheets.times(others, "Other sizes", "")]
+    kept = [*shown, sheets.times(others, "Other sizes", explained=False)]
     facts = "\n".join(f"- {line}" for line in f"{on}\n{remarks}".splitlines())
     text = "\n".join(["# Speed\n", facts, "", *(sheet.markdown() for sheet in kept)])
     (folder / "bench.md").write_text(text, encoding="utf-8")

@@ -15,61 +15,6 @@ from bench.speed.mechanisms import FAMILIES, PUBLISHED_SIZE
 from bench.speed.quantities import Column, Quantity
 from bench.speed.targets import Outcome
 
-COLUMNS = (
-    Column.PLAIN,
-    Column.BATCH,
-    Column.FROZEN,
-    Column.LOOP,
-    Column.PINOCCHIO,
-    Column.PINOCCHIO_CPP,
-    Column.MUJOCO,
-)
-
-RATIOS = (
-    ("ours/Pinocchio\nPython", Column.PLAIN, Column.PINOCCHIO),
-    ("frozen/Pinocchio\nPython", Column.FROZEN, Column.PINOCCHIO),
-    ("frozen/Pinocchio\nloop, C++", Column.LOOP, Column.PINOCCHIO_CPP),
-    ("batch/Pinocchio\none core, C++", Column.BATCH, Column.PINOCCHIO_CPP),
-)
-
-RIVALS = (
-    Column.FROZEN,
-    Column.DRAKE,
-    Column.FRAX,
-    Column.LOOP,
-    Column.EXPORTED,
-    Column.CASADI,
-    Column.BATCH,
-    Column.FRAX_BATCH,
-)
-
-RIVAL_RATIOS = (
-    ("Drake/frozen\nPython", Column.DRAKE, Column.FROZEN),
-    ("frax/frozen\nPython", Column.FRAX, Column.FROZEN),
-    ("CasADi's C/\nfrozen loop", Column.CASADI, Column.LOOP),
-    ("CasADi's C/\nexported C", Column.CASADI, Column.EXPORTED),
-    ("frozen loop/\nexported C", Column.LOOP, Column.EXPORTED),
-    ("frax/ours\nbatch", Column.FRAX_BATCH, Column.BATCH),
-)
-"""The others over ours: some are a hundred times as slow, too much for two decimals below one."""
-
-EXPLANATION = (
-    "Times are medians in µs of one call, or of one state in a batch or loop. Ratios are medians "
-    "of the ratios within one round, with quartiles. ours: the public functions, checks included. "
-    "frozen: freeze(model), from Python or in a loop compiled with numba. Pinocchio, same outputs: "
-    "M, C and g by three calls; Γ by as many Coriolis matrices as there are velocities; the "
-    "Slotine-Li torque by M, C, g and two products. Rotors: exact by ours, n² I_R on the diagonal "
-    "of M by the others. Smaller is faster."
-)
-
-
-RIVALS_EXPLAINED = (
-    "Times as above. exported C and CasADi's C, which comes from Pinocchio's algorithms, are "
-    "compiled with -O3 -march=native and called in a loop in C; of M, C, Cᵀv, g CasADi's lacks "
-    "Cᵀv. Drake and frax have neither C nor Cᵀv. frax: JAX on all cores, for one state and for "
-    "512 in one call. Ratios are those of the others' times to ours: above one, ours are faster."
-)
-
 
 @dataclass(frozen=True)
 class Sheet:
@@ -106,38 +51,111 @@ def _cells(row: Sequence[str]) -> list[str]:
     return [name if any(rest) else f"**{name}**", *rest]
 
 
-def times(timings: Sequence[Timing], title: str, notes: str = EXPLANATION) -> Sheet:
+@dataclass(frozen=True)
+class Comparison:
+    """Layout of a table of times: columns, ratios of columns, and notes.
+
+    Attributes:
+        columns: the columns with times.
+        ratios: heading, numerator and denominator of each column with ratios.
+        notes: explanation below the table.
+    """
+
+    columns: tuple[Column, ...]
+    ratios: tuple[tuple[str, Column, Column], ...]
+    notes: str
+
+    def sheet(self, timings: Sequence[Timing], title: str, *, explained: bool = True) -> Sheet:
+        """Return the table with a section for each mechanism.
+
+        Args:
+            timings: the measurements.
+            title: title of the table.
+            explained: whether the table has the notes.
+        """
+        headings = [column.value for column in self.columns]
+        header = ["", *headings, *(heading for heading, *_ in self.ratios)]
+        sections: dict[str, list[list[str]]] = {}
+        for timing in timings:
+            name = timing.mechanism.label
+            rows = sections.setdefault(name, [[name, *[""] * (len(header) - 1)]])
+            times = [_time(timing.microseconds(column)) for column in self.columns]
+            ratios = [_ratio(timing.ratio(*pair)) for _, *pair in self.ratios]
+            rows.append([f"  {timing.quantity.value}", *times, *ratios])
+        return Sheet(title, header, list(sections.values()), self.notes if explained else "")
+
+
+LIBRARIES = Comparison(
+    columns=(
+        Column.PLAIN,
+        Column.BATCH,
+        Column.FROZEN,
+        Column.LOOP,
+        Column.PINOCCHIO,
+        Column.PINOCCHIO_CPP,
+        Column.MUJOCO,
+    ),
+    ratios=(
+        ("ours/Pinocchio\nPython", Column.PLAIN, Column.PINOCCHIO),
+        ("frozen/Pinocchio\nPython", Column.FROZEN, Column.PINOCCHIO),
+        ("frozen/Pinocchio\nloop, C++", Column.LOOP, Column.PINOCCHIO_CPP),
+        ("batch/Pinocchio\none core, C++", Column.BATCH, Column.PINOCCHIO_CPP),
+    ),
+    notes=(
+        "Times are medians in µs of one call, or of one state in a batch or loop. Ratios are "
+        "medians of the ratios within one round, with quartiles. ours: the public functions, "
+        "checks included. frozen: freeze(model), from Python or in a loop compiled with numba. "
+        "Pinocchio, same outputs: M, C and g by three calls; Γ by as many Coriolis matrices as "
+        "there are velocities; the Slotine-Li torque by M, C, g and two products. Rotors: exact "
+        "by ours, n² I_R on the diagonal of M by the others. Smaller is faster."
+    ),
+)
+"""Our functions beside Pinocchio and MuJoCo."""
+
+RIVALS = Comparison(
+    columns=(
+        Column.FROZEN,
+        Column.DRAKE,
+        Column.FRAX,
+        Column.LOOP,
+        Column.EXPORTED,
+        Column.CASADI,
+        Column.BATCH,
+        Column.FRAX_BATCH,
+    ),
+    ratios=(
+        ("Drake/frozen\nPython", Column.DRAKE, Column.FROZEN),
+        ("frax/frozen\nPython", Column.FRAX, Column.FROZEN),
+        ("CasADi's C/\nfrozen loop", Column.CASADI, Column.LOOP),
+        ("CasADi's C/\nexported C", Column.CASADI, Column.EXPORTED),
+        ("frozen loop/\nexported C", Column.LOOP, Column.EXPORTED),
+        ("frax/ours\nbatch", Column.FRAX_BATCH, Column.BATCH),
+    ),
+    notes=(
+        "Times as above. exported C and CasADi's C, which is generated from Pinocchio's "
+        "algorithms, are compiled with -O3 -march=native and called in a loop in C; of M, C, Cᵀv, "
+        "g CasADi's lacks Cᵀv. Drake and frax have neither C nor Cᵀv. frax: JAX on all cores, for "
+        "one state and for 512 in one call. Ratios are the others' times divided by ours: above "
+        "one, ours are faster."
+    ),
+)
+"""Generated code, Drake and frax beside our functions.
+
+The ratios are the inverse of those in :data:`LIBRARIES`, because some libraries are a hundred times
+as slow, and two decimals below one would not suffice.
+"""
+
+
+def times(timings: Sequence[Timing], title: str, *, explained: bool = True) -> Sheet:
     """Return all measurements of some mechanisms, with a section for each."""
-    return _times(timings, title, notes, COLUMNS, RATIOS)
+    return LIBRARIES.sheet(timings, title, explained=explained)
 
 
 def rivals(timings: Sequence[Timing]) -> Sheet:
     """Return the measurements of generated code, Drake and frax beside ours."""
     others = {Column.EXPORTED, Column.CASADI, Column.DRAKE, Column.FRAX}
     chosen = [timing for timing in timings if others & set(timing.seconds)]
-    return _times(chosen, "Generated code, Drake and frax", RIVALS_EXPLAINED, RIVALS, RIVAL_RATIOS)
-
-
-def _times(
-    timings: Sequence[Timing],
-    title: str,
-    notes: str,
-    columns: Sequence[Column],
-    ratios: Sequence[tuple[str, Column, Column]],
-) -> Sheet:
-    header = ["", *(column.value for column in columns), *(ratio[0] for ratio in ratios)]
-    sections: dict[str, list[list[str]]] = {}
-    for timing in timings:
-        name = timing.mechanism.label
-        rows = sections.setdefault(name, [[name, *[""] * (len(header) - 1)]])
-        rows.append(
-            [
-                f"  {timing.quantity.value}",
-                *(_time(timing.microseconds(column)) for column in columns),
-                *(_ratio(timing.ratio(*pair)) for _, *pair in ratios),
-            ]
-        )
-    return Sheet(title, header, list(sections.values()), notes)
+    return RIVALS.sheet(chosen, "Generated code, Drake and frax")
 
 
 def growth(timings: Sequence[Timing]) -> Sheet:

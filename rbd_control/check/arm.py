@@ -28,7 +28,7 @@ FRICTION = (0.3, 1.0)
 BIAS = (0.5, 1.0)
 """Doubtful and bad bias, as a fraction of the contact threshold."""
 WINDOW = 20
-"""Filtered samples, a second or two, over which the bias is averaged."""
+"""Number of filtered samples, a second or two, over which the bias is averaged."""
 
 
 def arm_lines(
@@ -151,11 +151,11 @@ def _friction(model: Model, efforts: Sequence[JointEffort]) -> Line:
 def _bias(
     model: Model, evidence: Evidence, efforts: Sequence[JointEffort], threshold: Array
 ) -> Line:
-    """Return the line about the mean residual in parts of the motion, friction taken off."""
+    """Return the line about the mean residual, without friction, in parts of the motion."""
     first = model.nv - len(efforts)
     rest = (evidence.raw[..., EFFORT] - evidence.raw[..., NEED])[:, first:]
     moving = np.array([(*one.friction[:2], 0.0) for one in efforts])
-    # The residual is what the model says less what is measured.
+    # The residual is the torque of the model minus the measured torque.
     residual = np.einsum("nif,if->ni", evidence.friction[:, first:], moving) - rest
     windows = max(len(residual) // WINDOW, 1)
     means = np.array([part.mean(axis=0) for part in np.array_split(residual, windows)])

@@ -64,7 +64,7 @@ class Evidence:
 
     @property
     def effort(self) -> Array:
-        """Projected effort, (n, nv) [N·m or N, if it is torque]."""
+        """Projected effort, (n, nv) [N·m or N if the effort is torque]."""
         return np.asarray(self.free[..., EFFORT])
 
     @property
@@ -132,9 +132,9 @@ def gather(motions: Sequence[Motion], model: Model, maximum_gap: float) -> Evide
         [(0, 0, one) for one in (*variants, *unit_payloads(model), *_unit_rotors(model))],
     )
     need, weightless = columns.inertia[..., 0], columns.inertia[..., 1]
-    # The external torque falls by what the motor gives.
+    # The external torque decreases by the torque of the motor.
     turning = columns.inertia[..., 9:]
-    # A model that has rotors of its own has no other ones.
+    # No rotors can be added to a model that has rotors already.
     rotor = np.einsum("nii->ni", turning) if turning.size else np.zeros_like(need)
     own = np.stack([need - columns.x, need, rotor], axis=-1)
     gravity = columns.inertia[..., 2:5] - weightless[..., None]
@@ -174,7 +174,7 @@ def _unit_rotors(model: Model) -> list[Model]:
 
 
 def _thinned(motion: Motion) -> Motion:
-    """Return the motion at a lower rate, without samples that nothing can be computed with."""
+    """Return the motion at a lower rate, without samples outside the numeric range of the model."""
     bad = np.abs(motion.tau) > stray_bounds(motion.tau)
     motion = motion.only(in_range(motion) & ~bad.any(axis=1))
     if motion.t.size < 2:

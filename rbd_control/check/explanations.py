@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 FLOOR = 0.05
 """Misfit that needs no explanation, as a fraction of the default contact threshold."""
 RELEVANT = 0.06
-"""Misfit that one joint must exceed for a search, as a fraction of the same threshold."""
+"""Misfit that at least one joint must exceed to start a search, as a fraction of the threshold."""
 PRICE = 0.4
 """Cost of every number that an explanation fits."""
 GAIN = 1.0
@@ -108,7 +108,7 @@ def explain_in_steps(
             yield
         best = _best(options, evidence, floor, alive)
         if not found and (best is None or _matters(best.evidence, level, alive)):
-            # Costly: every pair needs the dynamics of the whole recording.
+            # Last, because every pair of joints needs the dynamics of the whole recording.
             options += list(_swapped_joints(exchanged, alive))
             best = _best(options, evidence, floor, alive)
         if best is None:
@@ -165,7 +165,7 @@ def _matters(evidence: Evidence, level: Array, alive: NDArray[np.bool_]) -> bool
 def _best(
     options: list[Explanation], evidence: Evidence, floor: Array, alive: NDArray[np.bool_]
 ) -> Explanation | None:
-    """Return the option with the largest reduction of the cost; None if none is worth its price."""
+    """Return the option with the largest reduction of the cost; None if no reduction suffices."""
     before = _cost(evidence, floor, alive)
     gains = [before - _cost(o.evidence, floor, alive) - o.price for o in options]
     if not gains or max(gains) < GAIN:
@@ -184,7 +184,7 @@ def _options(
     found: list[Explanation],
     has_gravity: bool,
 ) -> Iterator[Explanation]:
-    """Yield every explanation that is possible now, swapped names of joints excepted."""
+    """Yield every explanation of the present evidence, except swapped names of joints."""
     known = {one.kind for one in found}
     yield from _scales(evidence, alive)
     yield from _rotors(evidence, alive)
@@ -297,7 +297,7 @@ def _pooled(features: Array, wanted: Array, alive: NDArray[np.bool_]) -> tuple[A
 
 
 def _variance(x: Array) -> float:
-    """Return the variance of samples, raised by what their correlation in time takes away."""
+    """Return the variance of samples, increased for their correlation in time."""
     centred = x - x.mean()
     variance = float((centred**2).mean())
     if variance == 0.0:

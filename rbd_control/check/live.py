@@ -1,13 +1,14 @@
 """The check of the first seconds of joint states, computed in slices beside the detector.
 
-The lines are those of :func:`~rbd_control.check.run.check_recording` that make sense live: rate,
-jitter, gaps, repeated samples, what the effort is, payload, mounting, friction, bias, and the
-weakest push that the thresholds in use find. Exchanged names of joints are not searched for: that
-takes the dynamics of the whole motion for every pair.
+The result has the lines of :func:`~rbd_control.check.run.check_recording` that apply to a running
+arm: rate, jitter, gaps, repeated samples, kind of the effort, payload, mounting, friction, bias,
+and the weakest push that the present thresholds detect. Exchanged joint names are not searched for,
+because this requires the dynamics of the whole motion for every pair of joints.
 
-Contacts must not pass for a bias. Samples under a raised contact flag are left out, and so are
-samples whose residual stands out (:mod:`~rbd_control.check.undisturbed`). A flag that is up most of
-the time indicates a wrong model: then all samples count, and the line ``contact`` says so.
+A contact must not count as a bias. Samples with a raised contact flag are left out, and so are
+samples with an outlying residual (:mod:`~rbd_control.check.undisturbed`). If the flag is raised
+most of the time, the model is wrong: all samples are then used, and the line ``contact`` reports
+it.
 """
 
 from __future__ import annotations
@@ -34,32 +35,32 @@ from rbd_control.estimation.default_thresholds import default_contact_thresholds
 Array = NDArray[np.float64]
 
 PERIOD = 0.016
-"""Shortest time between samples that are kept [s]."""
+"""Shortest time between stored samples [s]."""
 MOST_STEPS = 20_000
-"""Largest number of steps between samples that are kept."""
+"""Maximum number of stored time steps between samples."""
 PART = 2.5
 """Length of the parts of the motion whose dynamics one slice computes [s]."""
 FEWEST = 20
-"""Fewest rows of evidence from which something is told of the arm."""
+"""Minimum number of rows of evidence for the lines about the arm."""
 POSES = 8
-"""Number of poses in which pushes are tried."""
+"""Number of poses in which pushes are evaluated."""
 MARGIN = 0.2
-"""Time before and after a raised flag in which samples are left out, too [s].
+"""Time before and after a raised flag in which samples are also left out [s].
 
 A contact begins before the flag rises, and the residual decays after the flag has fallen.
 """
 
 
 class StartCheck:
-    """Gathers the samples of the first seconds and checks them; memory is bounded.
+    """Collects the samples of the first seconds and checks them; memory is bounded.
 
     Args:
-        model: the robot as the detector knows it.
+        model: the model that the detector uses.
         parameters: of the detector, per-joint values in the order of the model.
         seconds: length of the motion that is checked [s].
 
     Attributes:
-        lines: what was found; empty until the check is finished.
+        lines: the findings; empty until the check is finished.
     """
 
     def __init__(self, model: Model, parameters: DetectorParameters, seconds: float) -> None:
@@ -74,11 +75,11 @@ class StartCheck:
         self.lines: tuple[Line, ...] = ()
 
     def add(self, stamp: float, q: Array, v: Array, tau: Array, is_touched: bool = False) -> None:
-        """Take one sample.
+        """Process one sample.
 
         Args:
-            stamp: time of the sample [s]; where the clock goes back, or forward by more than the
-                length of the check, the check starts again.
+            stamp: time of the sample [s]. If it goes back, or forward by more than the length of
+                the check, the check restarts.
             q: joint positions, (nq,) [rad or m].
             v: joint velocities, (nv,) [rad/s or m/s].
             tau: joint efforts as published, (nv,).
@@ -109,7 +110,7 @@ class StartCheck:
         return worst(self.lines)
 
     def in_slices(self) -> Generator[None, None, None]:
-        """Yield after each slice of the computation; :attr:`lines` are known at the end."""
+        """Yield after each slice of the computation, which sets :attr:`lines` at its end."""
         motion = Motion("start", *(np.array(each) for each in zip(*self._samples, strict=True)))
         self._samples.clear()
         lines = [*step_lines(np.array(self._steps), self._parameters.maximum_gap)]
@@ -143,10 +144,10 @@ class StartCheck:
         return np.asarray(after < np.searchsorted(raised, motion.t + MARGIN, side="right"))
 
     def _evidence(self, motion: Motion) -> Generator[None, None, Evidence | None]:
-        """Yield after each part of the motion, and return what it says; None without a part."""
+        """Yield after each part of the motion; return the evidence, or None without any."""
         torque = as_torque(motion, self._model, self._parameters)
         parts: list[Evidence] = []
-        # No filter may run across a contact that is left out.
+        # The filters must not run across a contact that is left out.
         gap = min(self._parameters.maximum_gap, MARGIN)
         for start in np.arange(motion.t[0], motion.t[-1], PART):
             part = torque.only((torque.t >= start) & (torque.t < start + PART))
@@ -206,7 +207,7 @@ def _contact(flagged: float, outlying: float) -> Line:
 
 
 def _nothing_told(flagged: float) -> Line:
-    """Return the line for a motion without a stretch that can be used."""
+    """Return the line for a motion without a usable stretch."""
     if flagged:
         text = (
             f"contact during the check: the flag was raised in {flagged:.0%} of the time, and the "

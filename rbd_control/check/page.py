@@ -31,7 +31,7 @@ _LEGEND = (
 
 
 def print_check(result: CheckResult, console: Console) -> None:
-    """Print the page: what was found, the joints, and the weakest pushes."""
+    """Print the page: findings, joints, and weakest pushes."""
     title = f"{printable(result.recording)}, {result.duration:.1f} s"
     console.print(f"[bold]check of {escape(title)}[/]")
     console.print(_lines(result))
@@ -66,7 +66,7 @@ def write_check_json(result: CheckResult, path: Path) -> None:
 
 
 def _marked(level: Level) -> str:
-    """Return the word for a level in its colour."""
+    """Return the name of a level in its colour."""
     return f"[{_STYLES[level]}]{WORDS[level]}[/]"
 
 

@@ -49,10 +49,10 @@ class CheckResult:
     pushes: tuple[WeakestPush, ...]
     """The weakest detectable push on each link; empty without effort."""
     thresholds: str
-    """Where the thresholds for ``pushes`` come from, in words."""
+    """Source of the thresholds for ``pushes``, as text."""
     evidence: tuple[Array, Array] | None = field(default=None, repr=False)
     """Torque that the described arm needs and recorded effort, (n, nv) each, both without the part
-    that friction explains; None where nothing could be told."""
+    that friction explains; None if the recording has no usable motion."""
 
     @property
     def level(self) -> Level:
@@ -79,13 +79,13 @@ def check_recording(
     *,
     joints: Sequence[str] | None = None,
 ) -> CheckResult:
-    """Check a recording of an arm, best of a free motion in which every joint moves.
+    """Check a recording of an arm, preferably of a free motion in which every joint moves.
 
     Args:
-        recording: what :func:`~rbd_control.playback.recording.read_recording` returned.
+        recording: the recording from :func:`~rbd_control.playback.recording.read_recording`.
         model: the robot; with a calibration, the corrected one.
-        parameters: of the detector, per-joint values in the order of the model. Without them the
-            efforts are taken for torques, and thresholds are estimated from the recording.
+        parameters: of the detector, per-joint values in the order of the model. Without them,
+            efforts count as torques, and thresholds are estimated from the recording.
         joints: recorded names of the model's joints, in the order of the model; by default they
             are matched by name.
 
@@ -127,19 +127,19 @@ def check_recording(
 
 @dataclass(frozen=True, eq=False)
 class _Study:
-    """The evidence of the motions about the arm."""
+    """Findings from the motions about the arm."""
 
     found: tuple[Explanation, ...]
     evidence: Evidence
     efforts: tuple[JointEffort, ...]
     touched: float
-    """Share of the samples that look like contact and are left out."""
+    """Fraction of the samples that are left out as apparent contacts."""
     recorded: tuple[Array, Array]
     """Torque of the described arm and effort as recorded, (n, nv) each, of the other samples."""
 
 
 def _study(motions: Sequence[Motion], model: Model, declared: DetectorParameters) -> _Study:
-    """Return what is wrong with the arm and its efforts."""
+    """Return the errors found in the description of the arm and in its efforts."""
     torques = [as_torque(motion, model, declared) for motion in motions]
     alive, _ = measured(motions)
     level = default_contact_thresholds(model)
@@ -157,7 +157,7 @@ def _study(motions: Sequence[Motion], model: Model, declared: DetectorParameters
 
 
 def as_torque(motion: Motion, model: Model, declared: DetectorParameters) -> Motion:
-    """Return the motion with the efforts as the torques that they are declared to stand for."""
+    """Return the motion with its efforts converted to torques as ``parameters`` declare."""
     tau = declared.for_joints("effort_gain", model.nv) * motion.tau
     if declared.effort_kind == "torque_without_gravity":
         tau = tau + gravity_torque(model, motion.q)
@@ -174,7 +174,7 @@ def _exchanged(motion: Motion, i: int, j: int) -> Motion:
 
 
 def _nothing(model: Model) -> Evidence:
-    """Return evidence without anything in it."""
+    """Return empty evidence."""
     return Evidence.of(np.zeros((1, model.nv, 10)), np.zeros((1, model.nv, 3)), np.zeros(3))
 
 
@@ -253,4 +253,4 @@ def push_line(pushes: Sequence[WeakestPush]) -> Line:
 
 
 HARMFUL = 140.0
-"""Push at the last link that ISO/TS 15066 allows at most on a hand [N]."""
+"""Largest force on a hand that ISO/TS 15066 allows [N]."""

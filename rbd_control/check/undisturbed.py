@@ -1,8 +1,8 @@
-"""Explanations of a motion without the samples in which something apparently touches the arm.
+"""Explanations of a motion without its apparent contacts.
 
-A contact is a residual that stands out from the rest of the motion. It would otherwise count as
-bias, payload or a wrong unit. A residual that stands out most of the time is not a contact but an
-error of the model, so that its samples are kept.
+An apparent contact is an outlier of the residual relative to the rest of the motion. Otherwise it
+would be explained as a bias, a payload or a wrong unit. If most of the residual is outlying, the
+cause is not a contact but an error of the model, and all samples are kept.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_TOUCHED = 0.35
 PAD = 4
 """Number of neighbouring filtered samples that are excluded as well."""
 PASSES = 3
-"""Number of searches for explanations, each without the contacts that the last one showed."""
+"""Number of searches for explanations, each without the contacts found by the previous one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Undisturbed:
 
     @property
     def touched(self) -> float:
-        """The share of the samples that look like contact and are left out."""
+        """Fraction of the samples that are left out as apparent contacts."""
         return float(1.0 - self.kept.mean())
 
 
@@ -58,7 +58,7 @@ def explain_undisturbed(
     *,
     has_gravity: bool = True,
 ) -> Generator[None, None, Undisturbed]:
-    """Yield after each explanation that was tried, and return what explains the motion.
+    """Yield after each explanation that was tried, and return the explanations of the motion.
 
     Args:
         gathered: evidence of the whole motion.

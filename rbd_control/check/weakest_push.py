@@ -1,7 +1,7 @@
 """The weakest push that the detector can detect with its thresholds, by link and direction.
 
 A unit force at the origin of a link in direction ``d`` adds ``Jᵀ d`` to the residual. In one pose
-the weakest force that is found is the smallest ``f`` for which one of the detector's rules holds::
+the weakest detected force is the smallest ``f`` for which one of the detector's rules holds::
 
     |f Jᵀ d|_i > threshold_i                              for some joint i
     ‖W less_friction(f Jᵀ d)‖ > statistic threshold       with the covariance of the residual
@@ -35,11 +35,11 @@ POSES = 200
 LEAST_TORQUE = 1e-12
 """Torque of a force of 1 N below which the force has no effect [N·m or N]."""
 _STEPS = 40
-"""Steps of the bisection for the statistic: forces are exact to 1e-8 of ``BLIND``."""
+"""Number of bisection steps for the statistic; forces are exact to 1e-8 of ``BLIND``."""
 
 
 def _directions(count: int) -> Array:
-    """Return unit vectors over half of the sphere, evenly, (count, 3); -d is found as d is."""
+    """Return unit vectors that cover half of the sphere evenly, (count, 3); -d is like d."""
     z = (np.arange(count) + 0.5) / count
     angle = np.pi * (1.0 + np.sqrt(5.0)) * np.arange(count)
     radius = np.sqrt(1.0 - z**2)
@@ -47,21 +47,21 @@ def _directions(count: int) -> Array:
 
 
 DIRECTIONS = _directions(100)
-"""Directions of force that are tried: about 15 degrees apart."""
+"""Evaluated directions of force, about 15 degrees apart."""
 
 
 @dataclass(frozen=True)
 class WeakestPush:
-    """The weakest pushes at one link's origin that are found, medians over the poses [N].
+    """The weakest detected pushes at the origin of one link, medians over the poses [N].
 
-    A force that is never found is infinite.
+    A force that is never detected is infinite.
     """
 
     link: str
     best: float
-    """In the direction in which the least force is found, in each pose."""
+    """In the direction of each pose that needs the smallest force."""
     worst: float
-    """In the direction in which the most force is needed, in each pose."""
+    """In the direction of each pose that needs the largest force."""
     axes: tuple[float, float, float]
     """Along the axes of the root link."""
 
@@ -76,7 +76,7 @@ class WeakestPush:
 def weakest_pushes(
     model: Model, parameters: DetectorParameters, q: Array, v: Array
 ) -> tuple[WeakestPush, ...]:
-    """Return the weakest push that is found on each link that a joint moves.
+    """Return the weakest detected push for each link that a joint moves.
 
     Args:
         model: the identified robot.
@@ -140,7 +140,7 @@ class Rules:
         return np.where(force < BLIND, force, np.inf)
 
     def _least_by_statistic(self, torque: Array) -> Array:
-        """Return the force (k,) at which the statistic passes its threshold [N], by bisection."""
+        """Return the force (k,) at which the statistic exceeds its threshold [N], by bisection."""
         low, high = np.zeros(len(torque)), np.full(len(torque), BLIND)
         if self.whitening is None:
             return np.full(len(torque), np.inf)
@@ -157,7 +157,7 @@ def _of_link(model: Model, rules: Rules, link: str, q: Array) -> Generator[None,
     """Yield after each direction that was tried, and return the weakest pushes on one link."""
     J = np.asarray(frame_jacobian(model, q, link))[:, 3:]
     weighted = J / rules.threshold[:, None, :]
-    # The principal axes of how forces load the joints: one of them may load none at all.
+    # The principal axes of the map from force to torque; one of them may load no joint.
     _, axes = np.linalg.eigh(weighted @ weighted.transpose(0, 2, 1))
     forces = []
     for d in (*np.eye(3), *DIRECTIONS):
@@ -166,7 +166,7 @@ def _of_link(model: Model, rules: Rules, link: str, q: Array) -> Generator[None,
     for c in range(3):
         forces.append(rules.least_force(np.einsum("kdi,kd->ki", J, axes[:, :, c])))
         yield
-    # By pose: the same direction loads the joints otherwise in another one.
+    # The same direction loads the joints differently in each pose.
     best, worst = np.min(forces, axis=0), np.max(forces, axis=0)
     x, y, z = (float(np.median(force)) for force in forces[:3])
     return WeakestPush(link, float(np.median(best)), float(np.median(worst)), (x, y, z))

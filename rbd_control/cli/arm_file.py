@@ -59,7 +59,7 @@ this torque would switch with the noise of the encoders while the arm is at rest
 
 
 def alarms(calibration: Calibration) -> str:
-    """Return the rate of false alarms in words."""
+    """Return the rate of false alarms as text."""
     rate = calibration.false_alarms_per_hour
     return f"{rate:g} false alarm{'' if rate == 1.0 else 's'}"
 
@@ -106,7 +106,7 @@ def arm_file(
 
 
 def _drives(calibration: Calibration) -> list[str]:
-    """Return comments on the gains of the drives and how well they are known."""
+    """Return comments with the gains of the drives and their standard errors."""
     if not calibration.gains:
         return []
     return [
@@ -177,13 +177,13 @@ def _entries(parameters: Parameters, names: Iterable[str]) -> list[str]:
 
 
 def _text(text: str) -> str:
-    """Return a text as YAML; one of other characters than those of names and paths in quotes."""
+    """Return a text as YAML, quoted if it has characters other than those of names and paths."""
     usual = re.fullmatch(r"[A-Za-z_/][\w./-]*", text, re.ASCII)
     return text if usual and text.lower() not in _NOT_TEXT else json.dumps(text)
 
 
 _NOT_TEXT = ("y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "nan")
-"""Words that YAML does not read as text."""
+"""Words that YAML does not interpret as text."""
 
 
 def _list(values: tuple[float, ...]) -> str:

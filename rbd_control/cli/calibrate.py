@@ -96,7 +96,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
 
 
 def _start(arguments: argparse.Namespace, n: int) -> CalibratedParameters:
-    """Return the parameters that the calibration of ``n`` joints begins with.
+    """Return the initial parameters of the calibration of ``n`` joints.
 
     Raises:
         ParameterError: for another number of effort gains than one or ``n``.
@@ -112,7 +112,7 @@ def _start(arguments: argparse.Namespace, n: int) -> CalibratedParameters:
 
 
 def _refuse_repetition(paths: list[Path]) -> None:
-    """Refuse a recording that is given twice: predicting it from itself would prove nothing."""
+    """Raise an error for a repeated recording: its prediction from itself would prove nothing."""
     seen: set[str] = set()
     for path in paths:
         target = os.path.realpath(path)  # Path.resolve() fails where links form a loop
@@ -123,14 +123,14 @@ def _refuse_repetition(paths: list[Path]) -> None:
 
 
 def _named(paths: list[Path]) -> str:
-    """Return the recordings as an error names them."""
+    """Return the names of the recordings for an error message."""
     return str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
 
 
 def _motions(
     path: Path, model: Model, topic: str, joints: list[str] | None, console: Console
 ) -> Iterator[Motion]:
-    """Yield the motion that a recording holds; several where its clock went back."""
+    """Yield the motion in a recording; several motions if its clock went back."""
     recording = read_recording(path, topic)
     found = read_motions(recording, model, joints)
     motions = with_effort(recording, found)
@@ -150,7 +150,7 @@ def _motions(
 
 
 def _print(calibration: Calibration, console: Console) -> None:
-    """Print what was identified, the thresholds, and what is doubtful."""
+    """Print the identified parameters, the thresholds, and the warnings."""
     parameters = calibration.parameters
     console.print(_model_table(calibration))
     console.print(_friction_table(calibration))

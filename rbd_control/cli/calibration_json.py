@@ -65,6 +65,6 @@ def calibration_values(calibration: Calibration) -> dict[str, Any]:
 
 
 def _drive_gain(one: DriveGain) -> dict[str, Any]:
-    """Return one gain; an infinite error, of a gain that the user accepts, is null."""
+    """Return one gain; an infinite standard error is null."""
     error = one.standard_error if math.isfinite(one.standard_error) else None
     return {"gain": one.gain, "standard_error": error, "given": one.is_given}

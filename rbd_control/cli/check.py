@@ -1,4 +1,4 @@
-"""``rbd-control check``: one page on a recording, before anything else is done with it."""
+"""``rbd-control check``: a one-page report on the quality of a recording."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run_check(arguments: argparse.Namespace) -> int:
     """Read, check, print and write.
 
     Returns:
-        0, or 1 when a line is red.
+        0, or 1 if a line is red.
 
     Raises:
         RbdControlError: for bad input; the message names the file.

@@ -35,15 +35,15 @@ _HELP = (
 def gain_evidence(
     arguments: argparse.Namespace, motions: Callable[[Path], Sequence[Motion]]
 ) -> GainEvidence:
-    """Return what the arguments tell of the drives.
+    """Return the prior knowledge of the drives from the arguments.
 
     Args:
-        arguments: those of the command.
+        arguments: arguments of the command.
         motions: reads the motions of a recording.
 
     Raises:
-        InputError: for an argument that cannot be read, or one that the others make useless.
-        RecordingError: when a recording cannot be used.
+        InputError: for an argument that cannot be read, or has no effect with the other arguments.
+        RecordingError: if a recording cannot be used.
     """
     given = arguments.payload_recordings or arguments.known_gains
     if given and (arguments.effort != "current" or arguments.effort_gain):
@@ -90,7 +90,7 @@ def _known_gain(text: str) -> tuple[str, KnownGain]:
 
 
 def _measured(text: str) -> tuple[float, float] | None:
-    """Return value and standard error of ``VALUE[±ERROR]``; None if they are no numbers."""
+    """Return value and standard error of ``VALUE[±ERROR]``; None if they are not numbers."""
     numbers = _numbers(re.split(r"±|\+-|\+/-", text))
     if numbers is None or len(numbers) > 2:
         return None
@@ -98,7 +98,7 @@ def _measured(text: str) -> tuple[float, float] | None:
 
 
 def _numbers(texts: Sequence[str]) -> list[float] | None:
-    """Return finite numbers; None if one is none."""
+    """Return finite numbers from texts; None if a text is not a finite number."""
     try:
         numbers = [float(text) for text in texts]
     except ValueError:
@@ -108,7 +108,7 @@ def _numbers(texts: Sequence[str]) -> list[float] | None:
 
 @contextmanager
 def refused_gains_shown(console: Console) -> Iterator[None]:
-    """Print all gains, and what would help, before the error that refuses some of them."""
+    """Print all gains and possible remedies before the error that rejects some of them."""
     try:
         yield
     except DriveGainError as error:

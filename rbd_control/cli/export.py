@@ -33,7 +33,7 @@ def run_export(arguments: argparse.Namespace) -> int:
     urdf = named(arguments.urdf)
     held = _held(urdf, dict(arguments.lock), arguments.joints)
     robot = Robot.load(urdf, locked=held)
-    # The folders of this machine are nobody else's business.
+    # Only the file name, because exported files may be published.
     notes = [f"Made from: {Path(urdf).name}"]
     if held:
         positions = ", ".join(f"{name} at {position:g}" for name, position in held.items())
@@ -53,7 +53,7 @@ def run_export(arguments: argparse.Namespace) -> int:
 
 
 def _held(urdf: str, locked: Mapping[str, float], joints: Sequence[str] | None) -> dict[str, float]:
-    """Return the joints that do not move: those locked, and at zero those not chosen.
+    """Return the positions of the fixed joints: locked joints, and unselected joints at zero.
 
     Raises:
         InputError: for a chosen joint that the robot lacks.

@@ -37,7 +37,7 @@ from rbd_control.playback.labels import read_labels
 from rbd_control.playback.truth import Label
 
 _MOST_NAMED = 20
-"""Number of recordings without a result that are named on the console."""
+"""Maximum number of recordings without a result that the console names."""
 
 
 def run_replay_fleet(arguments: argparse.Namespace) -> int:
@@ -108,7 +108,7 @@ def run_calibrate_fleet(arguments: argparse.Namespace) -> int:
 
 
 def _refuse(arguments: argparse.Namespace, options: Sequence[str]) -> None:
-    """Refuse options that a fleet does not have.
+    """Raise an error for options that do not apply to a fleet.
 
     Raises:
         InputError: naming the option.
@@ -124,7 +124,7 @@ def _entries(
     paths: Sequence[Path],
     entry: Callable[[int, Source, SheetRow], Entry],
 ) -> list[Entry]:
-    """Return what is to be done with each recording, as arguments and sheet tell."""
+    """Return the entry of each recording from the arguments and the sheet."""
     sheet = read_sheet(arguments.sheet) if arguments.sheet else []
     entries = []
     for index, path in enumerate(paths):
@@ -144,7 +144,7 @@ def _entries(
 
 
 def _absolute(urdf: str) -> str:
-    """Return the path of a description for workers in other folders; names as they are."""
+    """Return the absolute path of a description for workers in other folders; keep names."""
     return str(Path(urdf).absolute()) if urdf and Path(urdf).exists() else urdf
 
 
@@ -155,7 +155,7 @@ def _entry(job: ReplayJob | CalibrateJob, row: SheetRow, free: bool) -> Entry:
 def _run(
     arguments: argparse.Namespace, command: str, entries: Sequence[Entry]
 ) -> tuple[FleetRun, int]:
-    """Do the work, write the table, and print what came out; return it and the exit code."""
+    """Process the fleet, write the table, and print a summary; return the run and exit code."""
     kind = arguments.format or CSV
     refuse_format(kind)
     store = Store(arguments.fleet, command)
@@ -183,7 +183,7 @@ def _workers(arguments: argparse.Namespace) -> Workers:
 
 
 def _print(run: FleetRun, seconds: float, console: Console) -> None:
-    """Print how many recordings have which outcome, and the speed."""
+    """Print the number of recordings by outcome, and the speed."""
     counts = Counter(record.outcome.status for record in run.records)
     hours = sum(record.result.get("duration", 0.0) for record in run.records) / 3600.0
     text = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))

@@ -20,7 +20,7 @@ from rbd_control.fleet.table import CSV, Row, refuse_format, write_table
 from rbd_control.wording import printable
 
 _ROWS = 60
-"""Rows of a table that are printed."""
+"""Maximum number of printed rows of a table."""
 
 _ARM = {
     "arm": "arm",
@@ -67,8 +67,8 @@ def run_fleet_report(arguments: argparse.Namespace) -> int:
         0, or 1 if no recording has a result.
 
     Raises:
-        RbdControlError: when the folder holds no fleet, or a file in it is damaged.
-        OSError: when a table cannot be written.
+        RbdControlError: if the folder has no results of a fleet, or a damaged file.
+        OSError: if a table cannot be written.
     """
     kind = arguments.format or CSV
     refuse_format(kind)
@@ -96,7 +96,7 @@ def run_fleet_report(arguments: argparse.Namespace) -> int:
 
 
 def _print(found: Study, console: Console) -> None:
-    """Print the tables, and how many recordings have no result."""
+    """Print the tables, and the number of recordings without a result."""
     if any(row["replayed"] for row in found.arms):
         console.print(_table("arms (95 % confidence of the rate)", _ARM, found.arms))
         console.print(_table("days", _DAY, found.days))

@@ -55,7 +55,7 @@ def guarded(  # noqa: PLR0911 - one exit code for each way a command may end
     try:
         with warnings.catch_warnings():
             if not debug:
-                # Warnings of the libraries are for developers, and stderr is for one line.
+                # Warnings of libraries are for developers; stderr gets one line for the user.
                 warnings.simplefilter("ignore")
                 # Warnings about the robot description are for the user and are shown.
                 warnings.simplefilter("always", ModelWarning)
@@ -68,7 +68,7 @@ def guarded(  # noqa: PLR0911 - one exit code for each way a command may end
     except BrokenPipeError:
         return BROKEN_PIPE
     except SystemExit as end:
-        # What rich makes of a broken pipe.
+        # rich raises this for a broken pipe.
         if isinstance(end.__context__, BrokenPipeError):
             return BROKEN_PIPE
         raise
@@ -88,8 +88,8 @@ def refuse(message: str, path: str = "") -> int:
     """Print one line about a bad input and return its exit code.
 
     Args:
-        message: what is wrong and what to do.
-        path: the file at fault; empty if it is none.
+        message: the problem and its remedy.
+        path: the file that caused it; empty if there is none.
     """
     complain(message, path)
     return BAD_INPUT
@@ -102,7 +102,7 @@ def complain(message: str, path: str) -> None:
 
 
 def _internal(error: Exception) -> str:
-    """Return what is said of an error that no input may cause."""
+    """Return the message for an internal error, which no input may cause."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)]
     frame = (own or frames)[-1]

@@ -1,7 +1,7 @@
-"""The command ``rbd-control``: it assembles the sub-commands and runs one.
+"""The command ``rbd-control``: it assembles the sub-commands and runs one of them.
 
-The arguments of each sub-command stand in :mod:`rbd_control.cli.arguments`. Exit codes are those
-of :mod:`rbd_control.cli.guard`.
+:mod:`rbd_control.cli.arguments` has the arguments of the sub-commands, :mod:`rbd_control.cli.guard`
+the exit codes.
 """
 
 from __future__ import annotations
@@ -55,16 +55,15 @@ _EXIT_CODES = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one sub-command and return its exit code.
 
-    SIGINT and SIGTERM end the process where it is: an exception that unwinds the compiler may be
-    swallowed there, or crash it. Commands that have something to put in order handle both
-    themselves.
+    SIGINT and SIGTERM end the process at once, because an exception that unwinds the compiler may
+    be discarded there, or crash it. Commands that need a cleanup handle both signals themselves.
     """
     ensure_standard_streams()
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show a character is no reason to fail.
+        # A character that the terminal cannot show must not cause an error.
         getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
     arguments = _parser().parse_args(argv)
-    # Python's last collections would walk through all that numba made, for half a second.
+    # Python's last garbage collections would visit all objects of numba, for half a second.
     atexit.register(gc.freeze)
     with PromptEnd(INTERRUPTED, _end):
         code = guarded(lambda: int(arguments.run(arguments)), debug=arguments.debug)
@@ -73,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _end(_number: int, _frame: object) -> NoReturn:
-    """End the process on a signal; what is half written or temporary is removed."""
+    """End the process on a signal after removing incomplete and temporary files."""
     remove_unfinished()
     end_now(INTERRUPTED)
 

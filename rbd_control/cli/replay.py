@@ -1,4 +1,4 @@
-"""``rbd-control replay``: recordings through the detector, from the command line."""
+"""``rbd-control replay``: runs recordings through the detector."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
     """Read, replay, print and write.
 
     Returns:
-        0, or 1 when the detector has no verdict at any time in one of the recordings.
+        0, or 1 if the detector never has a verdict in one of the recordings.
 
     Raises:
         RbdControlError: for bad input; the message names the file.
@@ -94,7 +94,7 @@ def _replay_each(
     console: Console,
     report: ReplayReport,
 ) -> Iterator[ReplayResult]:
-    """Replay one recording after the other and print what was found in each."""
+    """Replay the recordings one after the other and print the result of each."""
     surface = surface_of_robot(robot)
     for k, recording in enumerate(recordings):
         with _progress(recording.count) as progress:
@@ -116,7 +116,7 @@ def _replay_each(
 
 
 def _refuse_silence(results: Sequence[ReplayResult]) -> int:
-    """Return the exit code, and say which recordings have no verdict at any time."""
+    """Return the exit code, and name the recordings that never have a verdict."""
     silent = [result for result in results if not result.valid_fraction]
     for result in silent:
         why = ", ".join(f"{reason} {time:.2f} s" for reason, time in result.invalid.items())

@@ -31,7 +31,7 @@ def run_view(arguments: argparse.Namespace) -> int:
     """Show a recording or live arms until SIGINT or SIGTERM comes, or ``--duration`` is over.
 
     Returns:
-        0, or 1 when nothing was received from live arms.
+        0, or 1 if no message of a live arm was received.
 
     Raises:
         RbdControlError: for bad input, a port in use, and packages that are not installed.
@@ -60,7 +60,7 @@ def run_view(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def extra_needed() -> Iterator[None]:
-    """Turn an import that fails for lack of the extra ``view`` into what to install."""
+    """Convert an import that fails without the extra ``view`` to an error with the remedy."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -73,7 +73,7 @@ def extra_needed() -> Iterator[None]:
 
 
 def scene_of_robot(robot: Robot) -> Scene:
-    """Return what is drawn of an arm; its meshes are looked for from the folder of its URDF."""
+    """Return the geometry of an arm; relative mesh paths start at the folder of its URDF."""
     path = robot.parameters.urdf
     folder = Path(path).absolute().parent if path and path != ARM7 else None
     with extra_needed():

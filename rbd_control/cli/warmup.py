@@ -1,4 +1,4 @@
-"""``rbd-control warmup``: compile ahead, so that later starts need not."""
+"""``rbd-control warmup``: compilation ahead of time for fast later starts."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ class _Display:
 
 
 def run_warmup() -> int:
-    """Compile everything, print how long it took and where the code is kept.
+    """Compile everything; print the duration and the folder of the compiled code.
 
     Returns:
-        0, or 1 when the code cannot be kept and later starts compile again.
+        0, or 1 if the code cannot be stored, so that later starts compile again.
     """
     begin = time.perf_counter()
     every = list(steps())

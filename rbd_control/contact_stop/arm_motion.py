@@ -120,6 +120,6 @@ class ArmMotion:
         self._position[name], self._stamp[name], self._heard[name] = position, stamp, now
 
     def _difference(self, name: str, stamp: float, position: float) -> float | None:
-        """Return the speed from the last position to this one; None where that is not known."""
+        """Return the speed from the last position to this one; None if it is unknown."""
         step = stamp - self._stamp.get(name, inf)
         return (position - self._position[name]) / step if step > 0.0 else None

@@ -11,14 +11,14 @@ sᵀ tau_ext`` for any true pi, with the true mass matrix in K_D: the same passi
 knowledge of the parameters. ``Yᵀ s`` is the power of each parameter's force along s, computed by
 one sweep without the matrix Y.
 
-The metric Gamma. The pseudo-inertia P (4x4) of an adapted body is written ``P = S W Sᵀ`` with the
-fixed ``S Sᵀ`` = pseudo-inertia of the body as described + that of a ball of mass
-``largest_payload_mass`` and radius ``largest_payload_reach`` about the link's origin. W is then a
-number of order one in every direction, its sum of squares does not depend on axes or units, and one
-``learning_rate`` is all of Gamma: ``½ |W_hat - W|² / learning_rate``. Coulomb and viscous friction
-are measured in multiples of the values given. This is the metric of Lee, Kwon & Park frozen at a
-plausible body: moving with the estimate it would make a link of 0.2 kg learn a hundred times as
-slowly as one of 2 kg.
+The metric Gamma. The pseudo-inertia P (4x4) of an adapted body is written ``P = S W Sᵀ``. The fixed
+``S Sᵀ`` is the sum of the pseudo-inertia of the described body and the pseudo-inertia of a ball of
+mass ``largest_payload_mass`` and radius ``largest_payload_reach`` about the link's origin. The
+entries of W are then of order one, its sum of squares does not depend on axes or units, and one
+``learning_rate`` defines Gamma: ``½ |W_hat - W|² / learning_rate``. Coulomb and viscous friction
+are measured in multiples of the given values. This is the metric of Lee, Kwon & Park at a fixed,
+plausible body. If the metric changed with the estimate, a link of 0.2 kg would learn a hundred
+times as slowly as a link of 2 kg.
 
 Physical consistency. A body is physically possible if and only if P, and therefore W, is positive
 definite. After each step W is projected onto the matrices with eigenvalues between half the
@@ -29,11 +29,12 @@ largest_payload_reach²`` larger. These sets are convex and contain the true par
 projection uses the same metric, so it never increases V. The bounds are hard: the estimates keep
 them after every step, for any contact and any sensor error.
 
-Dead zone. Unmodelled friction and noise are torques up to some d that no pi explains; learning from
-them makes estimates drift. The law learns only while ``sᵀ K_D s > sum of d_i |s_i|``, for s
-averaged over 0.05 s. Then the dissipation exceeds the power of such torques, and V falls, on that
-average, whenever estimates change. A torque error smaller than d is not learned. Friction is
-learned for sliding joints only, because a sticking joint would seem to have ever more friction.
+Dead zone. Unmodelled friction and noise are torques up to some d that no parameters explain, and
+learning from them makes the estimates drift. The law learns only while
+``sᵀ K_D s > sum of d_i |s_i|``, for s averaged over 0.05 s. Then the dissipation exceeds the power
+of such torques, and V decreases, on this average, whenever estimates change. A torque error smaller
+than d is not learned. Friction is learned for sliding joints only, because the estimate for a
+sticking joint would keep growing.
 
 One period. In continuous time no step is too long, but a fast motion can make the gradient so large
 that the step of one period overshoots. Each step is shortened such that it changes the torque along
@@ -77,7 +78,7 @@ ROUNDING = 1e-9
 """Relative tolerance of the bounds for estimates that were written to a file and read again."""
 
 LONGEST_STEP = 0.01
-"""Upper bound of the period used for learning [s]; a longer period counts as this."""
+"""Upper bound of the period used for learning [s]; a longer period is reduced to it."""
 
 
 class AdaptiveSlotineLiController:

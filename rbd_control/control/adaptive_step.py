@@ -166,7 +166,7 @@ def _coefficients(model, v_r, a_r, s, smooth, sweep, coefficients):
     for k in range(rows):
         parent, dof = model.parent[k], model.dof[k]
         Phi_k = load6(sweep.Phi, k)
-        # The twists of newton_euler.py, and those that the body would have if s or x were v.
+        # The twists of newton_euler.py, and the twists of the body for the velocities s and x.
         reference_k = add6(
             still if parent < 0 else load6(reference, parent), scale6(v_r[dof], Phi_k)
         )
@@ -302,7 +302,7 @@ def write_body(model, row, S, W):
 def clip_eigenvalues(W, low, high):
     """Return the nearest symmetric matrix (Frobenius norm) with eigenvalues in low ... high.
 
-    It nearly always is W itself, which a Cholesky factorisation and the trace show quickly.
+    The result is nearly always W itself, which a Cholesky factorisation and the trace show quickly.
     """
     n = W.shape[0]
     A = W.copy()

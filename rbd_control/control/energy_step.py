@@ -79,7 +79,7 @@ def balance_step(packed, gains, bounds, last, q, v, q_d, v_r, law, acting, dt):
 
 @compiled
 def tank_step(packed, damping, damping_rate, q, v, tau, share, most, limited):
-    """Write ``g - K_D v + share w`` with ``w = tau - g + K_D v``, and the same minus g to ``tau``.
+    """Write ``g - K_D v + share w`` with ``w = tau - g + K_D v``; ``tau`` gets the same minus g.
 
     The share is reduced where the injected power would exceed ``most``; the share used is returned.
     """

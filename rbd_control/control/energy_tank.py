@@ -20,9 +20,10 @@ Work is computed exactly, as held torque times distance. If v changes within the
 may exceed the level by O(dt²); the level is then negative until it is refilled.
 
 The limits of torque and rate act after the tank, and the rate limit may prolong a torque that the
-tank has withdrawn. :meth:`EnergyTank.sent` therefore has the last word: where the torque would
-inject more than the level holds, the part of each joint that drives it, ``v_i (tau_i - g_i) > 0``,
-is reduced at once, whatever ``torque_rate`` is. The safe torque drops driving torque likewise.
+tank has withdrawn. Therefore :meth:`EnergyTank.sent` is the last step: if the torque would inject
+more energy than the level, the driving torque of each joint, ``v_i (tau_i - g_i) > 0``, is reduced
+at once, without regard to ``torque_rate``. The safe torque withdraws driving torque in the same
+way.
 
 Lifting a weight that the model does not contain also takes energy from the tank; for a loaded arm,
 use a model with the payload.
@@ -168,8 +169,8 @@ class EnergyTank:
         Args:
             limited: result of :meth:`limit` for this sample, (nv,) [N·m or N].
             tau: the same after other limits, (nv,) [N·m or N].
-            largest: largest torque of the motors, (nv,) [N·m or N]. A motor that is too weak for
-                the weight cannot be relieved of what drives its joint.
+            largest: largest torque of the motors, (nv,) [N·m or N]. If a motor is too weak to hold
+                the weight, the driving torque of its joint cannot be reduced.
 
         Returns:
             (nv,) [N·m or N]; ``tau`` itself unless it would inject more than the level.

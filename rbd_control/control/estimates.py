@@ -23,11 +23,11 @@ class LinkEstimate:
 
     link: str
     mass: float
-    """[kg]"""
+    """Mass [kg]."""
     com: Array
-    """(3,) centre of mass in the frame of the link [m]."""
+    """Centre of mass in the frame of the link, (3,) [m]."""
     inertia: Array
-    """(3, 3) rotational inertia about the centre of mass, axes of the link [kg·m²]."""
+    """Rotational inertia about the centre of mass, axes of the link, (3, 3) [kg·m²]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class FrictionEstimate:
 
     joint: str
     coulomb: float
-    """[N·m or N]"""
+    """Coulomb friction [N·m or N]."""
     viscous: float
-    """[N·m·s/rad or N·s/m]"""
+    """Viscous friction [N·m·s/rad or N·s/m]."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,16 +22,16 @@ Array = NDArray[np.float64]
 LONGEST_GOAL_TIME: float = next(
     item.metadata["upper"] for item in fields(TrajectoryParameters) if item.name == "goal_time"
 )
-"""Longest time that an arm may take to its goal after the last point of a trajectory [s]."""
+"""Longest time after the last point of a trajectory until the arm must reach its goal [s]."""
 
 ERASED = -1.0
-"""Tolerance of a goal that takes the limit of the parameters away, as in control_msgs."""
+"""Value of a goal's tolerance that removes the limit of the parameters, as in control_msgs."""
 
 
 class JointTolerance(NamedTuple):
-    """Tolerances that a goal gives one joint, as ``control_msgs/JointTolerance`` has them.
+    """Tolerances that a goal specifies for one joint, as in ``control_msgs/JointTolerance``.
 
-    A value of 0 leaves the tolerance of the parameters in force, -1 takes it away.
+    A value of 0 keeps the tolerance of the parameters, -1 removes it.
     """
 
     name: str
@@ -69,14 +69,14 @@ class Tolerances:
     def of_goal(
         self, path: Sequence[JointTolerance], goal: Sequence[JointTolerance], goal_time: float
     ) -> Tolerances:
-        """Return these tolerances with those that a goal brings with it.
+        """Return these tolerances, replaced by the tolerances of a goal where it specifies any.
 
         Args:
             path: tolerances while the trajectory lasts.
             goal: tolerances at its end; their velocity replaces ``stopped_velocity_tolerance``.
-            goal_time: as the attribute [s]; 0 for that of the parameters. -1 and longer times give
-                ``LONGEST_GOAL_TIME``: without any limit the arm would press against an obstacle
-                for ever.
+            goal_time: as the attribute [s]; 0 keeps the value of the parameters. -1 and longer
+                times are replaced by ``LONGEST_GOAL_TIME``: without any limit the arm would press
+                against an obstacle for ever.
 
         Raises:
             TrajectoryJointsError: for a joint that the arm does not have.
@@ -95,7 +95,7 @@ class Tolerances:
         return own
 
     def strayed(self, q: Array, v: Array, q_d: Array, v_d: Array) -> str:
-        """Return which joint is too far from its path, or too fast for it, or an empty text."""
+        """Return a message about a joint that violates its path tolerance; empty without one."""
         far = self._beyond(q, q_d, self._path, "its path; its tolerance")
         if far or self._path_velocity is None:
             return far
@@ -111,7 +111,7 @@ class Tolerances:
         return bool(near and (np.abs(v) <= self._stopped).all())
 
     def missed(self, q: Array, v: Array, goal: Array) -> str:
-        """Return which joint is too far from its goal, or still moves, or an empty text."""
+        """Return a message about a joint that violates its goal tolerance; empty without one."""
         far = self._beyond(q, goal, self._goal, "its goal; its tolerance")
         return far or self._beyond(v, np.zeros_like(v), self._stopped, "rest; its tolerance")
 
@@ -123,7 +123,7 @@ class Tolerances:
         before: Array | None,
         default: Array,
     ) -> Array:
-        """Return the limits of the parameters, (n,), with those that a goal gives."""
+        """Return the limits of the parameters, (n,), replaced by the values of a goal."""
         limits = (default if before is None else before).copy()
         for tolerance in given:
             if tolerance.name not in self._names:

@@ -84,7 +84,7 @@ class Modes:
 
     @property
     def goal_motion(self) -> GoalMotion:
-        """The state of the motion that the senders of goals are told."""
+        """The state of the motion for the feedback and results of goals."""
         found = self._verdict.force(self._samples.stamp, FORCE_AGE)
         is_stopping = self.mode == "hold" and self._motion.moving
         touched = "" if found is None else found.link
@@ -323,7 +323,7 @@ class Modes:
         if end.goal == "reached":
             self.mode = "hold"
         else:
-            # An arm that goes on to a goal that it has missed would press against an obstacle.
+            # If the arm continued to a missed goal, it would press against an obstacle.
             self._hold_here()
         if end.goal == "aborted":
             self.reason = end.text

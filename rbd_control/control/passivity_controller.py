@@ -225,7 +225,7 @@ class PassivityController:
 
     @property
     def goal_motion(self) -> GoalMotion:
-        """The state of the motion that the senders of goals are told."""
+        """The state of the motion for the feedback and results of goals."""
         return self._modes.goal_motion
 
     @property
@@ -269,8 +269,8 @@ class PassivityController:
 
         Args:
             names, points: see :meth:`Waypoints.of`.
-            now, stamp: the present and the trajectory's own start [s], of one clock; a ``stamp``
-                of zero is now, as in joint_trajectory_controller.
+            now, stamp: the present time and the start time of the trajectory on the same clock [s];
+                a ``stamp`` of zero means now, as in joint_trajectory_controller.
             lead, streams: see :meth:`Planning.prepare`.
 
         Raises:
@@ -284,7 +284,7 @@ class PassivityController:
 
         Args:
             planned: the trajectory.
-            goal: told the outcome; its trajectory is not continued after a stop.
+            goal: receives the outcome; its trajectory is not continued after a stop.
 
         Raises:
             TrajectoryError: if the mode does not permit a trajectory, or a repeated plan fails.
@@ -346,7 +346,7 @@ class PassivityController:
         return self._modes.resume()
 
     def contact(self, flag: bool, now: float | None = None) -> None:
-        """Process a verdict of the contact detector; the begin of a contact starts the reaction.
+        """Process a verdict of the contact detector; a rising flag starts the reaction.
 
         A verdict expires after ``VERDICT_TIMEOUT``; a contact after that counts as a new contact.
         Verdicts also count before the start. ``now`` is a time on the steady clock [s], by default

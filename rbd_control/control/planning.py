@@ -103,7 +103,7 @@ class Planning:
 
         Args:
             planned: the plan.
-            goal: told the outcome of the trajectory; None if nobody waits for it.
+            goal: receives the outcome of the trajectory; None if no sender waits for it.
 
         Raises:
             TrajectoryError: if the mode does not permit a trajectory, or the repeated plan fails.

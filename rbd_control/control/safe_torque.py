@@ -1,33 +1,37 @@
 """The torque after a fault.
 
 Without valid joint states (silence, no velocity, invalid numbers, frozen data) the command is
-exactly zero. Then v is unknown, so any other torque may accelerate a moving arm towards a person.
-Zero is also the last command when this process ends, and arms answer it with their brakes or their
-own gravity compensation. An arm that has neither will sink: it needs brakes. With
-``safe_torque: zero`` the command is always exactly zero, for arms that hold themselves. The gravity
-torque is not subtracted: ``-g`` would cancel the arm's own compensation.
+exactly zero. The velocity v is then unknown, so any other torque may accelerate a moving arm
+towards a person. Zero is also the last command when this process ends. At zero torque, the brakes
+or the gravity compensation of the arm must hold it; an arm with neither sinks. With
+``safe_torque: zero`` the command is always exactly zero, for arms that hold themselves. The command
+of an arm that compensates its own gravity is zero as well, not ``-g``, which would cancel the
+compensation.
 
 With ``safe_torque: damping`` and valid joint states the motors compensate gravity and damp each
 joint separately::
 
     tau = g + brake        brake_i between 0 and -D_i v_i        D_i = safe_damping M_ii(q), or less
 
-Therefore ``v_i (tau_i - g_i) <= 0`` for every joint in every sample: the safe torque removes energy
-from each joint and adds none. Damping by the full mass matrix would not have this property, because
-one joint could accelerate another. Four rules preserve it:
+Therefore ``v_i (tau_i - g_i) <= 0`` for every joint in every sample, if its motor can hold the
+weight: the safe torque removes energy from each joint and adds none. Damping by the full mass
+matrix would not have this property, because one joint could accelerate another. Four rules preserve
+it:
 
-- D is scaled down, all joints alike, until ``period * |D^½ M^-1 D^½| <= 0.5``. This norm bounds the
-  largest eigenvalue of M^-1 D, so no velocity changes its sign within a period, at any rate of the
-  joint states. The period is the longest of late, M that of the arm as described: an inertia that
-  was learned too large would make the brake unstable.
-- Torque limits cut joint by joint: first the weight, then the brake to the room that is left.
-- The rate limit holds for a brake that grows. Whatever the last torque had beside the weight that
-  would push a joint along its motion, or brake it harder than D_i, is dropped at once, and the
-  weight is there at once.
-- An arm that compensates its own gravity gets the brake only. What its motors bear beside the brake
-  is the weight that it knows of, whatever the controller has learned.
+- One factor scales D down for all joints until ``period * |D^½ M^-1 D^½| <= 0.5``. This norm bounds
+  the largest eigenvalue of M^-1 D, so no velocity changes its sign within a period, at any rate of
+  the joint states. The period is the running maximum of the sample periods. M is the mass matrix of
+  the described arm, because an overestimated learned inertia would make the brake unstable.
+- Torque limits apply joint by joint: first to the gravity torque, then to the brake, which gets the
+  remaining torque.
+- The rate limit applies to an increasing brake only. The gravity torque is applied at once. The
+  part of the last torque beyond the gravity torque is withdrawn at once if it drives the joint
+  along its motion, or as far as it brakes the joint harder than D_i.
+- For an arm that compensates its own gravity, the command is the brake only. The gravity torque of
+  its motors is then computed from the described arm, without masses that were learned.
 
-A joint whose gravity torque exceeds its torque limit sinks; the remaining torque still damps it.
+A joint whose gravity torque exceeds its torque limit sinks: its motor is at the limit and cannot
+brake the sinking. A motion of the joint against gravity is still damped.
 """
 
 from __future__ import annotations
@@ -66,8 +70,8 @@ class SafeTorque:
         """Return the command and the corresponding motor torque, (nv,) each [N·m or N].
 
         Args:
-            packed: the model whose weight is carried, as kernels take it; an arm that compensates
-                its own gravity carries that of the model as described.
+            packed: the model whose gravity torque is commanded, in the form of the kernels. It is
+                ignored for an arm that compensates its own gravity, see the module.
             q, v: measured positions and velocities, (nv,) each.
             acting: (nv,) last torque of the motors [N·m or N].
             dt: time since the last torque [s].

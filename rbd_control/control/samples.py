@@ -109,7 +109,7 @@ class SampleJudge:
         refusal = self._plausibility.refusal(stamp, position, velocity, before, max(elapsed, 0.0))
         if refusal:
             return self._reject(refusal, now)
-        # What repeats is what is reported: unwrapping begins anew with each loss of joint states.
+        # Reported positions are compared, because the unwrapping restarts after each loss.
         reported, turned = position, None
         if self.good and self.continuous.size:
             reported = position.copy()

@@ -1,9 +1,9 @@
-"""Trajectories whose sender waits for the outcome, as those of an action do.
+"""Trajectories whose sender waits for the outcome, such as the goals of an action.
 
-A :class:`TrajectoryGoal` goes with the trajectory through planning and motion. It ends once, with
-one :class:`GoalResult`: whatever ends the trajectory says so there, in any thread. :class:`Goals`
-keeps those that have not been answered, and answers them; the node calls it from a timer, so that
-the control loop has no part in it.
+A :class:`TrajectoryGoal` accompanies its trajectory through planning and motion. It ends once, with
+one :class:`GoalResult`, which any part of the controller may set in any thread. :class:`Goals`
+stores the goals without answer and answers them. The node calls it from a timer, so that the
+control loop is not delayed.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ FEEDBACK_PERIOD = 0.05
 """Period of the feedback to the sender of a goal [s]."""
 
 NAMING_TIME = 0.03
-"""Time for which a goal that a contact has ended waits for the name of the touched link [s].
+"""Time for which the answer to a goal that a contact has ended waits for the touched link [s].
 
-The detector publishes its flag first and the force estimate, which has the name, right after it.
+The detector publishes the flag first, and then the force estimate, which names the link.
 """
 
 MOST_AT_ONCE = 2 * MOST_POINTS
-"""Number of points that goals may have in a row; taking 4,000 from the wire takes 1 ms."""
+"""Maximum number of points of successive goals; the middleware takes 1 ms for 4,000 points."""
 
 POINTS_PER_SECOND = float(MOST_POINTS)
-"""Number of points that goals may have for long [1/s]."""
+"""Maximum average number of points of goals per second [1/s]."""
 
 Status = Literal["succeeded", "aborted", "canceled"]
 
@@ -53,17 +53,17 @@ class ResultCode(IntEnum):
 
 
 class GoalResult(NamedTuple):
-    """What became of a goal."""
+    """The outcome of a goal."""
 
     status: Status
     code: ResultCode
     text: str
-    """The reason, in words."""
+    """The reason as text."""
     yields: str = ""
-    """After a contact: what the arm does; empty otherwise."""
+    """The reaction of the arm to a contact as text; empty if the goal ended otherwise."""
 
     def touching(self, link: str) -> GoalResult:
-        """Return the result with the touched link in its text; as it is without a contact."""
+        """Return the result of a contact with the touched link in its text; otherwise ``self``."""
         if not self.yields:
             return self
         place = f" at {link}" if link else ""
@@ -77,8 +77,8 @@ class TrajectoryGoal:
         points: number of points of the trajectory.
 
     Attributes:
-        tolerances: replace those of the parameters; None for those.
-        result: the outcome; None while the goal is planned or followed. The first one stays.
+        tolerances: tolerances of this goal; None for the tolerances of the parameters.
+        result: the first outcome; None while the goal is planned or followed.
     """
 
     def __init__(self, points: int) -> None:
@@ -87,12 +87,12 @@ class TrajectoryGoal:
         self.result: GoalResult | None = None
 
     def end(self, code: ResultCode, text: str) -> None:
-        """End the goal as succeeded or aborted, as the code says."""
+        """End the goal: succeeded with code 0, aborted with any other code."""
         status: Status = "aborted" if code else "succeeded"
         self._finish(GoalResult(status, code, text))
 
     def refuse(self, error: TrajectoryError) -> None:
-        """End the goal, as its trajectory cannot be followed."""
+        """End the goal because its trajectory cannot be followed."""
         code = ResultCode.INVALID_GOAL
         if isinstance(error, TrajectoryJointsError):
             code = ResultCode.INVALID_JOINTS
@@ -101,18 +101,18 @@ class TrajectoryGoal:
         self.end(code, str(error))
 
     def replace(self) -> None:
-        """End the goal, as a newer trajectory is followed instead."""
+        """End the goal because a newer trajectory replaces its trajectory."""
         self.end(ResultCode.INVALID_GOAL, "replaced by a newer trajectory")
 
     def interrupt(self, why: str) -> None:
-        """End the goal, as the arm was ordered to stop, or had to."""
+        """End the goal because of an order or a fault that stops the arm."""
         self.end(ResultCode.INVALID_GOAL, f"{why}; goal aborted")
 
     def touch(self, yields: str) -> None:
-        """End the goal, as the arm reacts to a contact.
+        """End the goal because the arm reacts to a contact.
 
         Args:
-            yields: what the arm does, in words.
+            yields: the reaction of the arm as text.
         """
         result = GoalResult("aborted", ResultCode.INVALID_GOAL, "", yields)
         self._finish(result.touching(""))
@@ -122,7 +122,7 @@ class TrajectoryGoal:
         self._finish(GoalResult("canceled", ResultCode.SUCCESSFUL, "cancelled by its sender"))
 
     def index(self, place: Place) -> int:
-        """Return the index of the point that the trajectory leads to at a time on it."""
+        """Return the index of the next point of the trajectory at a place."""
         knots = place.trajectory.knots
         segments = len(knots) - 1
         # Points that were due before the trajectory began have no segment.
@@ -135,9 +135,10 @@ class TrajectoryGoal:
 
 
 class PointBudget:
-    """Limits how many points of goals are read in a time, as that delays the control loop.
+    """Limits the rate of the points in goals, because receiving them delays the control loop.
 
-    It is a bucket of ``MOST_AT_ONCE`` points, which fills with ``POINTS_PER_SECOND``.
+    This is a token bucket with a capacity of ``MOST_AT_ONCE`` points and the rate
+    ``POINTS_PER_SECOND``.
     """
 
     def __init__(self) -> None:
@@ -145,7 +146,7 @@ class PointBudget:
         self._then = -inf
 
     def take(self, points: int, now: float) -> bool:
-        """Return whether so many points may be read, and count them if so.
+        """Return whether the points of a goal may be read, and count them if so.
 
         Args:
             points: number of points of a goal.
@@ -160,30 +161,30 @@ class PointBudget:
 
 
 class GoalMotion(NamedTuple):
-    """What the senders of goals are told about the motion."""
+    """State of the motion for the feedback and results of goals."""
 
     followed: TrajectoryGoal | None
-    """The goal whose trajectory the arm follows; None for none, or for one without sender."""
+    """The goal whose trajectory the arm follows; None without a goal."""
     place: Place
     """The present motion and the time on it."""
     is_stopping: bool
-    """Whether a stop is under way."""
+    """Whether a stop is in progress."""
     touched_link: str
-    """The link that was touched just now; empty for none."""
+    """The link of the present contact; empty if it is unknown."""
 
 
 class GoalSender(Protocol):
-    """Sends what the sender of one goal is told."""
+    """Interface that sends feedback and result of one goal to its sender."""
 
     def feedback(self, goal: TrajectoryGoal, place: Place) -> None:
-        """Send where the arm is and should be."""
+        """Send the measured and the desired state of the arm."""
 
     def finish(self, result: GoalResult) -> None:
-        """Send the result; called once, last."""
+        """Send the result; the last call, made once."""
 
 
 class _Open:
-    """A goal that has not been answered."""
+    """A goal without answer."""
 
     def __init__(self, goal: TrajectoryGoal, sender: GoalSender, now: float) -> None:
         self.goal, self.sender = goal, sender
@@ -192,9 +193,9 @@ class _Open:
 
 
 class Goals:
-    """The goals that have not been answered, in the order in which they came.
+    """The goals without answer, in the order of their arrival.
 
-    Times are those of a steady clock [s].
+    All times are of a steady clock [s].
     """
 
     def __init__(self) -> None:
@@ -207,7 +208,7 @@ class Goals:
         return (each.goal for each in self._open)
 
     def add(self, goal: TrajectoryGoal, sender: GoalSender, now: float) -> None:
-        """Keep a goal until it is answered."""
+        """Store a goal until it is answered."""
         self._open.append(_Open(goal, sender, now))
 
     def interrupt(self, why: str) -> None:
@@ -217,10 +218,10 @@ class Goals:
         self._answer([*self._open], "")
 
     def tick(self, motion: GoalMotion, now: float) -> None:
-        """Answer the goals that have ended, and send feedback about the one that is followed.
+        """Answer the goals that have ended, and send feedback to the sender of the followed goal.
 
-        A canceled goal is answered when the arm has stopped. A goal that a contact has ended waits
-        up to ``NAMING_TIME`` for the name of the touched link.
+        A canceled goal is answered after the arm has stopped. A goal that a contact has ended is
+        answered when the touched link is known, after at most ``NAMING_TIME``.
         """
         link = motion.touched_link
         for each in self._open:

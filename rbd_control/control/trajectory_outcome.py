@@ -19,7 +19,7 @@ STOPPING_REACTIONS = {
     "float": "the arm yields",
     "retract": "the arm retracts",
 }
-"""Reactions to contact that end a trajectory, with what the arm does then."""
+"""Reactions to contact that end a trajectory, with the behaviour of the arm as text."""
 
 
 class End(NamedTuple):
@@ -31,11 +31,11 @@ class End(NamedTuple):
 
 
 class TrajectoryOutcome:
-    """Compares the arm with its trajectory, and tells the sender of a goal how it ends.
+    """Compares the arm with its trajectory, and reports the outcome to the sender of a goal.
 
     Attributes:
         goal: outcome of the last trajectory.
-        sent: the goal of the present trajectory; None if nobody waits for its outcome.
+        sent: the goal of the present trajectory; None if no sender waits for its outcome.
     """
 
     def __init__(self) -> None:

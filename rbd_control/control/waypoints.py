@@ -25,11 +25,11 @@ _FIELDS = ("positions", "velocities", "accelerations")
 
 
 class TrajectoryJointsError(TrajectoryError):
-    """A trajectory names no joints, unknown ones, one of them twice, or not all that it must."""
+    """A trajectory names no joint, an unknown joint, a joint twice, or lacks a required joint."""
 
 
 class PastTrajectoryError(TrajectoryError):
-    """A trajectory ended before it came."""
+    """A trajectory whose last point was already past when it arrived."""
 
 
 class TrajectoryPoint(NamedTuple):

@@ -1,8 +1,9 @@
-"""The boundary: shapes, leading axes and finite numbers are checked here, once, and nowhere else.
+"""Validation of the arguments of public functions: shapes, leading axes and finite numbers.
 
-Public functions accept arrays with any leading axes, ``q`` of shape ``(..., nq)``. Kernels see
-one flat batch of C-contiguous float64 states; results are given the leading axes back. Leading
-axes of several arguments broadcast as numpy's do, so one ``q`` may go with many ``v``.
+Public functions accept arrays with any leading axes, such as ``q`` of shape ``(..., nq)``. Kernels
+receive one flat batch of C-contiguous float64 states; the results get the leading axes back. The
+leading axes of several arguments broadcast as in numpy, so one ``q`` may be combined with many
+``v``. Code behind this module does not check arguments again.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ def as_batch(name: str, value: Any, size: int) -> tuple[np.ndarray, tuple[int, .
     """Return ``value`` as a finite (batch, size) array, and its leading axes.
 
     Raises:
-        InputError: naming the argument, its shape and what the model has.
+        InputError: naming the argument, its shape and the size that the model requires.
     """
     array = numbers_of(name, value)
     if array.ndim == 0 or array.shape[-1] != size:
         what = "nq" if name == "q" else "nv"
         raise InputError(f"{name} has shape {array.shape} but the model has {what} = {size}")
     if not array.flags.behaved:
-        # numba takes a read-only or unaligned array for another type and compiles all over again.
+        # numba treats read-only and unaligned arrays as other types and would compile for them.
         array = array.copy()
     batch = array.reshape(-1, size)
     bad = _first_not_finite(batch)
@@ -82,7 +83,7 @@ def state(model: Model, q: Any, **vectors: Any) -> tuple[list[np.ndarray], tuple
 
 
 def check_out(out: Sequence[np.ndarray], shapes: Sequence[tuple[int, ...]]) -> None:
-    """Raise :class:`~rbd_control.errors.InputError` unless ``out`` takes results of ``shapes``."""
+    """Raise an :class:`~rbd_control.errors.InputError` if ``out`` cannot store ``shapes``."""
     if len(out) != len(shapes):
         raise InputError(f"out has {len(out)} arrays but there are {len(shapes)} results")
     for array, shape in zip(out, shapes, strict=True):
@@ -118,8 +119,8 @@ def external_wrenches(
     """Return wrenches as kernel arrays: bodies (k,), points (k, 3), values (batch, k, 6).
 
     ``wrenches`` maps link names to ``[moment ; force]`` (..., 6) [N·m, N], world-aligned at the
-    link's origin, as the environment applies them; leading axes broadcast to ``shape``. A wrench
-    on a link that is fixed to the world moves nothing and is left out.
+    link's origin, as the environment applies them; leading axes broadcast to ``shape``. Wrenches
+    on links that are fixed to the world have no effect and are left out.
     """
     count = math.prod(shape)
     if not wrenches:

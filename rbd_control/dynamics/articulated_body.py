@@ -1,6 +1,6 @@
-"""Articulated bodies: forward dynamics in O(N), without forming or factoring M.
+"""Articulated-body algorithm: forward dynamics in O(N), without forming or factoring M.
 
-In world axes about one origin (Featherstone 2008, chapter 7, with the transforms gone)::
+In world axes about one origin (Featherstone 2008, chapter 7, without the transforms)::
 
     outward   xi_i  = Phi_dot_i v_i                       (velocity-product acceleration)
               pA_i  = v_i x* I_i v_i - wrench_i
@@ -9,10 +9,10 @@ In world axes about one origin (Featherstone 2008, chapter 7, with the transform
               pA_p += pA_i + IA_i xi_i + U_i u_i / D_i
     outward   a_i   = (u_i - U_iᵀ a_p) / D_i,   b_i = b_p + xi_i + Phi_i a_i
 
-The root falls upward with ``-gamma``, which is all of gravity.
+Gravity is included by giving the root the acceleration ``-gamma``.
 
-A rotor ``R`` geared to joint ``i`` rides on the parent and is pushed around by the same
-acceleration ``a_i``, so it joins in before joint ``i`` is eliminated::
+A rotor ``R`` geared to joint ``i`` is carried by the parent and accelerated by the same ``a_i``, so
+its terms are added before joint ``i`` is eliminated::
 
     W_i = IA_i Phi_i + I_R Phi_R,   D_i = Phi_iᵀ IA_i Phi_i + Phi_Rᵀ I_R Phi_R
     u_i = tau_i - Phi_iᵀ (pA_i + IA_i xi_i) - Phi_Rᵀ (p_R + I_R xi_R)
@@ -20,8 +20,8 @@ acceleration ``a_i``, so it joins in before joint ``i`` is eliminated::
     pA_p += pA_i + IA_i xi_i + p_R + I_R xi_R + W_i u_i / D_i
     a_i   = (u_i - W_iᵀ a_p) / D_i
 
-A joint that mimics another ties bodies together that need not be neighbours, so that no body can
-be eliminated by itself. There :mod:`~rbd_control.dynamics.mimic_dynamics` solves with M.
+A joint that mimics another couples bodies that need not be neighbours, so that single bodies cannot
+be eliminated. For such models :mod:`~rbd_control.dynamics.mimic_dynamics` solves with M.
 
 This is E20 chapter 4 (Gauss' principle), corrected: Algorithm 6 as printed there leaves out the
 cross terms of ``W_i W_iᵀ`` between link and rotor and counts the motor torque twice.
@@ -87,7 +87,7 @@ from rbd_control.dynamics.sweep import (
 class Articulated(NamedTuple):
     """Workspace beside a sweep, a row for each body; names as above."""
 
-    memory: np.ndarray  # all the others lie here
+    memory: np.ndarray  # the memory of all the other arrays
     J: np.ndarray  # (n, 6)
     H: np.ndarray  # (n, 3, 3)
     L: np.ndarray  # (n, 6)
@@ -129,7 +129,7 @@ def _articulated_in(memory, n):
 
 @inlined
 def _clear(x, i):
-    """Make the articulated inertia of row ``i`` zero."""
+    """Set the articulated inertia of row ``i`` to zero."""
     for k in range(6):
         x.J[i, k] = 0.0
         x.L[i, k] = 0.0
@@ -190,7 +190,7 @@ def _hand_over(x, parent, i, U, per_D):
 
 @inlined
 def bodies_apart(model, q, v, s, x):
-    """Fill what each body has of its own: its inertia, and the force that its velocity needs."""
+    """Fill the inertia of each body alone, and its bias force ``v x* I v``."""
     place_bodies(model, q, s)
     move_bodies(model, v, s)
     place_inertias(model, s)
@@ -203,7 +203,7 @@ def bodies_apart(model, q, v, s, x):
 
 @inlined
 def articulate(model, v, tau, s, x, a):
-    """Solve for the accelerations, after :func:`bodies_apart`, which it uses up."""
+    """Solve for the accelerations; overwrites the results of :func:`bodies_apart`."""
     if model.bodies == model.nv:
         _articulate_tree(model, v, tau, s, x, a)
     else:
@@ -212,7 +212,7 @@ def articulate(model, v, tau, s, x, a):
 
 @inlined
 def _articulate_tree(model, v, tau, s, x, a):
-    """Solve by articulated bodies: in to the root, and out again."""
+    """Solve by the inward and the outward sweep of the articulated-body algorithm."""
     for i in range(model.nv - 1, -1, -1):
         Phi_i = load6(s.Phi, i)
         U = _times(x, i, Phi_i)
@@ -221,7 +221,7 @@ def _articulate_tree(model, v, tau, s, x, a):
         u = tau[i] - dot6(Phi_i, pushed)
         parent, r = model.parent[i], model.rotor[i]
         if r >= 0:
-            # Nothing hangs from a rotor: it is as rigid as it was.
+            # A rotor has no children, so its articulated inertia is its rigid-body inertia.
             inertia, Phi_r = load_inertia(s.inertia, r), load6(s.Phi, r)
             U_r = inertia_times(inertia, Phi_r)
             xi_r = scale6(v[i], load6(s.Phi_dot, r))

@@ -1,13 +1,13 @@
-"""From public functions to kernels: one state directly, many in vector lanes and on all cores.
+"""Calls of kernels by public functions: single states directly, batches in lanes on all cores.
 
-Kernels are called as ``kernel(model.packed, *inputs, *results)`` and run the states of a batch
-together along the first axis: of ``count`` states q is (count nq,), v is (count nv,), M is
-(count nv, nv). So one state's arrays are what a kernel takes as they are, and a batch's after
-``reshape``. A kernel returns whether its inputs are finite and have a result.
+Kernels are called as ``kernel(model.packed, *inputs, *results)``. The states of a batch are joined
+along the first axis: for ``count`` states q is (count nq,), v is (count nv,), M is (count nv, nv).
+The arrays of a single state can therefore be passed unchanged, and those of a batch after
+``reshape``. A kernel returns False if its inputs are not finite or have no result.
 
-A function has two kernels with the same arguments and, to the last bit, the same results: one
+Each function has two kernels with the same arguments and, to the last bit, the same results: one
 computes state after state, the other ``WIDTH`` states at a time in :mod:`lanes
-<rbd_control.dynamics.lanes>`. The second is compiled when the first large batch comes.
+<rbd_control.dynamics.lanes>`. The second is compiled for the first large batch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rbd_control.dynamics.model import Model
 
 STATES_PER_THREAD = 2048
-"""Below this a thread costs more than it saves."""
+"""Number of states per thread below which a further thread costs more time than it saves."""
 
 STATES_FOR_LANES = 64
 """Number of states from which a batch is computed in lanes, once that kernel is compiled."""
@@ -44,7 +44,7 @@ Nodes compute fewer states at once, also when they plan a trajectory, so no node
 _ARRAY, _empty = np.ndarray, np.empty
 
 NOT_TAKEN = (TypeError, ValueError, NumbaError)
-"""What numba raises for arguments that a kernel does not take."""
+"""Exceptions that numba raises for arguments of types that a kernel does not accept."""
 
 
 class Kernels:
@@ -100,9 +100,9 @@ class Kernels:
         return self.lanes
 
     def settle(self) -> None:
-        """Let single states go to the kernel unchecked: it is compiled, and only for float64.
+        """Compile the kernel for float64 only, and allow calls for single states without checks.
 
-        From now on numba raises TypeError for arrays that the kernel cannot take.
+        From now on numba raises TypeError for arrays that the kernel does not accept.
         """
         if self.is_ready or not getattr(self.states, "signatures", None):
             return
@@ -115,15 +115,15 @@ class Kernels:
 
 
 def new_vector(model: Model) -> tuple[np.ndarray]:
-    """Return an array for a number per degree of freedom, in a tuple."""
+    """Return a new array with one number per degree of freedom, in a tuple."""
     return (_empty(model.nv),)
 
 
 def evaluate(kernels: Kernels, model: Model, out: Any, q: Any, *vectors: Any) -> Any:
     """Return the results of a function at the states of q and ``vectors``, in a tuple.
 
-    A single state in arrays of the right kind goes to the kernel at once, which checks sizes and
-    numbers. If that fails, the arguments are converted or the reason is found.
+    A single state in arrays of the right type is passed directly to the kernel, which checks sizes
+    and numbers. If the kernel refuses it, the arguments are converted or the error has the reason.
 
     Args:
         kernels: the kernels of the function.
@@ -155,7 +155,7 @@ def evaluate_checked(
     vectors: Mapping[str, Any],
     wrenches: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Return the same for any arguments, after checking each.
+    """Check all arguments, then return the results as :func:`evaluate` does.
 
     Args:
         kernels: the kernels of the function. With wrenches they take bodies, points and values of
@@ -164,7 +164,7 @@ def evaluate_checked(
         out: arrays that take the results, in a tuple; None makes new ones.
         q: joint positions, (..., nq).
         vectors: further arguments by name, (..., nv).
-        wrenches: what pushes links.
+        wrenches: external wrenches by name of the link, as in :func:`inverse_dynamics`.
 
     Raises:
         InputError: for arguments of the wrong shape or not finite, or where there is no result.
@@ -196,10 +196,10 @@ def evaluate_checked(
 def over_states(
     kernel: Any, shared: tuple[Any, ...], count: int, batched: Sequence[np.ndarray]
 ) -> bool:
-    """Call ``kernel(*shared, *batched)`` for ``count`` states, in several threads if they are many.
+    """Call ``kernel(*shared, *batched)`` for ``count`` states; large batches use several threads.
 
-    Compiled kernels let go of Python's lock, so threads work on parts of a large batch side by
-    side. The result does not depend on how it is split: states know nothing of each other.
+    Compiled kernels release Python's global interpreter lock, so threads process parts of a large
+    batch in parallel. States are independent, so the result does not depend on the division.
     """
     threads = 1
     if count >= 2 * STATES_PER_THREAD:
@@ -233,13 +233,13 @@ def part(array, b, length):
 
 @inlined
 def rows_fit(model, q, x):
-    """Whether ``x`` has a row for each degree of freedom of each state in ``q``."""
+    """Return whether ``x`` has a row for each degree of freedom of each state in ``q``."""
     return x.shape[0] * (model.nv + position_offset(model)) == q.shape[0] * model.nv
 
 
 @inlined
 def columns_fit(model, q, x):
-    """Whether ``x`` holds a square matrix of nv rows for each state in ``q``."""
+    """Return whether ``x`` contains an (nv, nv) matrix for each state in ``q``."""
     return rows_fit(model, q, x) and x.shape[1] == model.nv
 
 

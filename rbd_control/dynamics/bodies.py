@@ -18,18 +18,18 @@ ROOT_JOINT = "root_joint"
 
 @dataclass
 class Body:
-    """A moving body: its row's subspace, where its joint sits in its parent, its inertia.
+    """A moving body: motion subspace, placement of its joint in the parent, and inertia.
 
     Attributes:
         joint: name of the joint that moves it.
-        link: name of the link at the far side of that joint.
+        link: name of the link that the joint moves.
         parent: row of the parent body, -1 for the world.
         placement: (4, 4) frame of the joint at zero in the frame of the parent body.
         subspace: (6,) motion [omega; u] of the body per unit of joint velocity, body axes.
         limits: lower, upper, velocity, effort.
         dof: degree of freedom that moves it.
         ratio: motion of the joint per motion of that degree of freedom.
-        leads: whether the joint moves by itself, not as a mimic of another.
+        leads: whether the joint is independent, that is, does not mimic another joint.
         pseudo: (4, 4) pseudo-inertia in the frame of the body.
     """
 

@@ -1,8 +1,9 @@
 """EW21 Algorithm 2: all Christoffel symbols of the first kind in O(Nd²).
 
 Echeandia & Wensing, ASME J. Comput. Nonlinear Dyn. 2021, doi 10.1115/1.4051169. As in
-``coriolis.py`` all is in world axes about one origin, so lines 15, 18, 19 and 22 transform nothing,
-and the factor ``B~ = B(Phi_k, I^C_k)`` is carried as ``(A, f)``. With ``[n ; f] = I^C_k Phi_k``::
+``coriolis.py``, all quantities are in world axes about one origin, so the transforms of lines 15,
+18, 19 and 22 are identities, and the factor ``B~ = B(Phi_k, I^C_k)`` is stored as ``(A, f)``. With
+``[n ; f] = I^C_k Phi_k``::
 
     B~ x  = [ A x_w ; x_w x f ]        B~ᵀ x = [ Aᵀ x_w + f x x_u ; 0 ]
     D x   = [ -n x x_w - f x x_u - A x_w ; 0 ]
@@ -93,11 +94,12 @@ def christoffel_sweep(model, q, s, Gamma):
 
 @inlined
 def base_pairs(model, s, Gamma):
-    """Recompute the symbols Gamma[i, j, k] with j and k both of a floating root.
+    """Recompute the symbols Gamma[i, j, k] where j and k both belong to a floating root.
 
-    The root's columns turn with its whole twist, so ``dPhi_dot_j / dv_k = Phi_k x Phi_j`` for each
-    pair of them, in both orders; EW21 eq. 35 has it for k up to j only, and eq. 36 builds on that.
-    These are the derivatives of C_ij by v_k, EW21 eq. 21; they are not symmetric in j and k.
+    The six columns of the root rotate with its whole twist, so ``dPhi_dot_j / dv_k = Phi_k x
+    Phi_j`` holds for every pair, in both orders. EW21 eq. 35, on which eq. 36 depends, states it
+    for k <= j only. The results are the derivatives of C_ij with respect to v_k, EW21 eq. 21; they
+    are not symmetric in j and k.
     """
     Gamma[:, :6, :6] = 0.0
     for i in range(model.parent.shape[0]):
@@ -155,9 +157,10 @@ def christoffel_symbols(
         out: C-contiguous float64 array for the result, (..., nv, nv, nv); overlaps no argument.
 
     Returns:
-        (..., nv, nv, nv), symmetric in the last two axes. The speeds of a floating base are no
-        derivatives of coordinates: there Gamma[i, j, k] = dC_ij / dv_k still, so that Gamma v is
-        the admissible C (EW21 Remark 5), but it is not symmetric where j and k are both the base's.
+        (..., nv, nv, nv), symmetric in the last two axes. Exception: the speeds of a floating base
+        are not derivatives of coordinates. Gamma[i, j, k] = dC_ij / dv_k still holds, so that
+        Gamma v is the admissible C (EW21 Remark 5), but the entries where j and k both belong to
+        the base are not symmetric.
 
     Raises:
         InputError: for a ``q`` of the wrong shape or not finite.

@@ -22,17 +22,18 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 
 def compiled_for_one_state(function: Callable[..., Any]) -> Any:
-    """Compile a kernel of a few microseconds in the same way; it holds Python's lock while it runs.
+    """Compile a kernel that runs for microseconds and holds Python's global interpreter lock.
 
-    To release and take the lock adds 40 ns to a call from Python.
+    Releasing and acquiring the lock would add 40 ns to a call from Python. Otherwise the decorator
+    does the same as :func:`compiled`.
     """
     return _compiled(function, _OPTIONS | {"nogil": False})
 
 
 def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     dispatcher: Any = njit(**options)(function)
-    # With NUMBA_DISABLE_JIT it is the function itself. Without a source, as for a function that
-    # was typed in, nothing tells whether stored code is current.
+    # With NUMBA_DISABLE_JIT the result is the plain function. Without a source file, as for a
+    # function that was typed at a prompt, nothing shows whether stored code is up to date.
     with suppress(OSError):
         if hasattr(dispatcher, "py_func"):
             dispatcher._cache = KernelCache(function, options)

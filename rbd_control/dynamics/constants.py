@@ -1,7 +1,7 @@
-"""The model as compiled kernels take it: a single array, as each costs a call from Python 60 ns.
+"""The model as one array for compiled kernels, because each array argument of a call takes 60 ns.
 
-:func:`constants_of` works out what the sweeps want to know of ``ModelArrays``; :func:`packed`
-writes it into one array of floats, and :func:`unpacked` reads it from there inside a kernel.
+:func:`constants_of` computes the constants of the sweeps from ``ModelArrays``; :func:`packed`
+writes them into one array of floats, and :func:`unpacked` reads them inside a kernel.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from rbd_control.dynamics.model_arrays import REVOLUTE, ModelArrays
 
 
 class Constants(NamedTuple):
-    """Rows are those of ``ModelArrays``: bodies, then rotors.
+    """Constants of the sweeps; rows are those of ``ModelArrays``: bodies, then rotors.
 
-    The frame of a body that turns by q about its axis a stands in the parent's frame as
+    The orientation in the parent's frame of a body that its joint turns by q about the axis a is::
 
         along + cos(q) cosine + sin(q) sine = rotation * Rodrigues' rotation about a by q
 
-    so along = rotation a aᵀ, cosine = rotation - along, sine = rotation S(a). Of other joints
-    ``along`` is all the rotation.
+    with along = rotation a aᵀ, cosine = rotation - along, sine = rotation S(a). For joints of other
+    types ``along`` is the whole rotation.
     """
 
     nv: int
@@ -91,7 +91,7 @@ def views(array: np.ndarray, constants: Constants) -> Constants:
 
 @inlined
 def unpacked(model):
-    """Return the fields of :func:`packed`, where they lie, for kernels."""
+    """Return views of the fields in an array of :func:`packed`, for kernels."""
     head = integers(model, 0, (3,))
     n = head[0]
     after = 6 + 4 * n

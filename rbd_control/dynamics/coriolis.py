@@ -3,10 +3,13 @@
 Echeandia & Wensing, *Numerical Methods to Compute the Coriolis Matrix and Christoffel Symbols for
 Rigid-Body Systems*, ASME J. Comput. Nonlinear Dyn. 2021, doi 10.1115/1.4051169.
 
-Two things differ from the print, neither in the result. Every quantity is in world axes about one
-origin, so the transforms of lines 17, 24 and 25 are gone and composites simply add. And the
-body-level factor ``B`` of line 6 is carried in the twelve numbers that are not always zero, see
-:func:`~rbd_control.dynamics.spatial.coriolis_factor`; ``F_3 = Bᵀ Phi`` then has no linear part.
+The implementation differs from the publication in two ways that do not change the result:
+
+- All quantities are in world axes about one origin. The transforms of lines 17, 24 and 25 are
+  therefore identities, and the quantities of composite bodies are sums.
+- Of the body-level factor ``B`` of line 6 only the twelve entries that can differ from zero are
+  stored, see :func:`~rbd_control.dynamics.spatial.coriolis_factor`. The linear part of
+  ``F_3 = Bᵀ Phi`` is zero.
 
 The factorisation is the Christoffel-consistent one (EW21 Prop. 2): ``C_ij = sum_k Gamma_ijk v_k``.
 """
@@ -63,7 +66,7 @@ from rbd_control.dynamics.sweep import (
 
 _empty = np.empty
 _as_tuple = tuple.__new__
-"""Makes a named tuple in half the time of its constructor."""
+"""Creates a named tuple in half the time that its constructor takes."""
 
 
 class DynamicsTerms(NamedTuple):
@@ -127,7 +130,7 @@ def coriolis_sweep(model, q, v, s, memory, M, C, CTv, g):
         F3 = factor_transpose_times(B, Phi_j)  # line 11
         C[dof_j, dof_j] += dot6(Phi_j, F1)  # line 12
         M[dof_j, dof_j] += dot6(Phi_j, F2)  # line 13
-        CTv[dof_j] += dot6(Phi_dot_j, load6(s.momentum, j))  # momentum.py says why
+        CTv[dof_j] += dot6(Phi_dot_j, load6(s.momentum, j))  # derivation in momentum.py
         g[dof_j] += gravity_of_subtree(model, inertia, Phi_j)
         i = model.parent[j]
         while i >= 0:  # line 16
@@ -290,8 +293,8 @@ def mass_matrix(model: Model, q: np.ndarray, *, out: np.ndarray | None = None) -
 def coriolis_matrix(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Return the Christoffel-consistent Coriolis matrix, ``C_ij = sum_k Gamma_ijk(q) v_k``.
 
-    ``C v`` is the Coriolis and centripetal torque and ``M_dot - 2 C`` is skew-symmetric; of all
-    such matrices this is the one of the Christoffel symbols.
+    ``C v`` is the Coriolis and centripetal torque, and ``M_dot - 2 C`` is skew-symmetric. Among the
+    matrices with these two properties, this is the one that the Christoffel symbols define.
 
     Args:
         model: the robot.
@@ -323,7 +326,7 @@ def mass_matrix_rate(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
     Raises:
         InputError: for arguments of the wrong shape or not finite.
 
-    Source: EW21 Algorithm 1, lines 14 and 22, which are that sum.
+    Source: EW21 Algorithm 1, whose lines 14 and 22 compute the same sum.
     """
     C = coriolis_matrix(model, q, v)
     return C + C.swapaxes(-1, -2)
@@ -350,8 +353,8 @@ def dynamics_terms(
     Source: EW21 Algorithm 1; Cᵀ v and g as in :mod:`~rbd_control.dynamics.momentum`.
     """
     if out is None and _DYNAMICS_TERMS.is_ready:
-        # The kernel checks lengths and numbers, its call the kind of the arrays. What it refuses
-        # is converted or named below.
+        # The kernel checks lengths and finite numbers, its signature the types of the arrays.
+        # evaluate() converts arguments that the kernel refuses, or raises an error that names them.
         try:
             n = model.nv
             end = n + n

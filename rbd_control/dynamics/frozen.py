@@ -1,12 +1,12 @@
 """Dynamics compiled for one model, for loops that call them a million times.
 
-The plain functions check their arguments, make room for their results and hand a dozen arrays to
-compiled code that knows no model: a few microseconds, more than the dynamics of an arm take. Here
-the model is a constant of the compiled code, and the results go where the caller says. What is
-left of a call from Python is about half a microsecond; from other compiled code, nothing.
+The plain functions check their arguments, allocate their results and pass the model to compiled
+code as an argument. This takes a few microseconds, more than the dynamics of an arm. Here the model
+is a constant of the compiled code, and the caller provides the arrays for the results. The overhead
+of a call from Python is then about half a microsecond, and zero from other compiled code.
 
-Each function is compiled when it is first called and kept on disk, for this very model. Nothing is
-checked: arguments must be C-contiguous float64 arrays of the right shape and finite.
+Each function is compiled for this model when it is first called, and stored on disk. Arguments are
+not checked: they must be C-contiguous float64 arrays of the right shape and finite.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class FrozenDynamics:
 def freeze(model: Model) -> FrozenDynamics:
     """Return the dynamics of ``model`` as compiled functions without checks, for hot loops.
 
-    Compiling takes about a second a function, the first time for each model.
+    Compilation takes about a second for each function and model.
 
     Args:
         model: the robot.

@@ -1,4 +1,4 @@
-"""Floating-point instructions that numba has no word for, on floats and on lanes."""
+"""Floating-point instructions that numba does not provide, for floats and lanes."""
 
 from llvmlite import ir
 from numba import types
@@ -11,8 +11,8 @@ from rbd_control.dynamics.lanes import DOUBLE, call_on_lanes, lanes, on_lanes
 def fma(_context, a, b, c):
     """Return a b + c, rounded once if the processor has FMA; for compiled code only.
 
-    Written out where it is meant: if the compiler were free to choose which products to fuse, it
-    would choose one way in one kernel and another way in the next, and they would differ by bits.
+    The sources call this function explicitly. If the compiler chose which products to fuse, its
+    choice could differ between kernels, and their results would differ in the last bits.
     """
     kind = lanes if on_lanes((a, b, c)) else types.float64
 

@@ -1,4 +1,4 @@
-"""Inertias as 4x4 pseudo-inertias, in which moving and merging bodies is P' = T P T^T and a sum.
+"""Inertias as 4x4 pseudo-inertias P: a moved body has T P T^T, and merged bodies have the sum.
 
 The pseudo-inertia of a body about the origin of a frame is [[Sigma, h], [h^T, m]] with the second
 moment Sigma = integral of x x^T dm, the first moment h = m c and the mass m. (Wensing, Kim,
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 TOLERANCE = 1e-3
-"""How much of the largest principal moment a printed inertia may violate a law by.
+"""Accepted violation of the conditions on an inertia, as a fraction of its largest moment.
 
-URDFs are printed with few digits; thin plates come out on the wrong side of the triangle
-inequality by a unit in the last of them.
+URDFs contain rounded numbers: the inertia of a thin plate may violate the triangle inequality by
+one unit in the last digit.
 """
 
 
@@ -61,9 +61,10 @@ def cross_matrix(x: Array) -> Array:
 def violation(inertia: Array, *, definite: bool) -> str:
     """Return why a rotational inertia about the centre of mass is impossible; "" if it is valid.
 
-    A mass distribution has a positive semidefinite inertia whose principal moments satisfy the
-    triangle inequality, which is to say that Sigma is positive semidefinite. Both are tested to
-    :data:`TOLERANCE`. The limiting cases, a rod and a point, pass unless ``definite``.
+    The inertia of a mass distribution is positive semidefinite, and its principal moments satisfy
+    the triangle inequality, which is equivalent to a positive semidefinite Sigma. Both conditions
+    are tested with the tolerance :data:`TOLERANCE`. The limiting cases, a rod and a point, are
+    valid unless ``definite`` is set.
     """
     moments = np.linalg.eigvalsh(inertia)
     slack = TOLERANCE * abs(moments[2])

@@ -1,16 +1,16 @@
 """Machine code of kernels on disk: one file for each kernel and signature.
 
-numba's own cache keeps an index file and data files for each kernel. A process that is killed
-between the two, two processes that write at once, a full disk or a truncated file leave a pair
-that no later start survives, and a cache in a folder without write permission is ignored. Here
-the name of a file tells all that its code depends on, and the file is written beside its place
-and moved into it. A file therefore is complete, or damaged from outside; the digest in its header
-shows the damage.
+numba's own cache stores an index file and data files for each kernel. If a process is killed
+between writing the two, if two processes write at once, if the disk is full or a file is truncated,
+the pair is inconsistent and every later start fails. A cache in a folder without write permission
+is ignored. Here the name of a file contains a digest of everything that its code depends on, and a
+file is written under a temporary name and then renamed. A file is therefore either complete or was
+damaged later, which the digest in its header reveals.
 
-Nothing that goes wrong with a file or folder raises: the kernel is compiled anew, in memory if
-need be, and one warning of the process says where and why.
+Failures of files and folders raise no exception: the kernel is compiled again, in memory if
+necessary, and the process logs one warning with the place and the reason.
 
-Whoever can write to a folder of compiled code can make its readers execute code, as with the
+A user who can write to a folder of compiled code can make its readers execute code, as with the
 sources. Files that belong neither to the user, nor to root, nor to the owner of the sources are
 therefore ignored.
 """
@@ -67,7 +67,7 @@ class CacheUse:
     Attributes:
         loaded: folders from which code was loaded.
         stored: folders in which code was stored.
-        discarded: files that were damaged or not to be trusted.
+        discarded: files that were damaged or belong to an untrusted owner.
         refused: folders in which code could not be stored, with the reason.
     """
 
@@ -78,13 +78,13 @@ class CacheUse:
     has_warned: bool = False
 
     def discard(self, file: Path, reason: str) -> None:
-        """Count a file that is not used; the first one is a line in the log."""
+        """Record a file that is not used, and log a warning for the first one."""
         if not self.discarded:
             _log.warning("ignored compiled code in %s (%s)", file, reason)
         self.discarded.append(file)
 
     def refuse(self, refused: dict[Path, str]) -> None:
-        """Note the folders that took no code; the first time is a warning."""
+        """Record folders in which no code could be stored, and log a warning for the first time."""
         self.refused.update(refused)
         if not self.has_warned:
             self.has_warned = True
@@ -103,13 +103,13 @@ use = CacheUse()
 class KernelCache:
     """Loads and stores the machine code of one kernel for numba's dispatcher.
 
-    It has the methods of ``numba.core.caching._Cache`` and takes from numba how a compiled
-    function is serialized, which versions 0.58 to 0.68 do alike. With a version that does not,
-    kernels are compiled at every start, with the warning.
+    The class has the methods of ``numba.core.caching._Cache`` and uses numba's serialization of
+    compiled functions, which is the same in versions 0.58 to 0.68. With a version that serializes
+    differently, kernels are compiled at every start, and the warning is logged.
 
     Args:
         function: the Python function of the kernel.
-        options: what the kernel is compiled with.
+        options: compiler options of the kernel.
 
     Raises:
         OSError: when the source of the function cannot be read.
@@ -126,7 +126,7 @@ class KernelCache:
 
     @property
     def cache_path(self) -> str:
-        """Return the folder in which code is looked for first."""
+        """Return the folder that is searched first for code."""
         return str(next(iter(folders(self._file))))
 
     def enable(self) -> None:
@@ -245,11 +245,11 @@ def folders(source: Path) -> Iterator[Path]:
 
 
 def _read(file: Path, key: bytes, owner: int) -> bytes | None:
-    """Return the payload of a file of compiled code; None when there is no such file.
+    """Return the payload of a file of compiled code; None if the file does not exist.
 
     Raises:
-        OSError: when it cannot be read.
-        ValueError: when it is not what was written for ``key``.
+        OSError: if the file cannot be read.
+        ValueError: if its content is not what was written for ``key``.
     """
     try:
         # A pipe of this name would wait for a writer for ever.

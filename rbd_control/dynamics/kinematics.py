@@ -1,4 +1,4 @@
-"""Where a link is and how it moves: placement, Jacobian and the Jacobian's rate."""
+"""Kinematics of links: placement, Jacobian, and time derivative of the Jacobian."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States of a batch into lanes and back: each state is a row of floats, each lane one state."""
+"""Transfer of the states of a batch to lanes and back: a state is a row of floats, or one lane."""
 
 from llvmlite import ir
 from numba import types

@@ -1,9 +1,9 @@
-"""Lanes: several floats in one vector register, each of another state of a batch.
+"""Lanes: several floats in one vector register, each belonging to a different state of a batch.
 
-Kernels are written on scalars. On values of type ``Lanes`` the same source computes ``WIDTH``
-states at a time, because every addition or product becomes one vector instruction. Operations and
-their order are those of a single state, so each lane holds the result of that state to the last
-bit.
+Kernels are written for scalars. With values of type ``Lanes`` the same source computes ``WIDTH``
+states at a time, because every addition or product becomes one vector instruction. The operations
+and their order are the same as for a single state, so each lane contains the result of its state to
+the last bit.
 
 A kernel must not branch on lanes. Where it cannot avoid this, as for large angles, it tests all
 lanes together and treats them one by one with :func:`get_lane` and :func:`with_lane`, which also
@@ -124,7 +124,7 @@ _define(operator.neg, 1, "fneg")
 
 @intrinsic
 def any_beyond(_context, x, _limit):
-    """Whether the magnitude of ``x``, in any of its lanes, is above a limit; compiled only."""
+    """Return whether the magnitude of ``x`` exceeds a limit in any lane; for compiled code only."""
     kind = lanes if isinstance(x, Lanes) else types.float64
 
     def code(_, builder, __, args):
@@ -154,7 +154,7 @@ def lane_count(_context, x):
 
 @intrinsic
 def get_lane(_context, x, _lane):
-    """One lane of ``x``; of a float the float itself; compiled only."""
+    """Return one lane of ``x``, or ``x`` itself if it is a float; for compiled code only."""
 
     def code(_, builder, sig, args):
         return builder.extract_element(*args) if isinstance(sig.args[0], Lanes) else args[0]
@@ -164,7 +164,7 @@ def get_lane(_context, x, _lane):
 
 @intrinsic
 def with_lane(_context, x, _lane, _value):
-    """Return ``x`` with another value in one lane; for a float that value; compiled only."""
+    """Return ``x`` with one lane replaced; for a float, the new value; for compiled code only."""
 
     def code(_, builder, sig, args):
         vector, index, changed = args

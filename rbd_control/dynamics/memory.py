@@ -1,7 +1,8 @@
-"""Arrays inside compiled kernels that cost nothing to make: on the stack, or parts of another.
+"""Arrays for compiled kernels without allocation cost: on the stack, or views of another array.
 
-An array from ``np.empty`` takes numba 25 ns and more; a sweep over seven bodies is done in a few
-hundred and needs ten of them. Neither kind here may outlive the call of the kernel that makes it.
+``np.empty`` takes at least 25 ns in numba. A sweep over seven bodies takes a few hundred
+nanoseconds and needs ten arrays. The arrays of this module must not be used after the kernel that
+created them has returned.
 """
 
 import numpy as np
@@ -14,7 +15,7 @@ from numba.np.arrayobj import populate_array
 from rbd_control.dynamics.lanes import VECTOR, WIDTH, lanes
 
 STACK_NUMBERS = 16384
-"""More go to the heap, as a thread's stack may be half a megabyte."""
+"""Size above which a workspace is on the heap, because a thread's stack may be half a megabyte."""
 
 _ALIGNMENT = 8 * WIDTH
 """Alignment of lanes [bytes]."""
@@ -39,7 +40,7 @@ def _array(context, builder, kind, data, sizes, owner=None):
 
 
 def _part(number, array, shape):
-    """Return typing and code of an array that lies in another."""
+    """Return typing and code of an array that is a view of another array."""
     kind = types.Array(number, len(shape), "C")
 
     def code(context, builder, signature, arguments):
@@ -66,7 +67,7 @@ def numbers(_context, array, first, shape):
 
 @intrinsic
 def keep(_context, array):
-    """Keep ``array`` alive up to this call, for results of :func:`numbers` that lie in it."""
+    """Keep ``array`` alive until this call, for the views of it that :func:`numbers` returned."""
 
     def code(context, *_):
         return context.get_dummy_value()
@@ -136,7 +137,7 @@ def _as_lanes(_context, array):
 def scratch(size):
     """Return ``size`` floats like ``np.empty(size)``, as workspace of a kernel.
 
-    A kernel needs only one workspace, of which :func:`numbers` makes many arrays. numba inlines
+    A kernel needs only one workspace; :func:`numbers` divides it into several arrays. numba inlines
     this function. Its caller must be a kernel, or be inlined by numba in the same way, because the
     stack of a helper is released when the helper returns.
     """

@@ -1,8 +1,8 @@
-"""Forward dynamics where joints mimic others: M a = tau - h, with M factored densely.
+"""Forward dynamics of models with mimic joints: M a = tau - h, with a dense factorization of M.
 
-M and the bias torque h come from the sums over bodies of composite-rigid-body and Newton-Euler
-algorithms, in which a body adds to the degree of freedom that moves it, so they are exact with any
-number of mimic joints. Factoring costs O(nv³), next to nothing for an arm and its hand.
+M and the bias torque h are computed by the composite-rigid-body and Newton-Euler algorithms, in
+which each body contributes to the degree of freedom that moves it, so they are exact for any number
+of mimic joints. The factorization costs O(nv³), which is negligible for an arm with a hand.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rbd_control.dynamics.spatial import (
 
 @inlined
 def solve_with_mimics(model, v, tau, s, x, a):
-    """Solve for the accelerations ``a``; what stands in ``s.inertia`` and ``x.force`` is used up.
+    """Solve for the accelerations ``a``; overwrites ``s.inertia`` and ``x.force``.
 
     Args:
         model: constants of the model.

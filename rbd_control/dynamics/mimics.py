@@ -1,4 +1,4 @@
-"""Which joint each mimic joint follows in the end, through chains of them."""
+"""Resolution of mimic joints, including chains, to the independent joints that they follow."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from rbd_control.wording import listed, quoted
 def resolved_mimics(
     joints: Sequence[Joint], positions: dict[str, float]
 ) -> tuple[dict[str, Mimic], list[str]]:
-    """Return how each mimic joint that moves follows a joint that moves by itself, and remarks.
+    """Return how each moving mimic joint follows an independent joint, and remarks.
 
-    A mimic joint whose leader is not in the description moves by itself; the remarks name it. A
-    joint in ``positions`` is locked there, a mimic joint too. One whose leader does not move,
-    or whose multiplier is zero, stands still at the position this gives.
+    A mimic joint whose leader is not in the description counts as independent; a remark names it.
+    Joints in ``positions`` are locked there, including mimic joints. A mimic joint whose leader
+    does not move, or whose multiplier is zero, is fixed at the resulting position.
 
     Args:
         joints: all joints of the description.
-        positions: positions of the locked joints; those of mimic joints that stand still are
-            added [rad or m].
+        positions: positions of the locked joints; the positions of mimic joints that do not move
+            are added [rad or m].
 
     Raises:
         ModelError: for joints that follow one another in a circle.
@@ -46,7 +46,7 @@ def resolved_mimics(
 
 
 def _followed(joint: Joint, by_name: Mapping[str, Joint], positions: Mapping[str, float]) -> Mimic:
-    """Return how a joint follows the one at the end of its chain; multiplier 0 if that is still."""
+    """Return how a joint follows the last joint of its chain; multiplier 0 if that is fixed."""
     multiplier, offset, chain = 1.0, 0.0, [joint.name]
     while joint.name not in positions:
         mimic = joint.mimic

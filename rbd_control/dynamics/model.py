@@ -1,8 +1,9 @@
-"""The frozen model: what compiled kernels and people need to know of a robot.
+"""The frozen model of a robot, for compiled kernels and for users.
 
-Conventions, said here once. Motion vectors are [omega; u] and force vectors [moment; force],
-angular part first. The frame of a moving body is the frame of the link its joint moves, which at
-zero is the joint frame. The world frame is the frame of the root link, unless the base floats.
+Conventions of the package: motion vectors are [omega; u] and force vectors [moment; force], angular
+part first. The frame of a moving body is the frame of the link that its joint moves, which at joint
+position zero is the joint frame. The world frame is the frame of the root link, unless the base
+floats.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from rbd_control.errors import InputError, ModelError, ModelWarning
 from rbd_control.wording import quoted
 
 MOST_NAMED = 20
-"""Most links that a warning names."""
+"""Maximum number of links that a warning names."""
 
 MOST_SAID = 4
-"""Most remarks that a warning tells."""
+"""Maximum number of remarks in a warning."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,13 +45,13 @@ class Model:
     u of the root body in its own axes, nv = 6 + len(joint_names) and nq = nv + 1. Either way joint
     i of ``joint_names`` is row nv - len(joint_names) + i of v.
 
-    A joint that mimics another is no degree of freedom: its position is multiplier times that of
-    its leader plus an offset, and its inertia and weight act on the leader.
+    A joint that mimics another is not a degree of freedom: its position is a multiple of the
+    leader's position plus an offset, and its inertia and weight act on the leader.
     """
 
     name: str
     joint_names: tuple[str, ...]
-    """The joints that move by themselves, depth first in the order of the description."""
+    """The independent joints, depth first in the order of the description."""
     joint_links: tuple[str, ...]
     """The link that each joint of ``joint_names`` moves."""
     link_names: tuple[str, ...]
@@ -68,16 +69,16 @@ class Model:
     gravity: Array
     """(3,) acceleration of gravity, world axes [m/s²]."""
     arrays: ModelArrays
-    """The moving bodies; to be treated as read-only."""
+    """The moving bodies; do not change these arrays."""
     link_body: dict[str, int]
     """Row of the moving body that each link is rigidly part of, -1 for the world."""
     link_placement: dict[str, Array]
     """(4, 4) placement of each link in the frame of that body, or of the world."""
     body_links: tuple[str, ...]
-    """The link that each moving joint moves, those that mimic included, in the order of
-    ``arrays``; the root of a floating base is not among them."""
+    """The link that each moving joint moves, mimic joints included, in the order of ``arrays``; the
+    root of a floating base is excluded."""
     joint_row: dict[str, int]
-    """Row in ``arrays`` of the body that each moving joint moves, those that mimic included."""
+    """Row in ``arrays`` of the body that each moving joint moves, mimic joints included."""
     remarks: tuple[str, ...] = ()
     """Errors of the description that do not prevent its use."""
 
@@ -94,10 +95,11 @@ class Model:
     ) -> Model:
         """Build the model of a robot from its description.
 
-        Fixed and locked joints disappear into the bodies they belong to. Mimic joints move with
-        their leaders. One warning names what cannot be right but can be used, as
-        :attr:`remarks`: inertias that no rigid body can have (zero or negative about an axis, or
-        against the triangle inequality), joints that carry no mass, mimic joints without leader.
+        Links behind fixed and locked joints are merged into the bodies that carry them. Mimic
+        joints move with their leaders. Errors that do not prevent the use of the description are
+        stored in :attr:`remarks` and reported in one warning: inertias that no rigid body can have
+        (zero or negative about an axis, or against the triangle inequality), joints that carry no
+        mass, and mimic joints without leader.
 
         Args:
             source: URDF text or path; the path of a ``.xacro`` file where xacro is installed.
@@ -105,11 +107,11 @@ class Model:
             floating_base: whether the root link moves freely.
             gravity: acceleration of gravity, (3,) in world axes [m/s²].
             rotors: geared rotors of the motors, see :mod:`~rbd_control.dynamics.rotors`.
-            strict: refuse what would be warned of.
+            strict: raise an error instead of the warning.
 
         Raises:
-            ModelError: when the description is at fault; the message names the link or joint.
-            InputError: when ``locked`` or ``gravity`` is; the message gives the choices.
+            ModelError: for an invalid description; the message names the link or joint.
+            InputError: for an invalid ``locked`` or ``gravity``; the message gives the choices.
         """
         with naming(source):
             robot = parse_urdf(source)
@@ -120,7 +122,7 @@ class Model:
         if remarks:
             warnings.warn(f"{robot.name}: {_together(remarks)}", ModelWarning, stacklevel=2)
         rows, root_rows = tree.bodies, 6 if floating_base else 0
-        # Those that move by themselves; of one that mimics, ratio 1 does not make a leader.
+        # Only independent joints: a mimic joint with ratio 1 is not a leader.
         bodies = [body for body in rows if body.leads]
         g = checked_array("gravity", gravity, (3,))
         lower, upper, velocity, effort = np.array([body.limits for body in bodies]).T
@@ -157,7 +159,7 @@ class Model:
 
     @property
     def bodies(self) -> int:
-        """Number of rows of ``arrays`` that are bodies; those behind them are rotors."""
+        """Number of rows of ``arrays`` that are bodies; the rows after them are rotors."""
         return len(self.joint_row) + (6 if self.floating_base else 0)
 
     @cached_property
@@ -174,7 +176,7 @@ class Model:
 
     @property
     def mimic_joints(self) -> tuple[str, ...]:
-        """The joints that move with another."""
+        """The joints that mimic another joint."""
         return tuple(name for name in self.joint_row if name not in self.joint_names)
 
     @property
@@ -184,7 +186,7 @@ class Model:
 
     @property
     def mass(self) -> float:
-        """Mass of all that moves [kg]."""
+        """Total mass of the moving bodies [kg]."""
         return float(self.arrays.mass.sum())
 
     @cached_property
@@ -200,8 +202,8 @@ class Model:
         a point mass.
 
         Raises:
-            InputError: when there is no such link, when the link is fixed to the world, or when
-                the mass or the inertia is none that a body can have.
+            InputError: for an unknown link, a link that is fixed to the world, or a mass or inertia
+                that no body can have.
         """
         row = self.link_index(link)
         if row < 0:
@@ -235,7 +237,7 @@ class Model:
         """Return the row of a joint in v.
 
         Raises:
-            InputError: when there is no such joint that moves by itself; the message lists them.
+            InputError: if there is no independent joint of this name; the message lists the joints.
         """
         if name not in self.joint_names:
             raise InputError(f"no joint {name!r}; joints are {', '.join(self.joint_names)}")
@@ -267,7 +269,7 @@ def with_rotors(model: Model, rotors: Mapping[str, Rotor], *, reflected: bool = 
         raise InputError("the model has rotors already; give them all at once")
     arrays = model.arrays
     for joint, rotor in rotors.items():
-        model.joint_index(joint)  # refuses a joint that is not there, or mimics another
+        model.joint_index(joint)  # raises InputError for an unknown joint or a mimic joint
         name, row = f"rotor of joint {joint!r}", model.joint_row[joint]
         arrays = with_rotor(arrays, row, name, rotor, reflected=reflected)
     return replace(model, arrays=arrays)

@@ -24,7 +24,7 @@ class ModelArrays(NamedTuple):
     A joint that mimics another has a body of its own that turns with the leader's degree of
     freedom. Without such joints row i of the bodies belongs to degree of freedom i.
 
-    Rotors of geared motors follow after all bodies, as rows that no body hangs from: see
+    Rotors of geared motors follow after all bodies, as rows without children, see
     :mod:`~rbd_control.dynamics.rotors`.
     """
 
@@ -36,7 +36,7 @@ class ModelArrays(NamedTuple):
     """(n,) motion of the body per motion of that degree of freedom: 1, the multiplier of a mimic
     joint, or a rotor's gear ratio."""
     rotor: NDArray[np.int64]
-    """(n,) row of the rotor geared to the body's joint, -1 without."""
+    """(n,) row of the rotor geared to the body's joint; -1 if there is none."""
     joint_type: NDArray[np.int64]
     """(n,) ``REVOLUTE``, ``PRISMATIC`` or ``FLOATING``."""
     rotation: Array

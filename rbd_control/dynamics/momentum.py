@@ -1,18 +1,18 @@
-"""Generalised momentum and what changes it, in O(N): sums over subtrees.
+"""Generalised momentum and the terms of its rate, in O(N) by sums over subtrees.
 
-With ``h_i`` the spatial momentum of body ``i`` and all it carries, and ``(m_i, c_i)`` their mass
-and first moment, in world axes about one origin::
+With ``h_i`` the spatial momentum of body ``i`` and its subtree, and ``(m_i, c_i)`` their mass and
+first moment, in world axes about one origin::
 
     p = M v         p_i       = Phi_iᵀ h_i
     Cᵀ v            (Cᵀ v)_i  = Phi_dot_iᵀ h_i
     g               g_i       = -Phi_iᵀ [ c_i x gamma ; m_i gamma ]     gamma: gravity
 
-The second line needs no Coriolis matrix. By EW21 eq. (30) ``C = sum J_kᵀ (B_k J_k + I_k J_dot_k)``,
-so ``Cᵀ v = sum J_kᵀ B_kᵀ v_k + J_dot_kᵀ I_k v_k``, and an admissible ``B`` has
-``Bᵀ v = I_dot v - B v = v x* I v - v x* I v = 0``. So every admissible factorisation has the same
-``Cᵀ v``: the derivative of the kinetic energy by ``q``.
+The second line does not require the Coriolis matrix. By EW21 eq. (30)
+``C = sum J_kᵀ (B_k J_k + I_k J_dot_k)``, so ``Cᵀ v = sum J_kᵀ B_kᵀ v_k + J_dot_kᵀ I_k v_k``. For an
+admissible ``B``, ``Bᵀ v = I_dot v - B v = v x* I v - v x* I v = 0``. Every admissible factorisation
+therefore has the same ``Cᵀ v``, which is the gradient of the kinetic energy with respect to ``q``.
 
-Together they are the observer's equation of motion, ``p_dot = tau + Cᵀ v - g + tau_ext``.
+The three terms give the equation of the observer, ``p_dot = tau + Cᵀ v - g + tau_ext``.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def momentum(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def coriolis_transpose_product(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Return C(q, v)ᵀ v, in O(N) and without C; also the derivative of the kinetic energy by ``q``.
+    """Return C(q, v)ᵀ v, the gradient of the kinetic energy by ``q``, in O(N) and without C.
 
     Args:
         model: the robot.
@@ -250,7 +250,7 @@ def coriolis_transpose_product(model: Model, q: np.ndarray, v: np.ndarray) -> np
 
 
 def gravity_torque(model: Model, q: np.ndarray, *, out: np.ndarray | None = None) -> np.ndarray:
-    """Return the gravity torque g(q) in ``M a + C v + g = tau``: what holds the robot up at rest.
+    """Return the gravity torque g(q) in ``M a + C v + g = tau``, which holds the robot at rest.
 
     Args:
         model: the robot.

@@ -1,15 +1,15 @@
 """Recursive Newton-Euler: inverse dynamics, and the Slotine-Li torque in the same O(N) pass.
 
-The body-level factor ``B`` (EW21 eq. 10) lets one recursion serve both. With the reference
-velocity ``v_r`` and acceleration ``a_r`` carried outward beside the true velocity ``v``::
+With the body-level factor ``B`` (EW21 eq. 10), one recursion computes both. The outward sweep
+propagates the reference velocity ``v_r`` and acceleration ``a_r`` along with the velocity ``v``::
 
     w_i = w_p + Phi_i v_r                       (reference twist)
-    b_i = b_p + Phi_i a_r + Phi_dot_i v_r       (its rate; the root falls upward with -gamma)
+    b_i = b_p + Phi_i a_r + Phi_dot_i v_r       (its rate; that of the root is -gamma)
     f_i = I_i b_i + B(v_i, I_i) w_i - wrench_i
     tau_i = Phi_iᵀ sum of f_k over the subtree
 
-sums to ``M a_r + C v_r + g`` with the Christoffel-consistent C (EW21 Remark 2; Niemeyer & Slotine).
-For ``v_r = v`` the second term is ``v x* I v`` and the recursion is the ordinary RNEA.
+The result is ``M a_r + C v_r + g`` with the Christoffel-consistent C (EW21 Remark 2; Niemeyer &
+Slotine). For ``v_r = v`` the second term is ``v x* I v``, and the recursion is the ordinary RNEA.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from rbd_control.dynamics.sweep import (
 class Forces(NamedTuple):
     """Workspace beside a sweep, a row for each body."""
 
-    memory: np.ndarray  # all the others lie here
+    memory: np.ndarray  # the memory of all the other arrays
     reference: np.ndarray  # (n, 6) w_i
     rate: np.ndarray  # (n, 6) b_i
     force: np.ndarray  # (n, 6) f_i

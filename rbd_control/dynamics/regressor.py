@@ -1,7 +1,7 @@
-"""The Slotine-Li regressor: torques are linear in what bodies are made of.
+"""The Slotine-Li regressor: torques are linear in the inertial parameters of the bodies.
 
 A body has ten inertial parameters, in this order (about the origin and in the axes of its frame,
-which is that of the link its joint moves)::
+which is the frame of the link that its joint moves)::
 
     m   m c_x  m c_y  m c_z   I_xx  I_xy  I_xz  I_yy  I_yz  I_zz        [kg, kg·m, kg·m²]
 
@@ -9,14 +9,14 @@ which is that of the link its joint moves)::
 ``[w ; u]``, the reference twist ``[y ; .]`` and its rate ``[alpha ; b]`` as in ``newton_euler.py``,
 the force ``I b + B(v, I) w`` that moves the body is::
 
-    force    m a + K h                       a = b + y x u        (the root falls upward)
+    force    m a + K h                       a = b + y x u        (b of the root is -gamma)
     moment   h x a + I alpha + w x I y - ½ tr(I) w x y            K = S(alpha) + S(y) S(w)
 
-with ``h = m c``: for ``v_r = v`` the equations of Newton and Euler. Projected on the joints before
-the body these are ten columns of ``Y`` per body, O(Nd) in all.
+with ``h = m c``; for ``v_r = v`` these are the equations of Newton and Euler. Their projections on
+the joints between root and body are ten columns of ``Y`` for each body, O(Nd) in total.
 
-Rows of ``ModelArrays`` are bodies here: a rotor has ten columns of its own, after those of all
-bodies, and a floating root, six rows, has ten.
+Each row of ``ModelArrays`` counts as a body: a rotor has ten columns of its own, after the columns
+of all bodies. A floating root, which has six rows, has ten columns.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def in_body(point, R_transpose, m):
 def power_coefficients(motion, velocity, reference, rate):
     """Return ten numbers whose product with a body's parameters is the power of its force.
 
-    All four are twists about the origin and in the axes of the body, as :func:`in_body` gives: the
-    motion, the true and the reference twist, and the rate of the latter.
+    All four arguments are about the origin and in the axes of the body, as :func:`in_body` returns
+    them: the motion, the true twist, the reference twist, and the rate of the reference twist.
     """
     (e, d), (w, u), (y, _), (alpha, b) = motion, velocity, reference, rate
     a = add(b, cross(y, u))
@@ -207,7 +207,7 @@ def regressor(
     ``a_r = a`` it is the regressor of inverse dynamics.
 
     Args:
-        model: the robot; what it says of masses and inertias is not used.
+        model: the robot; its masses and inertias are not used.
         q: joint positions, (..., nq) [rad or m].
         v: joint velocities, (..., nv) [rad/s or m/s].
         v_r: reference velocities, (..., nv) [rad/s or m/s].
@@ -246,7 +246,7 @@ def inertial_parameters(model: Model) -> np.ndarray:
 def inertial_parameter_names(model: Model) -> tuple[str, ...]:
     """Return the names of the :func:`inertial_parameters`, such as ``"forearm Ixx"``.
 
-    A body goes by the link that its joint moves, a rotor by its joint.
+    A body has the name of the link that its joint moves, a rotor the name of its joint.
     """
     root = (next(iter(model.link_body)),) if model.floating_base else ()
     names = [*root, *model.body_links]
@@ -257,5 +257,5 @@ def inertial_parameter_names(model: Model) -> tuple[str, ...]:
 
 
 def _bodies(model: Model) -> np.ndarray:
-    """Return rows that are bodies: of a floating root only the last."""
+    """Return the rows that are bodies; of a floating root this is only the last of six rows."""
     return np.arange(5 if model.floating_base else 0, model.arrays.mass.size)

@@ -23,9 +23,8 @@ ROUNDOFF = 1e-12
 def carrying_nothing(bodies: Sequence[Body]) -> list[str]:
     """Return a remark for each joint that carries no mass, such as in grippers without inertials.
 
-    Such a joint does not affect the torques of the others, but makes M(q) singular. If M is
-    singular for another reason, an error is raised: a joint carries mass, but no inertia about its
-    axis.
+    Such a joint does not affect the torques of the other joints, but makes M(q) singular. An error
+    is raised if M is singular because a joint carries mass but no inertia about its axis.
 
     M = Lᵀ D L with L lower triangular, so M is positive definite if and only if each D_i is
     positive: the inertia of degree of freedom i when all later ones are free. It is computed at one
@@ -63,7 +62,8 @@ parent's frame."""
 def _placed(bodies: Sequence[Body]) -> _Placed:
     result = []
     for body in bodies:
-        # Nothing special: not a multiple of a right angle, no two alike. Followers go along.
+        # A generic configuration: no multiple of a right angle, and no two angles are equal. Mimic
+        # joints follow their leaders.
         position = (
             0.0 if body.joint == ROOT_JOINT else body.ratio * (0.7 + math.sin(1.3 * body.dof))
         )
@@ -77,9 +77,9 @@ class _Pivot(NamedTuple):
 
     Attributes:
         row: row of its body.
-        own: D, the inertia it feels.
-        carried: inertia of all that it carries, which roundoff is measured by.
-        mass: mass of all that it carries [kg].
+        own: D, the articulated inertia about the joint.
+        carried: inertia of all bodies that the joint carries, the reference for roundoff.
+        mass: mass of all bodies that the joint carries [kg].
     """
 
     row: int
@@ -89,7 +89,7 @@ class _Pivot(NamedTuple):
 
 
 def _carried(composite: Array, s: Array) -> float:
-    """Return the inertia of all that a joint carries, which roundoff is measured by."""
+    """Return the inertia of all bodies that a joint carries, the reference for roundoff."""
     block = slice(0, 3) if s[:3].any() else slice(3, 6)
     return float(np.trace(composite[block, block])) * float(s @ s)
 
@@ -117,7 +117,7 @@ def _pivots(placed: _Placed) -> list[_Pivot]:
 
 
 def _pivots_of_mass_matrix(placed: _Placed) -> list[_Pivot]:
-    """Return the pivot of each degree of freedom, the last first, where bodies share some."""
+    """Return the pivot of each degree of freedom, the last first, for models with mimic joints."""
     count = max(body.dof for body, _, _ in placed) + 1
     M, carried, mass = np.zeros((count, count)), np.zeros(count), np.zeros(count)
     rows = np.zeros(count, dtype=int)

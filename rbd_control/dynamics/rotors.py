@@ -1,14 +1,14 @@
-"""Motor rotors geared to their joints: bodies that turn faster than what they drive.
+"""Motor rotors geared to their joints: bodies that turn faster than the joints they drive.
 
-A rotor of inertia ``I_R`` that rides on the parent of joint ``i`` and turns ``n`` times as fast is
-one more body, with the motion subspace ``Phi_R = n [e ; p x e]`` where ``e`` is its own axis
-(E20 chapter 4). Every sum over bodies takes it in as a row of its own: M, M_dot,
-C, Cᵀ v, Christoffel symbols, g, momentum and inverse dynamics need nothing else; forward dynamics
-says in ``articulated_body.py`` what it does.
+A rotor of inertia ``I_R`` that is carried by the parent of joint ``i`` and turns ``n`` times as
+fast as the joint is a further body. Its motion subspace is ``Phi_R = n [e ; p x e]`` with its own
+axis ``e`` (E20 chapter 4). Sums over bodies include it as a row of its own. M, M_dot, C, Cᵀ v,
+Christoffel symbols, g, momentum and inverse dynamics need no other change; ``articulated_body.py``
+describes the change of forward dynamics.
 
-The usual approximation, ``n² I_R`` on the diagonal of M, is what remains if the rotor is taken to
-turn in a frame at rest: a row whose parent is the world. It loses the gyroscopic torque of the
-spinning rotor and the coupling of its speed with the motion of the link it rides on.
+The usual approximation, ``n² I_R`` on the diagonal of M, assumes that the rotor turns in a frame at
+rest: a row whose parent is the world. It neglects the gyroscopic torque of the spinning rotor and
+the coupling of its speed with the motion of the link that carries it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rbd_control.errors import InputError
 
 @dataclass(frozen=True)
 class Rotor:
-    """The rotor of a motor, geared to a joint and riding on the link before it."""
+    """The rotor of a motor, geared to a joint and carried by the link before it."""
 
     gear_ratio: float
     """Turns of the rotor per turn of the joint (per metre over 2 pi of a prismatic joint)."""
@@ -33,9 +33,9 @@ class Rotor:
     """Rotational inertia about the rotor's centre of mass [kg·m²]: a number, about its axis, or
     (3, 3) in the axes of the joint frame."""
     axis: ArrayLike | None = None
-    """Axis it turns about, (3,) in the joint frame; the joint's own axis by default."""
+    """Axis of its rotation, (3,) in the joint frame; by default the axis of the joint."""
     mass: float = 0.0
-    """[kg]; leave zero if the description counts it to the link it rides on."""
+    """Mass [kg]; zero if the description includes it in the link that carries the rotor."""
     com: ArrayLike = (0.0, 0.0, 0.0)
     """Its centre of mass, on its axis, (3,) in the joint frame [m]."""
 
@@ -48,7 +48,7 @@ def with_rotor(
     Args:
         arrays: the bodies, and the rotors added before.
         row: row of the body that the joint moves.
-        name: the rotor in messages.
+        name: name of the rotor in error messages.
         rotor: the rotor.
         reflected: whether to approximate the rotor by ``n² I_R`` on the diagonal of M.
 

@@ -1,15 +1,16 @@
-"""One step of a simulation: forward dynamics, integrated over a small time.
+"""One step of a simulation: forward dynamics, integrated over a short time.
 
-With ``a = forward_dynamics(q, v, tau - friction(v))`` and ``q_dot = v`` (of a floating base: the
-rates of position and quaternion that belong to its twist)::
+With ``a = forward_dynamics(q, v, tau - friction(v))`` and ``q_dot = v`` (for a floating base, the
+rates of position and quaternion that correspond to its twist)::
 
     Euler                 q + h v,    v + h a                LP section 9.5
     semi-implicit Euler   q + h v+,   v+ = v + h a
     Runge-Kutta           four slopes, error h⁵ per step
 
-Plain Euler is what the source has; what swings at w rad/s gains h w² of its energy per second. The
-semi-implicit step costs the same and keeps the energy in bounds. All three are explicit: springs,
-dampers and Coulomb friction that are stiff beside h are for :mod:`rbd_control.simulation`.
+The source uses the plain Euler method, with which an oscillation at w rad/s gains the fraction h w²
+of its energy per second. The semi-implicit method costs the same, and its energy stays bounded. All
+three methods are explicit. For springs, dampers and Coulomb friction that are stiff relative to h,
+use :mod:`rbd_control.simulation`.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ Method = Literal["euler", "semi_implicit_euler", "runge_kutta"]
 
 
 def configuration_rate(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Return the derivative of q that belongs to v: v itself, but for a floating base.
+    """Return the time derivative of q: v, except for the coordinates of a floating base.
 
-    Its position moves with ``R u`` and its quaternion with ``½ quaternion * [w, 0]``, w and u in
-    the axes of the base.
+    The position of the base has the rate ``R u``, its quaternion ``½ quaternion * [w, 0]``, with w
+    and u in the axes of the base.
 
     Args:
         model: the robot.
@@ -67,10 +68,11 @@ def simulation_step(
         q: joint positions, (..., nq) [rad or m].
         v: joint velocities, (..., nv) [rad/s or m/s].
         tau: joint torques, (..., nv) [N·m or N].
-        dt: the time of the step [s].
+        dt: duration of the step [s].
         method: ``"euler"``, ``"semi_implicit_euler"`` or ``"runge_kutta"``.
-        friction: torques (..., nv) that velocities (..., nv) cost, of their sign, such as
-            ``CoulombViscousFriction(...).torque`` of :mod:`rbd_control.robot.friction`.
+        friction: returns friction torques (..., nv) for velocities (..., nv), with the sign of the
+            velocity, such as ``CoulombViscousFriction(...).torque`` of
+            :mod:`rbd_control.robot.friction`.
         wrenches: what the environment applies, ``{link: [moment ; force]}`` [N·m, N],
             world-aligned at the link's origin.
 

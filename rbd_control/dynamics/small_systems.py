@@ -1,6 +1,6 @@
-"""Symmetric linear systems of a few unknowns, inside kernels.
+"""Symmetric linear systems with few unknowns, for kernels.
 
-numba takes two seconds to compile a call of LAPACK's solver.
+A call of LAPACK's solver instead would take numba two seconds to compile.
 """
 
 import math
@@ -21,7 +21,7 @@ def factor_cholesky(A):
 
 @inlined
 def solve_factored(L, b):
-    """Solve L Lᵀ x = b, in place; of L only the lower triangle counts."""
+    """Solve L Lᵀ x = b, in place; only the lower triangle of L is read."""
     n = L.shape[0]
     for i in range(n):
         for k in range(i):

@@ -1,19 +1,19 @@
 """Spatial vector algebra on tuples, compiled into the kernels that use it.
 
-Conventions, said here once and relied on everywhere:
+Conventions that the whole package relies on:
 
 - A spatial vector is a pair of 3-vectors, angular first: a motion ``(w, u)`` with angular velocity
   ``w`` [rad/s] and velocity ``u`` [m/s] of the body point at the origin, a force ``(n, f)`` with
   moment ``n`` about the origin [N·m] and force ``f`` [N] (Featherstone 2008).
-- In the sweeps every spatial quantity of every body is in world axes about one origin, the root's.
+- In the sweeps every spatial quantity of every body is in world axes about the root's origin.
 - The inertia of a body is ``(m, h, S)``: mass [kg], first moment ``h = m c`` [kg·m] and second
   moment of mass ``S = integral of x xᵀ dm`` [kg·m²], a symmetric matrix stored as
   ``(xx, xy, xz, yy, yz, zz)``. The rotational inertia is ``tr(S) 1 - S``. All ten numbers are
-  sums over mass, so composite bodies just add.
+  sums over mass, so the inertia of a composite body is the sum of the inertias of its bodies.
 - The factor ``B(v, I)`` of the velocity-product force, EW21 eq. (10), is ``(A, f)``, see
   :func:`coriolis_factor`.
 
-Tuples live in registers: nothing here allocates.
+Compiled code keeps tuples in registers, so these functions allocate no memory.
 """
 
 from rbd_control.dynamics.compiled import inlined
@@ -182,8 +182,8 @@ def clear(array):
 def copy(source, target):
     """Write one vector into another.
 
-    ``target[:] = source`` does that too, and takes numba a second more to compile: it writes the
-    text of an error for other shapes.
+    ``target[:] = source`` has the same effect but takes numba a second more to compile, because it
+    includes an error message for arrays of different shapes.
     """
     for i in range(source.shape[0]):
         target[i] = source[i]
@@ -332,14 +332,14 @@ def store_inertia(array, i, inertia):
 def coriolis_factor(v, inertia):
     """Return B(v, I) = ½[(v x*) I + (I v) x̄* - I (v x)] of EW21 eq. (10) as twelve numbers.
 
-    With I = (m, h, S), v = [w; u] and the linear momentum f = m u + w x h, all that depends on the
-    linear part of the vector B acts on cancels::
+    With I = (m, h, S), v = [w; u] and the linear momentum f = m u + w x h, all terms with the
+    linear part of the vector that B is multiplied with cancel::
 
         B(v, I) = [  A    0 ]        A = -S(w) S - u hᵀ + (hᵀu) 1
                   [ -S(f) 0 ]
 
-    where S(.) is the cross-product matrix. Returns ``(A, f)``, linear in I. The test
-    ``test_compact_factor`` holds it against the 6x6 product.
+    where S(.) is the cross-product matrix. The result ``(A, f)`` is linear in I. The tests in
+    ``test_compact_factor.py`` compare it with the 6x6 product.
     """
     m, h, S = inertia
     w, u = v
@@ -383,7 +383,7 @@ def factor_transpose_times(B, x):
 
 @inlined
 def add_coriolis_force(force, v, inertia, x):
-    """Return the force + B(v, I) x without forming B, for use where it acts on one vector only."""
+    """Return the force + B(v, I) x without forming B, if B is multiplied with one vector only."""
     m, h, S = inertia
     w, u = v
     y = x[0]

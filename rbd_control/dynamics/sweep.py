@@ -1,21 +1,21 @@
-"""The outward sweep every algorithm begins with, and the workspace it fills.
+"""The outward sweep with which every algorithm begins, and its workspace.
 
-It walks from the root to the tips and leaves, for each body ``i`` of the model, in world axes
-about the root's origin (the world's origin if the base is fixed):
+The sweep proceeds from the root to the tips and computes, for each body ``i`` of the model, in
+world axes about the root's origin (the world's origin if the base is fixed):
 
 - ``R[i], p[i]``: orientation and position of the body frame,
 - ``Phi[i]``: the motion subspace of its joint, ``[s ; p x s]`` revolute, ``[0 ; s]`` prismatic,
 - ``velocity[i]``: its spatial velocity, ``v_i = v_p(i) + Phi_i v`` (EW21 eq. 5),
 - ``Phi_dot[i] = v_i x Phi_i``, the rate of ``Phi_i`` (EW21 Algorithm 1, line 4),
-- ``inertia[i]`` and ``momentum[i] = I_i v_i`` of the body, which the inward sweeps turn into those
-  of the subtree by adding.
+- ``inertia[i]`` and ``momentum[i] = I_i v_i`` of the body, to which the inward sweeps add the
+  inertia and momentum of the subtree.
 
-Bodies are numbered by row, degrees of freedom by ``dof[i]``. The two differ only for the rotors of
-geared motors, rows of their own that turn ``ratio`` times as fast as their joint: every sum below
-is over rows, and adds into the entry of the row's degree of freedom.
+Bodies are numbered by row, degrees of freedom by ``dof[i]``. The two numbers differ for models with
+mimic joints or with rotors of geared motors, which turn ``ratio`` times as fast as the joint they
+follow. All sums are over rows; each row contributes to the entry of its degree of freedom.
 
-All of it is one instant's expressions in one inertial frame, so a floating root is written about
-its own origin: a base that has travelled far costs no digits.
+All quantities are expressed in one inertial frame at one instant. Its origin is the origin of a
+floating root, so that a base far from the world's origin loses no precision.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ from rbd_control.dynamics.trigonometry import cos_sin
 
 
 class Sweep(NamedTuple):
-    """Workspace of a sweep over n bodies; what each array holds stands at the top of this file."""
+    """Workspace of a sweep over n bodies; the docstring of the module describes the arrays."""
 
-    memory: np.ndarray  # all the others lie here
+    memory: np.ndarray  # the memory of all the other arrays
     R: np.ndarray  # (n, 3, 3)
     p: np.ndarray  # (n, 3)
     Phi: np.ndarray  # (n, 6)
@@ -97,7 +97,7 @@ def _sweep_in(memory, n):
 
 @inlined
 def position_offset(model):
-    """Return the offset of joint positions to velocities: a quaternion has one more number."""
+    """Return nq - nv: 1 for a floating base, because a quaternion has four numbers, otherwise 0."""
     return 1 if model.dof.shape[0] > 0 and model.joint_type[0] == FLOATING else 0
 
 
@@ -109,7 +109,7 @@ def place_bodies(model, q, s):
     for i in range(model.parent.shape[0]):
         joint_type = model.joint_type[i]
         if joint_type == FLOATING:
-            # Six rows, one body: the twist in root axes, angular first, about its own origin.
+            # Six rows for one body: its twist in root axes, angular first, about its own origin.
             R_i = quaternion_rotation(q[3], q[4], q[5], q[6])
             e = transform(R_i, load3(model.axis, i))
             store_matrix(s.R, i, R_i)
@@ -189,7 +189,7 @@ def move_inertias(model, s):
 
 @inlined
 def subtract_wrenches(s, bodies, points, wrenches, force):
-    """Take wrenches at ``points`` of ``bodies`` (body axes) off the force that each body needs."""
+    """Subtract wrenches at ``points`` of ``bodies`` (body axes) from the forces of the bodies."""
     for k in range(bodies.shape[0]):
         body = bodies[k]
         moment, pull = load6(wrenches, k)

@@ -28,8 +28,8 @@ class Tree:
         bodies: the moving bodies.
         link_body: row of the body that each link is part of, -1 for the world.
         link_placement: (4, 4) placement of each link in the frame of that body.
-        doubts: what is wrong with the inertia of each link that no rigid body can have.
-        remarks: what else cannot be right in the description, though it can be used.
+        doubts: description of the error for each link whose inertia no rigid body can have.
+        remarks: other errors of the description that do not prevent its use.
     """
 
     bodies: list[Body]
@@ -42,16 +42,16 @@ class Tree:
 def merged_tree(robot: Robot, locked: Mapping[str, float], *, floating_base: bool) -> Tree:
     """Return the moving bodies of ``robot``, depth first in the order of its joints.
 
-    A link behind a fixed or locked joint becomes part of the body it is fixed to, or of the
-    world. Links that are part of the world take no part in the dynamics and their inertias are
-    not judged. Of every other link, ``doubts`` says when its inertia is not that of a mass
-    distribution. A link that heads a moving body should have a positive definite one, or no mass
-    at all; a link fixed to it may also be a rod or a point mass. Massless bodies are allowed:
-    :mod:`~rbd_control.dynamics.regularity` says which of them make the mass matrix singular.
+    A link behind a fixed or locked joint becomes part of the body that carries it, or of the world.
+    Links that are part of the world do not affect the dynamics, and their inertias are not checked.
+    For every other link, ``doubts`` has an entry if no mass distribution has its inertia. The first
+    link of a moving body must have a positive definite inertia, or no mass; a link fixed to it may
+    also be a rod or a point mass. Massless bodies are allowed;
+    :mod:`~rbd_control.dynamics.regularity` reports which of them make the mass matrix singular.
 
     Raises:
-        ModelError: naming the link or the joint at fault.
-        InputError: when ``locked`` names no movable joint, or a position is not finite.
+        ModelError: naming the invalid link or joint.
+        InputError: if ``locked`` names an unknown or fixed joint, or a position is not finite.
     """
     positions = _checked_positions(robot, locked)
     _refuse_unsupported(robot)
@@ -80,7 +80,7 @@ def merged_tree(robot: Robot, locked: Mapping[str, float], *, floating_base: boo
         moves = joint.kind in MOVABLE and joint.name not in positions
         if moves:
             if follower:
-                # At the offset the joint is where its leader is at zero.
+                # The position of a mimic joint equals its offset where the leader is at zero.
                 placement = placement @ displacement(_subspace(joint), follower.offset)
             else:
                 dofs[joint.name] = len(dofs) + (6 if floating_base else 0)
@@ -90,7 +90,7 @@ def merged_tree(robot: Robot, locked: Mapping[str, float], *, floating_base: boo
             placement = placement @ displacement(_subspace(joint), positions[joint.name])
         _attach(tree, links[joint.child], parent, placement, heads=moves)
         pending.extend(outward[joint.child][::-1])
-    # A leader may come after its followers, so that the degrees of freedom are known only now.
+    # A leader may come after its followers, so the degrees of freedom are not known earlier.
     for body in tree.bodies[6 if floating_base else 0 :]:
         follower = followers.get(body.joint)
         body.dof = dofs[follower.leader if follower else body.joint]
@@ -132,7 +132,7 @@ def _refuse_unsupported(robot: Robot) -> None:
 
 
 def _root(robot: Robot) -> str:
-    """Return the one link that is nobody's child, once it is known that all others hang from it."""
+    """Return the root link after checking that all other links are its descendants."""
     parents: dict[str, Joint] = {}
     names = [link.name for link in robot.links]
     known = set(names)
@@ -149,7 +149,7 @@ def _root(robot: Robot) -> str:
                 f"{quoted(parents[joint.child].name)} and {quoted(joint.name)}; a URDF is a tree"
             )
         parents[joint.child] = joint
-    # Every link has at most one parent, so what does not lead to a root leads into a loop.
+    # Every link has at most one parent, so a chain of parents without a root is a loop.
     safe: set[str] = set()
     for name in names:
         path: list[str] = []

@@ -1,9 +1,10 @@
-"""Sine and cosine together, without a branch and in fewer instructions than two of the C library.
+"""Sine and cosine together, without branches and with fewer instructions than the C library.
 
-An angle is brought into +-pi/4 by subtracting k pi/2 in three parts (Cody & Waite), where two
-polynomials take over, fitted at Chebyshev's points. Nothing is called and nothing branches, so the
-processor works on the angles of several joints at a time. Within ``REACH`` the results are off by
-at most two units in the last place; beyond it they are the C library's.
+An angle is reduced to +-pi/4 by subtracting k pi/2 in three parts (Cody & Waite). There, two
+polynomials fitted at Chebyshev points approximate sine and cosine. The code has no calls and no
+branches, so the processor computes the angles of several joints in parallel. For angles within
+``REACH`` the error is at most two units in the last place; beyond it the C library computes the
+results.
 """
 
 import math
@@ -13,7 +14,7 @@ from rbd_control.dynamics.fused import floor, fma
 from rbd_control.dynamics.lanes import any_beyond, get_lane, lane_count, with_lane
 
 REACH = 1e5
-"""Up to here k times a part of pi/2 is exact [rad]."""
+"""Largest angle for which the products of k and the parts of pi/2 are exact [rad]."""
 
 _PER_QUARTER_TURN = 2.0 / math.pi
 # pi/2 as a sum: 33 bits, 33 bits, and the rest.
@@ -21,7 +22,7 @@ _QUARTER_1 = float.fromhex("0x1.921fb544p+0")
 _QUARTER_2 = float.fromhex("0x1.0b4611a6p-34")
 _QUARTER_3 = float.fromhex("0x1.3198a2e037073p-69")
 _ROUNDING = 1.5 * 2.0**52
-"""Adding and subtracting this leaves the nearest integer."""
+"""Adding and then subtracting this number rounds to the nearest integer."""
 
 
 @inlined
@@ -41,8 +42,8 @@ def cos_sin(x):
     half = 0.5 * z
     near = 1.0 - half
     c = near + fma(z * z, p, (1.0 - near) - half)
-    # Odd quarter turns exchange sine and cosine, half turns their signs. Products, not choices: the
-    # processor would guess wrong every other time.
+    # Odd quarter turns exchange sine and cosine, half turns change their signs. Products replace
+    # branches, because the processor would mispredict every other branch.
     half_turns = floor(0.5 * k)
     odd = k - 2.0 * half_turns
     even = 1.0 - odd

@@ -1,8 +1,8 @@
-"""URDF text -> links and joints, each checked on its own; ``tree.py`` checks how they hang.
+"""Conversion of URDF text to links and joints, each checked alone; ``tree.py`` checks the tree.
 
-Read are the links' inertials and the joints' frames, axes, limits and mimics. Visuals,
-collisions, meshes, transmissions, ``dynamics`` and ``safety_controller`` are ignored, so missing
-meshes do not matter.
+The parser reads the inertials of the links, and the frames, axes, limits and mimics of the joints.
+Visuals, collisions, meshes, transmissions, ``dynamics`` and ``safety_controller`` are ignored, so
+missing meshes do not matter.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from rbd_control.wording import quoted
 Array = NDArray[np.float64]
 
 MAX_BYTES = 10_000_000
-"""Largest description that is read [bytes]."""
+"""Maximum size of a description [bytes]."""
 
 MAX_DEPTH = 64
-"""Deepest nesting of elements that is read."""
+"""Maximum nesting depth of elements."""
 
 MAX_ELEMENTS = 200_000
-"""Most elements that are read; they take some hundred times the memory of their text."""
+"""Maximum number of elements; an element takes about a hundred times the memory of its text."""
 
 MAX_JOINTS = 1000
-"""Most joints that are read."""
+"""Maximum number of joints."""
 
 MAX_NUMBER = 1e9
-"""Largest number that is accepted: above any robot's, and no product of it overflows."""
+"""Largest accepted number: larger than any number of a robot, and products do not overflow."""
 
 _PATH_LENGTH = 4096
-"""A text longer than this cannot be a path [characters]."""
+"""Length above which a text cannot be a path [characters]."""
 
 MOVABLE = ("revolute", "continuous", "prismatic")
 _KINDS = (*MOVABLE, "fixed", "floating", "planar")
@@ -52,7 +52,7 @@ _KINDS = (*MOVABLE, "fixed", "floating", "planar")
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """A link; ``com`` (3,) and ``inertia`` (3, 3) about it are in the axes of the link."""
+    """A link; ``com`` (3,) and the inertia (3, 3) about it are in the axes of the link."""
 
     name: str
     mass: float
@@ -66,7 +66,7 @@ class Mimic:
 
     Attributes:
         leader: name of the joint that it follows.
-        multiplier: of the leader's position; [rad or m] per [rad or m].
+        multiplier: factor on the leader's position, [rad or m] per [rad or m].
         offset: position where the leader is at zero [rad or m].
     """
 
@@ -90,7 +90,7 @@ class Joint:
     velocity: float
     effort: float
     mimic: Mimic | None
-    """How the joint follows another; None when it moves by itself."""
+    """The joint that it follows, and how; None for an independent joint."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,7 @@ def parse_urdf(source: str | os.PathLike[str]) -> Robot:
     and more than ``MAX_JOINTS`` joints.
 
     Raises:
-        ModelError: naming the link or the joint at fault, and the file if ``source`` is a path.
+        ModelError: naming the invalid link or joint, and the file if ``source`` is a path.
     """
     with naming(source):
         root = _parse_xml(_open(source))
@@ -338,7 +338,7 @@ def _limits(element: Element, kind: str, who: str) -> tuple[float, float, float,
         bound = _number(limit, key, f"{who}: limit {key}", default="0", infinite=True)
         if bound < 0.0:
             raise ModelError(f"{who}: limit {key} is {bound}; it must not be negative")
-        # Exporters write 0 for a value that nobody filled in: no joint could move within it.
+        # Exporters write 0 for a value that was not given; no joint could move within this limit.
         bounds.append(bound if bound > 0.0 else math.inf)
     if kind == "continuous":
         return -math.inf, math.inf, bounds[0], bounds[1]
@@ -354,10 +354,10 @@ def element_placement(element: Element, who: str) -> Array:
 
     Args:
         element: the parent of <origin>.
-        who: what the errors call it.
+        who: name of the element in error messages.
 
     Raises:
-        ModelError: when a value is not three numbers.
+        ModelError: if a value does not consist of three numbers.
     """
     placement = np.eye(4)
     origin = element.find("origin")
@@ -403,11 +403,11 @@ def three_numbers(element: Element, key: str, who: str, *, default: str | None =
     Args:
         element: the element.
         key: name of the attribute.
-        who: what the errors call it.
-        default: text that stands for a missing attribute; None where it must be there.
+        who: name of the element in error messages.
+        default: value of a missing attribute as text; None if the attribute is required.
 
     Raises:
-        ModelError: when the attribute is missing or is not three finite numbers.
+        ModelError: if the attribute is missing or does not consist of three finite numbers.
     """
     text = _attribute(element, key, who, default)
     words = text.split()

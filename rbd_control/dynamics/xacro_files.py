@@ -32,7 +32,7 @@ def expanded(path: str | os.PathLike[str]) -> str:
         raise ModelError("there is no such file; give the path of a URDF or xacro file")
     try:
         text: str = xacro.process_file(os.fspath(path)).toxml()
-    # Whatever goes wrong in the expressions of the file comes out as it is.
+    # xacro passes on exceptions of any type from the expressions in the file.
     except Exception as error:
         raise ModelError(f"xacro cannot expand it: {reason(error)}") from error
     return text

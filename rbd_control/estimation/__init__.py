@@ -1,4 +1,4 @@
-"""Feeling contact: the momentum observer and the detector on top of them."""
+"""Contact detection: momentum observers, the detector, and the calibration of its parameters."""
 
 from rbd_control.estimation.calibration import CalibratedParameters, Calibration, calibrate
 from rbd_control.estimation.contact_detector import ContactDetector

@@ -36,7 +36,7 @@ def block_maxima(t: Array, signal: Array) -> Array:
     """Return the maxima (n, m) of the complete blocks of ``signal`` (k, m) at times ``t`` [s]."""
     number = np.floor((t - t[0]) / BLOCK).astype(int)
     starts = np.flatnonzero(np.diff(number, prepend=-1))
-    # The last block is hardly ever whole.
+    # The last block is usually incomplete.
     return np.asarray(np.maximum.reduceat(signal, starts, axis=0)[:-1])
 
 

@@ -1,25 +1,28 @@
-"""Allowance for what happens between two samples, where nothing is measured.
+"""Threshold allowance for the unknown torque between two samples.
 
-Over an interval the observer takes the mean of the momentum's rate at its two ends. What the rate
-was in between is unknown: a drive may hold its torque and change it at any instant of the interval,
-and in a lively motion the rate over a long interval may be anywhere between its ends. So the mean
-external torque of the interval is wrong by up to half their difference. The residual takes a part
-of that error and forgets it with its time constant 1/K; the thresholds of joint i allow for the
-same::
+For an interval between two samples the observer uses the mean of the momentum's rate at both ends.
+The rate in between is not measured: a drive may hold its torque and change it at any instant of the
+interval, and in a fast motion the rate within a long interval may have any value between the values
+at its ends. The mean external torque of the interval may therefore be wrong by half the difference
+of the two rates. The residual contains the filtered error, which decays with the time constant 1/K.
+The allowance of joint i, which is added to its thresholds, increases with each interval and decays
+in the same way::
 
-    allowance_i = (1 - exp(-K_i dt)) |rate_i(end) - rate_i(begin)| / 2
+    increase_i = (1 - exp(-K_i dt)) |rate_i(end) - rate_i(begin)| / 2
 
-Most differences are noise, which the thresholds contain. Only what is beyond a quarter of the
-joint's threshold c counts, unless the interval is much longer than the period of the samples. A
-torque that changes by D in every period then raises the threshold to c + (D - c / 4) / 2: the error
-D / 2 takes at most an eighth of what is there for errors of model and friction. Where a period is
-longer than the time constant, every motion shows such errors, and the thresholds contain them.
+Most differences are noise, which the thresholds cover. Therefore a quarter of the joint's contact
+threshold c is subtracted from the difference, unless the interval is longer than ``GAP_PERIODS``
+mean periods. A torque that changes by D > c / 4 in every period then raises the threshold to
+c + (D - c / 4) / 2. After subtraction of the error D / 2 the threshold still has 7/8 c for errors
+of model and friction. If a period is longer than the time constant, such errors occur in every
+motion, and the calibrated thresholds cover them; the allowance then applies to long intervals only.
 
-Lost samples: the noise of the two efforts at the ends of a long interval is not averaged over the
-samples between either. So the first residual after it may be wrong by more than any margin learnt
-without lost samples. The debounce counts the interval as one period, however long it was, and until
-two time constants 1/K have passed, only an excess that lasts as long as that is a contact: an error
-of the interval has then faded to 14 %, and the residual of a real contact is nearly complete.
+Lost samples. In an interval longer than ``GAP_PERIODS`` mean periods, the noise of the efforts at
+both ends is not averaged over samples in between, so the next residual may have a larger error than
+any calibration without lost samples shows. The debounce counts such an interval as one period.
+Until two time constants 1/K have passed, an excess counts as contact only if it lasts for this
+time. The error of the interval has then decayed to 14 %, and the residual of a contact is nearly
+complete.
 """
 
 from __future__ import annotations
@@ -30,10 +33,10 @@ from rbd_control.dynamics.compiled import inlined
 from rbd_control.joint_states.acceptance import GAP_PERIODS
 
 FADING = 2.0
-"""Time constants of the observer after which the error of an interval has faded."""
+"""Number of time constants of the observer after which the error of an interval has decayed."""
 
 USUAL = 0.25
-"""Change of the torque balance in a period that counts as noise, as a share of the threshold."""
+"""Change of the momentum's rate in a period that counts as noise, as a share of the threshold."""
 
 PERIOD_WEIGHT = 0.01
 """Weight of the last interval in the mean period."""
@@ -47,7 +50,7 @@ def has_lost_samples(arm, dt):
 
 @inlined
 def learn_period(arm, dt):
-    """Include an interval ``dt`` [s] in the mean period; a long one counts as the longest usual."""
+    """Update the mean period with ``dt`` [s], which counts as at most ``GAP_PERIODS`` periods."""
     if math.isnan(arm.period):
         arm.period = dt
     else:
@@ -56,7 +59,7 @@ def learn_period(arm, dt):
 
 @inlined
 def usual_change(setting, dt):
-    """Return the change of a joint's torque balance that its thresholds contain [N·m or N]."""
+    """Return the change of the momentum's rate that a joint's thresholds cover [N·m or N]."""
     return USUAL * setting.contact if setting.pole * dt < 1.0 else math.inf
 
 
@@ -66,8 +69,8 @@ def unknown_torque(before, fade, change, usual):
 
     Args:
         before: allowance before the interval [N·m or N].
-        fade: part of the residual that is left after the interval, exp(-K dt).
+        fade: fraction of the residual that remains after the interval, exp(-K dt).
         change: difference of the momentum's rate between the ends [N·m or N].
-        usual: change that the thresholds contain [N·m or N].
+        usual: change that the thresholds cover [N·m or N].
     """
     return fade * before + 0.5 * (1.0 - fade) * max(abs(change) - usual, 0.0)

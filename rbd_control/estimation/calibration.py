@@ -150,10 +150,10 @@ def calibrate(
         The parameters, their data, and warnings.
 
     Raises:
-        RecordingError: naming the joint or the moment, when there is too little motion, what looks
-            like contact, or a joint whose effort is missing, absurd, reversed or in another unit
-            than declared, and when the efforts refute ``effort_kind`` while ``check_effort_kind``
-            is true.
+        RecordingError: for too little motion, apparent contact, or an effort that is missing,
+            implausible, reversed or in another unit than declared; the message names the joint or
+            the time. Also if the efforts refute ``effort_kind`` while ``check_effort_kind`` is
+            true.
         DriveGainError: when the gain of a drive cannot be identified.
     """
     start = _start(parameters or START)
@@ -261,7 +261,7 @@ def _refuse_other_efforts(motions: Sequence[Motion], model: Model, gap: float) -
 def _what_does_not_fit(
     motions: Sequence[Motion], model: Model, known: DetectorParameters
 ) -> tuple[Mismatch, ...]:
-    """Return mismatches far larger than friction in the longest motion, which a fit would hide."""
+    """Return mismatches in the longest motion that are too large for friction; a fit hides them."""
     motion = max(motions, key=lambda m: float(m.t[-1] - m.t[0]))
     limit = np.where(np.isfinite(model.effort_limit), model.effort_limit, 0.0)
     large = np.maximum(GROSS_FRICTION * np.array(known.friction_coulomb), GROSS_SHARE * limit) + 0.1
@@ -274,7 +274,7 @@ def _what_does_not_fit(
     return find_mismatches(motion, model, plain)
 
 
-# Long: every step needs arrays of several steps before it, so parts of it would have a dozen
+# Long: each step needs arrays of several previous steps, so separate functions would have a dozen
 # parameters each.
 def _with_thresholds(
     known: CalibratedParameters,
@@ -384,7 +384,7 @@ def _moving_ratio(
         told = column[column > 0.0]
         if told.size * BLOCK >= 0.5 * LEAST_TIME:
             level = MARGIN * alarm_levels(told[:, None], alarms_per_hour)[0] / threshold[i]
-            # While an allowance fades, what is seen has to pass too.
+            # While the allowance of a reversal decays, it must still cover the residual.
             fading = trace[:, i] < 1.0
             w = trace[fading, i]
             seen = (SEEN * r[fading, i] / threshold[i] - w) / (1.0 - w)
@@ -393,7 +393,7 @@ def _moving_ratio(
 
 
 def _felt(model: Model, effort_kind: str) -> Model:
-    """Return the model of what the efforts hold: without gravity where the driver takes it off."""
+    """Return the model of the efforts; without gravity if the driver subtracts it."""
     if effort_kind != "torque_without_gravity":
         return model
     return replace(model, arrays=model.arrays._replace(gravity=np.zeros(3)))

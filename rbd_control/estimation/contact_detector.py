@@ -1,10 +1,13 @@
 """The contact detector: from joint states to contact, no contact, or no verdict.
 
-A contact begins when a joint's residual has stayed above its threshold for ``onset_debounce``, and
-ends when every residual has stayed below ``release_ratio`` of its threshold for
-``release_debounce``. It is a collision from the sample on that any residual passes its collision
-threshold. Without effort or velocity, after a gap, while the observer settles, and when samples
-repeat, jump or saturate, the detection is not valid, which is not the same as "no contact".
+A contact begins when a joint's residual has stayed above its threshold for ``onset_debounce``
+(longer after lost samples, see :mod:`~rbd_control.estimation.between_samples`), and ends when every
+residual has stayed below ``release_ratio`` of its threshold for ``release_debounce``. The contact
+counts as a collision from the first sample in which a residual exceeds its collision threshold. The
+statistic of all residuals and the force at one link may have thresholds as well
+(:mod:`~rbd_control.estimation.thresholds`). Without effort or velocity, after a gap, while the
+observer settles, and while samples repeat or jump, there is no verdict, which is not the same as
+"no contact". While an effort is saturated, the detector does not report "no contact".
 """
 
 from __future__ import annotations
@@ -69,10 +72,10 @@ class ContactDetector:
     Args:
         model: the robot.
         parameters: see :class:`~rbd_control.estimation.DetectorParameters`.
-        on_contact: called as soon as a contact has begun, before its link, force and start are
-            worked out, which takes longer than all else; it may not use the detector.
-        surface: points on the collision geometry of the links, which tell the links of collisions
-            apart; without it all contacts count as pushes.
+        on_contact: called as soon as a contact has begun, before its link, force and onset are
+            estimated, which takes longer than the rest of the sample; must not call the detector.
+        surface: points on the collision geometry of the links, which distinguish the links of
+            collisions; without it all contacts count as pushes.
 
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.
@@ -127,9 +130,10 @@ class ContactDetector:
             Torque that all tares have removed so far, (nv,) [N·m or N].
 
         Raises:
-            InputError: without a valid verdict, in contact, and while the residual has been
-                averaged for less than a second since the last start, reset, tare, contact or change
-                of parameters, or still changes. The message says how long to wait.
+            InputError: without a valid verdict; in contact; if the residual has been averaged for
+                less than a second since the last start, reset, tare, contact or change of
+                parameters; and if the residual still changes. In the last two cases the message
+                says how long to wait.
         """
         self._refuse_tare()
         joint = self._memory.joint
@@ -277,7 +281,7 @@ class ContactDetector:
     def tool_wrench(self) -> ToolWrench | None:
         """Return the wrench at ``tool_frame`` for the last valid sample.
 
-        A tare, a payload and a reset act on it as on the residual.
+        The wrench is estimated from the residual, so a tare, a payload and a reset change both.
 
         Returns:
             The wrench, (6,), with its covariance, (6, 6); None without a ``tool_frame``, without a
@@ -321,7 +325,7 @@ class ContactDetector:
     def _copied(
         self, q: np.ndarray, v: np.ndarray, tau: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return one sample as a block: a copy costs less than all checks of an array."""
+        """Return one sample as a block; the copy takes less time than the checks of new arrays."""
         row = self._row
         shapes = row[0].shape[1:], row[1].shape[1:], row[2].shape[1:]
         try:
@@ -360,7 +364,7 @@ class ContactDetector:
         quality = balance.quality
         # Operations of numpy on a single sample would take as long as the balance.
         if quality[0] == NOT_FINITE if quality.size == 1 else (quality == NOT_FINITE).any():
-            state(self.model, q, v=v, tau=tau)  # says which number it is
+            state(self.model, q, v=v, tau=tau)  # raises an InputError that names the number
         samples = Samples(stamps, q, v, tau, *balance, self._jacobians(q))
         events: list[tuple[int, ContactEvent]] = []
         count, k = stamps.shape[0], 0

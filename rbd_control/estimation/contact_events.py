@@ -84,7 +84,7 @@ class ContactEvents:
         return self.open
 
     def look(self, stamp: float, q: np.ndarray, *, at_peak: bool) -> None:
-        """Isolate the open contact again, with one residual more.
+        """Isolate the open contact again, with a further residual.
 
         Args:
             stamp: time of the sample [s].
@@ -107,7 +107,7 @@ class ContactEvents:
         return replace(event, phase="release", release=float(release))
 
     def _look(self, stamp: float, q: np.ndarray, residual: np.ndarray, onset: float) -> Isolation:
-        """Isolate the contact; without a force where the numbers are beyond any arm's."""
+        """Isolate the contact; return no force if the residual is beyond the range of any arm."""
         risen = self._observer.risen(stamp - onset)
         try:
             hard = bool(self._memory.arm["level"][0] == COLLISION)

@@ -43,7 +43,8 @@ from rbd_control.estimation.validity import (
 )
 
 NOTHING, BEGUN, ENDED, BROKEN_OFF, LOOK, LOOK_AT_PEAK = range(6)
-"""Reasons for a stop of the loop: a contact begins, ends, ends without a verdict, or lasts."""
+"""Reasons for a stop of the loop: none; a contact begins, ends, or ends with the verdict; a contact
+lasts and is to be isolated again, below or at the peak of its residual."""
 
 LOOK_PERIOD = 0.02
 """Period of the isolation of a lasting contact [s]."""
@@ -54,7 +55,7 @@ TARE_TIME = 1.0
 RECENT_TIME = 0.2
 """Time of the shorter average, which shows whether the residual still changes [s]."""
 ROUNDING = 1e-6
-"""Largest rounding error of a sum of intervals, compared with a round debounce time [s]."""
+"""Tolerance for rounding errors of sums of intervals in comparisons with a debounce time [s]."""
 DROPS_IN_A_ROW = 3
 """Number of consecutive dropped samples after which there is no verdict. A jump of position is then
 accepted: the observer restarts at the new position."""
@@ -250,7 +251,7 @@ def _average(memory, dt):
 
 @inlined
 def _onset_debounce(rules, arm, stamp):
-    """Return the time above a threshold before contact is reported [s], see between_samples.py."""
+    """Return the debounce time of an onset [s]; it is longer after lost samples."""
     has_faded = stamp - arm.resumed >= arm.fading
     return rules.onset_debounce if has_faded else max(rules.onset_debounce, arm.fading)
 

@@ -77,7 +77,7 @@ def default_contact_thresholds(model: Model) -> Array:
     """Return the contact thresholds of an arm that is not calibrated, (nv,) [N·m or N]."""
     limit = limits_or(model.effort_limit, np.inf)
     push = np.minimum(PUSH_SHARE * PUSH * _levers(model), HIGHEST_SHARE * limit)
-    # Without a limit nothing is known of the drive.
+    # Without an effort limit the size of the drive is unknown.
     known = np.where(np.isfinite(limit), limit, 0.0)
     friction = np.minimum(SMALL_FRICTION, SMALL_SHARE * limit)
     return np.maximum.reduce([push, LOWEST_SHARE * known, friction])

@@ -58,9 +58,9 @@ LEVELS = ("none", "contact", "collision")
 FREE, CONTACT, COLLISION = range(len(LEVELS))
 
 ONSET_WINDOW = 0.1
-"""Time before the detection in which the start of a contact is searched [s]."""
+"""Time before the detection that is searched for the onset of a contact [s]."""
 LEAST = 6
-"""Number of samples that are searched at least, for low sample rates."""
+"""Minimum number of samples that are searched, for low sample rates."""
 HISTORY = 1024
 """Number of samples kept for that search; enough for the window up to 10 kHz."""
 
@@ -74,11 +74,11 @@ _JOINT_SETTINGS = np.dtype(
         ("slow", "f8"),  # speed below which the joint counts as reversing [rad/s or m/s]
         ("pole", "f8"),  # inverse time constant of speed and acceleration [1/s]
         ("bias", "f8"),  # constant external torque removed by a tare [N·m or N]
-        ("saturated", "f8"),  # torques from here on count as saturated [N·m or N]
+        ("saturated", "f8"),  # torque from which an effort counts as saturated [N·m or N]
         ("highest_effort", "f8"),  # higher torques are implausible [N·m or N]
         ("highest_speed", "f8"),  # higher speeds are implausible [rad/s or m/s]
-        ("turn", "f8"),  # positions this far apart are the same; 0: none are [rad]
-        ("loaded", "f8"),  # torque that an effort of exactly zero must not hide [N·m or N]
+        ("turn", "f8"),  # period of the position of a revolute joint [rad]; 0 for prismatic joints
+        ("loaded", "f8"),  # load above which an effort of zero counts as not measured [N·m or N]
     ],
     align=True,
 )
@@ -104,28 +104,28 @@ _JOINT_MEMORY = np.dtype(
     [
         ("mean", "f8"),  # mean of the residual over TARE_TIME without contact
         ("recent", "f8"),  # the same over RECENT_TIME
-        ("speed", "f8"),  # largest recent speed, fading
+        ("speed", "f8"),  # peak of the speed, held with decay [rad/s or m/s]
         ("acceleration", "f8"),  # filtered acceleration
         ("reversal", "f8"),  # trace of the last reversal, see reversals.py
         ("unknown", "f8"),  # allowance for torque between samples [N·m or N]
-        ("zero_since", "f8"),  # stamp from which on the effort was exactly zero; NaN if it is not
+        ("zero_since", "f8"),  # stamp of the first effort of exactly zero; NaN if it is not zero
     ],
     align=True,
 )
 _ARM_MEMORY = np.dtype(
     [
-        ("stamp", "f8"),  # of the last sample that was believed; NaN before the first
+        ("stamp", "f8"),  # stamp of the last accepted sample; NaN before the first
         ("period", "f8"),  # mean time between samples [s]; NaN before the second
-        ("resumed", "f8"),  # stamp of the last sample after lost ones; -inf without
-        ("fading", "f8"),  # time after which the error of that interval has faded [s]
-        ("started", "f8"),  # stamp at which the observer started; NaN if it has not
-        ("same_since", "f8"),  # stamp from which on samples have been identical
+        ("resumed", "f8"),  # stamp of the sample after the last lost samples; -inf without any
+        ("fading", "f8"),  # time after which the error of that interval has decayed [s]
+        ("started", "f8"),  # stamp at which the observer started; NaN before its start
+        ("same_since", "f8"),  # stamp of the first of the identical samples
         ("frozen", "?"),  # samples have been identical for too long
         ("saturated", "f8"),  # stamp of the last saturated sample
         ("measured", "?"),  # some effort was not exactly zero since the start
         ("dropped", "i8"),  # number of dropped samples in a row
         ("jumps", "i8"),  # number of dropped samples in a row that jumped
-        ("reason", "i8"),  # reason of the last sample that was believed
+        ("reason", "i8"),  # reason of the last accepted sample
         ("averaged", "f8"),  # time over which the mean residual was taken [s]
         ("remembered", "i8"),  # number of samples in the history since the observer settled
         ("level", "i8"),  # level of the present contact
@@ -133,10 +133,10 @@ _ARM_MEMORY = np.dtype(
         ("below", "f8"),  # time for which all residuals have been below their release level [s]
         ("height", "i8"),  # highest level of the last contact
         ("peak", "f8"),  # highest ratio of residual to threshold in the last contact
-        ("peak_joint", "i8"),  # row of the joint that reached it
-        ("peak_torque", "f8"),  # its residual then [N·m or N]
+        ("peak_joint", "i8"),  # row of the joint with this ratio
+        ("peak_torque", "f8"),  # residual of this joint at the peak [N·m or N]
         ("looked", "f8"),  # stamp at which the contact was last isolated
-        ("ended", "f8"),  # stamp at which the last contact was last known to last
+        ("ended", "f8"),  # stamp of the last sample of the last contact
     ],
     align=True,
 )

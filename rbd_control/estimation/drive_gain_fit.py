@@ -8,28 +8,28 @@ The unknowns are ``g_i``, ``j_i``, the friction of each joint under each load, t
 ``delta`` of the inertial parameters of the arm, and the ten inertial parameters ``pi_l`` of each
 payload. ``delta``, ``pi_l`` and known gains have normal priors.
 
-**Both sides are noisy.** ``e`` holds the noise of the currents and all torque that the model lacks;
-its variance is what the fit leaves. ``y`` and ``a`` are sums of columns whose noise has the known
-covariance ``Lambda_i`` (:mod:`~rbd_control.estimation.drive_gain_rows`). With the coefficients
+**Both sides are noisy.** ``e`` contains the noise of the currents and the torque that the model
+lacks; its variance is that of the residual. ``y`` and ``a`` are sums of columns whose noise has the
+known covariance ``Lambda_i`` (:mod:`~rbd_control.estimation.drive_gain_rows`). For the coefficients
 ``b_i = (g_i, g_i delta, g_i pi_l, j_i)`` of these columns, the sum
 
     sum (c - ...)² / (sigma_i² + b_iᵀ Lambda_i b_i)  +  the squares of the priors
 
 is smallest where ``sum Jᵀ e / s_i² + n Bᵀ Lambda_i b_i / s_i² = 0``, with the Jacobians ``J`` of
-the current and ``B`` of ``b_i``, and ``s_i²`` the mean square that is left. Ordinary least squares
-lacks the second term, and its gains are biased. The condition is solved by Gauss-Newton steps.
+the current and ``B`` of ``b_i``, and ``s_i²`` the mean square of the residual. Ordinary least
+squares lacks the second term, and its gains are biased. Gauss-Newton steps solve the condition.
 
 **Residuals are serially correlated.** Let ``T_i`` be the sum of the autocorrelation of the residual
-of a joint. Weights are ``1 / (s_i² T_i)``, so a row counts as much as it knows, against the priors
-too. The variance of a gain is the larger one of two estimates: the inverse ``H⁻¹`` of the normal
-matrix, and ``H⁻¹ (Omega + P) H⁻¹`` with the precision ``P`` of the priors and the covariance
-``Omega`` of the scores summed over blocks of :data:`BLOCK` rows, which also holds where the noise
-changes from moment to moment (White 1980; Newey & West 1987).
+of a joint. The weights are ``1 / (s_i² T_i)``, so that the weight of a row relative to other rows
+and to the priors corresponds to its information. The variance of a gain is the larger of two
+estimates: the inverse ``H⁻¹`` of the normal matrix, and ``H⁻¹ (Omega + P) H⁻¹`` with the precision
+``P`` of the priors and the covariance ``Omega`` of the scores summed over blocks of :data:`BLOCK`
+rows. The second estimate is also valid for noise whose variance changes with time (White 1980;
+Newey & West 1987).
 
-**The prior of the arm is tested.** If the corrections that the data ask for are larger than their
-prior allows, the prior is widened until they fit it (MacKay, *Bayesian Interpolation*, 1992). The
-description of another arm, or of one without its tool flange, then gives large standard errors
-instead of wrong gains.
+**The prior of the arm is tested.** If the estimated corrections are larger than their prior allows,
+the prior is widened until they fit it (MacKay, *Bayesian Interpolation*, 1992). A description of
+another arm, or without the tool flange, then leads to large standard errors instead of wrong gains.
 
 Source: Gautier & Briot, *Global Identification of Joint Drive Gains and Dynamic Parameters of
 Robots*, J. Dyn. Sys. Meas. Control 136(5), 2014, for the common fit of gains, inertial parameters
@@ -138,7 +138,7 @@ class _Joint:
         return np.asarray(self.current - jacobian @ linear)
 
     def weight(self, theta: Array, jacobian: Array) -> float:
-        """Return what one row counts."""
+        """Return the weight of one row."""
         least = (RESOLUTION * float(np.abs(self.current).max(initial=0.0))) ** 2
         e = self.residual(theta, jacobian)
         return 1.0 / _variance(e, 1 + self.own.shape[1], max(least, np.finfo(float).tiny))
@@ -226,7 +226,7 @@ def _friction(i: int, rows: Sequence[GainRows], shape: int) -> Array:
 
 
 def _friction_shape(current: Array, described: Array, friction: Array) -> int:
-    """Return the shape of friction that fits best; a Stribeck effect has to pay."""
+    """Return the shape of friction that fits best; a Stribeck effect needs a clear improvement."""
     errors = []
     for columns in friction:
         A = np.column_stack([described, columns])
@@ -253,14 +253,14 @@ def _summed_noise(i: int, rows: Sequence[GainRows]) -> Array:
 def _bounded_noise(
     noise: Array, columns: Array, friction: Array, payloads: Array
 ) -> tuple[Array, bool]:
-    """Return the noise (N, N), bounded by the signal, and whether torque or acceleration drown.
+    """Return the noise (N, N), bounded by the signal, and whether the bound was needed.
 
-    The condition of total least squares has no solution where noise alone explains the columns.
+    The condition of total least squares has no solution if noise alone explains the columns.
 
     Args:
         noise: summed covariance of the noise of the columns, (N, N).
         columns: torque, its changes, and acceleration, (n, N).
-        friction: columns of friction, which take their part of the signal, (n, F).
+        friction: columns of friction, whose space is removed from the signal, (n, F).
         payloads: assumed parameters of the payloads, (10 L,).
     """
     scale = np.sqrt((columns**2).sum(axis=0))
@@ -285,7 +285,7 @@ def _bounded_noise(
 
 
 _FLAT = 1e-12
-"""Directions with less than this fraction of the largest signal are taken to hold none."""
+"""Fraction of the largest signal below which a direction counts as without signal."""
 
 
 def _least_squares(A: Array, b: Array) -> Array:
@@ -311,7 +311,7 @@ def _priors(
     loads: Sequence[Prior],
     known: Mapping[int, tuple[float, float]],
 ) -> tuple[Array, Array]:
-    """Return mean and precision of all unknowns; the precision is zero where no prior is."""
+    """Return mean and precision of all unknowns; unknowns without prior have precision zero."""
     mean, precision = np.zeros(theta.size), np.zeros(theta.size)
     for i, (gain, error) in known.items():
         mean[i] = 1.0 / gain
@@ -392,7 +392,7 @@ def _errors(joints: Sequence[_Joint], theta: Array, precision: Array) -> Array:
     inverse = _inverse(normal + np.diag(precision))[:, : len(joints)]
     rows = _scores(joints, theta)
     sums = np.add.reduceat(rows @ inverse, np.arange(0, len(rows), BLOCK), axis=0)
-    # The fit takes as many blocks as a joint has unknowns of its own.
+    # The fit uses up as many blocks as a joint has unknowns of its own.
     blocks = len(sums)
     lost = min(1 + joints[0].own.shape[1], blocks - 1)
     sandwich = blocks / (blocks - lost) * (sums**2).sum(axis=0) + precision @ inverse**2

@@ -5,12 +5,13 @@ Without contact, the current ``c`` of a joint obeys::
     K c = y(delta) + J a + friction(v)                                        [N·m or N]
 
 with the gain ``K`` of the drive, the torque ``y`` of the model, corrections ``delta`` of its
-inertial parameters, and the inertia ``J`` of motor and gear, which turns with the joint and of
-which descriptions say nothing. ``y`` is linear in ``delta`` and in the ten inertial parameters of a
+inertial parameters, and the inertia ``J`` of motor and gear, which turns with the joint and which
+robot descriptions lack. ``y`` is linear in ``delta`` and in the ten inertial parameters of a
 payload. All columns pass the low-pass filter of :mod:`~rbd_control.estimation.identification`.
 
-The columns are not exact: velocities are differentiated positions. Their noise follows from the
-velocity noise of the motion, which is measured where no motion is, in its fourth differences.
+The columns are noisy, because velocities are differentiated positions. Their noise is computed from
+the velocity noise of the motion, which is estimated from fourth differences: the motion hardly
+contributes to them.
 """
 
 from __future__ import annotations
@@ -106,9 +107,9 @@ def gain_rows(
 
 
 def unit_loads(model: Model) -> list[Model]:
-    """Return ten robots, each of one unit of an inertial parameter of the last body.
+    """Return ten robots, each with one unit of one inertial parameter of the last body.
 
-    In the order mass, first moments x y z, second moments xx yy zz xy xz yz, about the origin and
+    The order is mass, first moments x y z, second moments xx yy zz xy xz yz, about the origin and
     along the axes of the link that the last joint moves [kg, kg·m, kg·m²].
     """
     arrays, row = model.arrays, model.dof_row[-1]
@@ -133,9 +134,9 @@ _SECOND = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
 
 
 def _unit_rotors(model: Model) -> list[tuple[int, int, Model]]:
-    """Return the robots of one rotor of 1 kg·m² (kg) each, one for each degree of freedom.
+    """Return a robot with a single rotor of 1 kg·m² (or kg) for each degree of freedom.
 
-    A model that has rotors of its own has no others: then there is none.
+    The result is empty for a model with rotors of its own, to which no rotors can be added.
     """
     return [change for change in variations(model) if change[1] == ROTOR]
 
@@ -172,7 +173,7 @@ def _noise(
 
 
 def _side_by_side(columns: Columns, rotors: int) -> Array:
-    """Return torque, its changes and acceleration as (n, nv, N); the last changes are rotors'."""
+    """Return torque, its changes and acceleration as (n, nv, N); the rotor changes are the last."""
     count = columns.inertia.shape[2] - rotors
     acceleration = _diagonal(columns.inertia[:, :, count:])
     return np.concatenate(

@@ -1,17 +1,18 @@
-"""Decide from the first seconds of joint states whether ``effort_kind`` fits what is published.
+"""Decide from the first seconds of joint states whether the published efforts fit ``effort_kind``.
 
 The samples are averaged over windows of half a second. In each window ``effort`` is the mean
-effort of a joint times ``effort_gain``, ``need`` the mean torque that model and friction ask for,
-and ``g`` the mean gravity torque. A window where ``g`` is at least :data:`LOADED` default contact
-thresholds is evidence of that joint:
+effort of a joint times ``effort_gain``, ``need`` the mean torque that model and friction require,
+and ``g`` the mean gravity torque. A window in which ``g`` is at least :data:`LOADED` default
+contact thresholds is evidence for that joint:
 
 * effort with gravity (``torque``, ``current``):  ``effort = need``
 * effort without gravity:                         ``effort = need - g``
 
-The declared kind is *confirmed* when the loaded joints follow it clearly better than the other one.
-It is *refuted* when all of them follow the other one, on at least two joints or in two poses, and
-neither a payload nor a tilted base, which the description may lack, explains the efforts as well.
-Otherwise the decision stays open. A support that carries part of the weight matches neither kind.
+The declared kind is *confirmed* if the loaded joints follow it clearly better than the other kind.
+It is *refuted* if all loaded joints follow the other kind, on at least two joints or in two poses,
+and if neither a payload nor a tilted base, which the description may lack, explains the efforts as
+well. Otherwise the decision stays open. If a support carries part of the weight, the efforts follow
+neither kind.
 
 A decision in favour of the declared kind is final until :meth:`EffortKindJudge.start_again`, so
 that no contact can refute it later. A refutation ends when two windows in a row fit the declared
@@ -48,7 +49,7 @@ WINDOW = 0.5
 FEWEST = 5
 """Smallest number of samples in a window."""
 MOST = 20
-"""Number of windows that are kept; older ones are forgotten."""
+"""Maximum number of stored windows; older windows are discarded."""
 LEAST_WINDOWS = 2
 """Smallest number of windows for a decision."""
 PAUSE = 2.0
@@ -56,11 +57,11 @@ PAUSE = 2.0
 LOADED = 2.0
 """Gravity torque that is evidence, as a multiple of the default contact threshold."""
 CHANGED = 1.0
-"""Change of that torque that makes a second pose, as a multiple of the same threshold."""
+"""Change of the gravity torque between two poses, as a multiple of the same threshold."""
 NEAR = 0.3
 """Deviation from a kind that friction and errors of the model explain, as a fraction of gravity."""
 VERY_NEAR = 0.125
-"""The same where all evidence comes from one pose, which a support might explain."""
+"""The same fraction if all evidence is from one pose, in which a support is another explanation."""
 BETTER = 0.25
 """Sum of squared deviations that confirms the declared kind, as a fraction of the other kind's."""
 PROPORTIONAL = 0.03
@@ -124,7 +125,7 @@ class EffortKindJudge:
         return self.decision.state == "refuted"
 
     def set_parameters(self, model: Model, parameters: DetectorParameters) -> None:
-        """Go on with other parameters; a new kind or gain of the efforts is judged from scratch."""
+        """Use other parameters; with a new kind or gain of the efforts the decision restarts."""
         same = all(
             getattr(parameters, name) == getattr(self._parameters, name)
             for name in EffortParameters.names()
@@ -136,7 +137,7 @@ class EffortKindJudge:
             self.decision = _OPEN
 
     def start_again(self) -> None:
-        """Forget the evidence; what was confirmed is open again, what was refuted stays refuted."""
+        """Discard the evidence; a confirmation becomes open again, a refutation remains."""
         self._windows.clear()
         self._samples.clear()
         self._last, self._slot = -math.inf, -math.inf
@@ -144,7 +145,7 @@ class EffortKindJudge:
             self.decision = _OPEN
 
     def add(self, stamp: float, q: Array, v: Array, tau: Array) -> bool:
-        """Take one sample; return whether the state of the decision has changed.
+        """Process one sample; return whether the state of the decision has changed.
 
         Args:
             stamp: time of the sample [s].
@@ -175,19 +176,19 @@ class EffortKindJudge:
         return self.decision.state != before
 
     def add_block(self, stamps: Array, q: Array, v: Array, tau: Array) -> None:
-        """Take k samples that follow those before; arguments as :meth:`add`, with k rows."""
+        """Process k samples that continue the previous samples; :meth:`add` has the arguments."""
         for stamp, *sample in zip(stamps, q, v, tau, strict=True):
             if self.decision.state == "confirmed":
                 return
             self.add(float(stamp), *sample)
 
     def add_motion(self, motion: Motion) -> None:
-        """Take the samples of a motion that does not go on from the samples before."""
+        """Process the samples of a motion that does not continue the previous samples."""
         self._samples.clear()
         self.add_block(motion.t, motion.q, motion.v, motion.tau)
 
     def _window(self) -> _Window | None:
-        """Return the means of the gathered samples; None where they tell nothing."""
+        """Return the means of the collected samples; None if they are not usable."""
         columns = (np.array(column) for column in zip(*self._samples, strict=True))
         motion = Motion("start", *columns)
         dead = (motion.tau == 0.0).all(axis=0)
@@ -205,10 +206,10 @@ class EffortKindJudge:
         return _Window(motion.q.mean(axis=0), effort, need, gravity)
 
     def _decide(self) -> EffortKindDecision:
-        """Return the decision on the windows that are kept."""
+        """Return the decision based on the stored windows."""
         known = list(self._windows)
         if self.is_refuted:
-            # Only what came last tells that the driver now publishes something else.
+            # A change of the driver's output shows in the latest windows only.
             return self._confirmed(known[-LEAST_WINDOWS:]) or self.decision
         confirmed = self._confirmed(known)
         if confirmed is not None:
@@ -244,7 +245,7 @@ class EffortKindJudge:
         return EffortKindDecision("confirmed", "fits")
 
     def _other_cause(self, windows: Sequence[_Window]) -> str:
-        """Return what else explains the efforts: a payload or a tilted base; empty if nothing."""
+        """Return another explanation of the efforts, a payload or a tilted base; empty if none."""
         evidence = _Evidence.of(windows, self._usual, self._takes_gravity_off)
         q = np.array([window.q for window in windows])
         if evidence.explained_by(evidence.scaled(self._payloads(q))):
@@ -318,13 +319,13 @@ class _Evidence:
     effort: Array
     gravity: Array
     declared: Array
-    """Effort less that of the declared kind [N·m or N]; zero where no effort is measured."""
+    """Effort minus the effort of the declared kind [N·m or N]; zero if no effort is measured."""
     other: Array
-    """The same of the other kind."""
+    """The same for the other kind."""
     usual: Array
     """(nv,) default contact thresholds [N·m or N]."""
     loaded: NDArray[np.bool_]
-    """Where gravity is evidence, (n, nv)."""
+    """Whether gravity is evidence, (n, nv) bool."""
 
     @classmethod
     def of(cls, windows: Sequence[_Window], usual: Array, without: bool) -> _Evidence:
@@ -341,7 +342,7 @@ class _Evidence:
         return cls(effort, gravity, *pair, usual, loaded)
 
     def missing(self, model: Model) -> str:
-        """Return what is missing for a refutation; empty when the evidence suffices."""
+        """Return the evidence that is missing for a refutation; empty if the evidence suffices."""
         if len(self.effort) < LEAST_WINDOWS:
             return "too few samples"
         joints = np.flatnonzero(self.loaded.any(axis=0))
@@ -357,13 +358,13 @@ class _Evidence:
         return bool((self._changes(LOADED) & self.loaded.any(axis=0)).any())
 
     def fits_other(self) -> bool:
-        """Return whether all joints follow the other kind; very well where the arm did not move."""
+        """Return whether all joints follow the other kind; more closely if the arm did not move."""
         share = NEAR if self.has_moved() else VERY_NEAR
         bound = np.where(self.loaded, share * np.abs(self.gravity), self._tolerance)
         return bool((np.abs(self.other) <= bound).all())
 
     def scaled(self, features: Array) -> Array:
-        """Return features (c, n, nv), each times the positive number that explains the most."""
+        """Return features (c, n, nv), each scaled by its best non-negative factor."""
         weight = 1.0 / self._tolerance**2
         power = np.einsum("cni,ni->c", features**2, weight)
         wanted = np.einsum("cni,ni->c", features, weight * self.declared)
@@ -376,7 +377,7 @@ class _Evidence:
         return bool((left <= self._tolerance).all(axis=(1, 2)).any())
 
     def strongest(self) -> tuple[int, int]:
-        """Return window and joint where gravity is the largest beside the default threshold."""
+        """Return window and joint with the largest ratio of gravity torque to default threshold."""
         share = np.where(self.loaded, np.abs(self.gravity) / self.usual, 0.0)
         row, i = np.unravel_index(int(np.argmax(share)), share.shape)
         return int(row), int(i)
@@ -399,12 +400,12 @@ class _Evidence:
         return np.asarray(np.maximum(NEAR * np.abs(self.gravity), self.usual))
 
     def _changes(self, multiple: float) -> NDArray[np.bool_]:
-        """Return whose gravity torque changes by a multiple of the default threshold, (nv,)."""
+        """Return the joints whose gravity torque changes by ``multiple`` thresholds, (nv,) bool."""
         return np.asarray(np.ptp(self.gravity, axis=0) >= multiple * self.usual)
 
 
 def _sphere(count: int) -> Array:
-    """Return unit vectors over the whole sphere, evenly, (count, 3)."""
+    """Return unit vectors that cover the sphere evenly, (count, 3)."""
     z = 1.0 - (2.0 * np.arange(count) + 1.0) / count
     angle = np.pi * (1.0 + np.sqrt(5.0)) * np.arange(count)
     radius = np.sqrt(1.0 - z**2)

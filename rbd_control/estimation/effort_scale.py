@@ -68,7 +68,7 @@ class EffortScale:
     ratio: float
     """Error with a scale of one, divided by the error with the fitted scale."""
     drives: bool
-    """Whether the friction of the effort drives the joint, which no friction does."""
+    """Whether the friction in the effort would drive the joint, which is impossible."""
     is_payload: bool
     """Whether one payload explains all joints as well as their scales do."""
 
@@ -112,7 +112,7 @@ def usable_efforts(
     Args:
         motions: motions without contact, ``tau`` as ``parameters.effort_kind`` declares.
         model: the robot.
-        parameters: kind and gains of the efforts; a gain of one for currents is not known yet.
+        parameters: kind and gains of the efforts; a gain of one for currents means unknown.
 
     Returns:
         The motions without implausible samples, and notes with their number.

@@ -1,28 +1,31 @@
-"""Isolation: name the touched link, the place and the force from the pattern of the residual.
+"""Contact isolation: estimate the touched link, the contact point and the force from the residual.
 
-A force ``F`` at a point of a link causes ``r = Jᵀ [m; F]``, with J the Jacobian of a place on the
-link and ``m`` the moment of F about that place; joints beyond the link carry nothing. Two kinds of
-contact are possible:
+A force ``F`` at a point of a link causes the residual ``r = Jᵀ [m; F]``, with J the Jacobian of a
+place on the link and ``m`` the moment of F about that place. The residual of joints beyond the link
+is zero. Two kinds of contact are distinguished:
 
-- A **push**. Each link has places along its middle: its origin, its centre of mass, the origins of
-  links fixed to it, and the ways to the links it carries. A push acts some centimetres about one of
-  them, or right at the origin or centre of mass (idealised pushes), in any direction.
-- A **collision** of the moving arm with an obstacle. Each link has places on the surface of its
-  collision geometry. An obstacle can touch only places that move outward, its force points into
-  the surface and against the motion, and a place is as likely as its area times its outward speed.
-  A link without known geometry has the places along its middle, and only the motion counts; an
-  arm of which no geometry is known at all is taken to be pushed.
+- A **push** acts in any direction. Each link has places along its middle: its origin, its centre of
+  mass, the origins of links fixed to it, and the lines to the links it carries. The contact point
+  is distributed about a place with a standard deviation of some centimetres, or lies exactly at the
+  origin or the centre of mass (idealised pushes).
+- A **collision** is a contact of the moving arm with an obstacle. Each link has places on the
+  surface of its collision geometry. An obstacle can touch only places that move outward; its force
+  points into the surface and against the motion. The prior probability of a place is proportional
+  to its area times its outward speed. For a link without known geometry, the places along its
+  middle are used, and the direction of the force depends on the motion only. If no geometry of the
+  arm is known, every contact counts as a push.
 
-Both have any size within decades. Then each place has a probability to cause the residual (Bayes'
-rule; in closed form, as all is normal), and so has each link. A link that explains the residual
-only by a coincidence, such as a force without torque about its own joint, is therefore less
-probable than a link that explains it with any force.
+The prior of the force covers several decades of its size. Bayes' rule then gives the probability of
+each place, and of each link, in closed form because all distributions are normal. A link that
+explains the residual only by a coincidence, such as a force without torque about its own joint, is
+less probable than a link that explains it with any force.
 
-A contact is looked at repeatedly while it lasts. The looks are averaged with the squared size of
-their residuals as weights, so that noise falls and the peak counts; the model error does not fall.
+While a contact lasts, its residual is evaluated repeatedly. The evaluations are averaged with
+weights proportional to the squared residual, so the peak has the largest weight. Averaging reduces
+the noise, but not the model error.
 
-A force component that hardly moves any joint cannot be known from joint torques. Where the expected
-force is not known well enough the answer is "not observable", never zero.
+Joint torques do not determine a force component that hardly loads any joint. If the uncertainty of
+the estimated force is too large, the force is reported as not observable, never as zero.
 """
 
 from __future__ import annotations
@@ -44,52 +47,55 @@ from rbd_control.estimation.isolation_kernel import (
 from rbd_control.robot.surface import NO_SURFACE, Surface
 
 SPACING = 0.06
-"""Of the places along a link [m]."""
+"""Distance between neighbouring places along a link [m]."""
 MOST_PLACES = 50
-"""Largest number of places from a link's origin to one end, for links longer than any arm's."""
+"""Maximum number of places from a link's origin to one end; it limits very long links only."""
 SPREAD = 0.035
-"""Standard deviation of where a contact is about a place [m]: as thick as arms are."""
+"""Standard deviation of the contact point about a place along a link [m]: the radius of an arm."""
 IDEAL = 0.07
-"""Probability of a push right at an origin or a centre of mass."""
+"""Prior probability that a push acts exactly at an origin or a centre of mass."""
 PATCH = 0.02
-"""Standard deviation of where a collision is about a place on the surface [m]."""
+"""Standard deviation of the contact point about a place on the surface [m]."""
 COLLISION, CONTACT = 0.95, 0.5
-"""Probability that a contact of each level is with an obstacle and not a push, beforehand."""
+"""Prior probability that a contact of each level is with an obstacle and not a push."""
 SIZES = np.array([2.0, 6.0, 18.0, 54.0, 162.0, 486.0])
-"""Standard deviations of the force along each axis [N], all of them as likely beforehand."""
+"""Standard deviations of the force along each axis [N], with equal prior probabilities."""
 NAMED = 0.86
-"""The links named have this probability together."""
+"""Total probability that the named candidate links must reach."""
 KNOWN = 0.4
-"""A force is known when its standard deviation is less than this part of it."""
+"""Largest standard deviation of an observable force, as a fraction of the force."""
 PLACED = 0.06
-"""A point is known when its standard deviation is less than this [m]."""
+"""Largest standard deviation of an observable contact point [m]."""
 NOISE = (1e-6, 1e9)
 """Bounds of the standard deviation of a residual, so that its square can be inverted [N·m or N]."""
 SIGMAS = 10.0
-"""Thresholds that allow for other motions than recorded stand so many standard deviations high."""
+"""Assumed ratio of a detection threshold to the standard deviation of the residual.
+
+Thresholds have a margin for other motions than the recorded ones.
+"""
 
 
 @dataclass(frozen=True)
 class Isolation:
-    """The link a residual points to."""
+    """Link, contact point and force that a residual indicates."""
 
     link: str
-    """The most probable one."""
+    """The most probable link."""
     candidates: tuple[str, ...]
-    """Links that explain the residual, the most probable first: one of them was touched."""
+    """Links that explain the residual, the most probable first; one of them was touched."""
     confidence: float
     """Probability of ``link``, in [0, 1]."""
     force: np.ndarray | None
-    """Force the environment applies, (3,) world axes [N]; None where it is not observable."""
+    """Force that the environment applies, (3,) world axes [N]; None if it is not observable."""
     point: np.ndarray | None
-    """A point of the force's line of action, the one nearest to the middle of the link, (3,)
-    world axes [m]; None where it is not observable."""
+    """Point on the line of action of the force that is nearest to the middle of the link, (3,)
+    world axes [m]; None if it is not observable."""
     misfit: float
     """Root mean square of the unexplained residual, in standard deviations."""
 
 
 def found(isolation: Isolation | None) -> dict[str, Any]:
-    """Return the part of it that detections and events tell as it is."""
+    """Return the fields that detections and events contain unchanged, by name."""
     if isolation is None:
         return {"link": ""}
     names = ("link", "candidates", "confidence", "point")
@@ -100,7 +106,7 @@ def residual_noise(covariance: np.ndarray | None, threshold: np.ndarray) -> np.n
     """Return the covariance of the residual without contact, (nv, nv) [(N·m)² or N²].
 
     Args:
-        covariance: as measured, (nv, nv); None where it was not.
+        covariance: measured covariance, (nv, nv); None if it was not measured.
         threshold: detection threshold of each joint, (nv,) [N·m or N].
     """
     if covariance is not None:
@@ -109,12 +115,12 @@ def residual_noise(covariance: np.ndarray | None, threshold: np.ndarray) -> np.n
 
 
 class LinkIsolation:
-    """Isolation and force estimate for one model, of one contact after the other.
+    """Isolates the contacts of one arm, one after the other, and estimates their forces.
 
     Args:
         model: the robot.
         covariance: of the residual without contact, (nv, nv) [(N·m)² or N²].
-        force_uncertainty: largest standard deviation of the force still called observable [N].
+        force_uncertainty: largest standard deviation of an observable force [N].
         surface: points on the collision geometry of the links.
 
     Attributes:
@@ -146,12 +152,12 @@ class LinkIsolation:
         self.begin()
 
     def begin(self, q: np.ndarray | None = None, v: np.ndarray | None = None) -> None:
-        """Forget the contact looked at so far: another contact begins.
+        """Begin a new contact; discard the residuals of the previous one.
 
         Args:
-            q: joint positions where it begins, (nq,) [rad or m].
-            v: joint velocities before it, (nv,) [rad/s or m/s]. Without ``q`` and ``v`` the contact
-                counts as a push.
+            q: joint positions at its onset, (nq,) [rad or m].
+            v: joint velocities before its onset, (nv,) [rad/s or m/s]. Without ``q`` and ``v`` the
+                contact counts as a push.
         """
         places = self._pushes
         directions = np.zeros((places.body.size, 3))
@@ -175,7 +181,7 @@ class LinkIsolation:
         risen: np.ndarray | None = None,
         doubt: np.ndarray | None = None,
     ) -> Isolation:
-        """Name the link and estimate the force from one sample alone; as :meth:`look`."""
+        """Isolate a contact from one sample alone; arguments and result as for :meth:`look`."""
         self.begin()
         return self.look(q, residual, risen, doubt)
 
@@ -188,21 +194,22 @@ class LinkIsolation:
         *,
         hard: bool = False,
     ) -> Isolation:
-        """Name the link from all looks at this contact, and estimate the force of this moment.
+        """Add a residual of the present contact; estimate its link from all, and the present force.
 
-        Looks should lie a time constant of the observer apart, since they count as independent.
+        Successive calls should be at least one time constant of the observer apart, because their
+        residuals count as independent.
 
         Args:
             q: joint positions, (nq,) [rad or m].
             residual: r, (nv,) [N·m or N].
-            risen: part of a constant torque that each residual shows by now, (nv,); all of it
-                where not given. Residuals of unlike gains rise in another pattern than they stay.
-            doubt: standard deviation of what friction that changes its sign, speed and
-                acceleration may add to each residual now, (nv,) [N·m or N]; nothing where not
-                given.
-            hard: whether the contact has reached the level of a collision. The looks then count
-                by their residuals in standard deviations with ``doubt`` included, so that the
-                jolt of the arm counts less than the force that follows.
+            risen: present step response of each residual, (nv,); 1 by default. With different
+                observer gains, the ratios between the residuals of a rising contact differ from
+                their final ratios.
+            doubt: standard deviation that reversing friction, speed and acceleration add to each
+                residual at present, (nv,) [N·m or N]; zero by default.
+            hard: whether the contact has reached the level of a collision. The weight of a residual
+                is then its squared size in standard deviations that include ``doubt``, so that the
+                jolt of the arm has less weight than the force after it.
         """
         risen = self._all if risen is None else risen
         doubt = self._none if doubt is None else doubt
@@ -238,13 +245,13 @@ class LinkIsolation:
         )
 
     def force(self, residual: np.ndarray) -> np.ndarray | None:
-        """Force at the link and place that the last look pointed to, for another residual.
+        """Return the force for another residual at the link and place of the last :meth:`look`.
 
         Args:
             residual: r, (nv,) [N·m or N].
 
         Returns:
-            (3,) world axes [N]; None where it is not observable.
+            (3,) world axes [N]; None if it is not observable.
         """
         return self._gain @ residual if self._known else None
 
@@ -252,7 +259,7 @@ class LinkIsolation:
         """Return the probabilities of places and sizes, (k, sizes), and of links, (links,).
 
         Args:
-            obstacle: probability of a collision beforehand.
+            obstacle: prior probability of a collision.
         """
         places, pushes = self._places, self._pushes.body.size
         prior = places.weight.copy()
@@ -264,7 +271,7 @@ class LinkIsolation:
         return weights, np.bincount(row, weights.sum(axis=1), minlength=self._links)
 
     def _root(self, q: np.ndarray) -> np.ndarray:
-        """Of the axes that places are told in, (3,) world axes [m]."""
+        """Return the origin to which the coordinates of places refer, (3,) world axes [m]."""
         return q[:3] if self._model.floating_base else np.zeros(3)
 
 
@@ -275,32 +282,32 @@ class _Places:
     body: np.ndarray
     """(k,) row of the body."""
     point: np.ndarray
-    """(k, 3) in its frame [m]."""
+    """(k, 3) position in the frame of the body [m]."""
     normal: np.ndarray
-    """(k, 3) outward normal in its frame; zero where it is not known."""
+    """(k, 3) outward normal in the frame of the body; zero if it is unknown."""
     spread: np.ndarray
-    """(k,) standard deviation of the contact about the place [m]."""
+    """(k,) standard deviation of the contact point about the place [m]."""
     weight: np.ndarray
-    """(k,) probability beforehand; of obstacles the area of the part."""
+    """(k,) prior probability; before :meth:`facing`, the area of the place's part of a surface."""
 
     def joined(self, other: _Places) -> _Places:
-        """Return these places and others after them."""
+        """Return these places followed by the places of ``other``."""
         pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
         return _Places(*(np.concatenate(pair) for pair in pairs))
 
     def facing(
         self, model: Model, q: np.ndarray, v: np.ndarray, links: int
     ) -> tuple[_Places, np.ndarray]:
-        """Return the places that run into an obstacle, and the directions of its force.
+        """Return the places that can run into an obstacle, and the expected force directions.
 
         Args:
             model: the robot.
             q, v: joint positions and velocities before the contact, (nq,) and (nv,).
-            links: number of links that share the probability of one.
+            links: sum of the prior probabilities of all places, one for each link.
 
         Returns:
-            The m places that move outward, with their probabilities, in sum ``links``; the
-            directions, (m, 3) world axes.
+            The m places that move outward, whose prior probabilities add up to ``links``, and the
+            expected directions of the force, (m, 3) world axes.
         """
         k = self.body.size
         directions, speeds = np.empty((k, 3)), np.empty(k)
@@ -311,14 +318,14 @@ class _Places:
         swept = (self.weight * speeds)[moving]
         body = self.body[moving]
         of_body = np.bincount(body, swept)
-        # Each link that moves outward somewhere is as likely as the others.
+        # All links with a place that moves outward have the same prior probability.
         weight = swept / of_body[body] * (links / max(int((of_body > 0.0).sum()), 1))
         point, normal, spread = self.point[moving], self.normal[moving], self.spread[moving]
         return _Places(body, point, normal, spread, weight), directions[moving]
 
 
 def _push_places(model: Model, first: int) -> _Places:
-    """Return where the bodies from row ``first`` on may be pushed."""
+    """Return the places where the bodies from row ``first`` on may be pushed."""
     found = []
     for body in range(first, model.bodies):
         ideal, middle = _along(model, body)
@@ -336,7 +343,7 @@ def _push_places(model: Model, first: int) -> _Places:
 
 
 def _collision_places(model: Model, first: int, surface: Surface) -> _Places:
-    """Return where the bodies from row ``first`` on may run into an obstacle."""
+    """Return the places where the bodies from row ``first`` on may run into an obstacle."""
     count = surface.body.size
     spread = np.full(count, PATCH)
     places = _Places(surface.body, surface.point, surface.normal, spread, surface.area)
@@ -349,7 +356,11 @@ def _collision_places(model: Model, first: int, surface: Surface) -> _Places:
 
 
 def _along(model: Model, body: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where a body may be touched: at a place itself, about a place; (k, 3) in its frame [m]."""
+    """Return idealised places, and places along the middle, of a body.
+
+    Both are (k, 3) in the frame of the body [m]. A push acts exactly at an idealised place, or is
+    distributed about a place along the middle.
+    """
     arrays = model.arrays
     fixed = [link for link, row in model.link_body.items() if row == body]
     ideal = [np.zeros(3)]

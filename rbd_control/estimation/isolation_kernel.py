@@ -1,4 +1,4 @@
-"""The compiled part of isolation: how well each place on the arm explains the residuals."""
+"""Compiled part of the isolation: evidence of each place on the arm for the residuals."""
 
 from __future__ import annotations
 
@@ -23,19 +23,25 @@ from rbd_control.dynamics.spatial import (
 from rbd_control.dynamics.sweep import move_bodies, new_sweep, place_bodies
 
 PROPORTIONAL = 0.01
-"""Standard deviation of a residual in parts of itself: masses, friction, the filter's delay."""
+"""Standard deviation of a residual by errors of masses, friction and delay, as a fraction of it."""
 YOUNG = 0.3
-"""The same while the observer has not followed yet: the time since the onset is not known well."""
+"""Additional fraction while the residual still rises, because the onset time is uncertain."""
 HARD = 1000.0
-"""A residual of so many standard deviations makes the noise as much larger again, and with its
-square: a hard contact touches more than one place and shakes all joints ..."""
+"""Residual, in standard deviations, at which a hard contact doubles the variance of the noise.
+
+A hard contact touches more than one place and shakes all joints. The standard deviation that this
+adds grows with the square of the residual.
+"""
 SHAKEN = 0.02
-"""... by this part of the residual at most."""
+"""Largest standard deviation that a hard contact adds, as a fraction of the largest residual.
+
+Both are measured in standard deviations of the residuals without contact.
+"""
 PERSISTENT = 0.1
-"""Part of the noise's variance that is model error, which stays while a contact lasts."""
+"""Fraction of the noise variance that is model error, which averaging does not reduce."""
 
 NEGLIGIBLE = 1e-3
-"""Probability from which on a place counts for the force."""
+"""Probability below which a place does not contribute to the estimated force."""
 
 SLANT = 0.4
 """Standard deviation of an obstacle's force across its expected direction, as a fraction of the
@@ -48,10 +54,11 @@ LEAST_PROBABILITY = 1e-300
 
 @compiled
 def approach(packed, q, v, bodies, offsets, normals, directions, speeds):
-    """Compute with what force an obstacle would act on each place, given how the place moves.
+    """Compute the expected direction of an obstacle's force on each place from its motion.
 
-    An obstacle pushes into the surface and against the motion. Its force therefore lies near the
-    middle between ``-normal`` and ``-velocity``: friction turns it from the one towards the other.
+    An obstacle pushes into the surface and against the motion. Its expected direction is the middle
+    between ``-normal`` and ``-velocity``, because friction turns the force from ``-normal`` towards
+    ``-velocity``.
 
     Args:
         packed: the model.
@@ -59,8 +66,8 @@ def approach(packed, q, v, bodies, offsets, normals, directions, speeds):
         bodies, offsets: the places, (k,) and (k, 3) in the frames of the bodies [m].
         normals: outward normals there, (k, 3) in the frames of the bodies; zero where unknown.
         directions: expected direction of the force, (k, 3) world axes, written; zero for a place
-            that moves away or stands still.
-        speeds: how fast the surface moves outward there, (k,) [m/s], written; zero likewise.
+            that moves inward or is at rest.
+        speeds: outward speed of the surface, (k,) [m/s], written; zero for the same places.
     """
     model = unpacked(packed)
     s = new_sweep(model.parent.shape[0])
@@ -87,7 +94,7 @@ def approach(packed, q, v, bodies, offsets, normals, directions, speeds):
 
 @inlined
 def _narrowed(direction, x):
-    """Scale ``x`` by ``SLANT`` across a direction; leave it as it is where there is none."""
+    """Scale the components of ``x`` across a direction by ``SLANT``; no change for zero."""
     if dot(direction, direction) == 0.0:
         return x
     return add(scale(SLANT, x), scale((1.0 - SLANT) * dot(direction, x), direction))
@@ -98,7 +105,7 @@ def _log_pushing(L, z, direction):
     """Return the logarithm of twice the probability that the force has the expected sign.
 
     Args:
-        L: Cholesky factor of the precision of the wrench in units, (6, 6).
+        L: Cholesky factor of the posterior precision of the normalised wrench, (6, 6).
         z: L⁻¹ times its information vector, (6,).
         direction: expected direction of the force, three components.
     """
@@ -112,16 +119,23 @@ def _log_pushing(L, z, direction):
 
 @compiled
 def take_in(packed, q, bodies, offsets, residual, risen, doubt, whitening, places, jacobians, sums):
-    """Add one look: Jacobians (k, nv, 6) of the places and the residual, by its square.
+    """Add one residual to the weighted sums, with its squared size as weight.
 
-    ``risen`` (nv,) is the part of a constant torque that each residual shows by now, so the same
-    part of the Jacobian; ``doubt`` (nv,) is the standard deviation of what a joint's reversal or
-    speed may add. ``places`` (k, 3) are left where the places are now, about the root's origin;
-    ``sums`` holds the weights, their squares, the residuals, ``risen`` and the squares of
-    ``doubt``, all weighted.
+    Args:
+        packed: the model.
+        q: joint positions, (nq,).
+        bodies, offsets: the places, (k,) and (k, 3) in the frames of the bodies [m].
+        residual: (nv,) [N·m or N].
+        risen: present step response of each residual, which also scales the Jacobian, (nv,).
+        doubt: standard deviation that the motion adds to each residual, (nv,) [N·m or N].
+        whitening: (nv, nv), converts the residual to standard deviations.
+        places: present positions of the places about the root's origin, (k, 3) [m], written.
+        jacobians: weighted sums of the Jacobians of the places, (k, nv, 6), changed.
+        sums: sum of the weights, sum of their squares, and weighted sums of the residuals, of
+            ``risen`` and of the squares of ``doubt``, (2 + 3 nv,), changed.
     """
     model, n = unpacked(packed), residual.shape[0]
-    weight = 1e-12  # not zero, for the mean of residuals that all are
+    weight = 1e-12  # not zero, so that the mean of zero residuals is defined
     for i in range(n):
         x = 0.0
         for j in range(i + 1):
@@ -152,7 +166,7 @@ def take_in(packed, q, bodies, offsets, residual, risen, doubt, whitening, place
 
 @compiled
 def noise_factor(covariance, sums):
-    """Cholesky factor (nv, nv) of the covariance of the weighted mean of the residuals."""
+    """Return the Cholesky factor (nv, nv) of the covariance of the residuals' weighted mean."""
     n = covariance.shape[0]
     looks = sums[0] * sums[0] / sums[1]
     shaken = 0.0
@@ -172,18 +186,18 @@ def noise_factor(covariance, sums):
 def weigh(jacobians, sums, factor, sizes, spreads, directions, information, projected, evidence):
     """Compute the evidence for each place and size of the force; return yᵀ R⁻¹ y.
 
-    A wrench ``w = [m; F]`` about a place, with F of standard deviation s and m of s times the
-    spread of the place along each axis before anything is known, makes the mean residual normal::
+    The prior of a wrench ``w = [m; F]`` about a place is normal: along each axis F has the standard
+    deviation s, and m has s times the spread of the place. The mean residual y is then normal::
 
         y = Jᵀ w + noise,  w ~ N(0, P),  noise ~ N(0, R)    so  cov y = R + Jᵀ P J
 
-    Where ``directions`` (k, 3) has a direction and not zero, F has the standard deviation
-    ``SLANT`` s across that direction, and it points along that direction, not against it. The
-    density is then multiplied by the probability of this sign, given the residual, over 1/2.
+    If the row of ``directions`` (k, 3) is not zero, F has the standard deviation ``SLANT`` s across
+    this direction, and a component along it that is not negative. The density is then multiplied by
+    the posterior probability of this sign, divided by its prior probability of 1/2.
 
-    ``evidence`` (k, sizes) is the logarithm of that density less what all share, ``information``
-    (k, 6, 6) and ``projected`` (k, 6) are J R⁻¹ Jᵀ and J R⁻¹ y, with J in units in which F has the
-    standard deviation s along each axis.
+    ``evidence`` (k, sizes), written, is the logarithm of the density without the terms that all
+    places share. ``information`` (k, 6, 6) and ``projected`` (k, 6), written, are J R⁻¹ Jᵀ and
+    J R⁻¹ y, with J in units in which F has the standard deviation s along each axis.
     """
     n = factor.shape[0]
     y = np.empty(n)
@@ -221,7 +235,7 @@ def weigh(jacobians, sums, factor, sizes, spreads, directions, information, proj
                 information[k, c, d] = x
                 information[k, d, c] = x
         for h in range(sizes.shape[0]):
-            # Of the wrench in units of its own standard deviations: I + the above, factored.
+            # Posterior precision of the wrench in prior standard deviations: 1 + information.
             determinant = 1.0
             explained = 0.0
             for c in range(6):
@@ -263,10 +277,11 @@ def expected(
 ):
     """Compute the expected force and point over places and sizes with their ``weights``.
 
-    ``out`` (4, 3): the force, the point of its line of action nearest to the place, and the
-    variances of force (largest along any axis, first entry) and point (summed). ``gain`` (3, nv)
-    gives the force for another residual. Returns the misfit of the likeliest, |y - Jᵀ w|² in
-    standard deviations less yᵀ R⁻¹ y.
+    ``out`` (4, 3), written: the force; the point of its line of action nearest to the place; in the
+    first entry the largest variance of the force along any axis; in the first entry the sum of the
+    variances of the point. ``gain`` (3, nv), written, maps another residual to its force. Returns
+    the misfit of the most probable place and size: |y - Jᵀ w|² in standard deviations, minus
+    yᵀ R⁻¹ y.
     """
     n = factor.shape[0]
     precision = np.zeros((6, 6))
@@ -307,7 +322,7 @@ def expected(
                 column = _narrowed(direction, (doubt[3, c], doubt[4, c], doubt[5, c]))
                 doubt[3, c], doubt[4, c], doubt[5, c] = column
             force_squared = dot(F, F)
-            # Nothing tells where no force acts.
+            # Without a force, the contact point is undetermined.
             inverse = 1.0 / force_squared if force_squared > 0.0 else 1.0
             nearest = add(load3(places, k), scale(inverse, cross(F, m)))
             vague = (doubt[0, 0] + doubt[1, 1] + doubt[2, 2]) * inverse

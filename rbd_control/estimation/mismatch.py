@@ -82,7 +82,7 @@ def find_mismatches(
         The explanations, the most likely first; empty if the model fits or the data are too few.
     """
     if motion.t.size and not motion.tau.any():
-        # No driver that measures publishes this, whether the arm carries something or not.
+        # A driver that measures effort does not publish this, with or without a payload.
         text = (
             "effort not measured: it is exactly zero on all joints, so no verdict can be relied "
             "on; mend the driver, or use a topic that carries effort"
@@ -117,7 +117,7 @@ def find_mismatches(
     if _explains(left, x, threshold, WELL) and (_rms(left) < _rms(unscaled))[odd].all():
         # One payload explains all apparent errors of units.
         scaled = [None] * model.nv
-    # What other joints say of a payload is not to be drowned by those.
+    # Joints with these errors would hide the evidence of the other joints for a payload.
     trusted = np.where([item is None for item in scaled], threshold, np.inf)
     found += [item for item in scaled if item]
     theta = _solve(payload, -x, trusted)
@@ -187,7 +187,7 @@ def _tell(
 
 
 def unit_payloads(model: Model) -> list[Model]:
-    """Return robots of a mass of 1 kg at the origin of the last body, and of its first moments."""
+    """Return robots with 1 kg at the origin of the last body, and with unit first moments of it."""
     arrays, row = model.arrays, model.dof_row[-1]
     result = []
     for column in range(4):

@@ -60,8 +60,7 @@ def implausible(motion: Motion, model: Model, parameters: DetectorParameters) ->
     Args:
         motion: the motion, ``tau`` as ``parameters.effort_kind`` declares.
         model: the robot.
-        parameters: those of the detector, ``implausible_speed`` and ``implausible_effort`` among
-            them.
+        parameters: of the detector, with ``implausible_speed`` and ``implausible_effort``.
     """
     bounds = parameters.bounds(model)
     with np.errstate(over="ignore", invalid="ignore"):

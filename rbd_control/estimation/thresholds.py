@@ -18,9 +18,9 @@ residual without contact is known, the length of the residual in standard deviat
 
     statistic_threshold + statistic_speed max |v_i|
 
-The force ``F`` at one link may have a threshold as well. It is the most likely force under a prior
-with components of the size ``force_uncertainty``, so that a force that loads the joints little
-is estimated as small::
+The force ``F`` at one link may have a threshold as well. It is the most probable force under a
+normal prior with the standard deviation ``force_uncertainty`` for each component, so that force
+components that hardly load the joints are estimated as small::
 
     (J W Jᵀ + 1 / force_uncertainty²) F = J W r        W: inverse variances of the residuals
 """
@@ -59,12 +59,12 @@ def friction_allowance(setting, joint):
 
 @inlined
 def highest_residual(settings, memory):
-    """Return the joint with the highest ratio of residual to threshold, and what it says.
+    """Return the highest ratio of residual to threshold, with its joint and level.
 
     Returns:
-        The joint; its ratio, without the allowance for torque between samples, which does not
-        change what a contact is; the highest ratio with that allowance, which decides; and the
-        level of a contact, if there is one: ``CONTACT`` or ``COLLISION``.
+        The joint with the highest ratio without the allowance for torque between samples; this
+        ratio; the highest ratio with the allowance, which decides whether there is contact; and the
+        level of a contact, ``CONTACT`` or ``COLLISION``.
     """
     highest_joint, highest, deciding, collision = 0, 0.0, 0.0, False
     for i in range(memory.joint.shape[0]):

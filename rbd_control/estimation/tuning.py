@@ -113,7 +113,7 @@ def covariance(residuals: Sequence[Array]) -> tuple[Array, Array]:
     """Return the covariance (nv, nv) of residuals about zero, and its whitening matrix L."""
     r = np.concatenate(residuals)
     matrix = r.T @ r / len(r)
-    # No joint is known better than to a hundredth of its own spread from what others say.
+    # The other joints never determine a residual better than to a hundredth of its own deviation.
     matrix += np.diag(1e-4 * np.diag(matrix))
     return matrix, np.linalg.inv(np.linalg.cholesky(matrix))
 

@@ -1,14 +1,19 @@
 """Compiled checks of samples: implausible and repeated samples.
 
-An implausible sample is dropped as if its message had been lost: it reaches neither filter nor
-threshold, and the last verdict is kept. After several such samples in a row there is no verdict.
+An implausible sample is dropped as if its message had been lost: neither the filter nor the
+thresholds use it, and the last verdict is kept. After several dropped samples in a row there is no
+verdict.
 
-An effort of exactly zero is no measurement where the model expects a load: drives that are switched
-off, and drivers that fill a field with zeros, publish it. A joint may carry nothing for a moment,
-so only loads well above the noise count. Weight counts at once; what the motion needs, which the
-residual shows, counts when the effort has been zero for ``repeated_time``, and for so long that the
-residual of a push before it has faded. Zeros on all joints count at once until the first effort
-that is not zero has shown that anything is measured, afterwards when they last.
+An effort of exactly zero counts as not measured if the model expects a load, because drives that
+are switched off, and drivers that fill the field with zeros, publish it. The load of a joint may be
+small for a moment, so only loads well above the noise (``loaded``) count:
+
+- A gravity torque above ``loaded`` counts at once.
+- A residual above ``loaded`` shows the torque that the motion needs. It counts after the effort has
+  been zero for ``repeated_time`` and for :data:`FADED` time constants of the observer, in which the
+  residual of an earlier push has decayed.
+- Zeros on all joints count at once before the first effort that is not zero, and afterwards if they
+  last for ``repeated_time``, or for ``repeated_time_at_rest`` while no joint moves.
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ from rbd_control.estimation.momentum_balance import LARGEST, USABLE
 from rbd_control.joint_states.plausibility import FARTHEST, has_jumped, is_within
 
 FADED = 10.0
-"""Time constants of the observer after which a push has faded from the residual."""
+"""Number of time constants of the observer after which the residual of a push has decayed."""
 LEAST_INTERVAL = 5e-10
 """Shortest interval that is filtered; stamps of ROS 2 are whole nanoseconds [s]."""
 
@@ -45,7 +50,7 @@ def find_fault(samples, k, settings, memory, is_fresh):
     this sample, which is then not compared with a previous one.
     """
     n = settings.joint.shape[0]
-    base = memory.q.shape[0] - n  # a floating base has one number more, no limits
+    base = memory.q.shape[0] - n  # 1 for a floating base, whose coordinates have no limits
     dt = samples.stamp[k] - memory.arm[0].stamp
     compares = not is_fresh and dt <= settings.arm[0].maximum_gap
     reason, row = _find_zero_effort(samples, k, settings, memory, is_fresh)
@@ -73,9 +78,10 @@ def find_fault(samples, k, settings, memory, is_fresh):
 
 @inlined
 def _find_zero_effort(samples, k, settings, memory, is_fresh):
-    """Return ``ZERO_EFFORT`` and its row, or ``ALL_ZERO``, where an effort is not measured.
+    """Return ``ZERO_EFFORT`` and its row, or ``ALL_ZERO``, if an effort is not measured.
 
-    Before a restart the residual is that of earlier samples, and shows nothing.
+    If the observer restarts with this sample (``is_fresh``), the residual belongs to earlier
+    samples and is ignored.
     """
     stamp, rules = samples.stamp[k], settings.arm[0]
     reason, row = VALID, NO_JOINT
@@ -94,7 +100,7 @@ def _find_zero_effort(samples, k, settings, memory, is_fresh):
             since = max(since, joint.zero_since)
             residual = abs(memory.observer[i].residual)
             shown = residual > settings.joint[i].loaded and not is_fresh
-            # Only the time in which samples were used counts: across a gap it shows nothing.
+            # Time since the last used sample does not count, because it may be a gap.
             used = memory.arm[0].stamp - joint.zero_since
             fading = FADED / settings.joint[i].pole
             late = shown and used >= max(rules.repeated_time, fading)

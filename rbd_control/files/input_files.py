@@ -1,8 +1,8 @@
-"""Input files: every error that reading a file raises names the file and becomes one of ours.
+"""Reading of input files: every error becomes an error of this package that names the file.
 
-The readers of third parties raise what they like (``struct.error``, ``sqlite3.Error``,
-``UnicodeDecodeError``, ``RecursionError`` …) when the bytes are damaged. :func:`reading` stands
-where a file is opened and turns all of them into one class, so that no caller needs to know them.
+Third-party readers raise exceptions of many types (``struct.error``, ``sqlite3.Error``,
+``UnicodeDecodeError``, ``RecursionError`` …) for damaged bytes. :func:`reading` is used where a
+file is opened and converts all of them to one class, so that callers need not know the types.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from rbd_control.errors import RbdControlError
 from rbd_control.wording import shortened
 
 _MARK = "rbd_control_file"
-"""Attribute of an exception that holds the file that was being worked on."""
+"""Attribute of an exception with the file that was being processed."""
 
 _REASON_LENGTH = 80
-"""Longest reason that is taken over from a reader of a third party [characters]."""
+"""Maximum length of a reason from a third-party reader [characters]."""
 
 
 @contextmanager
 def about(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Name ``path`` in every :class:`RbdControlError` raised inside, unless a file is named.
+    """Name ``path`` in every :class:`RbdControlError` raised inside without the name of a file.
 
-    Other exceptions are marked as concerning it, see :func:`concerned`.
+    Other exceptions get the path as an attribute, see :func:`concerned`.
     """
     try:
         yield
@@ -39,7 +39,7 @@ def about(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def concerned(error: Exception) -> str:
-    """Return the file that was being worked on when an exception was raised; empty if unknown."""
+    """Return the file that was processed when an exception was raised; empty if unknown."""
     return str(vars(error).get(_MARK, ""))
 
 
@@ -47,13 +47,13 @@ def concerned(error: Exception) -> str:
 def reading(
     path: str | os.PathLike[str], kind: type[RbdControlError], problem: str, remedy: str = ""
 ) -> Iterator[None]:
-    """Turn every exception raised inside into ``kind`` that names ``path``.
+    """Convert every exception raised inside to ``kind``, with ``path`` in its message.
 
     Args:
         path: the file that is being read.
-        kind: the class of what is raised; a :class:`RbdControlError` keeps its own class.
-        problem: what a foreign exception means, such as ``is not a CSV file``.
-        remedy: what to do about it, appended to the message.
+        kind: class of the raised error; a :class:`RbdControlError` keeps its own class.
+        problem: meaning of a third-party exception, such as ``is not a CSV file``.
+        remedy: advice to the user, appended to the message.
 
     Raises:
         RbdControlError: of class ``kind``, for any ``Exception`` raised inside.
@@ -73,14 +73,14 @@ def reading(
 
 
 def unreadable(error: Exception) -> str:
-    """Return what the operating system has against reading a file."""
+    """Return the reason why the operating system cannot read a file."""
     if isinstance(error, MemoryError):
         return "cannot be read: it takes more memory than there is"
     return f"cannot be read: {reason(error)}"
 
 
 def reason(error: Exception) -> str:
-    """Return the first line of an exception's text, shortened; its class when it has none."""
+    """Return the first line of an exception's text, shortened; its class if it has no text."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
     if isinstance(error, OSError) and error.strerror:
@@ -93,12 +93,12 @@ def read_bounded(path: str | os.PathLike[str], limit: int, kind: type[RbdControl
     """Return the content of a small file, or of a pipe.
 
     Args:
-        path: the file; a device or a pipe is read up to the limit as well.
-        limit: greatest size that is read [bytes].
-        kind: the class of what is raised.
+        path: the file; a device or a pipe is also read up to the limit.
+        limit: maximum size [bytes].
+        kind: class of the raised error.
 
     Raises:
-        RbdControlError: of class ``kind``, when the file cannot be read or is larger.
+        RbdControlError: of class ``kind``, if the file cannot be read or is larger.
     """
     with reading(path, kind, "cannot be read"), open(path, "rb") as file:
         content = file.read(limit + 1)
@@ -108,7 +108,7 @@ def read_bounded(path: str | os.PathLike[str], limit: int, kind: type[RbdControl
 
 
 def refuse_special(path: Path, kind: type[RbdControlError]) -> None:
-    """Refuse a path that is no ordinary file: opening a pipe or a device may never return.
+    """Raise an error for a path that is not a regular file, because opening a pipe may block.
 
     Raises:
         RbdControlError: of class ``kind``.
@@ -124,5 +124,5 @@ def refuse_special(path: Path, kind: type[RbdControlError]) -> None:
 
 
 def _is_of_the_system(error: Exception) -> bool:
-    """Return whether an exception is about the file as a whole, not about its content."""
+    """Return whether an exception concerns the file as a whole, not its content."""
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and bool(error.strerror))

@@ -1,4 +1,4 @@
-"""Output files: written whole or not at all, and checked before the work begins."""
+"""Output files: written completely or not at all, and checked before the work begins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _unfinished: set[str] = set()
 
 
 def prepare_output(path: Path) -> None:
-    """Make the folder of a file that is to be written, and refuse a path that cannot be written.
+    """Create the folder of an output file, and raise an error if the file cannot be written.
 
     Raises:
         OSError: naming the path.
@@ -27,12 +27,12 @@ def prepare_output(path: Path) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file; an existing one stays as it is until the new one is complete.
+    """Write a file; an existing file remains unchanged until the new file is complete.
 
     Devices and pipes are written to directly.
 
     Raises:
-        OSError: naming the path, when the file cannot be written; nothing is left of it then.
+        OSError: naming the path, if the file cannot be written; no partial file remains.
     """
     target = Path(os.path.realpath(path))
     direct = (target.exists() and not target.is_file()) or str(path).startswith(("/dev/", "/proc/"))
@@ -60,7 +60,7 @@ class ScratchFolder:
 
 
 def remove_unfinished() -> None:
-    """Remove temporary folders and files that are half written, before the process ends."""
+    """Remove temporary folders and incomplete files before the process ends."""
     for path in list(_unfinished):
         _remove(path)
 

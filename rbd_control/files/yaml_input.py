@@ -1,4 +1,4 @@
-"""YAML files read with bounds: size, depth, no aliases, no tags that make objects."""
+"""Reading of YAML files with limits: size, depth, no aliases, no tags that create objects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_BYTES = 2_000_000
 """Largest YAML file that is read [bytes]."""
 
 MAX_DEPTH = 32
-"""Deepest nesting that is read; libyaml ends the process on a nesting of tens of thousands."""
+"""Maximum nesting depth; libyaml ends the process at a depth of tens of thousands."""
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -22,12 +22,12 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 def read_yaml(path: str | Path, kind: type[RbdControlError]) -> Any:
     """Return the content of a YAML file as dictionaries, lists and scalars.
 
-    Aliases are refused, as ROS 2 refuses them in parameter files: a few lines of them can stand
-    for more than fits the memory.
+    Aliases are refused, as ROS 2 refuses them in parameter files: a few lines with aliases can
+    expand to more than the memory can hold.
 
     Raises:
-        RbdControlError: of class ``kind`` and naming the file, when it cannot be read, is too
-            large or is not YAML.
+        RbdControlError: of class ``kind`` and naming the file, if it cannot be read, is too large
+            or is not YAML.
     """
     content = read_bounded(path, MAX_BYTES, kind)
     with reading(path, kind, "is not YAML"):
@@ -42,7 +42,7 @@ def read_yaml(path: str | Path, kind: type[RbdControlError]) -> Any:
 
 
 def _check_structure(text: str, kind: type[RbdControlError]) -> None:
-    """Refuse aliases and deep nesting, before anything recursive touches the text."""
+    """Refuse aliases and deep nesting before any recursive code reads the text."""
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.AliasEvent):

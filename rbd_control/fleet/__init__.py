@@ -1,7 +1,7 @@
-"""Hundreds of recordings: the same work on each, in parallel, and a study over the results.
+"""Processing of hundreds of recordings in parallel, and a study over the results.
 
-:mod:`~rbd_control.fleet.run` has the order of the work, :mod:`~rbd_control.fleet.jobs` what is done
-with one recording, :mod:`~rbd_control.fleet.store` the folder of the results. Processes of this
-machine (:mod:`~rbd_control.fleet.local_workers`) or a Dask cluster
-(:mod:`~rbd_control.fleet.dask_workers`) do it. :mod:`~rbd_control.fleet.study` reads the folder.
+:mod:`~rbd_control.fleet.run` distributes the work, :mod:`~rbd_control.fleet.jobs` processes one
+recording, and :mod:`~rbd_control.fleet.store` manages the folder with the results. The jobs run in
+processes of this machine (:mod:`~rbd_control.fleet.local_workers`) or on a Dask cluster
+(:mod:`~rbd_control.fleet.dask_workers`). :mod:`~rbd_control.fleet.study` evaluates the folder.
 """

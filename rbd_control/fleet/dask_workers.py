@@ -21,10 +21,10 @@ PATIENCE = 60
 class DaskWorkers:
     """Runs jobs on the workers of a Dask scheduler.
 
-    Dask itself gives the jobs of a lost worker to others, and gives a job up after some lost
-    workers (``distributed.scheduler.allowed-failures``). A job that only ran beside the one that
-    ended its worker would be given up as well, so each job that Dask gave up is tried once more,
-    alone. Only then is its recording named bad.
+    Dask repeats the jobs of a lost worker on other workers, and abandons a job after several lost
+    workers (``distributed.scheduler.allowed-failures``). It also abandons jobs that only ran on the
+    same worker as the job that ended it. Therefore each abandoned job is repeated once, alone. If
+    it fails again, its recording is reported as bad.
 
     Args:
         address: address of the scheduler, such as ``tcp://host:8786``.
@@ -34,10 +34,10 @@ class DaskWorkers:
         self._address = address
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
-        """Yield the index and the outcome of each job, as they come.
+        """Yield the index and the outcome of each job in the order of completion.
 
         Raises:
-            RbdControlError: when the scheduler or its workers cannot be used.
+            RbdControlError: if the scheduler or its workers cannot be used.
         """
         with _cluster(self._address) as client:
             suspects: list[int] = []
@@ -56,7 +56,7 @@ def _cluster(address: str) -> Iterator[Any]:
     """Connect to a scheduler whose workers have this version.
 
     Raises:
-        RbdControlError: when that is not possible.
+        RbdControlError: if there is no such scheduler or worker.
     """
     try:
         from distributed import Client
@@ -75,7 +75,7 @@ def _cluster(address: str) -> Iterator[Any]:
 
 
 def _refuse_other_workers(client: Any, address: str) -> None:
-    """Refuse workers that are missing, or cannot do the work."""
+    """Raise an error if there are no workers, or if they cannot run this version."""
     try:
         client.wait_for_workers(1, timeout=PATIENCE)
     except TimeoutError as error:
@@ -102,7 +102,7 @@ def _spread(
 ) -> Iterator[tuple[int, Outcome | None]]:
     """Yield the index and outcome of each chosen job; None if it ended too many workers.
 
-    No more jobs are handed out than there are threads, so that few jobs are on a worker that dies.
+    At most one job per thread is submitted at a time, so that a lost worker affects few jobs.
     """
     from distributed import KilledWorker, as_completed
 

@@ -1,4 +1,4 @@
-"""Which recordings are meant by files, folders and glob patterns."""
+"""Search for recordings in files, folders and glob patterns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CSV = ".csv"
 
 
 def find_recordings(given: Sequence[Path], besides: Sequence[Path] = ()) -> list[Path]:
-    """Return the absolute paths of all recordings that are meant, each once.
+    """Return the absolute paths of all recordings in the given places, each once.
 
     A folder with ``metadata.yaml`` is one recording. Any other folder is searched: each folder with
     ``metadata.yaml`` in it, and each other ``.mcap``, ``.db3`` or ``.csv`` file, is a recording.
@@ -22,8 +22,8 @@ def find_recordings(given: Sequence[Path], besides: Sequence[Path] = ()) -> list
 
     Args:
         given: files, folders and glob patterns (``**`` for any folders). A path that does not
-            exist is kept, so that it is named later.
-        besides: files that are no recordings, such as labels.
+            exist is kept, so that a later error names it.
+        besides: files that are not recordings, such as labels.
 
     Raises:
         InputError: when a pattern or a folder holds no recording.
@@ -47,14 +47,14 @@ def find_recordings(given: Sequence[Path], besides: Sequence[Path] = ()) -> list
 
 
 def _matches(path: Path) -> list[Path]:
-    """Return what a pattern matches; a path that is no pattern as it is."""
+    """Return the matches of a pattern; a path that is not a pattern is returned unchanged."""
     if path.exists() or not has_magic(str(path)):
         return [path]
     return [Path(match) for match in sorted(glob(str(path), recursive=True))]
 
 
 def _below(path: Path) -> Iterator[Path]:
-    """Yield the recordings of a folder that is none itself; anything else as it is."""
+    """Yield the recordings in a folder that is not a recording; yield any other path unchanged."""
     if not path.is_dir() or (path / METADATA).exists():
         yield path
         return

@@ -15,10 +15,10 @@ MONTH = 365.25 / 12.0
 """Mean length of a month [days]."""
 
 FEWEST = 3
-"""Fewest values whose scatter about a line tells an error."""
+"""Minimum number of values for the standard error of a slope."""
 
 CONFIDENCE = 0.95
-"""Confidence at which a slope is called a drift."""
+"""Confidence level of a drift."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Drift:
 def fit_drift(times: Sequence[float], values: Sequence[float]) -> Drift | None:
     """Fit a line; None with fewer than :data:`FEWEST` values or no time between them.
 
-    The error is that of independent values of equal scatter::
+    The standard error assumes independent values of equal variance::
 
         slope = S_ty / S_tt,    standard error = sqrt(sum of squared deviations / (n - 2) / S_tt)
 

@@ -1,7 +1,7 @@
-"""What is done with one recording of a fleet, in whichever process that is.
+"""The processing of one recording of a fleet, in any process.
 
-A job is a frozen object that can be pickled; it holds paths and arguments, and reads everything
-else where it runs.
+A job is a frozen object that can be pickled. It contains paths and arguments; the process that runs
+it reads everything else.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Job(Protocol):
         """Absolute path of the recording."""
 
     def run(self) -> Outcome:
-        """Do the work.
+        """Process the recording.
 
         Raises:
             RbdControlError: when the recording cannot be used.
@@ -52,7 +52,7 @@ class Job(Protocol):
 
 @dataclass(frozen=True)
 class Source:
-    """A recording and the arm that made it.
+    """A recording and the arm that it was made with.
 
     Attributes:
         recording: absolute path of the recording.
@@ -61,7 +61,7 @@ class Source:
         topic: topic of the joint states.
         locked: positions of joints that do not move [rad or m].
         joints: recorded names of the model's joints; None if they are matched by name.
-        trusted: whether the declared effort kind holds although the efforts refute it.
+        trusted: whether to use the declared effort kind even if the efforts refute it.
     """
 
     recording: Path
@@ -97,15 +97,15 @@ class ReplayJob(_SourceJob):
     """Runs a recording through the detector.
 
     Attributes:
-        labels: the true contacts of the recording; None if the recording itself holds them.
-        curve: whether other thresholds are scored as well.
+        labels: the true contacts of the recording; None to use the contacts in the recording.
+        curve: whether to score other thresholds as well.
     """
 
     labels: tuple[Label, ...] | None = None
     curve: bool = False
 
     def run(self) -> Outcome:
-        """Return what ``rbd-control replay --json`` writes of the recording.
+        """Return the JSON that ``rbd-control replay --json`` writes for the recording.
 
         Raises:
             RbdControlError: when the recording cannot be used.
@@ -140,12 +140,12 @@ class CalibrateJob(_SourceJob):
 
     Attributes:
         false_alarms: acceptable false alarms, over all joints [1/h].
-        effort: what the recorded effort is, see ``effort_kind``.
+        effort: kind of the recorded effort, see ``effort_kind``.
         effort_gain: torque per unit of effort; one number or one per joint.
         observer: kind of observer.
         gain: observer gain [1/s]; None if it is chosen.
         known_gains: known torque per unit of effort by joint, with its standard error.
-        drive_gain_error: greatest relative standard error of a gain.
+        drive_gain_error: largest relative standard error of an accepted gain.
         mass_error: relative standard deviation of the masses of the URDF.
     """
 
@@ -197,7 +197,7 @@ class CalibrateJob(_SourceJob):
 
 
 FRICTION = ("friction_coulomb", "friction_viscous", "friction_offset", "friction_stribeck")
-"""Parameters of friction that are kept of each joint."""
+"""Friction parameters of each joint that are stored."""
 
 _PER_JOINT = (
     *FRICTION,
@@ -243,12 +243,12 @@ def prepare() -> str:
 
 
 def worker_version() -> str:
-    """Return the version of the package where this runs."""
+    """Return the version of the package in the process that runs this function."""
     return __version__
 
 
 def run_job(job: Job) -> Outcome:
-    """Do a job; whatever goes wrong with the recording becomes its outcome."""
+    """Run a job; any error becomes the outcome of its recording."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", ModelWarning)
@@ -267,7 +267,7 @@ def run_job(job: Job) -> Outcome:
 
 
 def _said(error: RbdControlError, recording: Path) -> str:
-    """Return the message, with the file at fault if that is not the recording itself."""
+    """Return the message, with the file that caused it unless it is the recording itself."""
     if not error.path or error.path == str(recording):
         return error.message
     inside = Path(error.path)

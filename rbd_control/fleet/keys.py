@@ -1,4 +1,4 @@
-"""Digests that tell whether a recording has been done already, with the same arguments."""
+"""Digests that identify recordings already processed with the same arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worker processes of this machine; one that dies takes nothing with it but its own recording."""
+"""Worker processes of this machine; if a process dies, only its present recording is affected."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from rbd_control.fleet.jobs import Job, prepare, run_job
 from rbd_control.fleet.outcome import Outcome
 
 ATTEMPTS = 3
-"""Number of worker processes that a recording may end before it is named bad."""
+"""Number of worker processes that a recording may end before it is reported as bad."""
 
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""Variables that keep the linear algebra of each worker on one core."""
+"""Environment variables that restrict the linear algebra of each worker to one core."""
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -37,7 +37,7 @@ class LocalWorkers:
 
     Args:
         count: number of processes.
-        preparation: what each process does before its first job.
+        preparation: called in each process before its first job.
     """
 
     def __init__(self, count: int, preparation: Callable[[], Any] = prepare) -> None:
@@ -45,12 +45,12 @@ class LocalWorkers:
         self._preparation = preparation
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
-        """Yield the index and the outcome of each job, as they come.
+        """Yield the index and the outcome of each job in the order of completion.
 
-        A job whose worker ended is tried again, :data:`ATTEMPTS` times in all.
+        A job whose worker ended is repeated, up to :data:`ATTEMPTS` attempts in total.
 
         Raises:
-            RbdControlError: when workers end before they do anything.
+            RbdControlError: if workers end before their first job.
         """
         crew = _Crew(min(self._count, len(jobs)), self._preparation)
         try:
@@ -60,11 +60,11 @@ class LocalWorkers:
 
 
 class _Worker:
-    """One process, its connection, and what it does.
+    """One process with its connection and its present job.
 
     Attributes:
-        task: index of its job; None if it does nothing or prepares itself.
-        is_told: whether it was told to prepare itself.
+        task: index of its job; None if it is idle or runs the preparation.
+        is_told: whether the preparation was requested.
         is_prepared: whether compiled code is loaded.
     """
 
@@ -80,21 +80,21 @@ class _Worker:
         self.is_prepared = False
 
     def prepare(self, preparation: Callable[[], Any]) -> None:
-        """Tell it to prepare itself, unless it was told already."""
+        """Request the preparation, unless it was requested already."""
         if not self.is_told:
             self.is_told = True
             self.send(preparation)
 
     def send(self, call: Callable[[], Any]) -> None:
-        # A process that has ended is found by its sentinel.
+        # The sentinel of a process that has ended becomes ready.
         with suppress(OSError):
             self.connection.send(call)
 
     def received(self) -> Any:
-        """Return what the worker sent.
+        """Return the message of the worker.
 
         Raises:
-            EOFError, OSError: when it has ended and sent nothing.
+            EOFError, OSError: if it has ended without a message.
         """
         if not self.connection.poll():
             raise EOFError
@@ -107,10 +107,10 @@ class _Worker:
 
 
 class _Crew:
-    """Worker processes and the jobs that wait for them.
+    """Worker processes and the queue of jobs.
 
-    The first worker loads the compiled code before the others do. Where there is none yet, it
-    compiles, and the others find its code on disk.
+    The first worker loads the compiled code before the other workers. If there is no compiled code
+    yet, it compiles, and the other workers load its code from disk.
     """
 
     def __init__(self, count: int, preparation: Callable[[], Any]) -> None:
@@ -144,7 +144,7 @@ class _Crew:
             worker.end()
 
     def _answers(self, place: int, worker: _Worker) -> Iterator[tuple[int, Outcome]]:
-        """Yield the outcome that a worker sent or, having died, caused; give it the next job."""
+        """Yield the outcome that a worker sent, or that its death caused; assign the next job."""
         try:
             outcome = worker.received()
         except (EOFError, OSError):
@@ -157,20 +157,20 @@ class _Crew:
         self._next(worker)
 
     def _prepared(self, worker: _Worker) -> None:
-        """Let the others prepare themselves once the first worker has."""
+        """Request the preparation of the other workers after that of the first worker."""
         worker.is_prepared = True
         self._failures = 0
         for each in self._workers:
             each.prepare(self._preparation)
 
     def _next(self, worker: _Worker) -> None:
-        """Give a worker the next job, if there is one."""
+        """Assign the next job to a worker, if there is one."""
         worker.task = self._waiting.popleft() if self._waiting else None
         if worker.task is not None:
             worker.send(self._calls[worker.task])
 
     def _replace(self, place: int, worker: _Worker) -> Iterator[tuple[int, Outcome]]:
-        """Put a new worker in the place of one that ended, and its job back into the queue."""
+        """Replace a worker that has ended, and put its job back into the queue."""
         worker.end()
         how = _ending(worker.process.exitcode)
         if worker.task is None:
@@ -191,7 +191,7 @@ class _Crew:
 
 
 def _ending(code: int | None) -> str:
-    """Return how a process ended, in words."""
+    """Return as text how a process ended."""
     if code is not None and code < 0:
         return f"killed by signal {-code}"
     return f"ended with exit code {code}"
@@ -199,7 +199,7 @@ def _ending(code: int | None) -> str:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Keep processes that are started inside on one core each, unless the user says otherwise."""
+    """Restrict processes started inside to one core each, unless the user has set the variables."""
     new = [name for name in _ONE_THREAD if name not in os.environ]
     os.environ.update(dict.fromkeys(new, "1"))
     try:
@@ -210,7 +210,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _work(connection: Connection) -> None:
-    """Answer calls until the connection is closed: what a worker process does."""
+    """Run the calls that arrive until the connection is closed; the main function of a worker."""
     # Ctrl-C goes to all processes of the terminal; the workers end with their parent.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -1,4 +1,4 @@
-"""What became of one recording of a fleet, and the record of it that is kept."""
+"""The outcome of one recording of a fleet, and its stored record."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ BAD = "bad"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a worker found.
+    """The outcome of a job.
 
     Attributes:
-        status: :data:`DONE`; :data:`NO_VERDICT`, if the detector had none at any time; or
-            :data:`BAD`, if the recording could not be used.
-        reason: why it is not done; empty if it is.
-        start: stamp of the first sample [s]; None if it is not known.
+        status: :data:`DONE`; :data:`NO_VERDICT` if the detector never had a verdict; or
+            :data:`BAD` if the recording could not be used.
+        reason: reason of a status other than :data:`DONE`; empty otherwise.
+        start: stamp of the first sample [s]; None if it is unknown.
         result: the result as plain values; None if the recording is bad.
         warnings: warnings about the description of the robot.
     """
@@ -38,16 +38,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Record:
-    """One recording of a fleet and what became of it.
+    """One recording of a fleet with its outcome.
 
     Attributes:
         recording: absolute path.
         command: ``replay`` or ``calibrate``.
         arm: name of the arm.
-        day: day of the recording as ``YYYY-MM-DD``; None if it is not known.
+        day: day of the recording as ``YYYY-MM-DD``; None if it is unknown.
         free: whether it was declared free of contact.
         key: digest of everything that the result depends on.
-        outcome: what became of it.
+        outcome: its outcome.
     """
 
     recording: str
@@ -70,10 +70,10 @@ class Record:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Record:
-        """Return the record that :meth:`to_json` made plain.
+        """Return the record from the result of :meth:`to_json`.
 
         Raises:
-            KeyError: when a value is missing.
+            KeyError: if a value is missing.
         """
         outcome = Outcome(
             status=content["status"],

@@ -1,4 +1,4 @@
-"""The order of the work: what is done already is kept, the rest is given to workers."""
+"""A run over a fleet: workers process the recordings without an up-to-date result."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rbd_control.fleet.outcome import BAD, Outcome, Record
 from rbd_control.fleet.store import Store
 
 _EARLIEST = datetime(2000, 1, 1, tzinfo=timezone.utc).timestamp()
-"""Stamps before this are not those of a clock that knows the day [s]."""
+"""Stamps before this time [s] are from a clock that does not show the date."""
 
 
 class Workers(Protocol):
-    """Whatever runs jobs."""
+    """Interface of the workers that run jobs."""
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
-        """Yield the index and the outcome of each job, as they come."""
+        """Yield the index and the outcome of each job in the order of completion."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Entry:
     """One recording of a fleet.
 
     Attributes:
-        job: what is done with it.
+        job: the processing of the recording.
         arm: name of the arm.
         day: day of the recording as ``YYYY-MM-DD``; empty for the day of its first sample.
         free: whether it is declared free of contact.
@@ -47,11 +47,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class FleetRun:
-    """What a run over a fleet did.
+    """The result of a run over a fleet.
 
     Attributes:
-        records: what became of each recording that was given.
-        kept: how many of them had been done already.
+        records: the record of each given recording.
+        kept: number of recordings whose earlier result was kept.
     """
 
     records: tuple[Record, ...]
@@ -69,19 +69,19 @@ def run_fleet(
     workers: Workers,
     told: Callable[[Record, bool], None] = lambda _record, _is_new: None,
 ) -> FleetRun:
-    """Do what is not done yet, and write the record of each recording as it comes.
+    """Process the recordings without a result, and write each record at once.
 
-    A recording is done again if it, its arguments or the package changed, or if it was bad.
+    A recording is processed again if it, its arguments or the package changed, or if it was bad.
 
     Args:
         entries: the recordings.
-        store: where the results are.
-        workers: what does the work.
+        store: the folder of the results.
+        workers: runs the jobs.
         told: called with each record, and whether it is new.
 
     Raises:
-        RbdControlError: for a description or parameter file that cannot be read, and if the
-            workers cannot work.
+        RbdControlError: for a description or parameter file that cannot be read, and if the workers
+            cannot run.
         OSError: naming a result that cannot be written.
     """
     keys = job_keys([entry.job for entry in entries])
@@ -91,7 +91,7 @@ def run_fleet(
         if before is not None and before.key == key and before.outcome.status != BAD:
             records[index] = _record(entry, store.command, key, before.outcome)
             if records[index] != before:
-                store.write(records[index])  # arm or day are told otherwise now
+                store.write(records[index])  # with the present arm and day
             told(records[index], False)
     kept = len(records)
     left = [index for index in range(len(entries)) if index not in records]
@@ -110,7 +110,7 @@ def _record(entry: Entry, command: str, key: str, outcome: Outcome) -> Record:
 
 
 def _day(start: float | None) -> str | None:
-    """Return the day of a stamp (UTC); None if the clock did not know it."""
+    """Return the day of a stamp (UTC); None if its clock does not show the date."""
     if start is None or start < _EARLIEST:
         return None
     return datetime.fromtimestamp(start, tz=timezone.utc).date().isoformat()

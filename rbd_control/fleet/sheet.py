@@ -1,4 +1,4 @@
-"""The sheet of a fleet: which arm made a recording, when, with which files, and without contact?"""
+"""The sheet of a fleet: arm, day, files, and freedom from contact of each recording."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _YES_OR_NO = {"yes": True, "no": False, "": None}
 
 @dataclass(frozen=True)
 class SheetRow:
-    """What a sheet says of the recordings that a pattern matches.
+    """A row of a sheet, for the recordings that a pattern matches.
 
     Attributes:
-        pattern: glob pattern of their paths; ``*`` also stands for slashes.
-        arm: name of the arm; empty if the sheet does not tell.
-        day: day of the recording as ``YYYY-MM-DD``; empty likewise.
-        urdf: description of the arm; empty likewise.
-        config: parameter file of the detector; None likewise.
-        free: whether they are free of contact; None likewise.
+        pattern: glob pattern of their paths; ``*`` also matches slashes.
+        arm: name of the arm; empty if it is not given.
+        day: day of the recording as ``YYYY-MM-DD``; empty if it is not given.
+        urdf: description of the arm; empty if it is not given.
+        config: parameter file of the detector; None if it is not given.
+        free: whether the recordings are free of contact; None if it is not given.
     """
 
     pattern: str
@@ -40,7 +40,7 @@ class SheetRow:
     free: bool | None = None
 
     def matches(self, recording: Path) -> bool:
-        """Return whether a recording is meant: its path, the end of its path, or its stem."""
+        """Return whether the pattern matches a recording's path, its end, or its stem."""
         path = str(recording)
         return (
             fnmatchcase(path, self.pattern)
@@ -55,8 +55,8 @@ def read_sheet(path: Path) -> list[SheetRow]:
     Relative paths in it count from its folder.
 
     Raises:
-        RecordingError: naming the file and the line, when it cannot be read, has other columns, or
-            a cell makes no sense.
+        RecordingError: naming the file and the line, if it cannot be read, has other columns, or
+            has an invalid cell.
     """
     with open_csv(path) as file:
         rows = csv.DictReader(bounded_lines(file), skipinitialspace=True)

@@ -35,7 +35,7 @@ class Store:
         self._records = folder / command
 
     def prepare(self) -> None:
-        """Make the folders, and refuse a place that cannot be written.
+        """Create the folders, and check that they can be written.
 
         Raises:
             OSError: naming the path.
@@ -49,7 +49,7 @@ class Store:
         return self._records / f"{stem}-{digest}.json"
 
     def load(self, recording: str) -> Record | None:
-        """Return the record of a recording; None if there is none that can be read."""
+        """Return the record of a recording; None if there is no readable record."""
         try:
             return _read(self.path(recording))
         except RecordingError:
@@ -70,7 +70,7 @@ class Store:
         """Return all records, in order of their recordings.
 
         Raises:
-            RecordingError: naming a file that is no record.
+            RecordingError: naming a file that is not a record.
         """
         found = [_read(path) for path in self._records.glob("*.json")]
         return sorted(found, key=lambda record: record.recording)

@@ -23,7 +23,7 @@ _CALIBRATED = ("friction_coulomb", "friction_viscous", "friction_offset")
 
 @dataclass(frozen=True)
 class Study:
-    """What the results of a fleet say together, as rows of tables.
+    """Summary of the results of a fleet, as rows of tables.
 
     Attributes:
         arms: one row per arm.
@@ -43,8 +43,8 @@ class Study:
 def study(records: Sequence[Record]) -> Study:
     """Return the study over the records of ``replay`` and ``calibrate``.
 
-    Recordings count for false alarms if they were declared free of contact or tell of their true
-    contacts; docs/replay.md defines what is a false alarm and a delay.
+    Recordings count for false alarms if they were declared free of contact or contain their true
+    contacts; docs/replay.md defines false alarms and delays.
     """
     usable = [record for record in records if record.result]
     by_arm = _grouped(usable, lambda record: (record.arm,))
@@ -111,7 +111,7 @@ def _rates(summary: Summary) -> Row:
 
 
 def _score(truth: Mapping[str, Any]) -> Score:
-    """Return the score that a result holds as plain values."""
+    """Return the score of a result in plain values."""
     return Score(
         contacts=tuple(TrueContact(**contact) for contact in truth["contacts"]),
         misses=truth["misses"],
@@ -121,7 +121,7 @@ def _score(truth: Mapping[str, Any]) -> Score:
 
 
 def _levels(records: Sequence[Record]) -> dict[str, Row]:
-    """Return for each joint the median thresholds in use and as calibrated, and its friction."""
+    """Return for each joint its friction and the medians of its used and calibrated thresholds."""
     values: dict[tuple[str, str], list[float]] = {}
     for record in records:
         if record.command == "replay":
@@ -148,7 +148,7 @@ def _wide(records: Sequence[Record]) -> Row:
 
 
 def _drifts(records: Sequence[Record]) -> Iterable[Row]:
-    """Yield the drift of each joint's calibrated quantities, where there are enough days."""
+    """Yield the drift of the calibrated quantities of each joint with data from enough days."""
     dated = [
         record for record in records if record.command == "calibrate" and record.day is not None
     ]
@@ -174,7 +174,7 @@ def _drifts(records: Sequence[Record]) -> Iterable[Row]:
 
 
 def _time(record: Record) -> float | None:
-    """Return when a recording was made [s]; noon if only the day is known."""
+    """Return the time at which a recording was made [s]; noon if only the day is known."""
     if record.day is None:
         return None
     noon = datetime.fromisoformat(record.day).replace(hour=12, tzinfo=timezone.utc).timestamp()

@@ -20,10 +20,10 @@ FORMATS = (CSV, PARQUET)
 
 
 def refuse_format(name: str) -> None:
-    """Refuse a format that cannot be written here.
+    """Raise an error for a format that cannot be written in this environment.
 
     Raises:
-        RbdControlError: when pyarrow is needed and not installed.
+        RbdControlError: if pyarrow is needed and not installed.
     """
     if name == PARQUET:
         _pyarrow()
@@ -119,7 +119,7 @@ def _parquet(rows: Sequence[Row], columns: Sequence[str]) -> bytes:
 
 
 def _printable(value: Any) -> Any:
-    """Return a value that Parquet takes: file names may hold bytes that are no UTF-8."""
+    """Return a value that Parquet can store, because file names may not be valid UTF-8."""
     if isinstance(value, str):
         return value.encode("utf-8", errors="backslashreplace").decode()
     return value

@@ -176,9 +176,9 @@ def _accept_time(stamp, receipt, clock, tally):
     on_receipt = stamp == 0.0 or not stamp <= receipt + FUTURE_TOLERANCE
     late = jumped = False
     if not on_receipt and tally[_ON_RECEIPT] and stamp <= clock[LAST_STAMP]:
-        # After a replaced stamp the stamps may belong to another epoch altogether (simulated
-        # time, say): receipt goes on, lest every one be called old, until enough stamps in a row
-        # and in order show that they can be used again.
+        # After a replaced stamp, further stamps may belong to another epoch, such as simulated
+        # time, and would all count as old. The time of receipt is therefore used until enough
+        # consecutive stamps are in order.
         late = True
         jumped = tally[FOLLOWS_JUMPS] and _went_back(stamp, receipt, clock, tally)
         on_receipt = not jumped

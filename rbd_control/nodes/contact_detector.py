@@ -189,7 +189,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self._tool.destroy()
 
     def activate(self) -> None:
-        """Begin to count, and to look whether the model and the kind of the efforts fit."""
+        """Start the statistics, and the checks of the model and of the kind of the efforts."""
         self._watch()
         model, parameters = self.robot.model, self._detector.parameters
         self._effort_kind = EffortKindJudge(model, parameters)
@@ -200,7 +200,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self._dropped = ""
 
     def deactivate(self) -> None:
-        """End without a verdict."""
+        """End the verdict and reset the detector."""
         self._end_check()
         self._on_silence()
         self._reset()
@@ -228,7 +228,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         parameters, before = self._detector_parameters(), self._detector.parameters
         names = DetectorParameters.names()
         if any(getattr(parameters, name) != getattr(before, name) for name in names):
-            # Not for a payload alone: the verdict would pause.
+            # Not after a change of the payload alone, because the verdict would pause.
             rehearse_detector(self.robot.model, parameters)
         self._detector.set_parameters(parameters)
         self._detector.set_model(self.robot.model)
@@ -307,12 +307,12 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         return None if latest is None else latest.q
 
     def _reset(self) -> None:
-        """Forget what was, and judge the kind of the efforts anew."""
+        """Reset the detector and restart the decision on the kind of the efforts."""
         self._effort_kind.start_again()
         self._forget()
 
     def _forget(self) -> None:
-        """Start the detector again; a contact that was open has ended as far as anybody knows."""
+        """Reset the detector; publish the release of an open contact at its last valid sample."""
         event = self._detector.reset()
         self._watch()
         if event is not None:
@@ -321,7 +321,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
 
     def _tell(self, event: ContactEvent, stamp: Stamp) -> None:
         self._events.publish(event_message(self._full_name, event, stamp, self._frame))
-        # Logging takes as long as ten samples: not while torque may wait for this sample.
+        # A log line takes as long as ten samples, so it is written later, by a timer.
         self._unlogged.append(event_line(event))
 
     def _on_silence(self) -> None:

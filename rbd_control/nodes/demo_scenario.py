@@ -1,4 +1,4 @@
-"""The node that moves and pushes the arm of the demo, beside the nodes of ``demo.launch.py``."""
+"""The node of ``demo.launch.py`` that moves and pushes the arm of the demo."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from rbd_control.parameters import parameter
 from rbd_control.robot.arm7 import arm7_urdf
 
 CLOCK = "passivity_controller/tracking_error"
-"""Topic whose stamps are the time of the arm."""
+"""Topic whose stamps give the time of the arm."""
 
 VERDICT = "contact_detector/contact"
 
 PERIOD = 0.02
-"""Period at which the node looks whether a push is due [s]."""
+"""Period of the check for due pushes [s]."""
 
 PAUSE = 2.0
 """Time for which the arm stands still before the scenario, and before each repetition [s]."""
@@ -36,7 +36,7 @@ PAUSE = 2.0
 
 @dataclass(frozen=True)
 class DemoScenarioParameters(NodeParameters):
-    """How long the scenario takes, and how often it is played."""
+    """Parameters of the node: duration and repetition of the scenario."""
 
     duration: float = parameter(
         20.0,
@@ -53,8 +53,8 @@ class DemoScenarioParameters(NodeParameters):
 class DemoScenario(ManagedNode[DemoScenarioParameters]):
     """Plays a :class:`~rbd_control.nodes.demo.scenario.Scenario` on the nodes of the demo.
 
-    The scenario begins when arm, controller and detector are active. It ends for good as soon as
-    another node publishes trajectories for the controller, and after one pass without ``loop``.
+    The scenario begins when arm, controller and detector are active. It ends permanently as soon as
+    another node publishes trajectories for the controller, or after one pass without ``loop``.
     """
 
     parameters_type = DemoScenarioParameters
@@ -70,17 +70,17 @@ class DemoScenario(ManagedNode[DemoScenarioParameters]):
         self._scenario = Scenario(self.parameters.duration)
         joints = Model.from_urdf(arm7_urdf()).joint_names
         self._driver = ScenarioDriver(self, self._scenario, joints)
-        # A thousand messages a second: all but the newest stay bytes.
+        # Of a thousand messages per second only the newest is deserialized.
         self.create_subscription(JointState, CLOCK, self._on_error, QoSProfile(depth=1), raw=True)
         self.create_subscription(Bool, VERDICT, self._on_verdict, QoSProfile(depth=1))
         self.diagnostics.append(self._report)
 
     def activate(self) -> None:
-        """Wait for the other nodes, and begin."""
+        """Start to wait for the other nodes."""
         self._timer = self.create_timer(PERIOD, self._tick, clock=self.steady)
 
     def deactivate(self) -> None:
-        """Push no more; the controller carries on with the trajectory it has."""
+        """Stop sending pushes; the controller continues its present trajectory."""
         self.destroy_timer(self._timer)
 
     def _on_error(self, raw: bytes) -> None:

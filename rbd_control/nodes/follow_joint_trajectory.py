@@ -1,10 +1,10 @@
-"""The action ``~/follow_joint_trajectory``, as MoveIt and others send trajectories.
+"""The action ``~/follow_joint_trajectory``, with which MoveIt and others send trajectories.
 
-The package ``control_msgs``, which has the type of the action, need not be installed: without it
-the topic ``~/joint_trajectory`` is the only way in.
+The package ``control_msgs``, which contains the type of the action, is optional: without it the
+controller receives trajectories on the topic ``~/joint_trajectory`` only.
 
-Nothing here waits. A goal is judged and handed to the planning thread when it comes; the node's
-watch calls :meth:`FollowJointTrajectoryServer.tick`, which sends feedback and results.
+No function of this module waits. An arriving goal is checked and passed to the planning thread. A
+timer of the node calls :meth:`FollowJointTrajectoryServer.tick`, which sends feedback and results.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ Array = NDArray[np.float64]
 ACTION = "~/follow_joint_trajectory"
 
 MOST_GOALS = 10
-"""Maximum number of goals that have not been answered; more are rejected."""
+"""Maximum number of goals without answer; further goals are rejected."""
 
 
 class GoalState(NamedTuple):
-    """Where the arm is and should be, (nv,) each [rad or m, rad/s or m/s]."""
+    """Measured and desired state of the arm, (nv,) each [rad or m, rad/s or m/s]."""
 
     q: Array
     v: Array
@@ -59,9 +59,9 @@ class FollowJointTrajectoryServer:
 
     Args:
         node: the node.
-        trajectories: plans the trajectories, and hands them to the controller.
-        controller: tells the controller of the configured node.
-        state: tells where the arm is and should be; None while that is not known.
+        trajectories: plans the trajectories, and passes them to the controller.
+        controller: returns the controller of the configured node.
+        state: returns measured and desired state of the arm; None while one is unknown.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class FollowJointTrajectoryServer:
         )
 
     def tick(self) -> None:
-        """Send feedback and results that are due; nothing is done while there are no goals."""
+        """Send the feedback and results that are due; without goals there is nothing to do."""
         if self._goals:
             self._goals.tick(self._controller().goal_motion, time.monotonic())
 
@@ -114,7 +114,7 @@ class FollowJointTrajectoryServer:
         self._goals.interrupt(why)
 
     def closed(self, handle: Any) -> None:
-        """Forget a goal that has been answered."""
+        """Discard a goal that has been answered."""
         self._by_id.pop(bytes(handle.goal_id.uuid), None)
 
     # Callbacks of the action server ----------------------------------------------------------
@@ -131,7 +131,7 @@ class FollowJointTrajectoryServer:
         return GoalResponse.REJECT if objection else GoalResponse.ACCEPT
 
     def _objection(self, points: int) -> str:
-        """Return why a goal of so many points is rejected; empty when it is accepted."""
+        """Return why a goal with this number of points is rejected; empty if it is accepted."""
         if not self._node.is_active:
             return "the controller is not active"
         if len(self._goals) >= MOST_GOALS:
@@ -179,10 +179,10 @@ class FollowJointTrajectoryServer:
         self._controller().cancel_goal(goal)
         return True
 
-    # What the senders of goals are told ------------------------------------------------------
+    # Feedback and results for the senders of goals -------------------------------------------
 
     def send_feedback(self, handle: Any, goal: TrajectoryGoal, place: Place) -> None:
-        """Publish where the arm is and should be."""
+        """Publish the measured and the desired state of the arm."""
         state = self._state()
         if state is None:
             return
@@ -202,7 +202,7 @@ class FollowJointTrajectoryServer:
         handle.publish_feedback(feedback)
 
     def send_result(self, handle: Any, result: GoalResult) -> None:
-        """Tell the sender of a goal what became of it."""
+        """Send the result of a goal to its sender, and log it."""
         assert self._server is not None
         message = FollowJointTrajectory.Result()
         message.error_code, message.error_string = int(result.code), result.text
@@ -216,7 +216,7 @@ class FollowJointTrajectoryServer:
             self._node.get_logger().info(text)
 
     def guarded(self, what: Callable[[], None]) -> None:
-        """Call something of rclpy whose failure concerns the sender of a goal alone."""
+        """Call a function of rclpy whose failure affects only the sender of a goal."""
         try:
             what()
         except Exception as error:
@@ -224,7 +224,7 @@ class FollowJointTrajectoryServer:
 
 
 class _Sender:
-    """What the sender of one goal is told."""
+    """Sends feedback and result of one goal to its sender."""
 
     def __init__(self, server: FollowJointTrajectoryServer, handle: Any) -> None:
         self._server, self._handle = server, handle
@@ -238,21 +238,21 @@ class _Sender:
 
 
 class _Server(ActionServer):
-    """An action server whose goals are answered by :meth:`answer`, not by a callback that waits.
+    """An action server that sends results by :meth:`answer` instead of a callback that waits.
 
-    rclpy would run a callback for each goal, which lasts as long as the goal does.
+    rclpy would run a callback for each goal for the whole duration of the goal.
     """
 
     def notify_execute(self, goal_handle: Any, execute_callback: Any) -> None:
-        """Start nothing: the goal is executed by the controller."""
+        """Do nothing, because the controller executes the goal."""
 
     def answer(self, goal_handle: Any, result: Any) -> None:
-        """Send the result of a goal that has been given its last state."""
+        """Send the result of a goal that has reached a final state."""
         super().notify_execute(goal_handle, lambda _handle: result)
 
 
 def _unused(_handle: Any) -> None:
-    """Stand for the callback that executes a goal, which rclpy wants to have."""
+    """Serve as the execute callback that rclpy requires; it is never called."""
 
 
 def _tolerances(messages: Sequence[Any]) -> list[JointTolerance]:
@@ -260,7 +260,7 @@ def _tolerances(messages: Sequence[Any]) -> list[JointTolerance]:
 
 
 def _parts(goal: Any) -> tuple[Any, GoalPoints | Sequence[Any]]:
-    """Return the message of a goal and its points, read or not."""
+    """Return the message of a goal, and its points, which may not be read yet."""
     if isinstance(goal, BoundedGoal):
         return goal.message, goal.points
     return goal, goal.trajectory.points
@@ -274,7 +274,7 @@ def _trajectory(request: Any, given: GoalPoints | Sequence[Any]) -> TrajectoryMe
         given: its points.
 
     Raises:
-        TrajectoryError: for what only arms with other joints have.
+        TrajectoryError: for fields that apply to arms with other kinds of joints only.
     """
     if request.multi_dof_trajectory.points or request.multi_dof_trajectory.joint_names:
         raise TrajectoryError("the goal has a multi_dof_trajectory; the arm has no such joints")
@@ -300,7 +300,7 @@ def _converted(points: Sequence[Any]) -> list[TrajectoryPoint]:
 
 
 def _seconds(message: Any) -> float:
-    """Return a time or a duration [s]."""
+    """Return a time or duration message as seconds."""
     return float(message.sec + 1e-9 * message.nanosec)
 
 

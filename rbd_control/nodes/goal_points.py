@@ -1,8 +1,8 @@
 """Points of goals, taken from the C structure of a message and read by another thread.
 
-Making Python objects of 2,000 points takes rclpy 17 ms, in which the control loop sends no torque.
-:class:`GoalPoints` takes the sequence out of the structure, which then holds an empty one, in
-microseconds. The planning thread reads the numbers and frees the memory.
+The conversion of 2,000 points to Python objects takes rclpy 17 ms, in which the control loop sends
+no torque. :class:`GoalPoints` moves the sequence out of the structure in microseconds and leaves an
+empty sequence. The planning thread reads the numbers and frees the memory.
 
 The memory belongs to the C library of ``trajectory_msgs``, whose function frees it. Where that
 function is not found, :func:`find_release` returns None, and rclpy must read the points.
@@ -31,7 +31,7 @@ _LIBRARY = "libtrajectory_msgs__rosidl_generator_c.so"
 _FUNCTION = "trajectory_msgs__msg__JointTrajectoryPoint__Sequence__fini"
 
 _Sequence = ctypes.c_size_t * 3
-"""A sequence of C: address of the items, number of items, number of allocated items."""
+"""A sequence in C: address of the items, number of items, number of allocated items."""
 
 _FIELDS = ("positions", "velocities", "accelerations", "effort")
 _SEQUENCE_TYPE = np.dtype([("data", "u8"), ("size", "u8"), ("capacity", "u8")])
@@ -39,7 +39,7 @@ _NOTHING: Array = np.empty(0)
 _POINT_TYPE = np.dtype(
     [*((name, _SEQUENCE_TYPE) for name in _FIELDS), ("sec", "i4"), ("nanosec", "u4")]
 )
-"""One ``trajectory_msgs/JointTrajectoryPoint`` of C on machines of 64 bits."""
+"""A ``trajectory_msgs/JointTrajectoryPoint`` in C on 64-bit machines."""
 
 
 def find_release() -> Release | None:
@@ -60,8 +60,8 @@ class GoalPoints:
     """The points of one goal.
 
     Args:
-        address: address of the sequence within the C structure of the message, which holds an
-            empty sequence afterwards.
+        address: address of the sequence within the C structure of the message, where an empty
+            sequence replaces it.
         release: see :func:`find_release`.
     """
 
@@ -118,7 +118,7 @@ def _values(sequences: NDArray[np.void]) -> list[Array]:
 
 
 def _alike(values: list[list[Array]], times: Array) -> TrajectoryArrays | None:
-    """Return the points as arrays if all have as many positions; None for odd points.
+    """Return the points as arrays; None if they have different numbers of positions.
 
     Args:
         values: positions, velocities and accelerations of each point.
@@ -139,7 +139,7 @@ def _table(given: list[Array], joints: int) -> Array | None:
 
     Returns:
         An empty array if no point has the field; None if a point has another number of values, or
-        a NaN, which would pass for a missing value.
+        a NaN, which could not be distinguished from a missing value.
     """
     if not any(each.size for each in given):
         return np.empty((0, 0))

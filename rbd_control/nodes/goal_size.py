@@ -1,14 +1,14 @@
-"""Goals of FollowJointTrajectory are counted before rclpy makes Python objects of them.
+"""Check of the size of FollowJointTrajectory goals before rclpy converts them to Python objects.
 
-rclpy takes a goal in the thread of the control loop. Making Python objects of it takes 8 µs for
-each point, in which Python's global lock is held: 17 ms for 2,000 points and a second for 100,000,
-with the last torque on the wire. Reading the bytes, which comes first, takes 0.2 µs for each point.
-So the conversion that rclpy calls is replaced by one that looks at the lengths of the sequences
-first, rejects goals that are too large, and leaves the points of the others to the planning thread
-(:mod:`~rbd_control.nodes.goal_points`).
+rclpy receives a goal in the thread of the control loop. Its deserialization takes 0.2 µs per point,
+and its conversion to Python objects 8 µs per point. The conversion holds Python's global
+interpreter lock: 17 ms for 2,000 points and a second for 100,000 points, in which the last torque
+stays on the wire. Therefore this module replaces the conversion of rclpy. The new conversion first
+reads the lengths of the sequences, rejects goals that are too large, and leaves the points of other
+goals to the planning thread (:mod:`~rbd_control.nodes.goal_points`).
 
-The lengths are read from the C structure of the message. :func:`with_bounded_goals` proves with a
-message of known lengths that they stand where they are expected, or changes nothing.
+The lengths are read from the C structure of the message. :func:`with_bounded_goals` verifies their
+offsets with a message of known lengths, and changes nothing if the verification fails.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from rbd_control.nodes.guard import describe
 from rbd_control.nodes.trajectory_wire import MOST_NAMES
 
 _ID = 16
-"""Size of the goal id, which the structure of a request begins with [bytes]."""
+"""Size of the goal id at the beginning of the structure of a request [bytes]."""
 
 
 class _Length(NamedTuple):
-    """Where the length of a sequence stands, and its limit."""
+    """Offset of the length of a sequence, and the limit of this length."""
 
     what: str
     offset: int
@@ -50,13 +50,13 @@ _LENGTHS = (
     _Length("goal tolerances", 232, MOST_NAMES),
     _Length("component goal tolerances", 256, MOST_NAMES),
 )
-"""Lengths of the sequences of a request, in the order of its fields, on machines of 64 bits."""
+"""Lengths of the sequences of a request, in the order of its fields, on 64-bit machines."""
 
 _POINTS = 1
 """Index of the length of the trajectory."""
 
 _TO_LENGTH = 8
-"""Distance from a sequence to its length, which follows the address of the items [bytes]."""
+"""Offset of the length in a sequence, after the address of the items [bytes]."""
 
 _CONVERSION = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)
 _new_capsule = ctypes.PYFUNCTYPE(
@@ -71,7 +71,7 @@ _pointer_of_capsule = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctype
 
 
 class UnreadGoal(NamedTuple):
-    """Stands for a goal that was not read, as it is rejected."""
+    """Placeholder for a rejected goal, which is not read."""
 
     reason: str
 
@@ -86,26 +86,27 @@ class BoundedGoal:
 
 
 class _Request(NamedTuple):
-    """Stands for a request."""
+    """Stand-in for a request."""
 
     goal_id: Any
     goal: UnreadGoal | BoundedGoal
 
 
 def with_bounded_goals(action: Any, objection: Callable[[int], str]) -> Any:
-    """Return an action type whose goals are not read when they are too large, or not wanted.
+    """Return an action type that does not read goals which are too large or rejected.
 
-    Instead of such a goal the goal callback gets an :class:`UnreadGoal`, instead of others a
-    :class:`BoundedGoal`; or the goal itself, where its points cannot be left to another thread.
+    The goal callback receives an :class:`UnreadGoal` for such a goal, and a :class:`BoundedGoal`
+    for any other goal, or the goal itself if no other thread can read its points.
 
     Args:
         action: ``control_msgs.action.FollowJointTrajectory``.
-        objection: tells why a goal with so many points is rejected; empty when it is accepted.
+        objection: returns why a goal with this number of points is rejected; empty if it is
+            accepted.
 
     Returns:
-        The type to make the action server with; its ``leaves_points_unread`` tells whether points
-        are left to another thread. ``action`` itself where the structure of its messages is
-        another than expected, so that goals of any size are read.
+        The type for the action server. Its ``leaves_points_unread`` shows whether another thread
+        reads the points. If the structure of the messages differs from the expected one, the result
+        is ``action`` itself, which reads goals of any size.
     """
     if ctypes.sizeof(ctypes.c_void_p) != 8:
         return action
@@ -114,7 +115,7 @@ def with_bounded_goals(action: Any, objection: Callable[[int], str]) -> Any:
         request = action.Impl.SendGoalService.Request
         check_for_type_support(request)
         found = _lengths_found(request)
-    except Exception:  # of another rclpy or control_msgs: the controller must start all the same
+    except Exception:  # another rclpy or control_msgs must not prevent the start of the controller
         return action
     if found != tuple(range(1, len(_LENGTHS) + 1)):
         return action
@@ -144,12 +145,12 @@ def _lengths(address: int) -> tuple[int, ...]:
 def _bounded(
     request: Any, objection: Callable[[int], str], release: Release | None
 ) -> Callable[[int], Any]:
-    """Return the conversion of a request that leaves goals, or their points, unread.
+    """Return a conversion of requests that leaves goals, or their points, unread.
 
     Args:
         request: the class of the request.
         objection: see :func:`with_bounded_goals`.
-        release: frees points; None if rclpy is to read them.
+        release: frees points; None if rclpy must read them.
     """
     capsule = type(request)._CONVERT_TO_PY
     convert = _CONVERSION(_pointer_of_capsule(capsule, _name_of_capsule(capsule)))
@@ -213,7 +214,7 @@ def _lengths_found(request: Any) -> tuple[int, ...]:
 
 
 def _points_are_found(request: Any, release: Release) -> bool:
-    """Return whether the points of a message with known points are read as they are."""
+    """Return whether the points of a message with known points are read correctly."""
     example = request()
     kind = example.goal.trajectory.get_fields_and_field_types()["points"]
     for k in range(3):

@@ -1,7 +1,7 @@
-"""Joint states and arrays as bytes, which takes a third of the time of message objects.
+"""Reading and writing of serialized messages, in a third of the time of message objects.
 
-The bytes are read and written by a layout that has been compared with the result of rclpy for the
-same message, to the last bit. Any other message takes the way through rclpy.
+A layout is used only after its result was compared with the result of rclpy for the same message,
+to the last bit. All other messages are converted by rclpy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 def joint_state_reader() -> JointStateReader:
-    """Return a reader of serialized joint states that falls back on rclpy."""
+    """Return a reader of serialized joint states that falls back to rclpy."""
     return JointStateReader(_decode)
 
 
@@ -35,10 +35,10 @@ def _decode(receipt: float, raw: bytes) -> JointMessage:
 
 
 class JointStateTemplate:
-    """Writes joint states of the same joints and fields as bytes.
+    """Serializes joint states with the same joints and fields.
 
     Args:
-        message: one of them; its stamp and numbers do not matter.
+        message: such a joint state with any stamp and numbers.
 
     Attributes:
         is_exact: whether the bytes are those that rclpy makes of the same message; otherwise the
@@ -63,8 +63,8 @@ class JointStateTemplate:
 
         Args:
             sec, nanosec: the stamp.
-            fields: position, velocity and effort, each as long as it was; None leaves a field as
-                it is.
+            fields: position, velocity and effort, each with its original length; None leaves a
+                field unchanged.
 
         Raises:
             ValueError: for a field of another length.
@@ -77,12 +77,12 @@ class JointStateTemplate:
 
 
 class TailTemplate:
-    """Writes messages that differ only in their stamp and in numbers that follow one another.
+    """Serializes messages that differ only in their stamp and in one sequence of numbers.
 
     Args:
         make: returns such a message with the given numbers.
-        count: number of the numbers.
-        has_header: whether the message begins with a header, whose stamp is filled in.
+        count: number of numbers.
+        has_header: whether the message begins with a header, whose stamp is set.
 
     Attributes:
         is_exact: whether rclpy reads the bytes as the same message; otherwise the template must
@@ -92,7 +92,7 @@ class TailTemplate:
     def __init__(
         self, make: Callable[[Array], Any], count: int, *, has_header: bool = False
     ) -> None:
-        # Two messages show where the numbers are, and that nothing else depends on them.
+        # Two messages show the place of the numbers, and that no other bytes depend on them.
         one, other = np.arange(1.0, count + 1.0), np.arange(-1.0, -count - 1.0, -1.0)
         raw, expected = serialize_message(make(one)), make(other)
         self._at = raw.find(one.tobytes())

@@ -1,4 +1,4 @@
-"""Actions that several launch files share: declared arguments, and another launch file."""
+"""Launch actions for several launch files: declared arguments, and included launch files."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def declared_switches(switches: Described) -> list[DeclareLaunchArgument]:
 
 
 def included(file: str, arguments: Mapping[str, Any]) -> GroupAction:
-    """Return the inclusion of another launch file that stands in the same folder.
+    """Return the inclusion of another launch file in the same folder.
 
-    The group keeps its arguments apart from those of the files that include it.
+    A group separates its arguments from the arguments of the including files.
 
     Args:
         file: name of the launch file.
@@ -46,10 +46,10 @@ def included(file: str, arguments: Mapping[str, Any]) -> GroupAction:
 
 
 def passing_on(file: str, arguments: Described, fixed: Mapping[str, str]) -> LaunchDescription:
-    """Return the description of a launch file that includes another one with some values fixed.
+    """Return the description of a launch file that includes another one with some fixed values.
 
     Args:
-        file: name of the launch file that is included.
+        file: name of the included launch file.
         arguments: arguments that are passed on.
         fixed: values of the other arguments.
     """

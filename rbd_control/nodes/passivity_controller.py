@@ -42,10 +42,10 @@ WATCH_PERIOD = 0.01
 """Period of the watchdog and of repeated safe-torque commands [s]."""
 
 RIVALS_PERIOD = 0.1
-"""Period at which the node looks for other publishers of torque [s]."""
+"""Period of the check for other publishers of torque [s]."""
 
 CLAIM_POLL = 0.01
-"""Period at which an activation that waits for discovery looks again [s]."""
+"""Polling period of an activation that waits for discovery [s]."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         rivals = self._rivals()
         if rivals:
             return f"other publishers of torque on {self._topic} ({rivals}) to end"
-        # An activation by hand waits for it in place, see activate().
+        # An activation by a service call waits in activate() instead.
         left = self._claim.time_left() if self.is_starting else 0.0
         return f"{left:.1f} s without another controller of {self._topic}" if left else ""
 
@@ -165,7 +165,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         output = TorqueOutput(self, COMMANDS, self.robot.model.nv)
         output.open()
         try:
-            # Joint states that arrived during the wait are in the queue, or have overflowed it.
+            # The newest joint states that arrived during the wait are still in the queue.
             self._input.poll()
             sample = self._input.latest
             assert sample is not None
@@ -277,7 +277,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         return None if latest is None else latest.q
 
     def _goal_state(self) -> GoalState | None:
-        """Return where the arm is and should be; None while that is not known."""
+        """Return the measured and the desired state of the arm; None while one is unknown."""
         latest, command = self._input.latest, self._last
         if not self.is_active or latest is None or latest.v is None or command is None:
             return None
@@ -329,7 +329,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     # Contact ---------------------------------------------------------------------------------
 
     def on_contact(self, flag: bool) -> None:
-        """Take a verdict of the contact detector."""
+        """Process a verdict of the contact detector."""
         if self._controller is None:
             return
         if flag and self.parameters.contact_reaction in ("hold", "float", "retract"):
@@ -338,12 +338,12 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         self._controller.contact(flag, time.monotonic())
 
     def on_force(self, link: str, force: Array) -> None:
-        """Take the touched link and the force on it, (3,) in world axes [N]."""
+        """Process the touched link and the force on it, (3,) in world axes [N]."""
         if self.is_active:
             self.controller.touched(link, force)
 
     def _on_wrench(self, frame: str, force: Array) -> None:
-        """Take the force on the touched link, (3,) in the frame of that link on TF [N]."""
+        """Process the force on the touched link, (3,) in the frame of that link on TF [N]."""
         if self.is_active:
             model, prefix = self.controller.model, self.parameters.frame_prefix
             self.controller.touched_in_frame(

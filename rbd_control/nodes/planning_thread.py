@@ -71,7 +71,7 @@ class PlanningThread(Generic[Order, Plan]):
             return None if planned is None else planned[1]
 
     def discard(self) -> list[Order]:
-        """Drop all that is not taken yet, and return it."""
+        """Discard the trajectories that are waiting, being planned or planned; return them."""
         with self._changed:
             found = [order for _, order in self._waiting]
             if self._planned is not None:
@@ -105,7 +105,7 @@ class PlanningThread(Generic[Order, Plan]):
             except TrajectoryError as error:
                 self._refuse(order, error)
                 continue
-            except Exception as error:  # of numbers that no check has thought of
+            except Exception as error:  # from numbers that passed all checks of the input
                 self._refuse(order, TrajectoryError(f"planning failed: {describe(error)}"))
                 continue
             with self._changed:

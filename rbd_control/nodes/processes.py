@@ -69,15 +69,14 @@ def _binds(probe: socket.socket, port: int) -> bool:
 
 
 def ending_with_parent() -> Callable[[], None] | None:
-    """Return a ``preexec_fn`` for ``Popen`` that sends SIGTERM when the parent has ended.
+    """Return a ``preexec_fn`` for ``Popen`` that makes the child end with its parent by SIGTERM.
 
-    It also works if the parent is killed.
-
-    It exists on Linux only; elsewhere the result is None. The end of the starting *thread* counts.
+    The signal is also sent if the parent is killed. It is sent when the *thread* that started the
+    child ends. The function exists on Linux only; on other systems the result is None.
     """
     if not sys.platform.startswith("linux"):
         return None
-    # Looked up here, because as little as possible may happen between fork and exec.
+    # Looked up here, to execute as little code as possible between fork and exec.
     prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
 
     def arrange() -> None:
@@ -112,7 +111,7 @@ class NodeProcesses:
         Args:
             node: node or module to start.
             arguments: command-line arguments of the process.
-            name: what the other methods call this process; empty: the same as ``node``.
+            name: name of this process for the other methods; empty: the same as ``node``.
         """
         module = node if "." in node else f"rbd_control.nodes.{node}"
         with self._log(name or node).open("ab") as log:
@@ -148,7 +147,7 @@ class NodeProcesses:
         return "\n".join(text.splitlines()[-_TAIL:])
 
     def stop(self) -> None:
-        """End all, the last one started first, and leave none behind."""
+        """End all processes in reverse order of their start, and wait until all have ended."""
         running, self._running = list(self._running.values()), {}
         for process in reversed(running):
             if process.poll() is None:

@@ -1,4 +1,4 @@
-"""The check of the first seconds, in slices between the samples, and its status in diagnostics."""
+"""The check of a detector's first seconds, in slices between samples, and its diagnostics."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _LEVELS: dict[Level, bytes] = {"good": OK, "doubtful": WARN, "bad": ERROR}
 
 
 class StartCheckStatus:
-    """Checks the first seconds of an active detector and reports what it found.
+    """Checks the first seconds of an active detector and reports the findings.
 
     Args:
         node: the detector node.
-        model: the robot as the detector knows it.
+        model: the model that the detector uses.
         parameters: of the detector, per-joint values in the order of the model.
-        seconds: length of the motion that is checked [s]; 0: there is no check.
+        seconds: length of the checked motion [s]; 0: no check.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class StartCheckStatus:
             self._timer = node.create_timer(PERIOD, self._go_on, clock=node.steady)
 
     def add(self, sample: JointSample, is_touched: bool = False) -> None:
-        """Take one sample.
+        """Process one sample.
 
         Args:
             sample: the sample.
@@ -60,7 +60,7 @@ class StartCheckStatus:
             self._check.add(sample.stamp, sample.q, sample.v, sample.tau, is_touched)
 
     def end(self) -> None:
-        """End the check; what it found stays in the report."""
+        """End the check; its findings stay in the report."""
         if self._timer is not None:
             self._node.destroy_timer(self._timer)
             self._timer = None
@@ -101,7 +101,7 @@ class StartCheckStatus:
                 next(self._slices)
         except StopIteration:
             self.end()
-        except Exception as error:  # of numbers that no check has thought of
+        except Exception as error:  # from numbers that passed all checks of the input
             self._failure = str(error) or type(error).__name__
             self.end()
         self._taken.add(time.perf_counter() - begun)

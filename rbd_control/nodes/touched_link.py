@@ -17,11 +17,11 @@ SEPARATORS = ("/", "_")
 
 
 def link_of_frame(frame: str, links: Collection[str], prefix: str) -> str:
-    """Return the link that a frame on TF stands for; empty if there is none.
+    """Return the link that a frame on TF belongs to; empty if there is none.
 
-    A detector may have another ``frame_prefix`` than the controller. Therefore, a frame that ends
-    with the name of a link, after a slash or an underscore, stands for that link; of several, for
-    the one with the longest name.
+    A detector may have another ``frame_prefix`` than the controller. Therefore a frame that ends
+    with the name of a link, after a slash or an underscore, belongs to that link; if several links
+    match, to the link with the longest name.
 
     Args:
         frame: ``header.frame_id`` of the force estimate.
@@ -36,7 +36,7 @@ def link_of_frame(frame: str, links: Collection[str], prefix: str) -> str:
 
 
 class TouchedLink:
-    """Finds the link of a force estimate, and tells once if ``frame_prefix`` does not fit.
+    """Finds the link of a force estimate, and logs once if ``frame_prefix`` does not fit.
 
     Args:
         node: the node, for its log.
@@ -49,12 +49,12 @@ class TouchedLink:
         self._told: set[bool] = set()
 
     def forget(self) -> None:
-        """Start again with other links or another prefix."""
+        """Restart with other links or another prefix."""
         self._frame, self._link, self._trouble = None, "", ""
         self._told.clear()
 
     def of(self, frame: str, links: Collection[str], prefix: str) -> str:
-        """Return the link that a frame stands for; empty if there is none.
+        """Return the link that a frame belongs to; empty if there is none.
 
         Args:
             frame: ``header.frame_id`` of the force estimate.
@@ -72,7 +72,7 @@ class TouchedLink:
             status.raise_to(WARN, self._trouble)
 
     def _look(self, frame: str, prefix: str) -> None:
-        """Log each kind of trouble once: any node may publish any number of frames."""
+        """Log each kind of problem once, because any node may publish any number of frames."""
         shown = shortened(frame, LONGEST)
         if self._link and frame == prefix + self._link:
             self._trouble = ""

@@ -31,9 +31,9 @@ class _Order(NamedTuple):
     read: Callable[[], TrajectoryMessage]
     """Returns the trajectory; called by the planning thread."""
     goal: TrajectoryGoal | None
-    """Told what becomes of it; None when nobody waits for that."""
+    """Receives the outcome; None if no sender waits for it."""
     attempt: int = 0
-    """Number of times that it was planned before."""
+    """Number of previous planning attempts."""
 
 
 class _Plan(NamedTuple):
@@ -90,7 +90,7 @@ class TrajectoryInput:
             self._refuse(plan.order, error)
 
     def discard(self, why: str) -> None:
-        """Forget trajectories that were sent before a stop and would start after it."""
+        """Discard trajectories that were sent before a stop and would start after it."""
         discarded = [] if self._thread is None else self._thread.discard()
         for order in discarded:
             if order.goal is not None:
@@ -104,7 +104,7 @@ class TrajectoryInput:
         Args:
             read: returns the trajectory; called by the planning thread, and may raise a
                 :class:`TrajectoryError`.
-            goal: told what becomes of it.
+            goal: receives the outcome.
         """
         if self._thread is None:
             goal.interrupt("the controller is not active")
@@ -155,6 +155,6 @@ class TrajectoryInput:
 
 
 def _supersede(order: _Order) -> None:
-    """Tell the sender of a trajectory that a newer one is followed instead."""
+    """Report to the sender of a trajectory that a newer trajectory replaces it."""
     if order.goal is not None:
         order.goal.replace()

@@ -42,10 +42,10 @@ class StampedVerdict(Writer[DiagnosticArray]):
         self._last: tuple[Detection, NDArray[np.float64], Stamp] | None = None
 
     def take(self, detection: Detection, thresholds: NDArray[np.float64], stamp: Stamp) -> None:
-        """Keep the verdict on a sample, and publish it if it differs from the one before.
+        """Store the verdict on a sample, and publish it if it differs from the previous verdict.
 
         Args:
-            detection: the verdict; one that is not valid ends the repetition.
+            detection: the detection; without a valid verdict the repetition ends.
             thresholds: contact thresholds, (nv,) [N·m or N].
             stamp: time of the sample.
         """
@@ -54,11 +54,11 @@ class StampedVerdict(Writer[DiagnosticArray]):
             self.repeat()
 
     def clear(self) -> None:
-        """End the repetition: there is no verdict."""
+        """End the repetition, because there is no verdict."""
         self._last = None
 
     def repeat(self) -> None:
-        """Publish the last verdict again; nothing where there is none, or no subscriber."""
+        """Publish the last verdict again, if there are a verdict and a subscriber."""
         if self._last is not None and self.is_heard:
             self._publisher.publish(self._message(*self._last))
 

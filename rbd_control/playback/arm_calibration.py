@@ -1,4 +1,4 @@
-"""What calibration from recordings needs beside the estimation: the plain arm, and clear errors."""
+"""Preparation of a calibration from recordings: arm without identified parameters, and errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rbd_control.wording import shortened
 
 @contextmanager
 def physical(model: Model) -> Iterator[None]:
-    """Turn a result that is beyond the bounds of its parameter into an error about the efforts."""
+    """Convert a result outside the bounds of its parameter to an error about the efforts."""
     try:
         yield
     except ParameterError as error:
@@ -33,7 +33,7 @@ def physical(model: Model) -> Iterator[None]:
 
 
 def uncorrected(robot: Robot) -> Robot:
-    """Return the arm without the corrections and the friction that are to be identified."""
+    """Return the arm without the corrections and the friction that the calibration identifies."""
     known = (*DescriptionParameters.names(), *PayloadParameters.names())
     return robot.with_parameters(
         RobotParameters(**{name: getattr(robot.parameters, name) for name in known})
@@ -49,15 +49,15 @@ def starting_parameters(
     gain: float | None,
     trusted: bool,
 ) -> CalibratedParameters:
-    """Return the parameters that a calibration of ``n`` joints begins with.
+    """Return the initial parameters of a calibration of ``n`` joints.
 
     Args:
         n: number of joints.
         observer: kind of observer.
-        effort: what the recorded effort is, see ``effort_kind``.
+        effort: kind of the recorded effort, see ``effort_kind``.
         effort_gain: torque per unit of effort; one number or one per joint.
         gain: observer gain [1/s]; None if the calibration chooses it.
-        trusted: whether the declared effort kind holds although the efforts refute it.
+        trusted: whether to use the declared effort kind even if the efforts refute it.
 
     Raises:
         ParameterError: for another number of effort gains than one or ``n``.

@@ -32,7 +32,7 @@ BOOL = "std_msgs/msg/Bool"
 
 _ENCODING = "cdr"
 _BOOL_PLACE = 4
-"""Byte at which the value of a serialised std_msgs/Bool stands."""
+"""Offset of the value in a serialised std_msgs/Bool [bytes]."""
 
 _REPAIR = {
     ".mcap": "it may be damaged or cut short, 'mcap recover' may repair it",
@@ -44,8 +44,8 @@ class Bag:
     """The topics of a rosbag2 recording. Every iteration opens the files anew and streams them.
 
     Attributes:
-        path: the folder or file it was made of.
-        topics: what it holds, by name, over all its storage files.
+        path: the folder or file of the recording.
+        topics: its topics by name, from all its storage files.
 
     Raises:
         RecordingError: from the constructor and from every iteration, naming the file that is
@@ -70,8 +70,8 @@ class Bag:
         """Return the number of messages on ``topic``.
 
         Raises:
-            RecordingError: when there is no such topic (the message lists those there are), it
-                is not of type ``msgtype``, or it holds nothing that can be read.
+            RecordingError: if there is no such topic (the message lists the topics), if it is not
+                of type ``msgtype``, or if it has no readable message.
         """
         with about(self.path):
             if topic not in self.topics:
@@ -95,7 +95,7 @@ class Bag:
             return found.messages
 
     def joint_parts(self, topic: str, size: int) -> Iterator[list[Part]]:
-        """Yield the joint states of ``topic`` in order of receipt, some ``size`` at a time."""
+        """Yield the joint states of ``topic`` in order of receipt, about ``size`` at a time."""
         decode = joint_state_decoder()
         with self._reading(self.path):
             for packed in blocks(size, self._packed(topic, size)):
@@ -109,7 +109,7 @@ class Bag:
                     yield 1e-9 * time, bool(raw[_BOOL_PLACE])
 
     def _packed(self, topic: str, size: int) -> Iterator[Packed]:
-        """Yield the messages on ``topic``, those of several storage files merged by time."""
+        """Yield the messages on ``topic``; several storage files are merged by time."""
         sources = [
             self._packed_in(file, storage, topic, size)
             for file, storage in self._storages
@@ -149,14 +149,14 @@ class Bag:
 
     @contextmanager
     def _reading(self, file: Path) -> Iterator[None]:
-        """Name ``file`` in whatever goes wrong while it is read."""
+        """Convert any error during reading to a RecordingError that names ``file``."""
         remedy = _REPAIR.get(Path(file.name.removesuffix(COMPRESSED)).suffix, "it may be damaged")
         with reading(file, RecordingError, "cannot be read as a rosbag2 recording", remedy):
             yield
 
 
 def _expanded(packed: Packed) -> Packed:
-    """Return messages decompressed, if rosbag2 has compressed each of them."""
+    """Return messages that rosbag2 has compressed one by one, decompressed."""
     if not packed.data.size or packed.data[: len(ZSTD_MAGIC)].tobytes() != ZSTD_MAGIC:
         return packed
     times, raws = zip(*packed.messages(), strict=True)
@@ -164,10 +164,10 @@ def _expanded(packed: Packed) -> Packed:
 
 
 def _by_ros(path: Path, missing: ModuleNotFoundError) -> Storage:
-    """Return a storage that ROS reads, for want of a package.
+    """Return a storage that ROS reads, because a Python package is missing.
 
     Raises:
-        RecordingError: when ROS is not there either.
+        RecordingError: if ROS is not installed either.
     """
     try:
         return RosStorage(path)

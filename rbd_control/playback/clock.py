@@ -1,4 +1,4 @@
-"""The time line of a replay: seconds since the first sample, across jumps of the recorded clock."""
+"""Time line of a replay: seconds since the first sample, continuous across clock jumps."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class ClockJump(NamedTuple):
 class ReplayClock:
     """Maps stamps of samples to the time since the first sample.
 
-    After a jump of the clock the time line goes on: by the time that passed on the clock of the
-    recorder, or by one period where that clock jumped as well.
+    After a jump of the clock the time line continues with the time that passed on the clock of the
+    recorder, or with one period if that clock jumped as well.
 
     Attributes:
         offset: offset that is subtracted from the stamps [s]; NaN before the first sample.
@@ -48,7 +48,7 @@ class ReplayClock:
         return bool(block.samples.stamp[0] < self._stamp)
 
     def times(self, block: TimedBlock, period: float) -> Array:
-        """Return the times of a block of samples, (k,) [s], and move on to its end.
+        """Return the times of a block of samples, (k,) [s], and advance to its end.
 
         Args:
             block: samples that follow the last ones.

@@ -1,4 +1,4 @@
-"""Decompression with bounds, so that no recording fills the memory or the disk."""
+"""Decompression with limits, so that no recording fills the memory or the disk."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from rbd_control.errors import RecordingError
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-"""First bytes of data that zstd has compressed."""
+"""First bytes of data compressed with zstd."""
 
 _PIECE = 1 << 20
-"""Bytes that are expanded at a time."""
+"""Number of bytes that are expanded at a time."""
 
 _ALWAYS = 1 << 30
-"""Size to which any file may expand [bytes]."""
+"""Expanded size that is always accepted [bytes]."""
 
 _RATIO = 200
 """Largest expansion ratio beyond that size; joint states expand two- to tenfold."""
@@ -25,13 +25,13 @@ def expand(data: bytes, compression: str, limit: int) -> bytes:
     """Return ``data`` decompressed.
 
     Args:
-        data: what was compressed.
+        data: the compressed data.
         compression: ``zstd`` or ``lz4``; an empty text for data that is not compressed.
-        limit: greatest size of the result [bytes].
+        limit: maximum size of the result [bytes].
 
     Raises:
-        ValueError: when the result is larger or incomplete, or ``compression`` is another.
-        Exception: of the library, when the data is damaged.
+        ValueError: if the result is larger or incomplete, or for another ``compression``.
+        Exception: of the library, if the data is damaged.
     """
     if not compression:
         return data
@@ -47,12 +47,12 @@ def expand(data: bytes, compression: str, limit: int) -> bytes:
 
 
 def expand_file(source: Path, target: Path) -> None:
-    """Write what zstd has compressed in ``source`` to ``target``.
+    """Decompress a zstd file ``source`` to ``target``.
 
     Raises:
-        ValueError: when the file expands out of all proportion or is cut short.
-        OSError: when it cannot be read or written.
-        Exception: of the library, when it is damaged.
+        ValueError: if the file exceeds the limits of its expansion or is cut short.
+        OSError: if a file cannot be read or written.
+        Exception: of the library, if the data is damaged.
     """
     limit = _ALWAYS + _RATIO * source.stat().st_size
     written = 0
@@ -70,7 +70,7 @@ def _decompressor(compression: str) -> Any:
 
 
 def _zstd() -> Any:
-    """Return the module of the standard library, or the one that rosbags brings along."""
+    """Return the module of the standard library, or the module installed with rosbags."""
     try:
         return importlib.import_module("compression.zstd")  # from Python 3.14 on
     except ModuleNotFoundError:
@@ -78,10 +78,10 @@ def _zstd() -> Any:
 
 
 def _imported(name: str, compression: str) -> Any:
-    """Return a module of a package that rosbags brings along.
+    """Return a module of a package that is installed with rosbags.
 
     Raises:
-        RecordingError: when it is not installed.
+        RecordingError: if it is not installed.
     """
     try:
         return importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""The arm and the detector's parameters, from the files that a command is given."""
+"""The arm and the detector's parameters from the files that a command receives."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ YAML = (".yaml", ".yml")
 
 
 class DescribedArm(NamedTuple):
-    """An arm as files describe it.
+    """An arm as described by files.
 
     Attributes:
-        arm: its parameters, which name or hold its URDF.
+        arm: its parameters, which name or contain its URDF.
         config: the parameter file; None without one.
-        values: all that the parameter file says to the detector; empty without one.
+        values: the parameters of the detector in that file; empty without one.
     """
 
     arm: RobotParameters
@@ -38,7 +38,7 @@ class DescribedArm(NamedTuple):
 
 
 def described_arm(urdf: str, config: Path | None) -> DescribedArm:
-    """Return what the files of a command say of the arm.
+    """Return the description of the arm in the files of a command.
 
     Args:
         urdf: path of the description, or of a parameter file that names it.
@@ -66,7 +66,7 @@ def configured(
     locked: Mapping[str, float],
     measured: Measured = (),
 ) -> tuple[Model, DetectorParameters]:
-    """Return the model and the detector's parameters as the node makes them of the same files.
+    """Return the model and the detector's parameters as the node creates them from these files.
 
     Args:
         urdf: path of the description, or of a parameter file that names it.
@@ -104,17 +104,17 @@ def configured_robot(
 
 
 def say_held(robot: Robot) -> None:
-    """Warn of the joints that the description has and the recordings do not."""
+    """Warn about joints of the description that are not in the recordings."""
     if robot.held:
         text = f"held joints: {held_in_words(robot.held, {})}"
         warnings.warn(text, ModelWarning, stacklevel=2)
 
 
 def named(urdf: str) -> str:
-    """Return the description that was named.
+    """Return the name of the robot description.
 
     Raises:
-        ParameterError: when none was.
+        ParameterError: if it is empty.
     """
     if not urdf:
         raise ParameterError(

@@ -1,4 +1,4 @@
-"""Lines of CSV files with bounds, and what a file that is no CSV of ours looks like."""
+"""Reading of lines of CSV files with limits, and errors for files of another kind."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rbd_control.errors import RecordingError
 from rbd_control.files.input_files import reading
 
 MAX_LINE = 1 << 20
-"""Longest line that is read [characters]: more than ten thousand columns."""
+"""Maximum length of a line [characters], enough for ten thousand columns."""
 
 _MOST = 1 << 23
-"""Number of characters after which no more lines are added to a block."""
+"""Number of characters of a block above which no further lines are added."""
 
 _STEP = 64
-"""Number of lines that are read before their lengths are looked at."""
+"""Number of lines that are read before their lengths are checked."""
 
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
@@ -29,7 +29,7 @@ def open_csv(path: Path) -> Iterator[TextIO]:
     """Open a CSV file in UTF-8; every error raised inside names the file.
 
     Raises:
-        RecordingError: when the file cannot be read or is no text in UTF-8.
+        RecordingError: if the file cannot be read or is not UTF-8 text.
     """
     with reading(path, RecordingError, "is not a CSV file", "save it as comma-separated UTF-8"):
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Delay against false alarms: the same recordings with higher and lower thresholds."""
+"""Delay against false alarms, from scores with scaled thresholds."""
 
 from __future__ import annotations
 

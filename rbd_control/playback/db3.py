@@ -26,8 +26,8 @@ class Db3Storage:
     """The topics and messages of a ``.db3`` file.
 
     Raises:
-        sqlite3.Error: from the constructor and from every iteration, when the file is damaged.
-        ValueError: likewise, when its tables hold something else than rosbag2 writes.
+        sqlite3.Error: from the constructor and from every iteration, if the file is damaged.
+        ValueError: likewise, if its tables have another content than rosbag2 writes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -55,7 +55,7 @@ class Db3Storage:
                 yield Packed.of(times, raws)
 
     def _add(self, number: int, texts: Sequence[Any], count: int) -> None:
-        """Take a row of the table of topics; one topic can have several rows."""
+        """Process a row of the table of topics; one topic can have several rows."""
         odd = [text for text in texts if not isinstance(text, str)]
         if odd or not isinstance(number, int):
             raise ValueError(f"its table 'topics' holds {quoted(odd[0] if odd else number)}")
@@ -74,7 +74,7 @@ class Db3Storage:
 
 
 def _check(topic: str, times: Sequence[Any], raws: Sequence[Any]) -> None:
-    """Refuse rows that are no messages; SQLite takes any value in any column."""
+    """Raise an error for rows that are not messages; SQLite accepts any value in any column."""
     for time, raw in zip(times, raws, strict=True):
         if type(time) is not int or type(raw) is not bytes:
             what = f"time {quoted(time)}" if type(time) is not int else "data that is no message"

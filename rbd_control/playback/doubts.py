@@ -85,7 +85,7 @@ def warnings(found: Findings, model: Model, parameters: DetectorParameters) -> l
 
 
 def counted(counts: Mapping[str, int]) -> str:
-    """Return counts in words, such as ``3 x old stamp``; those of zero are left out."""
+    """Return counts as text, such as ``3 x old stamp``, without counts of zero."""
     return ", ".join(f"{count} x {reason}" for reason, count in counts.items() if count)
 
 
@@ -93,7 +93,7 @@ def _misfits(found: Findings, parameters: DetectorParameters) -> list[str]:
     """Return warnings about differences between model, efforts and thresholds."""
     explained = {mismatch.joint for mismatch in found.mismatches}
     said = [mismatch.text for mismatch in found.mismatches]
-    # What gravity alone shows counts only where nothing better is known.
+    # The comparison with gravity alone is used only without a better explanation.
     said += [
         fit.complaint for fit in found.efforts if fit.complaint and not explained & {"", fit.joint}
     ]

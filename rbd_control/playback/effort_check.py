@@ -1,4 +1,4 @@
-"""Check the effort of a recording against the model's gravity torque."""
+"""Comparison of the effort in a recording with the model's gravity torque."""
 
 from __future__ import annotations
 
@@ -86,9 +86,9 @@ class EffortFit:
 
 
 class EffortCheck:
-    """Gathers positions and efforts, at most fifty per second, and fits each joint.
+    """Collects positions and efforts, at most fifty per second, and fits each joint.
 
-    Efforts are converted to torques first, as ``parameters`` declare them.
+    Efforts are first converted to torques as ``parameters`` declare.
     """
 
     def __init__(self, model: Model, parameters: DetectorParameters) -> None:
@@ -103,7 +103,7 @@ class EffortCheck:
         self._zero = np.ones(model.nv, dtype=bool)
 
     def add(self, times: Array, q: Array, tau: Array) -> None:
-        """Take samples.
+        """Process samples.
 
         Args:
             times: times of the samples (m,) [s], increasing.

@@ -1,4 +1,4 @@
-"""Long series for pictures: lowest and highest value per time bin, in bounded memory."""
+"""Reduction of long series for pictures: minimum and maximum per time bin, in bounded memory."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Array = NDArray[np.float64]
 class Envelope:
     """Minimum and maximum per time bin of several series that share their times.
 
-    Bins begin narrow; whenever the series outgrows them, neighbours are merged and the width
-    doubles. NaN is ignored; a bin with nothing but NaN is NaN.
+    The bins are narrow at first. When the series is longer than all bins, neighbours are merged and
+    the width doubles. NaN is ignored; a bin with only NaN is NaN.
 
     Args:
         channels: number of series.
         bins: number of bins, even.
-        width: first width of a bin [s].
+        width: initial width of a bin [s].
     """
 
     def __init__(self, channels: int, bins: int = 2000, width: float = 1e-3) -> None:
@@ -29,10 +29,10 @@ class Envelope:
         self._seen = np.zeros(bins, dtype=bool)
 
     def add(self, times: Array, values: Array) -> None:
-        """Take ``values`` (m, channels) at ``times`` (m,) [s], not negative and in order.
+        """Add ``values`` (m, channels) at ``times`` (m,) [s].
 
         Raises:
-            ValueError: when times are out of order or negative.
+            ValueError: if times are out of order or negative.
         """
         if not times.size:
             return

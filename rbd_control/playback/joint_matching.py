@@ -1,4 +1,4 @@
-"""Match the joints of a recording with those of the model, also where their names differ."""
+"""Matching of the joints of a recording with the joints of the model, also by prefix."""
 
 from __future__ import annotations
 

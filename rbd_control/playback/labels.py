@@ -1,4 +1,4 @@
-"""Labelled contacts read from CSV: the truth of recordings that do not carry it."""
+"""Labelled contacts from CSV files, for recordings without true contacts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rbd_control.playback.truth import Label
 from rbd_control.wording import listed, quoted
 
 COLUMNS = ("recording", "begin", "end", "link", "force")
-"""The columns of a file of labels, in any order; only ``begin`` and ``end`` must be there."""
+"""The columns of a file of labels, in any order; only ``begin`` and ``end`` are required."""
 
 MAX_LABELS = 10_000
-"""Most labels that are read from one file."""
+"""Maximum number of labels in one file."""
 
 
 def read_labels(path: str | Path, recordings: Sequence[Path]) -> list[list[Label]]:
@@ -31,8 +31,8 @@ def read_labels(path: str | Path, recordings: Sequence[Path]) -> list[list[Label
             has no contact.
 
     Raises:
-        RecordingError: naming the file and the line, when the file cannot be read, has other
-            columns, or a label makes no sense.
+        RecordingError: naming the file and the line, if the file cannot be read, has other columns,
+            or has an invalid label.
     """
     path = Path(path)
     names: dict[str, int] = {}

@@ -14,16 +14,16 @@ from rich.text import Text
 from rbd_control.estimation import ContactEvent
 
 BAR = 40
-"""Width of a bar [characters]; three quarters of it are the threshold."""
+"""Width of a bar [characters]; the threshold is at three quarters of it."""
 
 CLOSE = 0.7
-"""A bar turns yellow at this part of the threshold."""
+"""Ratio of residual to threshold above which a bar is yellow."""
 
 FULL = 4.0 / 3.0
-"""A bar is full at this part of the threshold."""
+"""Ratio of residual to threshold at which a bar is full."""
 
 SILENCE = 0.2
-"""A verdict is repeated 50 times a second: after this long there is none [s]."""
+"""Age at which a verdict expires [s]; a detector repeats a valid verdict at 50 Hz."""
 
 KEPT = 6
 """Number of displayed events."""
@@ -53,7 +53,7 @@ class LiveState:
     events: deque[ContactEvent] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def verdict(self, now: float) -> str:
-        """Return ``contact``, ``free`` or ``no verdict``, which silence means."""
+        """Return ``contact``, ``free``, or ``no verdict`` after silence."""
         if now - self.judged > SILENCE:
             return "no verdict"
         return "contact" if self.contact else "free"

@@ -1,9 +1,9 @@
 """Storage files of rosbag2 in MCAP, read chunk by chunk in compiled code.
 
-rosbags reads every MCAP file as well, but message by message in Python, which takes more time than
-everything that is done with the messages of an arm afterwards, and it expands chunks whatever their
-size. It serves here for files without chunks, which are rare. Files without an index are scanned
-for their chunks. Format: https://mcap.dev/spec
+rosbags reads every MCAP file too, but message by message in Python, which takes more time than all
+further processing of an arm's messages, and it does not limit the size of chunks. It is used here
+for files without chunks only, which are rare. Files without an index are scanned for their chunks.
+Format: https://mcap.dev/spec
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from rbd_control.playback.storage import Topic
 
 _IS_MESSAGE = 0x05
 _HEAD, _MESSAGE_HEAD = RECORD.size, 22
-"""Sizes of what precedes the content of a record, and the data of a message [bytes]."""
+"""Size of the head of a record, and of the head of a message before its data [bytes]."""
 
 
 class McapStorage:
     """The topics and messages of an ``.mcap`` file.
 
     Attributes:
-        is_indexed: whether the file tells where its chunks are; otherwise it is scanned for them.
+        is_indexed: whether the file has an index of its chunks; otherwise it is scanned for them.
 
     Raises:
-        Exception: of any kind, from the constructor and from every iteration, when the file is
+        Exception: of any kind, from the constructor and from every iteration, if the file is
             damaged.
     """
 
@@ -57,7 +57,7 @@ class McapStorage:
 
 
 def rehearse_chunks() -> None:
-    """Go through a chunk of one empty message, so that the kernels are compiled."""
+    """Process a chunk with one empty message, so that the kernels are compiled."""
     record = RECORD.pack(_IS_MESSAGE, _MESSAGE_HEAD) + bytes(_MESSAGE_HEAD)
     _wanted(np.frombuffer(record, dtype=np.uint8), np.ones(1, dtype=np.bool_), 0)
 
@@ -85,7 +85,7 @@ def _messages_without_chunks(path: Path, topic: str, size: int) -> Iterator[Pack
 
 
 def _reader(path: Path) -> Any:
-    """Return an open reader of rosbags, which is imported where it is needed: it takes long."""
+    """Return an open reader of rosbags, which is imported here because the import is slow."""
     from rosbags.rosbag2.storage_mcap import McapReader
 
     reader = McapReader(path)
@@ -108,7 +108,7 @@ def _messages_in_chunks(path: Path, summary: Summary, topic: str) -> Iterator[Pa
                 messages = _in_order(data, times, np.cumsum(sizes) - sizes, sizes)
                 waiting = None
             if following is not None and messages.times[-1] >= following.begin:
-                # Chunks may overlap in time: what is later than the next one begins has to wait.
+                # Chunks may overlap in time: messages after the begin of the next chunk must wait.
                 ready = int(np.searchsorted(messages.times, following.begin))
                 split = int(messages.sizes[:ready].sum())
                 times, data, sizes = messages
@@ -140,7 +140,7 @@ def _in_order(
         order = np.argsort(times, kind="stable")
         times, starts, sizes = times[order], starts[order], sizes[order]
     packed = np.empty(int(sizes.sum()), dtype=np.uint8)
-    # As what comes from a file is: for the other kind the kernel would be compiled anew.
+    # Read-only like data from a file: for a writable array the kernel would be compiled again.
     data.flags.writeable = False
     _pack(data, starts, sizes, packed)
     return Packed(times, packed, sizes)

@@ -1,7 +1,7 @@
-"""The chunks of an MCAP file: their records, expanded within bounds, and a scan for them.
+"""Chunks of an MCAP file: expansion of their records with limits, and a scan for chunks.
 
 A file that was not closed properly, or not written by rosbag2, may have no index. The scan then
-finds what the index would tell. Format: https://mcap.dev/spec
+provides the data of the index. Format: https://mcap.dev/spec
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def scan(file: BinaryIO) -> Summary | None:
 
 @dataclass
 class _Found:
-    """What a scan has found so far.
+    """The results of a scan so far.
 
     Attributes:
         has_messages: whether there is a message outside of all chunks.
@@ -110,7 +110,7 @@ class _Found:
     has_messages: bool = False
 
     def take_chunk(self, file: BinaryIO, offset: int) -> None:
-        """Take the schemas, channels and numbers of messages of a chunk."""
+        """Process the schemas, channels and message counts of a chunk."""
         counts: Counter[int] = Counter()
         for kind, record in records_in(chunk_records(file, offset).tobytes()):
             if kind == _IS_MESSAGE:
@@ -125,7 +125,7 @@ class _Found:
         self.chunks.append(Chunk(begin, offset, frozenset(counts), compression))
 
     def take(self, kind: int, record: bytes) -> None:
-        """Take a schema or a channel; other records are ignored."""
+        """Process a schema or a channel; other records are ignored."""
         if kind == _IS_SCHEMA:
             number, name = parse_schema(record)
             self.schemas[number] = name

@@ -1,4 +1,4 @@
-"""The summary of an MCAP file: its channels, how many messages they carry, and its chunks.
+"""The summary of an MCAP file: its channels with their message counts, and its chunks.
 
 Format: https://mcap.dev/spec
 """
@@ -21,7 +21,7 @@ RECORD = Struct("<BQ")
 """Head of a record: its kind, and the size of its content [bytes]."""
 
 MAX_SUMMARY = 1 << 26
-"""Largest summary that is read [bytes]: that of some hundred thousand chunks."""
+"""Maximum size of a summary [bytes], enough for some hundred thousand chunks."""
 
 _FOOTER = Struct("<BQQQI8s")
 _UINT16 = Struct("<H")
@@ -52,7 +52,7 @@ class Chunk(NamedTuple):
 
 @dataclass
 class Summary:
-    """What the summary of a file tells; ``counts`` are the messages of each channel."""
+    """The content of a summary; ``counts`` are the numbers of messages of each channel."""
 
     channels: dict[int, Channel] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)
@@ -73,10 +73,10 @@ class Summary:
 
 
 def read_summary(file: BinaryIO) -> Summary | None:
-    """Return the summary of an MCAP file; None when it has none, or none that is complete.
+    """Return the summary of an MCAP file; None if there is no complete summary.
 
     Raises:
-        ValueError: when this is no MCAP file, its end is missing or the summary is damaged.
+        ValueError: if this is not an MCAP file, its end is missing or the summary is damaged.
         struct.error, UnicodeDecodeError, OSError: likewise.
     """
     if file.read(len(MAGIC)) != MAGIC:
@@ -100,7 +100,7 @@ def read_summary(file: BinaryIO) -> Summary | None:
 
 
 def _parse(content: bytes) -> Summary | None:
-    """Return a summary; None when it has neither statistics nor a schema for every channel."""
+    """Return a summary; None if it lacks the statistics or the schema of a channel."""
     summary = Summary()
     schemas: dict[int, str] = {}
     types: dict[int, int] = {}
@@ -150,7 +150,7 @@ def parse_schema(record: bytes) -> tuple[int, str]:
 
 
 def parse_channel(record: bytes) -> tuple[int, int, Channel]:
-    """Return the number of a channel, that of its schema, and the channel without its type."""
+    """Return the number of a channel, the number of its schema, and the channel without type."""
     number, schema = _CHANNEL.unpack_from(record)
     topic, at = text_at(record, _CHANNEL.size)
     return number, schema, Channel(topic, text_at(record, at)[0], "")
@@ -158,7 +158,7 @@ def parse_channel(record: bytes) -> tuple[int, int, Channel]:
 
 def _chunk(record: bytes) -> Chunk:
     begin, _, offset, _ = _CHUNK_INDEX.unpack_from(record)
-    # Pairs of a channel and where the index of its messages is.
+    # Pairs of a channel and the offset of the index of its messages.
     pairs, at = _bytes(record, _CHUNK_INDEX.size)
     channels = np.frombuffer(pairs, dtype=[("channel", "<u2"), ("offset", "<u8")])["channel"]
     compression, _ = text_at(record, at + 8)
@@ -166,13 +166,13 @@ def _chunk(record: bytes) -> Chunk:
 
 
 def text_at(content: bytes, at: int) -> tuple[str, int]:
-    """Return the text at ``at``, and where it ends."""
+    """Return the text at the offset ``at``, and the offset of its end."""
     raw, end = _bytes(content, at)
     return raw.decode(), end
 
 
 def _bytes(content: bytes, at: int) -> tuple[bytes, int]:
-    """Return the bytes at ``at`` that their length precedes, and where they end."""
+    """Return the length-prefixed bytes at the offset ``at``, and the offset of their end."""
     (size,) = _UINT32.unpack_from(content, at)
     begin = at + _UINT32.size
     if size > len(content) - begin:

@@ -1,4 +1,4 @@
-"""The motions that a recording holds, in the model's joint order, for calibrate and check."""
+"""The motions in a recording, in the model's joint order, for calibrate and check."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from rbd_control.playback.recording import Recording
 Array = NDArray[np.float64]
 
 FEWEST = 3
-"""Fewest samples of a motion that is used."""
+"""Minimum number of samples of a usable motion."""
 
 
 @dataclass(frozen=True, eq=False)
 class RecordedMotions:
-    """The motions of a recording, and what became of its messages."""
+    """The motions of a recording, and the counts of its messages."""
 
     motions: tuple[Motion, ...]
     """Motions with velocity and effort; several where the clock went back. Times [s] count from
@@ -40,19 +40,19 @@ class RecordedMotions:
     start: float
     """Stamp of the first sample [s]; NaN without one."""
     jumps: tuple[ClockJump, ...]
-    """When the clock went back."""
+    """Jumps back of the clock."""
     messages: int
     """Number of messages in the recording."""
     missing: dict[str, int]
-    """Number of samples that lack ``velocity`` or ``effort``; without those that lack none."""
+    """Number of samples without ``velocity`` or ``effort``, by this name; counts of 0 left out."""
     dropped: dict[str, int]
-    """Number of dropped messages by reason, messages of other joints left out."""
+    """Number of dropped messages by reason, without messages of other joints."""
     notes: tuple[str, ...]
-    """How the names of the joints were matched."""
+    """Notes on the matching of joint names."""
 
     @property
     def unused(self) -> str:
-        """How many messages cannot be used and why; empty if all can be."""
+        """Numbers of unusable messages with the reasons, as text; empty without any."""
         lacking = [f"{count} lack {what}" for what, count in self.missing.items()]
         return ", ".join(
             [*lacking, *([f"dropped: {counted(self.dropped)}"] if self.dropped else [])]
@@ -62,17 +62,16 @@ class RecordedMotions:
 def read_motions(
     recording: Recording, model: Model, joints: Sequence[str] | None = None
 ) -> RecordedMotions:
-    """Return the motions that a recording holds.
+    """Return the motions in a recording, which may be none.
 
     Args:
-        recording: what :func:`~rbd_control.playback.recording.read_recording` returned.
+        recording: the recording from :func:`~rbd_control.playback.recording.read_recording`.
         model: the robot.
         joints: recorded names of the model's joints, in the order of the model; by default they
             are matched by name.
 
     Raises:
-        RecordingError: naming the file, when the recording lacks joints of the model or turns out
-            damaged on the way.
+        RecordingError: naming the file, if the recording lacks joints of the model or is damaged.
     """
     with about(recording.path):
         names, notes = match_joints(model.joint_names, recording.joint_names, joints)
@@ -104,17 +103,17 @@ def read_motions(
         jumps=tuple(clock.jumps),
         messages=recording.count,
         missing={what: count for what, count in counts.items() if count},
-        # Messages of a gripper that shares the topic are no loss.
+        # Messages of a gripper on the same topic do not count as dropped.
         dropped={why: n for why, n in intake.dropped.items() if why != "missing joint"},
         notes=tuple(notes),
     )
 
 
 def with_effort(recording: Recording, found: RecordedMotions) -> tuple[Motion, ...]:
-    """Return the motions of a recording.
+    """Return the motions of a recording, at least one.
 
     Raises:
-        RecordingError: naming the file, when there is none, and what its messages lack.
+        RecordingError: naming the file and the deficiencies of its messages, if it has no motion.
     """
     if not found.motions:
         with about(recording.path):

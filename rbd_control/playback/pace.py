@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from rbd_control.joint_states import JointMessage
 
 STILL = 1.0
-"""Length of a pass through a recording whose messages all have the same time [s]."""
+"""Duration of a pass through a recording whose messages all have the same time [s]."""
 
 LEAST_SPACING = 1e-4
-"""Least mean spacing of messages in a pass, so that a loop over two of them is no flood [s]."""
+"""Minimum mean spacing of messages in a pass [s], which bounds the rate of very short loops."""
 
 BURST = 64
-"""Number of messages that are published at a time, so that other callbacks have their turn."""
+"""Maximum number of messages published at a time, so that other callbacks can run."""
 
 SLACK = 0.1
-"""Delay from which a playback goes on late instead of making up for what it missed [s]."""
+"""Delay above which a playback continues late instead of catching up [s]."""
 
 
 def timeline(
@@ -25,13 +25,13 @@ def timeline(
 ) -> Iterator[tuple[float, float, JointMessage]]:
     """Yield each message with the time at which it is due and the shift of its stamp.
 
-    Both are in seconds of the recording: the time counts from the beginning of the playback. A
-    message whose time lies before that of its predecessor is due with it. A further pass begins
-    one mean spacing after the last message of the pass before.
+    Both are in seconds of the recording; the time counts from the beginning of the playback. A
+    message that is older than its predecessor is due at the same time. A further pass begins one
+    mean spacing after the last message of the previous pass.
 
     Args:
-        messages: opens the recording anew.
-        loop: whether to go through it for ever.
+        messages: opens the recording for each pass.
+        loop: whether to repeat the recording for ever.
     """
     begin = 0.0
     while True:
@@ -48,7 +48,7 @@ def timeline(
 
 
 def _length(elapsed: float, count: int) -> float:
-    """Return the time from the beginning of one pass to that of the next [s]."""
+    """Return the time from the beginning of one pass to the beginning of the next [s]."""
     if elapsed == 0.0:
         return max(STILL, count * LEAST_SPACING)
     return max(elapsed + elapsed / (count - 1), count * LEAST_SPACING)
@@ -58,13 +58,13 @@ def _length(elapsed: float, count: int) -> float:
 class Pace:
     """Position in a recording that is played ``rate`` times as fast as it was recorded.
 
-    Where the process is too slow for the rate, or was suspended, the position waits for it: what
-    is due stays a burst at most, however long the delay.
+    If the process is too slow for the rate, or was suspended, the position waits, so that at most
+    one burst of messages is due after any delay.
 
     Attributes:
         rate: seconds of the recording for each second.
         began: time on the steady clock at which position 0 was, or would have been, played [s].
-        late: how much later than intended the playback is by now [s].
+        late: present delay of the playback [s].
     """
 
     rate: float
@@ -76,7 +76,7 @@ class Pace:
         return (now - self.began) * self.rate
 
     def hold_back(self, due: float, now: float) -> bool:
-        """Let the position wait for a message that is due at position ``due`` [s].
+        """Make the position wait for a message that is due at position ``due`` [s].
 
         Returns:
             Whether the message is more than :data:`SLACK` late.

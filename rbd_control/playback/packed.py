@@ -1,4 +1,4 @@
-"""Serialised messages one after another in one array."""
+"""Serialised messages, concatenated in one array."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_MESSAGE = 1 << 18
-"""Longest message that is read [bytes]; the joint state of a thousand joints takes a fifth."""
+"""Maximum size of a message [bytes]; a joint state of a thousand joints takes a fifth of it."""
 
 _MOST = 1 << 22
-"""Messages are handed on in pieces of about this size at the most [bytes]."""
+"""Approximate maximum size of the pieces in which messages are passed on [bytes]."""
 
 
 class Packed(NamedTuple):
@@ -39,7 +39,7 @@ class Packed(NamedTuple):
             yield time, self.data[begin:end].tobytes()
 
     def pieces(self) -> Iterator[Packed]:
-        """Yield the same messages in pieces of bounded size, almost always one."""
+        """Yield the same messages in pieces of bounded size, usually in one piece."""
         if self.data.size <= _MOST:
             yield self
             return
@@ -55,10 +55,10 @@ class Packed(NamedTuple):
 
 
 def blocks(size: int, pieces: Iterable[Packed]) -> Iterator[Packed]:
-    """Yield the same messages at least ``size`` at a time, as long as memory stays bounded.
+    """Yield the same messages at least ``size`` at a time, or fewer to bound the memory.
 
     Raises:
-        ValueError: when a message is empty or longer than :data:`MAX_MESSAGE`.
+        ValueError: if a message is empty or longer than :data:`MAX_MESSAGE`.
     """
     waiting: list[Packed] = []
     for whole in pieces:
@@ -78,7 +78,7 @@ def blocks(size: int, pieces: Iterable[Packed]) -> Iterator[Packed]:
 
 
 def joined(pieces: list[Packed]) -> Packed:
-    """Return the messages of all pieces, one after the other."""
+    """Return the concatenated messages of all pieces."""
     if len(pieces) == 1:
         return pieces[0]
     return Packed(*(np.concatenate(column) for column in zip(*pieces, strict=True)))

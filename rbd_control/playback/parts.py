@@ -1,4 +1,4 @@
-"""Messages of several layouts that are read at a time, and their order."""
+"""Division of a block of messages into parts of one layout each, and their order."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rbd_control.joint_states.cdr import Bytes, Decode, decode_and_learn
 from rbd_control.playback.packed import Packed
 
 _LAYOUTS = 32
-"""Layouts of one size that are searched in a block; a recorded topic has one to three."""
+"""Maximum number of layouts of one size in a block; a recorded topic has one to three."""
 
 
 class Part(NamedTuple):
-    """The messages of one layout among those that were read at a time.
+    """The messages of one layout in a block.
 
     Attributes:
-        place: position of each of them in the order of receipt, from 0 (k,).
+        place: index of each message in the order of receipt, from 0 (k,).
         block: the messages.
     """
 
@@ -34,7 +34,7 @@ def decode_parts(packed: Packed, decode: Decode) -> list[Part]:
 
     Args:
         packed: the messages as recorded.
-        decode: is called for the first message of every layout, and for each message that is not
+        decode: called for the first message of each layout, and for each message that is not
             serialized as little-endian CDR.
     """
     parts: list[Part] = []
@@ -58,7 +58,7 @@ def _decode_rows(
 
     Args:
         rows: the messages (m, size).
-        left: the place of each in the block (m,).
+        left: index of each message in the block (m,).
         receipts: times of receipt of the whole block (k,) [s].
         decode: as in :func:`decode_parts`.
     """
@@ -77,7 +77,7 @@ def _decode_rows(
 
 
 def in_order(parts: Sequence[Part]) -> Iterator[JointBlock]:
-    """Yield the messages of all parts as blocks, in the order in which they were received."""
+    """Yield the messages of all parts as blocks, in order of receipt."""
     if len(parts) < 2:
         yield from (part.block for part in parts)
         return

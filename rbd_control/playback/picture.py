@@ -23,7 +23,7 @@ _FOUND, _TRUE, _RESIDUAL, _NO_VERDICT = "tab:orange", "tab:green", "tab:blue", "
 
 def draw_residuals(result: ReplayResult, path: Path) -> None:
     """Write a PNG: truth, events and lack of verdict; each residual with its threshold."""
-    # The import takes longer than the replay of some seconds.
+    # Imported here because the import takes longer than the replay of some seconds.
     from matplotlib.figure import Figure
 
     n = len(result.joints)
@@ -86,7 +86,7 @@ def draw_curve(curve: Sequence[tuple[float, Summary]], path: Path) -> None:
     rate = np.array([summary.false_alarms_per_hour for _, summary in curve])
     interval = np.array([summary.false_alarms_interval for _, summary in curve]).T
     delays = {
-        # matplotlib leaves NaN out; an infinite delay would spoil the axis.
+        # matplotlib leaves NaN out, while an infinite delay would change the axis.
         label: np.array([_milli(getattr(summary, what)) for _, summary in curve])
         for label, what in (("median", "delay_median"), ("95th percentile", "delay_p95"))
     }
@@ -106,7 +106,7 @@ def draw_curve(curve: Sequence[tuple[float, Summary]], path: Path) -> None:
                 )
     alarms.fill_between(factor, *interval, color=_RESIDUAL, alpha=0.2, linewidth=0)
     alarms.plot(factor, rate, "o-", color=_RESIDUAL)
-    # Rates are zero or decades apart: linear up to that of a single false alarm.
+    # Rates are zero or decades apart, so the axis is linear up to a single false alarm.
     one = 3600.0 / max(curve[0][1].free_time, 1.0)
     against_alarms.set_xscale("symlog", linthresh=one)
     alarms.set_yscale("symlog", linthresh=one)
@@ -122,7 +122,7 @@ def draw_curve(curve: Sequence[tuple[float, Summary]], path: Path) -> None:
 
 
 def _save(figure: Figure, path: Path) -> None:
-    """Write a figure as a PNG, whole or not at all."""
+    """Write a figure as a PNG, completely or not at all."""
     content = BytesIO()
     figure.savefig(content, dpi=110, format="png")
     write_whole(path, content.getvalue())

@@ -1,4 +1,4 @@
-"""Choice of the joints of a description by what a recording reports, as live nodes choose them."""
+"""Choice of the joints of a description from the joints in a recording, as in live nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rbd_control.robot.robot import Robot
 from rbd_control.robot.robot_parameters import RobotParameters
 
 LOOKED_AT = 2000
-"""Number of messages of each recording that the choice looks at."""
+"""Number of messages of each recording that are read for the choice."""
 
 
 def measured_in(recordings: Iterable[Recording]) -> Callable[[Model], tuple[str, ...]]:
@@ -69,7 +69,7 @@ def joints_to_play(recording: str, topic: str, arm: RobotParameters) -> tuple[st
         RbdControlError: if the recording or the description cannot be read.
     """
     with warnings.catch_warnings():
-        # The node warns of its description itself.
+        # The node itself warns about its description.
         warnings.simplefilter("ignore", ModelWarning)
         robot = Robot.of(arm, measured=measured_in([read_recording(recording, topic)]))
     return robot.joints if robot.held else ()

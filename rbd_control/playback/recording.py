@@ -95,7 +95,7 @@ class Recording:
         for parts in self._parts(BLOCK):
             useful = []
             for part in parts:
-                # Messages of a gripper, say, need no order to be counted and dropped.
+                # Messages of other joints, such as a gripper, are counted and dropped in any order.
                 if intake.refusal(part.block.name):
                     intake.accept_block(part.block)
                 else:
@@ -170,8 +170,8 @@ def _from_bag(path: Path, topic: str) -> Recording:
     contacts = None
     contact_topic = _first(bag, CONTACT_TOPICS, BOOL)
     if contact_topic:
-        # A Bool has no stamp. Where the joints are stamped on another clock than the recording
-        # (simulated time), the first message tells how far apart the two clocks are.
+        # A Bool has no stamp. If the joint states are stamped by another clock than the recording
+        # (for example simulated time), the first message gives the offset between the two clocks.
         block = next(in_order(first))
         stamp, receipt = float(block.stamp[0]), float(block.receipt[0])
         apart = abs(stamp - receipt) > _CLOCKS_APART and stamp > 0.0

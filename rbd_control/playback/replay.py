@@ -62,7 +62,7 @@ def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants t
     back, the detector restarts after the same number of messages.
 
     Args:
-        recording: what :func:`~rbd_control.playback.recording.read_recording` returned.
+        recording: the recording from :func:`~rbd_control.playback.recording.read_recording`.
         model: the robot; the recording may contain further joints.
         parameters: parameters of the detector, per-joint values in the model's order.
         joints: names of the model's joints in the recording, in the model's order; by default
@@ -73,15 +73,15 @@ def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants t
             is known.
         surface: points on the collision geometry of the links, as the node takes them from the
             description.
-        progress: called now and then with the number of messages read.
+        progress: called repeatedly with the number of messages read.
         watch: called with each block: times of its samples from the first one of the recording,
             (k,) [s], the samples, and their detections.
 
     Raises:
-        RecordingError: naming the file, when the recording lacks joints of the model, holds no
-            usable sample, turns out damaged on the way, or has efforts that refute
-            ``effort_kind``, unless ``check_effort_kind`` is false.
-        ParameterError: when the parameters do not fit the model.
+        RecordingError: naming the file, if the recording lacks joints of the model, has no usable
+            sample, is damaged, or has efforts that refute ``effort_kind`` while
+            ``check_effort_kind`` is true.
+        ParameterError: if the parameters do not fit the model.
     """
     with about(recording.path):
         names, notes = match_joints(model.joint_names, recording.joint_names, joints)
@@ -262,7 +262,7 @@ class _Run:
     def result(
         self, intake: JointStateIntake, names: tuple[str, ...], notes: list[str]
     ) -> ReplayResult:
-        """Return everything that was found.
+        """Return the result of the replay.
 
         Raises:
             RecordingError: when the efforts refute ``effort_kind``, unless ``check_effort_kind`` is
@@ -318,7 +318,7 @@ class _Run:
         )
 
     def _mismatches(self) -> tuple[Mismatch, ...]:
-        """Return what does not fit between model and robot, a wrong kind of the efforts first."""
+        """Return the differences between model and robot, a wrong kind of the efforts first."""
         if self._effort_kind.is_refuted:
             return (Mismatch("gravity", "", self._effort_kind.decision.text),)
         return self._detector.mismatches(self._fit)
@@ -364,7 +364,7 @@ class _Run:
             stamp = np.where(block.stamp == 0.0, block.receipt, block.stamp)
             first = first or (float(stamp[0]), float(block.receipt[0]))
             if self._clock.jumps:
-                # Stamps are ambiguous then, but the clock of the recorder goes on.
+                # Stamps are ambiguous after a jump; the clock of the recorder is not.
                 stamp = first[0] + block.receipt - first[1]
             times = stamp - self._clock.start
             order = np.argsort(times, kind="stable")

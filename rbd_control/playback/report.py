@@ -24,11 +24,11 @@ _ROWS = 100
 
 
 def write_report(result: ReplayResult | Overview, folder: str | Path) -> None:
-    """Write the result into ``folder``, which is made if it does not exist.
+    """Write the result into ``folder``, which is created if it does not exist.
 
-    ``report.json`` and ``residual.png``; ``curve.png`` where there is a curve of delay against
-    false alarms. Of several recordings the pictures are numbered, ``residual_1_NAME.png`` and so
-    on.
+    The files are ``report.json``, ``residual.png``, and ``curve.png`` if there is a curve of delay
+    against false alarms. For several recordings the pictures of the residuals are numbered:
+    ``residual_1_NAME.png`` and so on.
 
     Raises:
         OSError: naming the file that cannot be written.
@@ -45,7 +45,7 @@ def write_report(result: ReplayResult | Overview, folder: str | Path) -> None:
 
 
 def write_json(result: ReplayResult | Overview, path: str | Path) -> None:
-    """Write ``result.to_json()`` to ``path``, whose folder is made if it does not exist.
+    """Write ``result.to_json()`` to ``path``, whose folder is created if it does not exist.
 
     Raises:
         OSError: naming the file that cannot be written.
@@ -234,7 +234,7 @@ def print_overview(overview: Overview, console: Console) -> None:
 
 
 def print_curve(overview: Overview, console: Console) -> None:
-    """Print the scores with higher and lower thresholds; nothing if they were not asked for."""
+    """Print the scores with scaled thresholds; print nothing if they were not requested."""
     if not overview.curve:
         return
     table = Table(title="scores with scaled thresholds", title_justify="left")

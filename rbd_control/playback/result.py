@@ -117,7 +117,7 @@ class ReplayResult:
 
     @property
     def summary(self) -> Summary | None:
-        """The score in numbers; None if the truth is not known."""
+        """The score in numbers; None if the truth is unknown."""
         return Overview((self,)).summary
 
     def _truth(self) -> dict[str, Any] | None:

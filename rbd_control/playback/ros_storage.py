@@ -1,7 +1,8 @@
-"""Storage files of rosbag2 read by ROS itself, where the package rosbags is not installed.
+"""Reading of rosbag2 storage files by ROS, if the package rosbags is not installed.
 
-Released ROS packages cannot depend on rosbags, which comes from PyPI. Almost all recordings need
-neither: plain ``.db3`` and indexed ``.mcap`` files are read by this package alone.
+Released ROS packages cannot depend on rosbags, which is distributed on PyPI. This package itself
+reads plain ``.db3`` and chunked ``.mcap`` files. It needs rosbags or ROS only to decode the first
+joint state of each layout, and for ``.mcap`` files without chunks.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class RosStorage:
     """A storage file that ``rosbag2_py`` reads.
 
     Raises:
-        ModuleNotFoundError: where ROS is not installed either.
-        Exception: of any kind, from the constructor and from every iteration, when the file is
+        ModuleNotFoundError: if ROS is not installed.
+        Exception: of any kind, from the constructor and from every iteration, if the file is
             damaged.
     """
 
@@ -73,10 +74,10 @@ def _messages(reader: Any) -> Iterator[tuple[int, bytes]]:
 
 
 def joint_state_decoder() -> Decode:
-    """Return what decodes a joint state whose layout was not met before.
+    """Return the decoder for joint states of unknown layouts.
 
     Raises:
-        RecordingError: where neither rosbags nor ROS is installed.
+        RecordingError: if neither rosbags nor ROS is installed.
     """
     for make in (_decoder_of_rosbags, _decoder_of_ros):
         try:
@@ -105,13 +106,13 @@ def _decoder_of_ros() -> Callable[[bytes], Any]:
 
 
 def _checked(decode: Callable[[bytes], Any]) -> Decode:
-    """Return the decoder with errors that say which message is damaged."""
+    """Return the decoder with errors that name the damaged message."""
 
     def message(receipt: float, raw: bytes) -> JointMessage:
         try:
             decoded = decode(raw)
         except Exception as error:
-            # Generated code raises whatever the bytes lead it to.
+            # Generated code may raise any exception for damaged bytes.
             said = shortened(str(error), 60)
             raise RecordingError(
                 f"the joint state received at {receipt:.3f} s is damaged ({said})"

@@ -37,7 +37,7 @@ class Storage(Protocol):
 
     Attributes:
         path: the file.
-        topics: what it holds, by name.
+        topics: its topics by name.
     """
 
     path: Path
@@ -47,7 +47,7 @@ class Storage(Protocol):
         """Yield the messages on ``topic`` in order of receipt, about ``size`` at a time.
 
         Raises:
-            Exception: of any kind, when the file turns out damaged.
+            Exception: of any kind, if the file is damaged.
         """
         ...
 
@@ -81,7 +81,7 @@ def storage_files(path: Path) -> list[Path]:
 
 
 def _is_storage(file: Path) -> bool:
-    """Return whether a file is one that is read, by its name."""
+    """Return whether the name of a file is that of a storage file that can be read."""
     return file.name.removesuffix(COMPRESSED).endswith(STORAGE_SUFFIXES)
 
 

@@ -12,12 +12,12 @@ import numpy as np
 from rbd_control.playback.truth import Score, TrueContact
 
 CONFIDENCE = 0.95
-"""Confidence of the interval that is given with a rate of false alarms."""
+"""Confidence level of the interval for a rate of false alarms."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Scores of one recording, or of several together; NaN where there is nothing to judge.
+    """Scores of one or several recordings; NaN for scores without data.
 
     Attributes:
         contacts: number of true contacts.
@@ -27,10 +27,10 @@ class Summary:
             were found.
         delay_p95: delay after which 95 % of the contacts were found [s]; infinite likewise.
         onset_error_median: median magnitude of the onset error [s].
-        links: number of contacts whose link is judged.
+        links: number of contacts with a known true link and an event.
         link_named: share of them whose event names the true link.
         link_among_named: share of them whose event names the true link, alone or with others.
-        forces: number of contacts whose force is judged.
+        forces: number of contacts with a known true force and an estimate.
         force_error_median: median error of their force [N].
         false_alarms: number of events without contact.
         free_time: time with a valid verdict and without contact [s].
@@ -52,14 +52,14 @@ class Summary:
 
     @property
     def false_alarms_per_hour(self) -> float:
-        """Rate of false alarms [1/h]; NaN without free time."""
+        """Rate of false alarms [1/h]; NaN without time free of contact."""
         return self.false_alarms * 3600.0 / self.free_time if self.free_time > 0.0 else nan
 
     @property
     def false_alarms_interval(self) -> tuple[float, float]:
         """Interval of :data:`CONFIDENCE` for the true rate of false alarms [1/h].
 
-        It is exact for false alarms that are independent of each other (Poisson; Garwood 1936).
+        The interval is exact for independent false alarms (Poisson distribution; Garwood 1936).
         """
         from scipy.special import gammaincinv
 
@@ -83,7 +83,7 @@ class Summary:
 
 
 def summarise(scores: Sequence[Score], free_time: float) -> Summary:
-    """Return all scores as one.
+    """Return the combined scores of several recordings.
 
     Args:
         scores: the score of each recording.

@@ -22,10 +22,10 @@ Array = NDArray[np.float64]
 
 COLUMNS = "time,position/<joint>,velocity/<joint>,effort/<joint>"
 """The columns: time [s], then for each joint its position [rad or m] and, if recorded, velocity
-[rad/s or m/s] and effort [N·m or N], in any order. An empty cell is missing."""
+[rad/s or m/s] and effort [N·m or N], in any order. An empty cell is a missing value."""
 
 LATEST = 1e11
-"""Latest time that is accepted [s]: the year 5138 as a time since 1970."""
+"""Latest accepted time [s], which is in the year 5138 if it counts from 1970."""
 
 _QUANTITIES = ("position", "velocity", "effort")
 
@@ -33,21 +33,21 @@ _LOOKED_AT = 100
 """Number of rows for the check of the unit of the times."""
 
 LONGEST_PERIOD = 200.0
-"""Time between rows from which the times cannot be seconds [s].
+"""Time between rows above which the times are not in seconds.
 
-As milliseconds it would be a rate below 5 Hz, at which nothing can be detected; as microseconds it
-is a rate of at most 5 kHz.
+In milliseconds, this step is a rate of 5 Hz, below which no contact can be detected; in
+microseconds, it is a rate of 5 kHz.
 """
 
 _PERIODS = ((1e5, "nanoseconds", "1e9"), (LONGEST_PERIOD, "microseconds", "1e6"))
-"""Times between rows from which the times look like another unit, and what to divide them by."""
+"""Steps between rows from which the times are probably in another unit, with the divisor."""
 
 _EPOCHS = (
     (1e17, "nanoseconds", "1e9"),
     (1e14, "microseconds", "1e6"),
     (LATEST, "milliseconds", "1e3"),
 )
-"""Times from which they look like another unit since 1970, and what to divide them by."""
+"""Times from which a time since 1970 is probably in another unit, with the divisor."""
 
 
 class Table:
@@ -59,9 +59,9 @@ class Table:
         count: number of lines after the header, blank ones included.
 
     Raises:
-        RecordingError: naming the file, from the constructor when the header is another or the
-            times are no seconds, and from the iteration when a row does not fit; the message then
-            has the line and what stands there.
+        RecordingError: naming the file; from the constructor if the header is invalid or the times
+            are not in seconds, and from the iteration for an invalid row, whose line and content
+            are then in the message.
     """
 
     def __init__(self, path: Path) -> None:
@@ -79,7 +79,7 @@ class Table:
         self._refuse_other_units()
 
     def joint_parts(self, size: int) -> Iterator[list[Part]]:
-        """Yield the rows as joint states received at their own time, ``size`` at a time."""
+        """Yield the rows as joint states, ``size`` at a time; they are received at their stamps."""
         joints = self.joint_names
         columns = [
             [self._columns[quantity][joint] for joint in joints if self._columns[quantity]]
@@ -111,7 +111,7 @@ class Table:
             rows = np.empty((0, 0))
         if rows.shape[1] == self._width:
             return rows
-        # Empty or quoted cells, or an error that is found cell by cell.
+        # The lines have empty or quoted cells, or an invalid cell, which is searched below.
         found = list(self._rows(lines, before))
         return np.array(found).reshape(len(found), self._width)
 
@@ -149,7 +149,7 @@ class Table:
                 yield row
 
     def _refuse_times(self, rows: Array, before: int) -> None:
-        """Refuse times beyond :data:`LATEST`; those that are missing are counted later."""
+        """Raise an error for times after :data:`LATEST`; missing times are counted later."""
         time = np.abs(rows[:, self._time])
         late = np.flatnonzero((time > LATEST) & np.isfinite(time))
         if late.size:
@@ -160,7 +160,7 @@ class Table:
             )
 
     def _refuse_other_units(self) -> None:
-        """Refuse times that go up as those in microseconds or nanoseconds do."""
+        """Raise an error for times that increase like microseconds or nanoseconds."""
         with reading(self.path, RecordingError, "is not a CSV file"):
             times = [
                 float(time)
@@ -219,7 +219,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _unit_hint(value: float, units: Sequence[tuple[float, str, str]]) -> str:
-    """Return the unit that a time looks like, and what to do about it."""
+    """Return a hint at the probable unit of a time, with the remedy."""
     for least, unit, factor in units:
         if least <= value < 1e3 * units[0][0]:
             return f": these look like {unit}, divide them by {factor}"

@@ -32,9 +32,9 @@ class Label(NamedTuple):
     Attributes:
         start: its beginning [s].
         end: its end [s]; None if it lasts to the end of the recording.
-        link: the link that was touched; empty if it is not known.
+        link: the link that was touched; empty if it is unknown.
         force: force on the link [N], its magnitude (1,) or x, y, z in world axes (3,); None if it
-            is not known.
+            is unknown.
     """
 
     start: float
@@ -60,7 +60,7 @@ class Event(Protocol):
 
     @property
     def link(self) -> str:
-        """Link that was named first; empty when none was."""
+        """Link that the event names as most probable; empty without a link."""
 
     @property
     def candidates(self) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ class Event(Protocol):
 
     @property
     def force(self) -> Array | None:
-        """Estimated force, (3,) [N]; None when it is not known."""
+        """Estimated force, (3,) [N]; None if it is unknown."""
 
 
 def contact_intervals(

@@ -1,4 +1,4 @@
-"""What was analysed: recordings, robot description, parameters, version and date."""
+"""The analysed input of a report: recordings, robot description, parameters, version and date."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from rbd_control import __version__
 from rbd_control.parameters import Parameters
 
 _LISTED = 10
-"""Recordings that are listed by name."""
+"""Maximum number of recordings that are listed by name."""
 
 
 @dataclass(frozen=True)
 class Analysed:
-    """What a report is about.
+    """The input of the analysis that a report describes.
 
     Attributes:
         recordings: paths of the recordings; empty for a run of the demo.
         robot: path or name of the robot description; empty if the parameter file names it, or if
-            it is not known.
+            it is unknown.
         config: path of the parameter file; empty for defaults.
         made: date and time of the report.
     """

@@ -35,10 +35,10 @@ def calibration_page(
     """Return the report of a calibration.
 
     Args:
-        found: the JSON of the calibration, of which all numbers are taken.
-        calibration: the calibration, of which the curves are taken.
-        motions: the motions it was made from, for their velocities.
-        analysed: what was analysed.
+        found: the JSON of the calibration, the source of all numbers.
+        calibration: the calibration, the source of the curves.
+        motions: the motions of the calibration, for their velocities.
+        analysed: the input of the analysis.
         more: further facts.
     """
     friction: list[Part] = [_friction(found)]
@@ -67,7 +67,7 @@ def friction_points(
 ) -> tuple[Array, Array] | None:
     """Return velocities and measured friction torques, (m, nv) each, or None if there are none.
 
-    What the fitted friction and model leave is the residual: ``measured = fitted(v) - residual``.
+    The residual is the difference of fit and measurement: ``measured = fitted(v) - residual``.
     """
     n = len(calibration.joints)
     friction = calibration.parameters.friction(n)

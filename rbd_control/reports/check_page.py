@@ -33,8 +33,8 @@ def check_page(found: Json, evidence: tuple[Array, Array] | None, analysed: Anal
     Args:
         found: the JSON of the check.
         evidence: torque of the model and effort, (n, nv) each, both without the part that friction
-            explains; None where nothing could be told.
-        analysed: what was analysed.
+            explains; None if the recording has no usable motion.
+        analysed: the input of the analysis.
     """
     level = cast(Level, found["level"])
     bad = tuple(f"{x['topic']}: {x['text']}" for x in found["lines"] if x["level"] == "bad")

@@ -1,4 +1,4 @@
-"""Long series as short curves: an envelope everywhere, and every sample around events.
+"""Reduction of long series to short curves: an envelope, and all samples around events.
 
 An :class:`~rbd_control.playback.envelope.Envelope` keeps the lowest and highest value of each time
 bin, so no peak is lost. Around events all samples are kept, up to a budget.
@@ -26,20 +26,20 @@ AROUND_RELEASE = 0.2
 """Time before and after a release for which every sample is kept [s]."""
 
 BUDGET = 140_000
-"""Largest number of values that are kept at full resolution; 13 contacts of 7 joints at 1 kHz."""
+"""Maximum number of values at full resolution; this suffices for 13 contacts, 7 joints, 1 kHz."""
 
 BINS = 2000
-"""Bins of the envelope; between half of them and all are used."""
+"""Maximum number of bins of the envelope; at least half of them are used."""
 
 _REMEMBERED = 3.0
-"""Samples are remembered for this long, because an onset is reported after it happened [s]."""
+"""Time for which samples are stored, because an onset is reported later than it occurs [s]."""
 
 _STEP = 1e-3
-"""Resolution of the values: finer digits are noise, which makes the file large."""
+"""Resolution of the values; further digits are noise and would increase the file size."""
 
 
 class Curves:
-    """Series that share their times, reduced while they come in.
+    """Series with common times, reduced during their collection.
 
     Args:
         channels: number of series.
@@ -92,13 +92,13 @@ class Curves:
         )
 
     def _covered(self, detail_times: Array) -> list[tuple[float, float]]:
-        """Return the windows of which every sample is kept."""
+        """Return the windows in which every sample is kept."""
         if not detail_times.size:
             return []
         return [w for w in self._windows if w not in self._left_out]
 
     def _settle(self, times: Array, values: Array) -> None:
-        """Keep the samples inside windows for good, as long as the budget lasts."""
+        """Store the samples inside the windows permanently, up to the budget."""
         chosen = _inside(times, self._windows)
         size = int(chosen.sum())
         if size > self._rows:
@@ -111,10 +111,10 @@ class Curves:
 
 
 class ResidualCurves(Curves):
-    """Residuals in units of their thresholds, made of the blocks of a replay.
+    """Residuals in units of their thresholds, from the blocks of a replay.
 
-    The threshold is ``contact_threshold + threshold_speed |v|``, by which a replay counts the time
-    above the threshold.
+    The threshold is ``contact_threshold + threshold_speed |v|``, as for the time above the
+    threshold in a replay.
 
     Args:
         model: the robot.
@@ -128,7 +128,7 @@ class ResidualCurves(Curves):
         self._per_speed = parameters.for_joints("threshold_speed", model.nv)
 
     def watch(self, times: Array, block: SampleBlock, found: BlockDetection) -> None:
-        """Add a block, as the argument ``watch`` of ``replay`` is called."""
+        """Add a block; the method can be passed to ``replay`` as ``watch``."""
         speed = 0.0 if block.v is None else np.abs(block.v)
         ratios = found.residual / (self._threshold + self._per_speed * speed)
         windows = []

@@ -34,7 +34,7 @@ def demo_page(
         residual: residuals in units of their thresholds.
         tracking_error: position errors [rad].
         limit: largest tracking error that passes, RMS [rad].
-        analysed: what was analysed.
+        analysed: the input of the analysis.
     """
     contacts, events = found["truth"]["contacts"], found["events"]
     tracked = number(found["tracking_rms"], 1, " mrad", 1e3)

@@ -1,7 +1,7 @@
-"""A report as one HTML file that needs neither network nor other files.
+"""Conversion of a report to one HTML file that needs neither network nor other files.
 
-Every text is escaped here and nowhere else, and a content-security policy in the file forbids the
-browser to fetch anything.
+All texts are escaped in this module only. A content-security policy in the file prevents the
+browser from loading anything.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def html_of(page: Page, library: PlotLibrary | None) -> str:
 
     Args:
         page: the content.
-        library: what draws the plots; None leaves them out and says what to install.
+        library: the library that draws the plots; if None, a message says what to install.
     """
     renderer = _Renderer(library)
     body = "\n".join(renderer.section(section) for section in page.sections)
@@ -74,7 +74,7 @@ def html_of(page: Page, library: PlotLibrary | None) -> str:
 
 
 class _Renderer:
-    """Renders the parts of one page; plots get numbers and leave their data for the end."""
+    """Renders the parts of one page; the data of all plots follows at the end of the file."""
 
     def __init__(self, library: PlotLibrary | None) -> None:
         self._library = library
@@ -176,7 +176,7 @@ def _cell(cell: str | Bar, row: Row, is_first: bool) -> str:
 
 
 def _legend(plots: TimePlots | PanelGrid) -> str:
-    """Return what the colours mean, each once."""
+    """Return the meaning of the colours, each once."""
     entries = {
         curve.label: (COLOURS.get(curve.colour, curve.colour), "")
         for panel in plots.panels

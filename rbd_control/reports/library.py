@@ -1,8 +1,8 @@
 """The library that draws the plots of a report: Bokeh, inlined into the file.
 
-Bokeh is well maintained, has the licence BSD-3-Clause, comes from PyPI with its JavaScript (1.3 MB;
-that of Plotly takes 4.8 MB), and stores series as compressed binary arrays. It is the extra
-``report``.
+Bokeh is well maintained, has the licence BSD-3-Clause, and stores series as compressed binary
+arrays. Its package on PyPI includes its JavaScript of 1.3 MB (Plotly: 4.8 MB). The extra ``report``
+installs it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ MISSING = (
     "the plots of an HTML report need bokeh, which is not installed: pip install '.[report]' in a "
     "clone of rbd_control"
 )
-"""The error without the extra."""
+"""Error message if the extra is not installed."""
 
 _INK = "#757c86"
-"""Colour of axes and text, which can be read on white and on black."""
+"""Colour of axes and text, legible on white and on black."""
 
 _TITLE = 60
 """Longest title of a panel [characters]."""
@@ -41,11 +41,11 @@ stands at its beginning. The rest of this file was made by rbd_control, licence 
 
 @dataclass(frozen=True, eq=False)
 class PlotLibrary:
-    """Bokeh, as it is installed.
+    """The installed version of Bokeh.
 
     Attributes:
         name: name and version.
-        licence: what it is and under which licence it may be passed on.
+        licence: notice with its name, version and licence.
         code: its JavaScript.
     """
 
@@ -58,7 +58,7 @@ class PlotLibrary:
         """Return the installed library.
 
         Raises:
-            RbdControlError: when it is not installed; the message says what to do.
+            RbdControlError: if it is not installed; the message says what to install.
         """
         try:
             import bokeh
@@ -120,7 +120,7 @@ def _figure(panel: Panel, height: int, x_range: Any = None) -> axes:
     )
     if x_range is not None:
         made.y_range = Range1d(-1.0, 1.0)
-    # Plain text: anything between dollar signs would be taken for a formula.
+    # Plain text, because Bokeh interprets text between dollar signs as a formula.
     made.title.text = PlainText(text=shortened(panel.title, _TITLE))
     made.xaxis.axis_label = PlainText(text=panel.x_label)
     made.yaxis.axis_label = PlainText(text=panel.y_label)
@@ -170,7 +170,7 @@ def _draw(
         else:
             dash = "dashed" if curve.style == "dashed" else "solid"
             width = 1.1 if time_axis else 1.8
-            # The page draws as many points of a curve over time as the eye can tell apart.
+            # The page draws only as many points of a curve over time as are distinguishable.
             figure.line(
                 "x",
                 name,
@@ -187,7 +187,7 @@ def _compact(curve: Curve) -> NDArray[np.float32]:
 
 
 def _filling(kind: SpanKind) -> dict[str, Any]:
-    """Return how a span is filled: truth is hatched, so that it is seen below a contact found."""
+    """Return the fill of a span; true contacts are hatched, to be visible below detected ones."""
     if kind == "true":
         return {
             "fill_color": None,

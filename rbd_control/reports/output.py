@@ -1,4 +1,4 @@
-"""Where the HTML report of a command goes: ``--html FILE``, and the folder of ``--report``."""
+"""Output files of the HTML report of a command: ``--html FILE``, and the folder of ``--report``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class HtmlOutput:
 
     @classmethod
     def of(cls, file: Path | None, folder: Path | None, name: str) -> HtmlOutput:
-        """Prepare what a command was asked for, before its work begins.
+        """Prepare the requested files of a command before its work begins.
 
         Args:
             file: value of ``--html``, or None.
@@ -97,6 +97,6 @@ class HtmlOutput:
 def analysed_now(
     recordings: Sequence[Path], robot: str = "", config: Path | None = None
 ) -> Analysed:
-    """Return what a command analyses, dated now."""
+    """Return the input of a command's analysis, with the present date."""
     made = datetime.now().astimezone()
     return Analysed(tuple(map(str, recordings)), robot, str(config) if config else "", made)

@@ -12,10 +12,10 @@ from rbd_control.reports.plots import PanelGrid, TimePlots
 Level = Literal["good", "doubtful", "bad"]
 
 WORDS: dict[Level, str] = {"good": "GOOD", "doubtful": "LOOK", "bad": "WRONG"}
-"""What stands for each level."""
+"""Label of each level."""
 
 MOST_ROWS = 500
-"""Number of rows of a table above which the rest is left out."""
+"""Maximum number of rows of a table; further rows are left out."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Table:
     """A table.
 
     Attributes:
-        title: its title, with what its rows are.
+        title: its title, which describes the rows.
         headings: one for each column, with units.
         rows: the rows.
         note: text below it.
@@ -88,13 +88,13 @@ class Page:
     """A report.
 
     Attributes:
-        title: what was done with what, such as ``replay of push_1``.
+        title: analysis and input, such as ``replay of push_1``.
         level: level of the verdict.
         verdict: the outcome in one sentence.
-        warnings: what makes the outcome doubtful, the worst first.
-        notes: what else one should know.
-        facts: names and values of what was analysed, and how.
-        sections: the rest.
+        warnings: reasons to doubt the outcome, the most serious first.
+        notes: further information for the reader.
+        facts: names and values of the input and the settings.
+        sections: the sections of the page.
     """
 
     title: str
@@ -107,7 +107,7 @@ class Page:
 
 
 def number(value: float | None, digits: int = 2, unit: str = "", scale: float = 1.0) -> str:
-    """Return a number of the JSON as text; ``-`` for one that is not known."""
+    """Return a number of the JSON as text; ``-`` for an unknown number."""
     if value is None or math.isnan(value):
         return "-"
     shown = f"{scale * value:.{digits}f}"
@@ -121,16 +121,16 @@ def vector(values: Sequence[float] | None) -> str:
 
 
 def count(number: int, what: str) -> str:
-    """Return a number of things in words: ``1 contact``, ``2 contacts``."""
+    """Return a count as text: ``1 contact``, ``2 contacts``."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def bounded(rows: Iterable[Row], where: str) -> tuple[tuple[Row, ...], str]:
-    """Return at most :data:`MOST_ROWS` rows, and what is said of those left out.
+    """Return at most :data:`MOST_ROWS` rows, and a note about the omitted rows.
 
     Args:
         rows: all rows.
-        where: where all of them are, such as ``the JSON``.
+        where: name of the output with all rows, such as ``the JSON``.
     """
     every = tuple(rows)
     left = len(every) - MOST_ROWS

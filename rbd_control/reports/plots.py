@@ -1,4 +1,4 @@
-"""Plots of a report: what they show, independent of the library that draws them."""
+"""Content of the plots of a report, independent of the library that draws them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COLOURS: dict[str, str] = {
     "collision": "#d8345f",
     "recording": "#9aa0a8",
 }
-"""Colours of curves and spans, which can be read on white and on black."""
+"""Colours of curves and spans, legible on white and on black."""
 
 PALETTE = ("#3d85d6", "#d8345f", "#9367c9", "#a9713f", "#2fa36b", "#e07b2a", "#1fa6b5", "#c25fa8")
 """Colours of curves that stand for joints."""
@@ -37,8 +37,8 @@ class Curve:
     Attributes:
         label: its entry in the legend; curves of several panels with one label share the entry.
         x, y: its points, (k,) each. Curves that share the array ``x`` store it once.
-        colour: a key of :data:`COLOURS`, or a colour as CSS has it.
-        style: how it is drawn.
+        colour: a key of :data:`COLOURS`, or a CSS colour.
+        style: style of the line or the points.
     """
 
     label: str
@@ -54,7 +54,7 @@ class Panel:
 
     Attributes:
         title: the joint or quantity.
-        curves: what is drawn.
+        curves: the curves.
         x_label, y_label: labels of the axes with their units.
         band: the range below the threshold, which is shaded; None for none.
     """

@@ -52,7 +52,7 @@ def replay_page(
     Args:
         found: the JSON of the replay, of one recording or of several.
         curves: residuals in units of their thresholds, of the first recordings in order.
-        analysed: what was analysed.
+        analysed: the input of the analysis.
         parameters: names and values of the detector's parameters that are not defaults.
     """
     results: Sequence[Json] = found.get("recordings", (found,))
@@ -113,7 +113,7 @@ def event_table(events: Sequence[Json], end: float, where: str = "the JSON") -> 
 
 
 def event_spans(events: Sequence[Json], end: float) -> list[Span]:
-    """Return when the flag was up."""
+    """Return the interval in which the flag was raised."""
     return [
         Span(event["detected"], _or(event["release"], end), _kind(event["level"]))
         for event in events
@@ -121,7 +121,7 @@ def event_spans(events: Sequence[Json], end: float) -> list[Span]:
 
 
 def moment(begin: float, release: float | None, end: float) -> tuple[float, float]:
-    """Return the time [s] that shows a contact; of a long one its beginning."""
+    """Return the time interval [s] of the plots for a contact; for a long one, its beginning."""
     last = _or(release, end) + 0.5 * BEFORE
     return max(begin - BEFORE, 0.0), max(min(last, begin + AFTER), begin + BEFORE)
 
@@ -360,7 +360,7 @@ def _facts(results: Sequence[Json]) -> tuple[tuple[str, str], ...]:
 
 
 def _labelled(said: Sequence[tuple[Json, str]], several: bool) -> tuple[str, ...]:
-    """Return warnings or notes, of several recordings with their names."""
+    """Return warnings or notes, with the names of the recordings if there are several."""
     return tuple(f"{_name(each)}: {text}" if several else text for each, text in said)
 
 

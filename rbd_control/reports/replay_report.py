@@ -1,4 +1,4 @@
-"""What ``rbd-control replay`` gathers for its report while it runs."""
+"""Data that ``rbd-control replay`` collects for its report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ReplayReport:
     """The residuals of the first recordings, reduced to curves while they are replayed.
 
     Args:
-        html: where the report goes; nothing is gathered if it is not wanted.
+        html: output of the report; nothing is collected if no report is requested.
         model: the robot.
         parameters: parameters of the detector.
         recordings: number of recordings.
@@ -43,12 +43,12 @@ class ReplayReport:
     def write(
         self, found: Mapping[str, Any], arguments: argparse.Namespace, console: Console
     ) -> None:
-        """Write the report if it is wanted.
+        """Write the report if it is requested.
 
         Args:
             found: the JSON of the replay.
-            arguments: those of the command: recordings, urdf and config.
-            console: where the files are named.
+            arguments: arguments of the command: recordings, urdf and config.
+            console: prints the names of the files.
 
         Raises:
             OSError: naming a file that cannot be written.

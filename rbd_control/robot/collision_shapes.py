@@ -47,7 +47,7 @@ def link_corners(urdf: str, files: MeshFiles) -> dict[str, Array]:
 
 
 def _corners(solid: Element, files: MeshFiles) -> Iterator[Array]:
-    """Yield the corners of a solid in the frame of its link; nothing where it cannot be read."""
+    """Yield the corners of a solid in the frame of its link; nothing if it cannot be read."""
     geometry = solid.find("geometry")
     if geometry is None or len(geometry) == 0:
         return

@@ -1,4 +1,4 @@
-"""Files of meshes: where ``package://`` addresses lead, and what the files hold."""
+"""Mesh files: resolution of ``package://`` addresses, and reading of the files."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST_BYTES = 50_000_000
-"""Largest mesh file that is read [bytes]."""
+"""Maximum size of a mesh file [bytes]."""
 
 FORMATS = (".stl", ".obj", ".dae", ".ply", ".glb")
-"""Endings of the files that are read; the content of archives may be far larger than the file."""
+"""Endings of the files that are read; archives are excluded, as they may expand without bound."""
 
 _STL_HEADER = 84
 """Length of the header of a binary STL file, the number of triangles included [bytes]."""
@@ -34,10 +34,10 @@ class MeshFiles:
     Nothing is loaded from the network: an address such as ``https://`` counts as not found.
 
     Args:
-        folder: folder of the description, from which relative paths count; None for a description
-            that came as text.
-        environment: variables ``AMENT_PREFIX_PATH`` and ``ROS_PACKAGE_PATH``, in whose folders
-            packages are looked for; by default those of the process.
+        folder: folder of the description, the base of relative paths; None for a description given
+            as text.
+        environment: variables ``AMENT_PREFIX_PATH`` and ``ROS_PACKAGE_PATH`` with the folders that
+            are searched for packages; by default the variables of the process.
     """
 
     def __init__(self, folder: Path | None, environment: Mapping[str, str] | None = None) -> None:
@@ -47,7 +47,7 @@ class MeshFiles:
         self.missing: list[str] = []
 
     def load(self, address: str) -> Mesh | None:
-        """Return the mesh of an address; None where it is not found or cannot be read.
+        """Return the mesh of an address; None if it is not found or cannot be read.
 
         The address is then added to ``missing``.
         """
@@ -62,7 +62,7 @@ class MeshFiles:
         return mesh
 
     def find(self, address: str) -> Path | None:
-        """Return the file of an address; None where there is none."""
+        """Return the file of an address; None if there is none."""
         if "\0" in address:
             return None
         if address.startswith("package://"):
@@ -79,7 +79,7 @@ class MeshFiles:
         return next((place for place in places if _is_file(place)), None)
 
     def _package_folders(self, package: str) -> list[Path]:
-        """Return the folders that may be those of a package, the most likely first."""
+        """Return the candidate folders of a package, the most likely first."""
         prefixes = self._environment.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
         roots = self._environment.get("ROS_PACKAGE_PATH", "").split(os.pathsep)
         folders = [Path(prefix, "share", package) for prefix in prefixes if prefix]
@@ -100,7 +100,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _mesh(path: Path) -> Mesh | None:
-    """Return the content of a file as one mesh; None where it cannot be read or holds no faces.
+    """Return the content of a file as one mesh; None if it cannot be read or has no faces.
 
     Binary STL files are read without trimesh, which belongs to the extra ``view``.
     """

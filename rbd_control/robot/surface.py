@@ -1,4 +1,4 @@
-"""Where the links of an arm can be touched: points all over their collision geometry."""
+"""Points on the collision geometry of the links, where obstacles can touch them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ POINTS = 24
 """Number of points on the surface of each moving body."""
 
 _TRIES = 40
-"""Number of random points from which each point of the surface is made."""
+"""Number of random points that are averaged for each point of the surface."""
 
 _NORMAL = 0.3
-"""Weight of a difference of normals beside a difference of places of the size of the body."""
+"""Weight of a difference of normals relative to a distance as large as the body."""
 
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """Points on the surface of the moving bodies, each for its part of the surface.
+    """Points on the surface of the moving bodies, each representing a part of the surface.
 
     Attributes:
         body: row of the moving body, (k,).
@@ -44,11 +44,11 @@ class Surface:
 
 
 NO_SURFACE = Surface(np.empty(0, np.intp), np.empty((0, 3)), np.empty((0, 3)), np.empty(0))
-"""The surface of an arm of which no geometry is known."""
+"""The surface of an arm without known geometry."""
 
 
 def missing_geometry(model: Model, surface: Surface) -> str:
-    """Return a line that names the moving links without geometry; empty where all have some."""
+    """Return a note that names the moving links without geometry; empty if all have geometry."""
     first = model.nv - len(model.joint_names)
     rows = set(surface.body)
     links = [link for i, link in enumerate(model.body_links, start=first) if i not in rows]
@@ -61,7 +61,7 @@ def missing_geometry(model: Model, surface: Surface) -> str:
 
 
 def surface_of_robot(robot: Robot) -> Surface:
-    """Return the surface of an arm; its meshes are looked for from the folder of its URDF.
+    """Return the surface of an arm; relative mesh paths start at the folder of its URDF.
 
     Args:
         robot: the arm.
@@ -96,7 +96,7 @@ def surface_of(model: Model, urdf: str, files: MeshFiles) -> Surface:
 
 
 def _part(body: int, corners: Array) -> Surface | None:
-    """Return the surface of one body; None where its corners span no volume."""
+    """Return the surface of one body; None if its corners span no volume."""
     try:
         hull = ConvexHull(corners)
     except (QhullError, ValueError):

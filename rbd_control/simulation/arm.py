@@ -23,10 +23,10 @@ Array = NDArray[np.float64]
 
 
 HIGHEST_SPEED = 1e3
-"""Speed at which the simulation puts the arm at rest [rad/s or m/s]."""
+"""Speed above which the simulation resets the arm to rest [rad/s or m/s]."""
 
 LARGEST_PUSH = 1e4
-"""Largest component of a push [N or N·m]; far larger ones make the state of the arm infinite."""
+"""Largest component of a push [N or N·m]; far larger pushes make the state of the arm infinite."""
 
 BRAKE_SMOOTHING = 1e-7
 """Speed scale of the brakes' friction: under load a closed brake creeps more slowly [rad/s]."""
@@ -58,11 +58,8 @@ class SimulatedArm:
     ``command_timeout`` without a command, and before the first command, the motors are off and the
     joint brakes closed: each brake holds a friction torque of the joint's effort limit. The joints
     have stops at the model's position limits. Measured effort is the torque of the motor, so it
-    includes friction. A push that makes a joint faster than :data:`HIGHEST_SPEED` is not simulated
-    further: the arm is at rest where it was before the step.
-
-    Attributes:
-        stops: number of such steps.
+    includes friction. If a push makes a joint faster than :data:`HIGHEST_SPEED`, the simulation
+    resets the arm to rest at its position before the step.
 
     Args:
         model: the described arm; with ``mass_error`` the true arm differs from it.
@@ -73,6 +70,7 @@ class SimulatedArm:
 
     Attributes:
         true_model: the model of the true arm.
+        stops: number of resets after a push that was too strong.
 
     Raises:
         InputError: for a model with a floating base.

@@ -1,4 +1,4 @@
-"""What the launch files share: their arguments, the parameters of a node, and clear refusals."""
+"""Common parts of the launch files: arguments, parameters of a node, and checks of both."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def configuration(name: str) -> str:
 
 
 def listed_names(text: str) -> list[str]:
-    """Return the names of a text that separates them by commas."""
+    """Return the names in a text with commas between them."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def require_package(name: str, argument: str) -> None:
-    """Refuse an argument whose ROS package is not installed.
+    """Raise an error for an argument that needs a ROS package which is not installed.
 
     Raises:
         ParameterError: with the command that installs the package.
@@ -84,7 +84,7 @@ def require_package(name: str, argument: str) -> None:
 
 
 def require_sections(params_file: str | Path, namespace: str, nodes: Sequence[str]) -> None:
-    """Refuse a parameter file that does not exist, or that has no section for any of the nodes.
+    """Raise an error if a parameter file is missing or has no section for any of the nodes.
 
     Args:
         params_file: the file; empty for none.
@@ -92,7 +92,7 @@ def require_sections(params_file: str | Path, namespace: str, nodes: Sequence[st
         nodes: names of the nodes.
 
     Raises:
-        ParameterError: naming the file, its sections, and those that would count.
+        ParameterError: naming the file, its sections, and the sections that would apply.
     """
     if not params_file:
         return
@@ -108,7 +108,7 @@ def require_sections(params_file: str | Path, namespace: str, nodes: Sequence[st
 
 
 def published_description(urdf: str) -> str:
-    """Return the description that robot_state_publisher is to publish.
+    """Return the robot description for robot_state_publisher.
 
     Args:
         urdf: path of the URDF, or of a xacro file.
@@ -126,7 +126,7 @@ def published_description(urdf: str) -> str:
 
 
 def root_link(description: str) -> str:
-    """Return the link of a description that is no joint's child; empty where there is none."""
+    """Return the root link of a description; empty if there is none."""
     robot = fromstring(description)
     children = {child.get("link") for child in robot.iterfind("joint/child")}
     names = [str(link.get("name")) for link in robot.iterfind("link")]
@@ -142,21 +142,21 @@ def node_parameters(
 ) -> dict[str, Any]:
     """Return the parameters of one node of an arm.
 
-    A section that names a node outside any namespace counts for the node in ``namespace``, too;
-    ROS 2 itself passes over it. Sections apply from the general to the particular: ``/**``, the
-    whole namespace, the node's name alone, the node in its namespace.
+    A section that names a node without a namespace also applies to the node in ``namespace``; ROS 2
+    itself would ignore it. Later sections in this order override earlier ones: ``/**``, the whole
+    namespace, the node's name alone, the node in its namespace.
 
     Args:
         params_file: ROS 2 parameter file, such as the ``arm.yaml`` of ``calibrate``; empty for
             none.
         namespace: namespace of the node, with or without slashes.
         node: name of the node.
-        prefix: what the joints and links of this arm's description begin with; it is put before
-            the names that do not begin with it.
+        prefix: common prefix of the joints and links in the description of this arm; it is added
+            to names without it.
         joints: joints of the arm without prefix; empty: those of the file.
 
     Raises:
-        ParameterError: naming the file, when it cannot be read or a section has no
+        ParameterError: naming the file, if it cannot be read or a section has no
             ``ros__parameters``.
     """
     values = _of_file(params_file, namespace.strip("/"), node) if params_file else {}
@@ -164,14 +164,14 @@ def node_parameters(
         values["joints"] = list(joints)
     if prefix:
         values |= {name: _prefixed(values[name], prefix) for name in NAMES if name in values}
-    # A list without entries has no type; it is the default wherever it is allowed.
+    # An empty list has no type in ROS 2; where it is allowed, it is the default.
     return {name: value for name, value in values.items() if value != []}
 
 
 def parameter_file(namespace: str, parameters: Mapping[str, Mapping[str, Any]]) -> str:
     """Write the parameters of several nodes of one process, and return the path of the file.
 
-    The file is removed when this process ends, which is that of the launch.
+    The file is removed when this process, which runs the launch, ends.
 
     Args:
         namespace: namespace of the nodes.
@@ -201,7 +201,7 @@ def _of_file(path: str | Path, namespace: str, node: str) -> dict[str, Any]:
 
 
 def _sections(content: Mapping[str, Any], namespace: str, node: str) -> list[str]:
-    """Return the sections of a file that count for a node, from the general to the particular."""
+    """Return the sections of a file that apply to a node, the most general first."""
     sections = ["/**", f"/**/{node}", node, f"/{node}"]
     if namespace:
         sections[1:1] = [f"/{namespace}/**"]

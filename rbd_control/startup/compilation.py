@@ -1,4 +1,4 @@
-"""Notifications of compilation, the one step of a start that takes long."""
+"""Notifications of compilation, which is the slowest step of a start."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _PROBE = 2**18
 
 
 class CompilationWatch(Listener):
-    """Reports what is compiled, and trouble with compiled code on disk, while its context is open.
+    """Reports compilations, and problems with compiled code on disk, while its context is open.
 
     Attributes:
-        begins: takes the name of each kernel before it is compiled. Helpers are compiled within
-            kernels and not reported, nor is code that is found on disk.
-        done: takes the name of each kernel and how long it took to compile [s].
-        warn: takes the warnings of :mod:`~rbd_control.dynamics.kernel_cache`, at most one of each
-            kind in a process; None leaves them to Python's ``logging``.
+        begins: called with the name of each kernel before its compilation. Helpers are compiled as
+            parts of kernels and not reported; code that is found on disk is not reported either.
+        done: called with the name of each kernel and its compilation time [s].
+        warn: called with the warnings of :mod:`~rbd_control.dynamics.kernel_cache`, at most one of
+            each kind in a process; None leaves them to Python's ``logging``.
     """
 
     def __init__(
@@ -58,14 +58,14 @@ class CompilationWatch(Listener):
         self._open.close()
 
     def on_start(self, event: Event) -> None:
-        """Take numba's notice that a function is going to be compiled."""
+        """Handle numba's event before the compilation of a function."""
         if self._depth == 0:
             self._since = time.perf_counter()
             self.begins(_name(event))
         self._depth += 1
 
     def on_end(self, event: Event) -> None:
-        """Take numba's notice that a function was compiled, or could not be."""
+        """Handle numba's event after the compilation of a function, successful or not."""
         self._depth -= 1
         if self._depth == 0:
             self.done(_name(event), time.perf_counter() - self._since)
@@ -80,7 +80,7 @@ def watch_compilation(
 
 
 class _Forward(logging.Handler):
-    """Hands the text of log records on."""
+    """Passes on the text of log records."""
 
     def __init__(self, warn: Callable[[str], object]) -> None:
         super().__init__(logging.WARNING)
@@ -103,11 +103,11 @@ def _forwarded(warn: Callable[[str], object]) -> Iterator[None]:
 
 
 def storage() -> Path | None:
-    """Return the folder that holds the compiled code of this package, or will.
+    """Return the present or future folder of the compiled code of this package.
 
-    This is the folder of the sources where they can be written or come with compiled code, else
-    ``rbd_control`` in NUMBA_CACHE_DIR or in the user's cache folder. None where no folder takes
-    the code and every start compiles.
+    This is the folder of the sources if it can be written or contains compiled code, otherwise
+    ``rbd_control`` in NUMBA_CACHE_DIR or in the user's cache folder. The result is None if no
+    folder can store the code, so that every start compiles.
     """
     for folder in kernel_cache.folders(Path(kernel_cache.__file__)):
         if any(folder.glob("*.nbc")) or _takes_files(folder):

@@ -1,7 +1,4 @@
-"""The executables of the nodes: ready for signals before anything that takes seconds is imported.
-
-The functions are the entry points that ``setup.py`` names.
-"""
+"""Entry points of the nodes in ``setup.py``; they handle signals before slow imports begin."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """Prompt end of the process on SIGINT, SIGTERM and SIGHUP during a start.
 
-Python runs signal handlers between two bytecodes of the main thread. While LLVM compiles it runs
-none for seconds, and an exception that a handler raises inside the compiler or inside rclpy may be
-swallowed there. The C part of every handler, however, writes the number of the signal into a pipe
-(:func:`signal.set_wakeup_fd`); a thread that reads the pipe ends the process after a grace period.
+Python runs signal handlers between two bytecodes of the main thread. While LLVM compiles, no
+handler runs for seconds, and an exception that a handler raises inside the compiler or inside rclpy
+may be discarded there. The C part of every handler, however, writes the number of the signal into a
+pipe (:func:`signal.set_wakeup_fd`); a thread that reads the pipe ends the process after a grace
+period.
 
-This module imports the standard library alone, so that an executable can use it before it imports
-what takes seconds.
+This module imports only the standard library, so that an executable can use it before slow imports.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from typing import Any, NoReturn
 SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
-"""Signals that ask a process to end; the last one comes when its terminal is closed."""
+"""Signals that request the end of a process; SIGHUP is sent when its terminal is closed."""
 
 GRACE = 0.5
-"""Time that the main thread has to end by itself before the process is ended [s]."""
+"""Time for the main thread to end the process by itself [s]; then the process is ended."""
 
 Handler = Callable[[int, FrameType | None], Any]
 
@@ -37,7 +37,7 @@ _forking = threading.local()
 
 
 def end_now(code: int) -> NoReturn:
-    """End the process without unwinding; only where nothing is left to be put in order."""
+    """End the process at once without cleanup; use it only if no cleanup is needed."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()
@@ -46,11 +46,10 @@ def end_now(code: int) -> NoReturn:
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Hold back the signals of :data:`SIGNALS` from this thread while their handlers change.
+    """Block the signals of :data:`SIGNALS` in this thread while their handlers change.
 
-    Between the handlers of two numbers, a signal would meet the old one for the first number and
-    the new one for the second. Python runs the handlers of those that came before it returns
-    from holding them.
+    Otherwise a signal could arrive when the handlers of some numbers are new and those of others
+    still old. Python runs the handlers of pending signals before ``pthread_sigmask`` returns.
     """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
@@ -60,22 +59,22 @@ def signals_held() -> Iterator[None]:
 
 
 def call_off() -> None:
-    """Call off the :class:`PromptEnd` of this process, if there is one."""
+    """Disarm the :class:`PromptEnd` of this process, if there is one."""
     if _current is not None:
         _current.call_off()
 
 
 class PromptEnd:
-    """Ends this process soon after a signal of :data:`SIGNALS`, until it is called off.
+    """Ends this process soon after a signal of :data:`SIGNALS`, until it is disarmed.
 
-    A further one in the same process replaces it. Outside of the main thread it does nothing, for
-    Python takes signals there alone.
+    A further instance in the same process replaces it. Outside of the main thread it has no effect,
+    because Python handles signals in the main thread only.
 
     Args:
         code: exit code of the process.
-        on_signal: handler of the signals from the start on, also after the call-off. It runs
-            when the main thread comes to it; None ends the process.
-        grace: time after a signal at which the process ends in any case [s].
+        on_signal: handler of the signals from the start on, also after :meth:`call_off`. It runs
+            when the main thread executes Python code; None ends the process.
+        grace: time from a signal to the end of the process in any case [s].
     """
 
     def __init__(
@@ -102,7 +101,7 @@ class PromptEnd:
         return self._pipe is not None
 
     def start(self) -> None:
-        """Take over the signals, but for a hangup that ``nohup`` has switched off."""
+        """Install the handlers, except for a SIGHUP that ``nohup`` has set to be ignored."""
         global _current
         if threading.current_thread() is not threading.main_thread():
             return
@@ -110,7 +109,7 @@ class PromptEnd:
             if number != getattr(signal, "SIGHUP", None) or signal.getsignal(number) != _IGNORED:
                 self._previous[number] = signal.signal(number, self._on_signal)
         if _current is not None:
-            # Those it took the signals from are to have them back one day, not that one.
+            # stop() must restore the handlers from before the replaced instance, not its own.
             self._previous.update(_current._previous)
             _current.call_off()
             _current._previous = {}
@@ -121,7 +120,7 @@ class PromptEnd:
         threading.Thread(target=self._watch, args=(reading,), daemon=True).start()
 
     def stop(self, *, ignore: bool = False) -> None:
-        """Call it off and give the signals back, or ``ignore`` them from now on."""
+        """Disarm it and restore the previous handlers, or ``ignore`` the signals from now on."""
         self.call_off()
         for number, handler in self._previous.items():
             # None stands for a handler that Python did not install and cannot restore.
@@ -129,9 +128,9 @@ class PromptEnd:
         self._previous = {}
 
     def call_off(self) -> None:
-        """Leave the signals to their handler from now on.
+        """Disarm it: from now on only the handler processes signals.
 
-        Once this has returned, no signal that came before ends the process any more.
+        After this method has returned, earlier signals no longer end the process.
         """
         with self._lock:
             self._off.set()
@@ -141,7 +140,7 @@ class PromptEnd:
             os.close(pipe)
 
     def _watch(self, reading: int) -> None:
-        # The end of the pipe is the call-off.
+        # The closed pipe means that call_off() was called.
         while number := os.read(reading, 1):
             if number[0] in SIGNALS and not self._off.wait(self._grace):
                 with self._lock:
@@ -159,7 +158,7 @@ def _exit(code: int) -> NoReturn:
 
 
 def _before_fork() -> None:
-    # Until the child has a wake-up of its own, its signals would be written to that of the parent.
+    # Until the child sets its own wake-up pipe, its signals would be written to the parent's pipe.
     _forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 
 

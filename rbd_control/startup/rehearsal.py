@@ -1,4 +1,4 @@
-"""Short runs through all compiled code of a node, so that nothing is compiled later."""
+"""Short runs of all compiled code of a node, so that no code is compiled later."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def rehearse_intake() -> None:
 
 
 def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
-    """Let a detector go through a contact, place the link it names, and check its model."""
+    """Run a detector through a contact, with the link's placement and the check of the model."""
     from rbd_control.estimation import ContactDetector, EffortKindJudge, FitWatch
     from rbd_control.estimation.default_thresholds import default_contact_thresholds
     from rbd_control.robot.surface import Surface
 
-    default_contact_thresholds(model)  # what a change of a threshold to zero needs
+    default_contact_thresholds(model)  # needed when a threshold is changed to zero
     step = min(0.005, parameters.maximum_gap)
-    # A few samples suffice: the onset is searched in the samples before the detection.
+    # A few samples suffice, because the onset is searched in the samples before the detection.
     hasty = replace(
         parameters,
         settling_time=0.0,
@@ -43,7 +43,7 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
         implausible_effort=1000.0,
         default_effort_limit=1e6,
     )
-    # One point of a surface suffices: the other links have the places along their middle.
+    # One point of a surface suffices; for the other links the places along their middle are used.
     last, up = np.array([model.bodies - 1], np.intp), np.array([[0.0, 0.0, 1.0]])
     detector = ContactDetector(model, hasty, surface=Surface(last, 0.1 * up, up, np.ones(1)))
     rest, zero = np.zeros(model.nq), np.zeros(model.nv)
@@ -114,7 +114,7 @@ def rehearse_controller(model: Model) -> None:
 
 
 def rehearse_arm(arm: SimulatedArm) -> None:
-    """Push a simulated arm, which is not to be used further, for one period."""
+    """Push a simulated arm for one period; the arm must not be used afterwards."""
     arm.push(arm.model.joint_links[-1], (1.0, 0.0, 0.0))
     arm.step()
     assert arm.contacts

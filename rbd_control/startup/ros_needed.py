@@ -10,13 +10,13 @@ from rbd_control.errors import RbdControlError
 
 @contextmanager
 def ros_needed(what: str) -> Iterator[None]:
-    """Turn an import that fails for lack of ROS into an error that says what to install.
+    """Convert an import that fails because ROS is missing to an error that says what to install.
 
     Args:
-        what: what needs ROS, as the error names it.
+        what: name of the command or function that needs ROS, for the error.
 
     Raises:
-        RbdControlError: in place of the failing import of a module that is not the package's own.
+        RbdControlError: if the import of a module from outside this package fails.
     """
     try:
         yield

@@ -1,8 +1,8 @@
 """Replacement of closed standard streams.
 
 Some supervisors start programs with closed standard streams. The next file or socket that such a
-program opens gets the number of a stream, and receives what libraries print; rclpy does not start
-at all without ``sys.stderr``.
+program opens gets the descriptor number of a standard stream, so the output of libraries is written
+to it. Without ``sys.stderr``, rclpy does not start.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from contextlib import suppress
 
 
 def ensure_standard_streams() -> None:
-    """Open the null device in the place of each standard stream that is closed.
+    """Open the null device in place of each closed standard stream.
 
-    To be called before files are opened: a number that is in use already is left alone.
+    Call it before files are opened: a descriptor number that is already in use is not replaced.
     """
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
-            # The lowest free number is taken, and those below are in use by now.
+            # open() returns the lowest free number, and all lower numbers are in use now.
             os.open(os.devnull, os.O_RDWR)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
@@ -37,7 +37,7 @@ def say(line: str) -> None:
 def release_standard_streams() -> None:
     """Flush standard output and error, and silence streams without a reader.
 
-    Python flushes them once more when it ends, and ends with code 120 when that fails.
+    Python flushes them again when it ends, and exits with code 120 if this fails.
     """
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -11,9 +11,9 @@ from rbd_control.startup.prompt_end import call_off
 
 @contextmanager
 def stop_requests() -> Iterator[Callable[[], bool]]:
-    """Yield a function that tells whether SIGINT or SIGTERM came.
+    """Yield a function that returns whether SIGINT or SIGTERM was received.
 
-    An exception raised by a signal handler may be lost in a callback of rclpy, so none is raised.
+    The signal handler raises no exception, because rclpy may discard it in a callback.
     """
     came: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM)

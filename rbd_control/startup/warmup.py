@@ -30,9 +30,9 @@ Step = tuple[str, Callable[[], object]]
 
 
 def steps() -> Iterator[Step]:
-    """Yield what to run, each with its name, without running any of it.
+    """Yield the name and the function of each step, without running it.
 
-    Compiled code suits every robot, so that one arm is enough.
+    Compiled code does not depend on the robot, so one arm suffices.
     """
     model = Model.from_urdf(arm7_urdf())
     yield "joint states", rehearse_intake
@@ -63,9 +63,9 @@ def _calibrate(model: Model) -> None:
 
 
 def _alternatives() -> Iterator[tuple[DetectorParameters, str]]:
-    """Yield parameters with each choice that is not the default, and the name of the choice.
+    """Yield parameters with each non-default choice that has its own code, and its name.
 
-    Observers, friction models and the tool wrench have code of their own.
+    These are the observers, the friction models and the tool wrench.
     """
     for item in fields(DetectorParameters):
         for choice in item.metadata["choices"]:
@@ -82,7 +82,7 @@ def _motion(model: Model) -> Motion:
     angle = np.outer(t, frequency)
     q = 0.4 * np.sin(angle)
     v = 0.4 * np.cos(angle) * frequency
-    # One by one: as a batch it would be compiled in lanes, which nothing else here needs.
+    # One by one, because a batch would compile the kernel in lanes, which is not needed here.
     accelerations = -(frequency**2) * q
     tau = np.array([inverse_dynamics(model, *x) for x in zip(q, v, accelerations, strict=True)])
     noise = np.random.default_rng(0).normal(scale=0.05, size=tau.shape)

@@ -30,7 +30,7 @@ ARROW_LENGTH = (0.06, 0.8)
 
 
 class ArmDrawing:
-    """Draws one arm; only what changes is sent to the browsers.
+    """Draws one arm; only changes are sent to the browsers.
 
     Args:
         viser: scene of the viser server.
@@ -142,7 +142,7 @@ def blend(base: Colour, over: Colour, part: float) -> Colour:
 
 
 def _middle(scene: Scene) -> Array:
-    """Return the middle of the joints' ranges, zero where they have none, (nq,) [rad or m]."""
+    """Return the middle of the joints' ranges, or zero for joints without limits, (nq,)."""
     lower, upper = scene.model.lower_limit, scene.model.upper_limit
     limited = np.isfinite(lower) & np.isfinite(upper)
     return np.where(

@@ -1,4 +1,4 @@
-"""The words and tables of the page, as HTML; every text of a message is escaped."""
+"""The texts and tables of the page as HTML; all texts from messages are escaped."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def verdict_html(state: ArmState) -> str:
 
 
 def figures_html(state: ArmState) -> str:
-    """Return the controller's figures and the notice; empty where nothing is known."""
+    """Return the controller's figures and the notice; empty if nothing is known."""
     rows = []
     if state.mode:
         rows.append(("mode", escape(state.mode)))
@@ -64,11 +64,11 @@ def figures_html(state: ArmState) -> str:
 
 
 def events_html(events: tuple[ContactEvent, ...], current: int) -> str:
-    """Return the list of events, the newest first; the one that lasts is bold.
+    """Return the list of events, the newest first; the present contact is bold.
 
     Args:
-        events: the oldest first.
-        current: number of the event that lasts, -1 for none.
+        events: the events, the oldest first.
+        current: index of the present contact, -1 for none.
     """
     if not events:
         return f'<div class="rbd-events" style="{_STYLE}">no contact so far</div>'
@@ -103,5 +103,5 @@ def _event_row(event: ContactEvent, is_current: bool) -> str:
 
 
 def event_title(event: ContactEvent) -> str:
-    """Return an event in a few words, to choose it from a list."""
+    """Return an event as a short text for a list to choose from."""
     return f"{event.id}: {event.onset:.2f} s {event.level} at {event.link or event.joint}"

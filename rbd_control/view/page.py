@@ -37,7 +37,7 @@ PANEL_WIDTH = 420
 """Width of the panel beside the 3D scene [pixels]."""
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
-"""Hosts that only programs of this machine can reach."""
+"""Addresses that only programs on this machine can reach."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _serve(place: Place) -> Any:
         def request_share_url(self, verbose: bool = True) -> None:
             """Refuse to share the page."""
 
-    with redirect_stdout(io.StringIO()):  # viser tells its addresses in a frame of its own
+    with redirect_stdout(io.StringIO()):  # viser would print its addresses in a box
         return Server(host=place.host, port=place.port, label="rbd_control", verbose=False)
 
 
@@ -152,7 +152,7 @@ class Page:
                 self.show()
             else:
                 for source in self._sources:
-                    source.state()  # what is live goes on into the history
+                    source.state()  # messages of live arms are added to the history
             period = FRAME_PERIOD if viewers else IDLE_PERIOD
             # After a delay, frames are skipped.
             due = max(due + period, time.monotonic())

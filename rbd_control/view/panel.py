@@ -28,7 +28,7 @@ MOST_MARKS = 40
 """Number of events above which the slider of the time has no marks."""
 
 HEIGHTS = (240, 241)
-"""Heights of the chart [pixels]; it takes the other one to be drawn anew."""
+"""Heights of the chart [pixels]; a change between them makes the browser redraw the chart."""
 
 _NO_EVENT = "choose"
 
@@ -75,7 +75,7 @@ class ArmPanel:
             self.chart.visible = bool(times.size > 1)
 
     def redraw(self) -> None:
-        """Let the browser draw the chart anew: its axes keep their colours otherwise."""
+        """Let the browser redraw the chart; otherwise its axes keep their colours."""
         if self.chart is not None:
             self.chart.height = sum(HEIGHTS) - self.chart.height
 
@@ -146,7 +146,7 @@ class PlaybackControls:
         self.play.label = "Pause" if self._playhead.is_playing else "Play"
         self.time.value = min(round(self._playhead.time, 2), self.time.max)
 
-    # An update without a client is one that `tell` made.
+    # An update without a client was made by `tell`.
 
     def _on_time(self, event: Any) -> None:
         if event.client is not None:

@@ -49,10 +49,10 @@ class Playhead:
         return self._playing
 
     def advance(self, elapsed: float) -> float:
-        """Play on and return the new position [s].
+        """Advance the playback and return the new position [s].
 
         Args:
-            elapsed: time passed since the last call [s].
+            elapsed: time since the last call [s].
         """
         with self._lock:
             if self._playing:
@@ -61,29 +61,29 @@ class Playhead:
             return self._time
 
     def toggle(self) -> None:
-        """Pause, or play on; at the end, from the start."""
+        """Pause or continue; at the end, restart from the beginning."""
         with self._lock:
             self._playing = not self._playing
             if self._playing and self._time >= self.duration:
                 self._time = 0.0
 
     def seek(self, time: float) -> None:
-        """Go to a position [s], playing or paused as before."""
+        """Go to a position [s]; a paused playback remains paused."""
         with self._lock:
             self._time = min(max(time, 0.0), self.duration)
 
     def go_to_event(self, index: int) -> None:
-        """Go to shortly before the onset of an event, without a pause; ignore an invalid index."""
+        """Go to shortly before the onset of an event; ignore an invalid index."""
         if 0 <= index < len(self._marks):
             self.seek(self._marks[index])
 
     def next_event(self) -> None:
-        """Go to the next event; at the last one stay."""
+        """Go to the next event; after the last event, stay."""
         self.go_to_event(bisect_right(self._marks, self._time + 1e-9))
 
     def previous_event(self) -> None:
-        """Go to the event before; at the first one, to the start."""
-        # Somewhat before the position: while it plays, the same event is not gone to again.
+        """Go to the previous event; before the first event, go to the start."""
+        # With a margin, so that during playback the present event is not selected again.
         index = bisect_left(self._marks, self._time - LEAD) - 1
         if index < 0:
             self.seek(0.0)

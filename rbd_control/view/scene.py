@@ -50,7 +50,7 @@ class Scene:
         """Return the placement of a link in the world frame, (4, 4).
 
         Args:
-            placements: what :meth:`placements` returned.
+            placements: result of :meth:`placements`.
             link: name of the link.
 
         Raises:
@@ -159,7 +159,7 @@ def _rgb(rgba: Array) -> Colour:
 
 
 def _described(model: Model, link: str, choices: _Choices, files: MeshFiles) -> list[Shape]:
-    """Return the shapes of the first kind of elements that can all be drawn; none without one."""
+    """Return the shapes of the first kind whose elements can all be drawn; none otherwise."""
     for elements in choices:
         shapes = [shape for each in elements if (shape := _shape(model, link, each, files))]
         if shapes and len(shapes) == len(elements):
@@ -199,7 +199,7 @@ def _is_sound(values: Array) -> bool:
 def _by_inertia(model: Model, description: Description, name: str) -> list[Shape]:
     """Return the ellipsoid of a link's inertia and rods to the joints that it carries.
 
-    A link without mass is a mere frame, and nothing is drawn of it.
+    Nothing is drawn for a link without mass, which is only a frame.
     """
     link = next(each for each in description.links if each.name == name)
     ellipsoid = ellipsoid_of_inertia(link)

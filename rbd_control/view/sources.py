@@ -34,7 +34,7 @@ class Source(Protocol):
     """One arm, live or recorded.
 
     Attributes:
-        name: what the page calls the arm.
+        name: name of the arm on the page.
     """
 
     name: str
@@ -78,7 +78,7 @@ class RecordingSource:
 
         Args:
             recording: the recording.
-            scene: what is drawn of the arm.
+            scene: geometry of the arm.
             parameters: parameters of the detector, per-joint values in the model's order.
             joints: names of the model's joints in the recording, as for ``replay``.
             surface: points on the collision geometry of the links, as for ``replay``.
@@ -105,7 +105,7 @@ class RecordingSource:
         return cls(recording.path.name, scene, track, result)
 
     def state(self) -> ArmState:
-        """Return what is shown at the playhead."""
+        """Return the state at the playhead."""
         return self.track.at(self.playhead.time)
 
     def history(self) -> tuple[tuple[str, ...], Array, Array]:

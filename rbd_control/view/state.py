@@ -22,13 +22,13 @@ WINDOW = 10.0
 
 @dataclass(frozen=True, eq=False)
 class Touch:
-    """A contact while it lasts.
+    """A contact that lasts.
 
     Attributes:
         link: the link that was probably touched.
         probabilities: probability of each link that may have been touched, by name, in [0, 1].
-        force: force of the environment on the arm, (3,) world axes [N]; None where not observable.
-        point: where it acts, (3,) world axes [m]; None where not observable.
+        force: force of the environment on the arm, (3,) world axes [N]; None if not observable.
+        point: contact point, (3,) world axes [m]; None if not observable.
     """
 
     link: str
@@ -39,22 +39,22 @@ class Touch:
 
 @dataclass(frozen=True, eq=False)
 class ArmState:
-    """An arm at one instant. What is not known is None, NaN or empty.
+    """An arm at one instant; unknown values are None, NaN or empty.
 
     Attributes:
         time: time on the axis of the chart [s].
         q: joint positions in the order of the model, (nq,) [rad or m]; None before the first.
         verdict: the detector's verdict.
-        touch: the contact that lasts; None without one.
+        touch: the present contact; None without one.
         joints: joints of the residual.
         ratios: residual of each of ``joints`` in units of its threshold, signed, (n,).
         events: contacts so far, the oldest first; the last state of each.
-        current: number in ``events`` of the contact that lasts; -1 without one.
+        current: index in ``events`` of the present contact; -1 without one.
         mode: mode of the controller.
         tracking_error: largest position error of a joint [rad or m].
         storage: energy stored in tracking errors [J].
         tank: level of the energy tank [J].
-        notice: what the viewer should know: what is waited for, silent or doubtful.
+        notice: message for the user about missing, silent or doubtful data.
     """
 
     time: float
@@ -75,8 +75,8 @@ class ArmState:
 def probabilities(event: ContactEvent) -> dict[str, float]:
     """Return the probability of each link that an event names.
 
-    The event gives that of its link; the other candidates share the rest, each the same, so the
-    last of them may be less probable than shown.
+    The event contains the probability of its link only. The remainder is divided equally among the
+    other candidates, so the last candidates may be less probable than shown.
     """
     others = [link for link in event.candidates if link != event.link]
     if not event.link:
@@ -91,7 +91,7 @@ class ResidualHistory:
     """Residual ratios of the last seconds, for the chart.
 
     Args:
-        window: length of what is kept [s].
+        window: length of the stored history [s].
     """
 
     def __init__(self, window: float = WINDOW) -> None:
@@ -100,9 +100,9 @@ class ResidualHistory:
         self.joints: tuple[str, ...] = ()
 
     def add(self, time: float, joints: Sequence[str], ratios: Array) -> None:
-        """Add residual ratios, (n,), at a time that is not before the last one [s].
+        """Add residual ratios, (n,), at a time [s].
 
-        Other joints than before, and a time that goes back, begin a new history.
+        If the joints change or the time goes back, a new history begins.
         """
         if tuple(joints) != self.joints or (self._rows and time < self._rows[-1][0]):
             self._rows.clear()

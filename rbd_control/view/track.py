@@ -21,7 +21,7 @@ STEP = 1.0 / 60.0
 """Time between two frames of a short recording [s]."""
 
 MOST_FRAMES = 400_000
-"""Number of frames above which every other one is dropped; 1.8 hours at the first step."""
+"""Number of frames above which every second frame is dropped; 1.8 hours with the first step."""
 
 MOST_SHOWN = 600
 """Largest number of points of the chart."""
@@ -31,7 +31,7 @@ _TURN = 1.5
 
 
 _LATE = 0.5
-"""Age above which a tracking error does not count [s]."""
+"""Age above which a tracking error is ignored [s]."""
 
 _NO_ERRORS = np.zeros(0), np.zeros(0)
 
@@ -44,13 +44,13 @@ class Track:
         joints: the joints of the model.
         times: time of each frame from the first sample, (k,) [s].
         q: joint positions, (k, nq) [rad or m].
-        ratios: residual in units of the threshold, of the sample with the largest magnitude since
-            the frame before, so that no peak is lost, (k, n).
-        levels: index into :data:`~rbd_control.estimation.LEVELS`, the highest since the frame
-            before, (k,); -1 without a verdict.
+        ratios: residual in units of the threshold, with the largest magnitude since the previous
+            frame, so that no peak is lost, (k, n).
+        levels: index into :data:`~rbd_control.estimation.LEVELS`, the highest since the previous
+            frame, (k,); -1 without a verdict.
         events: the contacts, the oldest first, times from the first sample.
         errors: times, (m,) [s], and largest position errors, (m,) [rad or m], of the controller;
-            empty where the recording has none.
+            empty if the recording has none.
     """
 
     joints: tuple[str, ...]
@@ -67,7 +67,7 @@ class Track:
         return float(self.times[-1])
 
     def at(self, time: float) -> ArmState:
-        """Return what is shown at a time from the first sample [s]."""
+        """Return the state at a time from the first sample [s]."""
         k = max(bisect_right(self.times, time) - 1, 0)
         current = self._current(time)
         level = int(self.levels[k])
@@ -91,7 +91,7 @@ class Track:
         first, last = np.searchsorted(self.times, [time - WINDOW, time], side="right")
         part = slice(int(first), max(int(last), int(first)))
         every = max(-(-(part.stop - part.start) // MOST_SHOWN), 1)
-        # Groups of frames stay the same while it plays, so that the curve does not flicker.
+        # The groups of frames do not change during playback, so that the curve does not flicker.
         part = slice(part.start // every * every, part.stop)
         times, ratios = self.times[part], self.ratios[part].astype(float)
         starts = np.arange(0, len(times), every)
@@ -100,13 +100,13 @@ class Track:
         return times[starts], _extremes(ratios, starts)
 
     def _error(self, time: float) -> float:
-        """Return the tracking error at a time [s]; NaN where there is none."""
+        """Return the tracking error at a time [s]; NaN if it is unknown."""
         times, errors = self.errors
         k = int(np.searchsorted(times, time, side="right")) - 1
         return float(errors[k]) if k >= 0 and time - times[k] < _LATE else math.nan
 
     def _current(self, time: float) -> int:
-        """Return the number of the event whose flag is up at a time [s], or -1."""
+        """Return the index of the event whose flag is raised at a time [s], or -1."""
         for number, event in enumerate(self.events):
             if event.detected <= time and (event.release is None or time < event.release):
                 return number
@@ -127,8 +127,8 @@ class Track:
     def _touch(self, event: ContactEvent, k: int) -> Touch:
         """Return the contact of an event at frame k.
 
-        The direction of the force is that at the peak; its size follows the residual of the joint
-        that stood highest over its threshold.
+        The force has its direction at the peak; its size is scaled with the residual of the joint
+        with the highest ratio of residual to threshold.
         """
         force = event.force
         peak = self._peak(event)
@@ -138,7 +138,7 @@ class Track:
         return Touch(event.link, probabilities(event), force, event.point)
 
     def _peak(self, event: ContactEvent) -> float:
-        """Return the largest ratio of an event's joint while its flag was up."""
+        """Return the largest ratio of an event's joint while its flag was raised."""
         if event.joint not in self.joints:
             return 0.0
         end = self.duration if event.release is None else event.release
@@ -149,12 +149,12 @@ class Track:
 
 
 class TrackRecorder:
-    """Makes a :class:`Track` of the blocks of a replay.
+    """Builds a :class:`Track` from the blocks of a replay.
 
     Args:
         joints: the joints of the model.
         threshold: threshold of each joint at rest, (n,) [N·m or N].
-        per_speed: what is added to it for each unit of speed, (n,).
+        per_speed: increase of the threshold per unit of speed, (n,).
 
     Attributes:
         start: stamp of the first sample [s]; NaN before.
@@ -174,7 +174,7 @@ class TrackRecorder:
         Args:
             times: of the samples from the first one of the recording, (k,) [s].
             block: the samples.
-            found: what the detector said of them.
+            found: the detections for these samples.
         """
         if math.isnan(self.start):
             self.start = float(block.stamp[0] - times[0])
@@ -240,7 +240,7 @@ def tracking_errors(recording: Recording, start: float) -> tuple[Array, Array]:
 
 
 def _extremes(values: Array, starts: NDArray[np.intp]) -> Array:
-    """Return the value of largest magnitude in each group of rows; NaN counts as nothing."""
+    """Return the value of largest magnitude in each group of rows; NaN is ignored."""
     highest = np.fmax.reduceat(values, starts)
     lowest = np.fmin.reduceat(values, starts)
     return np.asarray(np.where(np.abs(lowest) > np.abs(highest), lowest, highest))

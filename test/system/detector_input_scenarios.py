@@ -21,6 +21,7 @@ from .detector_scenarios import (
     MODEL,
     NODE,
     POSTURE,
+    listen_without_contact,
     released,
     set_parameters,
     touched,
@@ -31,8 +32,7 @@ from .probe import LATCHED, Probe, Report, Source
 
 def unusable_messages_are_dropped(probe: Probe, source: Source) -> None:
     """[4, 5, 8, 9, 10, 11, 15] Dropped and counted, and the good ones go on being judged."""
-    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
-    wait_for_flag(probe, contact, False)
+    contact = listen_without_contact(probe)
     good = source.message(probe.node.get_clock().now().to_msg())
     names, position = list(good.name), list(good.position)
     unusable = {
@@ -103,8 +103,7 @@ def absurd_efforts(probe: Probe, source: Source) -> None:
 
 def a_joint_without_effort(probe: Probe, source: Source) -> None:
     """[25, 61] It is named and there is no verdict; nothing ends, and nothing is flagged."""
-    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
-    wait_for_flag(probe, contact, False)
+    contact = listen_without_contact(probe)
     flags = len(contact)
     gravity = gravity_torque(MODEL, POSTURE)
     for dead, says in (
@@ -128,8 +127,7 @@ def a_joint_without_effort(probe: Probe, source: Source) -> None:
 
 def doubtful_data(probe: Probe, source: Source) -> None:
     """[13, 16, 17] Frozen data, a gap and a leap: no verdict, with its reason, and then again."""
-    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
-    wait_for_flag(probe, contact, False)
+    contact = listen_without_contact(probe)
     assert set_parameters(probe, repeated_time_at_rest=0.3).successful
     probe.wait_for_report(NODE, lambda r: "repeated" in r.message, "frozen data are believed")
     assert set_parameters(probe, repeated_time_at_rest=3600.0).successful
@@ -177,8 +175,7 @@ def bursts(probe: Probe, source: Source) -> None:
 
 def publishers_come_and_go(probe: Probe, source: Source) -> None:
     """[20, 21] A second publisher is reported; after a restart of the only one it goes on."""
-    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
-    wait_for_flag(probe, contact, False)
+    contact = listen_without_contact(probe)
     before = int(probe.report(NODE).values["publishers"])
     second = probe.node.create_publisher(JointState, "joint_states", 50)
     probe.wait_for_report(

@@ -23,6 +23,7 @@ from .detector_scenarios import (
     POSTURE,
     PUSH,
     last_onset,
+    listen_without_contact,
     released,
     set_parameters,
     touched,
@@ -33,8 +34,7 @@ from .probe import LATCHED, Probe, Report, Source, efforts
 
 def absurd_parameters(probe: Probe, source: Source) -> None:
     """[25] They are refused, also beside one that is fine, and the verdict goes on."""
-    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
-    wait_for_flag(probe, contact, False)
+    contact = listen_without_contact(probe)
     # The source repeats its samples, which may be no fault here although the arm moves.
     assert set_parameters(probe, repeated_time=3600.0).successful
     source.velocity = np.full(MODEL.nv, 1e-3)

@@ -221,6 +221,13 @@ def wait_for_flag(probe: Probe, contact: Heard, flag: bool) -> None:
     probe.wait(lambda: len(contact) > count and contact[-1].data == flag, f"contact is not {flag}")
 
 
+def listen_without_contact(probe: Probe) -> Heard:
+    """Subscribe to the contact flag; wait until the detector reports no contact."""
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    wait_for_flag(probe, contact, False)
+    return contact
+
+
 def last_onset(events: Heard) -> DiagnosticStatus | None:
     """Return the status of the last received onset."""
     told = [message.status[0] for message in events]

@@ -1,6 +1,6 @@
-"""The arguments of each sub-command, one file a command.
+"""The arguments of each sub-command, one file per command.
 
-Each file has ``add_command``, which adds the arguments and names the function that runs the
-command. The files import nothing that takes long, so that ``--help`` answers at once: what the
-command itself needs is imported when it runs.
+Each file has a function ``add_command``, which adds the arguments and selects the function that
+runs the command. The files avoid slow imports, so that ``--help`` answers at once; a command
+imports the modules that it needs when it runs.
 """

@@ -82,7 +82,7 @@ def _add_model(calibrate: argparse.ArgumentParser) -> None:
 
 
 def _add_drive_gains(calibrate: argparse.ArgumentParser) -> None:
-    """Add the arguments that tell what is known of the drives beforehand."""
+    """Add the arguments for prior knowledge of the drives."""
     group = calibrate.add_argument_group(
         "gains of the drives",
         "With --effort current, the torque per unit of effort of each drive is identified. A joint "

@@ -16,8 +16,8 @@ def add_fleet(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     group = command.add_argument_group(
         "a fleet of recordings",
         "With --fleet, RECORDING may also be a folder of recordings or a glob pattern. Recordings "
-        "are worked on in parallel, one that cannot be used is named and passed over, and a second "
-        "run does what is missing or has changed.",
+        "are processed in parallel. A recording that cannot be used is reported and skipped. A "
+        "second run processes only recordings that are new or have changed.",
     )
     group.add_argument(
         "--fleet",
@@ -59,7 +59,7 @@ def add_format(group: argparse._ActionsContainer) -> None:
 
 
 def refuse_fleet_options(arguments: argparse.Namespace) -> None:
-    """Refuse options of a fleet where none is asked for.
+    """Raise an error for options of a fleet without ``--fleet``.
 
     Raises:
         InputError: naming the option.

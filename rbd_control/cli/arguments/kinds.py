@@ -1,4 +1,4 @@
-"""Kinds of values on the command line: text to number, with an error that says what to give."""
+"""Conversion of values on the command line, with errors that name the expected kind of value."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def position(text: str) -> tuple[str, float]:
 
 
 def numbers(text: str) -> tuple[float, ...]:
-    """Return finite numbers that commas separate.
+    """Return finite numbers from a text with commas between them.
 
     Raises:
         argparse.ArgumentTypeError: for any other text.
@@ -83,7 +83,7 @@ def numbers(text: str) -> tuple[float, ...]:
 
 
 def names(text: str) -> list[str]:
-    """Return names that commas separate."""
+    """Return names from a text with commas between them."""
     return text.split(",")
 
 

@@ -9,16 +9,16 @@ from typing import Any, TypeAlias
 from rbd_control.cli.arguments.kinds import names, position, seconds
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-"""What sub-commands are added to."""
+"""The parser that sub-commands are added to."""
 
 RECORDING = "rosbag2 folder, or file .db3, .mcap or .csv"
-"""Help on a recording."""
+"""Help text for a recording."""
 
 URDF = (
     "URDF of the robot, 'arm7' for the arm that ships with the package, or a parameter file "
     "(.yaml) that names the arm in its section /**"
 )
-"""Help on the description of a robot."""
+"""Help text for a robot description."""
 
 
 def add_recording(command: argparse.ArgumentParser, name: str, **more: Any) -> None:
@@ -33,7 +33,7 @@ def add_recording(command: argparse.ArgumentParser, name: str, **more: Any) -> N
 
 
 def add_robot(command: argparse.ArgumentParser) -> None:
-    """Add the arguments that tell which robot moved, and where in the recording."""
+    """Add the arguments for the robot, its joints, and the topic of its joint states."""
     command.add_argument("--urdf", default="", metavar="FILE", help=URDF)
     command.add_argument(
         "--topic",
@@ -42,7 +42,7 @@ def add_robot(command: argparse.ArgumentParser) -> None:
     )
     add_lock(
         command,
-        "hold a joint that the recording does not hold, at a position [rad or m]; may be repeated",
+        "fix a joint that is not in the recording at a position [rad or m]; may be repeated",
     )
     command.add_argument(
         "--recorded-joints",
@@ -52,7 +52,7 @@ def add_robot(command: argparse.ArgumentParser) -> None:
         help="names of the model's joints in the recording, in the order of the model; needed "
         "only if they differ by more than a prefix",
     )
-    # The old name, which means something else as a parameter of the nodes.
+    # The former name, which is also the name of a different parameter of the nodes.
     command.add_argument("--joints", type=names, help=argparse.SUPPRESS)
 
 
@@ -73,7 +73,7 @@ def add_config(command: argparse.ArgumentParser, what: str) -> None:
 
     Args:
         command: the parser of the sub-command.
-        what: what is taken from the file, and what holds without it.
+        what: end of the help text: the use of the file, and the default without it.
     """
     command.add_argument(
         "--config",
@@ -84,12 +84,12 @@ def add_config(command: argparse.ArgumentParser, what: str) -> None:
 
 
 def add_trust(command: argparse.ArgumentParser) -> None:
-    """Add the argument that overrules the judgement of the effort kind."""
+    """Add the argument that overrules a refuted effort kind."""
     command.add_argument(
         "--trust-effort-kind",
         action="store_true",
-        help="go on where the recorded efforts refute the declared effort kind, as the parameter "
-        "check_effort_kind: false of the node does",
+        help="continue if the recorded efforts refute the declared effort kind, like the node with "
+        "the parameter check_effort_kind: false",
     )
 
 
@@ -98,7 +98,7 @@ def add_outputs(command: argparse.ArgumentParser, report: str) -> None:
 
     Args:
         command: the parser of the sub-command.
-        report: what is written into the folder of the report.
+        report: description of the files in the folder of the report.
     """
     command.add_argument("--report", type=Path, metavar="DIR", help=f"folder for {report}")
     command.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
@@ -113,7 +113,7 @@ def add_outputs(command: argparse.ArgumentParser, report: str) -> None:
 def add_duration(
     command: argparse.ArgumentParser, meaning: str = "end after this time [s]"
 ) -> None:
-    """Add the argument for how long a command runs."""
+    """Add the argument for the duration of a command."""
     command.add_argument("--duration", type=seconds, metavar="S", help=meaning)
 
 

@@ -1,4 +1,4 @@
-"""Orders the motion of the demo and its pushes, on the time of the arm."""
+"""Sending of the demo's trajectory and pushes, at times of the simulated arm."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ScenarioDriver:
         joints: names of the joints, in the order of the scenario.
 
     Attributes:
-        activity: what goes on, in words.
+        activity: description of the present activity.
     """
 
     def __init__(self, node: Node, scenario: Scenario, joints: Sequence[str]) -> None:
@@ -50,11 +50,11 @@ class ScenarioDriver:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the motion was ordered."""
+        """Whether the trajectory was sent."""
         return self._begin is not None
 
     def elapsed(self, time: float) -> float:
-        """Return the time since the motion began [s]; zero before.
+        """Return the time since the beginning of the motion [s]; zero before.
 
         Args:
             time: time of the arm [s].
@@ -62,7 +62,7 @@ class ScenarioDriver:
         return 0.0 if self._begin is None else time - self._begin
 
     def begin(self, time: float) -> None:
-        """Order the motion.
+        """Send the trajectory.
 
         Args:
             time: time of the arm [s].
@@ -82,7 +82,7 @@ class ScenarioDriver:
         self._pushes = list(self._scenario.pushes)
 
     def step(self, time: float) -> None:
-        """Push if a push is due; to be called often.
+        """Send a push if one is due; call this method often.
 
         Args:
             time: time of the arm [s].

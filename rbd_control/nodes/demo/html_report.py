@@ -12,7 +12,7 @@ from rbd_control.reports.output import HtmlOutput, analysed_now
 
 
 def demo_html(file: str | Path | None, folder: str | Path | None) -> HtmlOutput:
-    """Prepare the files that were asked for.
+    """Prepare the requested files.
 
     Raises:
         RbdControlError: for a file without the extra ``report``.

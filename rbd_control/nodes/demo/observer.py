@@ -37,7 +37,7 @@ class DemoObserver:
     """Records the topics of the three nodes and runs the scenario on simulated time.
 
     Attributes:
-        log: what was recorded.
+        log: the recorded data.
         ignored: number of messages that none of the three nodes sends.
     """
 
@@ -76,7 +76,7 @@ class DemoObserver:
 
     @property
     def activity(self) -> str:
-        """What goes on, in words."""
+        """Description of the present activity."""
         return self._driver.activity or STARTING_NODES
 
     @property
@@ -100,12 +100,12 @@ class DemoObserver:
         return self._driver.elapsed(self.time)
 
     def spin(self, seconds: float) -> None:
-        """Listen for a while, and push when a push is due."""
+        """Process messages for a while, and send the pushes that are due."""
         self._executor.spin_until_future_complete(Future(), timeout_sec=seconds)
         self._driver.step(self.time)
 
     def begin(self) -> None:
-        """Order the motion."""
+        """Send the trajectory."""
         self.log.begin = self._begin = self.time
         self._driver.begin(self.time)
 

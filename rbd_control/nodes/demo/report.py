@@ -64,7 +64,7 @@ def print_demo(result: DemoResult, console: Console) -> None:
 
 def draw_demo(result: DemoResult, path: Path) -> None:
     """Write a PNG with tracking error, residual over threshold, and true and detected contacts."""
-    # The import takes longer than all others together.
+    # Imported here because this import takes longer than all others together.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.0, 8.5), layout="constrained")
