@@ -190,6 +190,7 @@ def _of_joint(
             # The scale is doubtful, so friction and misfit are given in the recorded unit.
             friction = (factor * friction[0], factor * friction[1], factor * friction[2])
             misfit *= abs(factor)
+            is_torque = False
     elif friction[0] < -CERTAIN_FRICTION * errors[0] and friction[1] <= 0.0:
         verdict = _Verdict("reversed", "bad", "by its friction, which drives the joint", _REVERSE)
         is_torque = False

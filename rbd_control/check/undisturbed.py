@@ -86,7 +86,7 @@ def explain_undisturbed(
             gathered.rows(kept), level, alive, exchanged_and_kept, has_gravity=has_gravity
         )
         by_joint = _outlying(evidence, level, alive)
-        out = _padded(by_joint.any(axis=1))
+        out = _padded(np.asarray(by_joint.any(axis=1)))
         more = kept.copy()
         more[np.flatnonzero(kept)[out]] = False
         if not out.any() or 1.0 - more.mean() > MOST_TOUCHED:

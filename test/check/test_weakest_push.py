@@ -19,8 +19,8 @@ from rbd_control.estimation import (
 )
 from rbd_control.simulation import SimulatedArm, arm7_urdf
 
-PUSH, PERIOD, FIRST = 0.3, 1.0, 1.5
-"""Length of a push, time between two, and the first one [s]."""
+PUSH, PERIOD, FIRST, LAST = 0.3, 0.65, 1.5, 23.0
+"""Length of a push, time between two starts, first start, and end of the pushes [s]."""
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +45,11 @@ def share_found(
     begun: list[float] = []
 
     def act(simulated: SimulatedArm, t: float) -> None:
-        if t >= FIRST + PERIOD * len(begun):
+        if FIRST + PERIOD * len(begun) <= t < LAST:
             begun.append(t)
             simulated.push(link, force if len(begun) % 2 else -force, duration=PUSH)
 
-    m = lively_motion(arm, 14.0, act=act)
+    m = lively_motion(arm, LAST + 1.0, act=act)
     detector = ContactDetector(model, parameters)
     found = detector.update_block(m.t + 1.0, m.q, m.v, m.tau)
     # The first sample of the motion is one period after the start of the simulation.
