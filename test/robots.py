@@ -21,6 +21,7 @@ REAL_PANDA = RECORDINGS / "real_panda" / "panda_exciting_trajectory.db3"
 _PUBLISHED = {
     "panda": "panda_description/urdf/panda.urdf",
     "ur5": "ur_description/urdf/ur5_robot.urdf",
+    "ur10": "ur_description/urdf/ur10_robot.urdf",
     "tiago": "tiago_description/robots/tiago.urdf",
     "tiago_no_hand": "tiago_description/robots/tiago_no_hand.urdf",
     "tiago_pro": "tiago_pro_description/robots/tiago_pro.urdf",

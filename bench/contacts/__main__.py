@@ -1,8 +1,9 @@
 """``python -m bench.contacts``: evaluate the detector on simulated contacts, in some minutes.
 
 The table is written to ``contacts.md`` in the folder that ``--report`` names. ``--hour`` evaluates
-an hour of motion without contact instead, ``--tool`` the wrench at the tool. ``--record FOLDER``
-writes recordings for ``rbd-control``.
+an hour of motion without contact instead, ``--tool`` the wrench at the tool, and ``--promise`` the
+weakest pushes that ``rbd-control check`` promises (``promise.md``). ``--record FOLDER`` writes
+recordings for ``rbd-control``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from bench.contacts.arms import ARMS, arm
 from bench.contacts.bag import write_recording
 from bench.contacts.episode import simulate, stream
 from bench.contacts.plant import Plant
+from bench.contacts.promise import PROMISE_HEAD, judge_promise, kept, promise_rows
 from bench.contacts.study import FREE, Outcome, false_alarms, judge
 from bench.contacts.tables import HEAD, rows, targets
 from bench.contacts.tool_wrench import (
@@ -48,6 +50,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--specimens", type=int, default=5, help="of each arm, seeds 1000 apart")
     parser.add_argument("--hour", action="store_true", help="an hour without contact instead")
     parser.add_argument("--tool", action="store_true", help="the wrench at the tool instead")
+    parser.add_argument("--promise", action="store_true", help="the promise of check instead")
+    parser.add_argument("--repeats", type=int, default=2, help="pushes of each staged size")
     parser.add_argument("--record", type=Path, metavar="FOLDER", help="write recordings instead")
     parser.add_argument("--report", type=Path, default=Path("report"), metavar="FOLDER")
     given = parser.parse_args(arguments)
@@ -62,6 +66,8 @@ def main(arguments: Sequence[str]) -> int:
         return _hour(names, given.seed, console)
     if given.tool:
         return _tool(names, given.seed, given.specimens, console)
+    if given.promise:
+        return _promise(names, given, console)
     console.print(f"{given.specimens} specimens of each of {', '.join(names)}: a minute or two")
     seeds = [given.seed + 1000 * k for k in range(given.specimens)]
     shown = track(seeds, "specimens", console=console, transient=True)
@@ -74,13 +80,12 @@ def main(arguments: Sequence[str]) -> int:
     found = targets(outcome)
     for target in found:
         console.print(f"{'met   ' if target.met else 'missed'}  {target.text}: {target.found}")
-    given.report.mkdir(parents=True, exist_ok=True)
-    text = "".join(f"| {' | '.join(cells)} |\n" for cells in (HEAD, ["---"] * len(HEAD), *lines))
+    text = _markdown(HEAD, lines)
     text += "\n" + "".join(
         f"- {target.text}: {target.found}, {'met' if target.met else 'missed'}\n"
         for target in found
     )
-    (given.report / "contacts.md").write_text(text, encoding="utf-8")
+    _write(given.report / "contacts.md", text)
     return 0 if all(target.met for target in found) else 1
 
 
@@ -110,6 +115,34 @@ def _tool(names: Sequence[str], seed: int, specimens: int, console: Console) -> 
         table.add_row(name, *tool_row(result))
     console.print(table)
     return 0 if all(is_accurate(result) for result in results.values()) else 1
+
+
+def _promise(names: Sequence[str], given: argparse.Namespace, console: Console) -> int:
+    """Compare the promise of ``check`` with staged pushes; return 1 if it is broken for a link."""
+    shown = [(name, given.seed + 1000 * k) for name in names for k in range(given.specimens)]
+    tracked = track(shown, "specimens", console=console, transient=True)
+    staged = [push for name, own in tracked for push in judge_promise(name, own, given.repeats)]
+    lines = promise_rows(staged)
+    title = f"force at which half of the pushes are found / promised; {given.specimens} specimens"
+    table = Table(*PROMISE_HEAD, title=title)
+    for line in lines:
+        table.add_row(*line)
+    console.print(table)
+    good, number = kept(staged)
+    console.print(f"the promise is right within 30 % for {good} of {number} links")
+    _write(given.report / "promise.md", _markdown(PROMISE_HEAD, lines))
+    return 0 if good == number else 1
+
+
+def _markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Return a table as Markdown."""
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (head, ["---"] * len(head), *lines))
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a report; the folder is created if it does not exist."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
 
 
 def _record(names: Sequence[str], seed: int, rounds: int, folder: Path) -> int:

@@ -3,7 +3,7 @@
 from rbd_control.check.findings import Line
 from rbd_control.check.page import print_check, write_check
 from rbd_control.check.run import CheckResult, check_recording
-from rbd_control.check.weakest_push import WeakestPush, weakest_pushes
+from rbd_control.check.weakest_push import WeakestPush, weakest_pushes, weakest_pushes_in
 
 __all__ = [
     "CheckResult",
@@ -12,5 +12,6 @@ __all__ = [
     "check_recording",
     "print_check",
     "weakest_pushes",
+    "weakest_pushes_in",
     "write_check",
 ]

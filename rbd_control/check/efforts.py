@@ -186,6 +186,11 @@ def _of_joint(
     if factor != 1.0:
         need = float(np.sqrt((evidence.need[:, i] ** 2).mean()))
         verdict = _of_scale(factor, need > LOADED * limit)
+        if verdict.kind == "unclear":
+            # The scale is doubtful, so friction and misfit are given in the recorded unit.
+            friction = (factor * friction[0], factor * friction[1], factor * friction[2])
+            misfit *= abs(factor)
+            is_torque = False
     elif friction[0] < -CERTAIN_FRICTION * errors[0] and friction[1] <= 0.0:
         verdict = _Verdict("reversed", "bad", "by its friction, which drives the joint", _REVERSE)
         is_torque = False
@@ -223,8 +228,9 @@ def _of_scale(scale: float, loaded: bool) -> _Verdict:
     if -high / low <= scale <= -low / high:
         return _Verdict("reversed", "bad", size, _REVERSE)
     if high < scale < LARGE and not loaded:
-        remedy = "find wrong masses in the URDF, or the unit"
-        return _Verdict("unclear", "doubtful", f"{size}, which is small", remedy)
+        remedy = "look for friction or wrong masses, or load the joint more"
+        text = f"{size}, which is too small here to tell the unit"
+        return _Verdict("unclear", "doubtful", text, remedy)
     for factor, unit in UNITS:
         if abs(abs(scale) / factor - 1.0) < LIKE:
             sign = "-" if scale < 0.0 else ""
@@ -296,4 +302,5 @@ def _scales(efforts: Sequence[JointEffort]) -> str:
         return "; the motion does not tell its size"
     unknown = [one.joint for one in efforts if one.confidence == "none"]
     more = f"; the motion does not tell the size on {', '.join(unknown)}" if unknown else ""
-    return f", {min(known):.2f} to {max(known):.2f} times the model's{more}"
+    low, high = f"{min(known):.2f}", f"{max(known):.2f}"
+    return f", {low if low == high else f'{low} to {high}'} times the model's{more}"

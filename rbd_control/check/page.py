@@ -90,7 +90,8 @@ def _joints(result: CheckResult) -> Table:
     table.add_column("scale", justify="right", no_wrap=True)
     headings = ("confidence", "Coulomb [N·m]", "viscous", "constant [N·m]", "unexplained [N·m]")
     for heading in headings:
-        table.add_column(escape(heading), justify="right")
+        longest = max(map(len, heading.split()))
+        table.add_column(escape(heading), justify="right", min_width=longest)
     for one in result.efforts:
         known = one.confidence != "none"
         table.add_row(

@@ -16,7 +16,7 @@ from rbd_control.check.explanations import Explanation, finish
 from rbd_control.check.findings import Level, Line, worst
 from rbd_control.check.timing import timing_lines
 from rbd_control.check.undisturbed import explain_undisturbed
-from rbd_control.check.weakest_push import WeakestPush, weakest_pushes
+from rbd_control.check.weakest_push import WeakestPush, weakest_pushes_in
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import RbdControlError, RecordingError
 from rbd_control.estimation import DetectorParameters, Motion, calibrate
@@ -28,6 +28,7 @@ from rbd_control.estimation.default_thresholds import (
 from rbd_control.playback.motions import RecordedMotions, read_motions
 from rbd_control.playback.recording import Recording
 from rbd_control.playback.truth import GRACE
+from rbd_control.wording import listed
 
 Array = NDArray[np.float64]
 
@@ -114,11 +115,10 @@ def check_recording(
     lines += effort_lines(study.efforts)
     level = with_default_thresholds(declared, model).for_joints("contact_threshold", model.nv)
     lines += arm_lines(model, study.found, study.evidence, study.efforts, level)
-    lines.append(_contact(study.touched, touched / max(duration, 1e-9)))
+    lines.append(_contact(study.touched, study.outlying, touched / max(duration, 1e-9)))
     known, known_model, line = _thresholds(motions, model, parameters, worst(tuple(lines)))
     lines.append(line)
-    q, v = (np.concatenate([getattr(m, what) for m in motions]) for what in ("q", "v"))
-    pushes = weakest_pushes(known_model, known, q, v)
+    pushes = weakest_pushes_in(known_model, known, motions)
     lines.append(push_line(pushes))
     return CheckResult(
         name, duration, tuple(lines), study.efforts, pushes, line.text, study.recorded
@@ -134,6 +134,8 @@ class _Study:
     efforts: tuple[JointEffort, ...]
     touched: float
     """Fraction of the samples that are left out as apparent contacts."""
+    outlying: tuple[str, ...]
+    """Joints whose residual stands out in these samples."""
     recorded: tuple[Array, Array]
     """Torque of the described arm and effort as recorded, (n, nv) each, of the other samples."""
 
@@ -153,7 +155,9 @@ def _study(motions: Sequence[Motion], model: Model, declared: DetectorParameters
     free = finish(explain_undisturbed(gathered, level, alive, exchanged, has_gravity=has_gravity))
     efforts = joint_efforts(model, declared, motions, free.found, free.evidence, level)
     recorded = gathered.need[free.kept], gathered.effort[free.kept]
-    return _Study(free.found, free.evidence, efforts, free.touched, recorded)
+    first = model.nv - len(model.joint_names)
+    outlying = tuple(model.joint_names[i - first] for i in np.flatnonzero(free.joints))
+    return _Study(free.found, free.evidence, efforts, free.touched, outlying, recorded)
 
 
 def as_torque(motion: Motion, model: Model, declared: DetectorParameters) -> Motion:
@@ -196,13 +200,20 @@ def _without_true_contact(
     return tuple(m for m in motions if m.t.size), lost
 
 
-def _contact(touched: float, told: float) -> Line:
-    values = {"touched": touched, "told": told}
+def _contact(touched: float, joints: Sequence[str], told: float) -> Line:
+    """Return the line about contacts.
+
+    Args:
+        touched: share of the samples that look like contact.
+        joints: joints whose residual stands out in them.
+        told: share of the time in contact, as the recording tells.
+    """
+    values = {"touched": touched, "joints": list(joints), "told": told}
     said = f"{told:.1%} of the time is in contact, as the recording tells, and left out"
     if touched:
         text = (
-            f"the residual stands out in {touched:.1%} of the time, which is left out: something "
-            f"touches the arm, or a joint sticks"
+            f"the residual of {listed(joints)} stands out in {touched:.1%} of the time, which is "
+            f"left out: something touches the arm, or a joint sticks"
         )
         if told:
             text += f"; {said}"

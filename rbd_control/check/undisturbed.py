@@ -38,11 +38,13 @@ class Undisturbed:
         found: the explanations in the order of the search.
         evidence: the evidence of the samples that are kept, after the explanations are applied.
         kept: the samples that are kept, (n,) bool.
+        joints: joints whose residual stands out in the samples that are left out, (nv,) bool.
     """
 
     found: tuple[Explanation, ...]
     evidence: Evidence
     kept: NDArray[np.bool_]
+    joints: NDArray[np.bool_]
 
     @property
     def touched(self) -> float:
@@ -69,6 +71,7 @@ def explain_undisturbed(
         has_gravity: whether the declared effort includes the gravity torque.
     """
     kept = np.ones(len(gathered.raw), dtype=bool)
+    joints = np.zeros(gathered.raw.shape[1], dtype=bool)
     found: tuple[Explanation, ...] = ()
     evidence = gathered
     for _ in range(PASSES):
@@ -82,20 +85,26 @@ def explain_undisturbed(
         found, evidence = yield from explain_in_steps(
             gathered.rows(kept), level, alive, exchanged_and_kept, has_gravity=has_gravity
         )
-        out = _outlying(evidence, level, alive)
+        by_joint = _outlying(evidence, level, alive)
+        out = _padded(np.asarray(by_joint.any(axis=1)))
         more = kept.copy()
         more[np.flatnonzero(kept)[out]] = False
         if not out.any() or 1.0 - more.mean() > MOST_TOUCHED:
             break
         kept = more
-    return Undisturbed(found, evidence, kept)
+        joints |= by_joint.any(axis=0)
+    return Undisturbed(found, evidence, kept, joints)
 
 
 def _outlying(evidence: Evidence, level: Array, alive: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which samples, and their neighbours, are apparent contacts, (n,) bool."""
-    residual = (evidence.effort - evidence.need)[:, alive]
+    """Return where the residual of each joint is that of an apparent contact, (n, nv) bool."""
+    residual = evidence.effort - evidence.need
     centre = np.median(residual, axis=0)
     spread = 1.4826 * np.median(np.abs(residual - centre), axis=0)
-    limit = np.maximum(OUTLYING * spread, OUTLYING_SHARE * level[alive])
-    out = (np.abs(residual - centre) > limit).any(axis=1)
-    return np.convolve(out, np.ones(2 * PAD + 1), "same")[: out.size] > 0.0
+    limit = np.maximum(OUTLYING * spread, OUTLYING_SHARE * level)
+    return np.asarray((np.abs(residual - centre) > limit) & alive)
+
+
+def _padded(out: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the samples in ``out`` (n,) and :data:`PAD` neighbours on both sides, (n,) bool."""
+    return np.asarray(np.convolve(out, np.ones(2 * PAD + 1), "same")[: out.size] > 0.0)

@@ -7,14 +7,20 @@ the weakest detected force is the smallest ``f`` for which one of the detector's
     ‖W less_friction(f Jᵀ d)‖ > statistic threshold       with the covariance of the residual
 
 (:mod:`~rbd_control.estimation.thresholds`). The thresholds are those at the recorded speed, with
-the friction margin of joints at rest or reversing. The result is the median over the poses.
-Noise and model errors are neglected; they are below the thresholds. A push must last
-longer than the delay of the observer.
+the friction margin of joints at rest or reversing.
+
+Noise and model errors are in the residual, too. They help a push or hinder it, and during a push
+the largest of them decides. If the residual of the motion is known, the push is therefore added to
+it: the weakest push from one sample on is the least force for which a rule holds at any time of the
+next :data:`PUSH` seconds, with the rise of the observer, for both signs of the force. Without a
+residual, noise and model errors are neglected, and the forces are too large.
+
+The result is the median over the poses: half of the pushes of this force are found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +29,10 @@ from numpy.typing import NDArray
 
 from rbd_control.check.explanations import finish
 from rbd_control.dynamics import Model, frame_jacobian
+from rbd_control.estimation.contact_detector import ContactDetector
 from rbd_control.estimation.default_thresholds import with_default_thresholds
 from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.motion import Motion
 
 Array = NDArray[np.float64]
 
@@ -34,8 +42,16 @@ POSES = 200
 """Largest number of evaluated poses."""
 LEAST_TORQUE = 1e-12
 """Torque of a force of 1 N below which the force has no effect [N·m or N]."""
-_STEPS = 40
-"""Number of bisection steps for the statistic; forces are exact to 1e-8 of ``BLIND``."""
+PUSH = 0.3
+"""Length of a push [s]."""
+SPACING = 0.1
+"""Time between the starts of two pushes [s]."""
+LOOKS = 50
+"""Largest number of samples of one push that are evaluated."""
+MOST_LOOKS = 10_000
+"""Largest number of evaluated samples; more looks at each push leave fewer pushes."""
+_STEPS = 30
+"""Steps of the bisection for the statistic: forces are exact to 1e-9 of the bounds."""
 
 
 def _directions(count: int) -> Array:
@@ -76,7 +92,7 @@ class WeakestPush:
 def weakest_pushes(
     model: Model, parameters: DetectorParameters, q: Array, v: Array
 ) -> tuple[WeakestPush, ...]:
-    """Return the weakest detected push for each link that a joint moves.
+    """Return the weakest push that is found on each link that a joint moves, without noise.
 
     Args:
         model: the identified robot.
@@ -86,6 +102,25 @@ def weakest_pushes(
     """
     step = -(-len(q) // POSES)
     return finish(pushes_in_steps(model, parameters, q[::step], v[::step]))
+
+
+def weakest_pushes_in(
+    model: Model, parameters: DetectorParameters, motions: Sequence[Motion]
+) -> tuple[WeakestPush, ...]:
+    """Return the weakest push that is found on each link, with the noise of recorded motions.
+
+    Args:
+        model: the identified robot.
+        parameters: of the detector, per-joint values in the order of the model.
+        motions: motions without contact, efforts as recorded. If the detector has no verdict
+            or reports contact all the time, noise is neglected.
+    """
+    looks = Looks.of(model, parameters, motions)
+    if looks is None:
+        q, v = (np.concatenate([getattr(m, name) for m in motions]) for name in ("q", "v"))
+        return weakest_pushes(model, parameters, q, v)
+    start = Rules.of(model, parameters, looks.v[:, 0])
+    return tuple(_with_noise(model, parameters, start, link, looks) for link in model.joint_links)
 
 
 def pushes_in_steps(
@@ -98,6 +133,61 @@ def pushes_in_steps(
         push = yield from _of_link(model, rules, link, q)
         pushes.append(push)
     return tuple(pushes)
+
+
+@dataclass(frozen=True, eq=False)
+class Looks:
+    """Samples of n pushes, m of each."""
+
+    q: Array
+    """(n, m, nq) joint positions [rad or m]."""
+    v: Array
+    """(n, m, nv) joint velocities [rad/s or m/s]."""
+    residual: Array
+    """(n, m, nv) residual without contact [N·m or N]."""
+    risen: Array
+    """(n, m, nv) part of a constant torque that the residual shows by then."""
+
+    @classmethod
+    def of(
+        cls, model: Model, parameters: DetectorParameters, motions: Sequence[Motion]
+    ) -> Looks | None:
+        """Return looks at pushes spread over the motions; None where no motion is long enough."""
+        observer = parameters.make_observer(model)
+        found: list[tuple[Array, ...]] = []
+        for motion in motions:
+            detector = ContactDetector(model, parameters)
+            block = detector.update_block(motion.t, motion.q, motion.v, motion.tau)
+            rows = _push_rows(motion.t, np.asarray(block.valid & ~block.contact))
+            period = float(np.median(np.diff(motion.t))) if rows else 0.0
+            for row in rows:
+                observer.rise(period, int(PUSH / period) + 1)
+                after = motion.t[row] - motion.t[row[0]]
+                risen = np.array([observer.risen(float(age)) for age in after])
+                found.append((motion.q[row], motion.v[row], block.residual[row], risen))
+        if not found:
+            return None
+        fewest = min(len(each[0]) for each in found)
+        step = -(-len(found) // max(min(POSES, MOST_LOOKS // fewest), 1))
+        columns = zip(*found[::step], strict=True)
+        return cls(*(np.array([each[:fewest] for each in column]) for column in columns))
+
+
+def _push_rows(t: Array, valid: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+    """Return the rows of the looks at each push, for pushes one after the other.
+
+    Args:
+        t: times of the samples, (k,) [s].
+        valid: samples with a residual and without a contact, (k,).
+    """
+    rows, first = [], 0
+    while first < t.size and t[first] + PUSH <= t[-1]:
+        last = int(np.searchsorted(t, t[first] + PUSH, side="right"))
+        if last - first > 1 and valid[first:last].all():
+            step = -(-(last - first) // LOOKS)
+            rows.append(np.arange(first, last, step))
+        first = max(int(np.searchsorted(t, t[first] + SPACING)), first + 1)
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,45 +218,95 @@ class Rules:
         statistic = parameters.statistic_threshold + parameters.statistic_speed * speed.max(axis=1)
         return cls(moving * contact + allowance + slope * speed, allowance, whitening, statistic)
 
-    def least_force(self, torque: Array) -> Array:
+    def least_force(self, torque: Array, residual: Array | float = 0.0) -> Array:
         """Return the weakest detectable force at each sample, (k,) [N].
 
         Args:
             torque: residual of a force of 1 N, (k, nv) [N·m or N].
+            residual: residual without the force, (k, nv) [N·m or N].
         """
-        size = np.abs(torque)
-        force = self.threshold / np.maximum(size, LEAST_TORQUE)
-        force = np.minimum(force.min(axis=1), self._least_by_statistic(torque))
+        margin = np.maximum(self.threshold - np.sign(torque) * residual, 0.0)
+        force = (margin / np.maximum(np.abs(torque), LEAST_TORQUE)).min(axis=1)
+        force = self._least_by_statistic(torque, residual, np.minimum(force, BLIND))
         return np.where(force < BLIND, force, np.inf)
 
-    def _least_by_statistic(self, torque: Array) -> Array:
-        """Return the force (k,) at which the statistic exceeds its threshold [N], by bisection."""
-        low, high = np.zeros(len(torque)), np.full(len(torque), BLIND)
+    def _least_by_statistic(self, torque: Array, residual: Array | float, most: Array) -> Array:
+        """Return the force (k,) at which the statistic passes its threshold [N], by bisection.
+
+        Args:
+            torque: residual of a force of 1 N, (k, nv) [N·m or N].
+            residual: residual without the force, (k, nv) [N·m or N].
+            most: force that is returned where no smaller one passes the threshold, (k,) [N].
+        """
         if self.whitening is None:
-            return np.full(len(torque), np.inf)
+            return most
+        low, high = np.zeros(len(torque)), most
         for _ in range(_STEPS):
             middle = 0.5 * (low + high)
-            r = middle[:, None] * torque
+            r = residual + middle[:, None] * torque
             r -= np.clip(r, -self.allowance, self.allowance)
             found = np.linalg.norm(r @ self.whitening.T, axis=1) > self.statistic
             low, high = np.where(found, low, middle), np.where(found, middle, high)
         return high
 
 
+def least_forces(rules: Rules, J: Array) -> Generator[tuple[Array, Array]]:
+    """Yield each direction that is tried, with the weakest detectable force in this direction.
+
+    Args:
+        rules: the thresholds at k samples, or at one sample for all.
+        J: translational Jacobian of the point that is pushed, (k, 3, nv) in the axes of the root.
+
+    Yields:
+        Directions (k, 3) and forces (k,) [N]: the axes of the root, directions over half of the
+        sphere, and the principal axes of the map from force to joint torque.
+    """
+    weighted = J / rules.threshold[:, None, :]
+    # One of the principal axes may load no joint at all.
+    _, axes = np.linalg.eigh(weighted @ weighted.transpose(0, 2, 1))
+    fixed = np.repeat(np.concatenate([np.eye(3), DIRECTIONS])[:, None, :], len(J), axis=1)
+    for d in (*fixed, *axes.transpose(2, 0, 1)):
+        yield d, rules.least_force(np.einsum("kdi,kd->ki", J, d))
+
+
 def _of_link(model: Model, rules: Rules, link: str, q: Array) -> Generator[None, None, WeakestPush]:
     """Yield after each direction that was tried, and return the weakest pushes on one link."""
     J = np.asarray(frame_jacobian(model, q, link))[:, 3:]
-    weighted = J / rules.threshold[:, None, :]
-    # The principal axes of the map from force to torque; one of them may load no joint.
-    _, axes = np.linalg.eigh(weighted @ weighted.transpose(0, 2, 1))
     forces = []
-    for d in (*np.eye(3), *DIRECTIONS):
-        forces.append(rules.least_force(np.einsum("kdi,d->ki", J, d)))
-        yield
-    for c in range(3):
-        forces.append(rules.least_force(np.einsum("kdi,kd->ki", J, axes[:, :, c])))
+    for _, force in least_forces(rules, J):
+        forces.append(force)
         yield
     # The same direction loads the joints differently in each pose.
     best, worst = np.min(forces, axis=0), np.max(forces, axis=0)
     x, y, z = (float(np.median(force)) for force in forces[:3])
     return WeakestPush(link, float(np.median(best)), float(np.median(worst)), (x, y, z))
+
+
+def _with_noise(
+    model: Model, parameters: DetectorParameters, start: Rules, link: str, looks: Looks
+) -> WeakestPush:
+    """Return the weakest pushes on one link that are found beside the noise.
+
+    Args:
+        model: the robot.
+        parameters: of the detector.
+        start: the rules at the first look of each push.
+        link: the link that is pushed.
+        looks: samples of the pushes.
+    """
+    n, m, nv = looks.v.shape
+    J = np.asarray(frame_jacobian(model, looks.q.reshape(n * m, -1), link))[:, 3:]
+    # Noise would prefer the direction in which it is largest, so these are chosen without it.
+    tried = list(least_forces(start, J.reshape(n, m, 3, nv)[:, 0]))
+    directions, forces = (np.array(each) for each in zip(*tried, strict=True))
+    chosen = [np.broadcast_to(axis, (n, 3)) for axis in np.eye(3)]
+    chosen += [directions[pick, np.arange(n)] for pick in (forces.argmin(0), forces.argmax(0))]
+    rules = Rules.of(model, parameters, looks.v.reshape(n * m, nv))
+    residual, risen = (each.reshape(n * m, nv) for each in (looks.residual, looks.risen))
+    medians = []
+    for each in chosen:
+        torque = risen * np.einsum("kdi,kd->ki", J, np.repeat(each, m, axis=0))
+        least = [rules.least_force(sign * torque, residual).reshape(n, m) for sign in (1.0, -1.0)]
+        medians.append(float(np.median(np.min(least, axis=2))))
+    x, y, z, best, worst = medians
+    return WeakestPush(link, best, worst, (x, y, z))

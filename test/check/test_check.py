@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from free_motion import COULOMB, lively_motion
-from robots import REAL_PANDA, RECORDINGS, panda_arm_urdf
+from robots import REAL_PANDA, RECORDINGS, panda_arm_urdf, urdf_path
 
 from rbd_control.check import CheckResult, check_recording
 from rbd_control.cli.main import main
@@ -300,6 +300,20 @@ if SHARED.is_dir():
         found = complaints(check_recording(read_recording(SHARED / name), arm))
         # Six seconds are too few for thresholds.
         assert not set(found) - ({"thresholds"} if "free" not in name else set())
+
+    def test_a_shared_real_arm_that_sticks_has_nothing_red() -> None:
+        """The wrist of this UR10 sticks for half a second at a time; nothing else is wrong."""
+        arm = Model.from_urdf(urdf_path("ur10"))
+        result = check_recording(read_recording(SHARED / "ur10_exciting_trajectory.db3"), arm)
+        found = complaints(result)
+        assert result.level == "doubtful"
+        assert set(found) == {"effort", "bias over poses", "contact"}
+        assert "wrist_3_joint" in found["contact"][0]
+        # Hardly loaded, with much friction: neither a unit nor friction in another unit is told.
+        (text,) = found["effort"]
+        assert re.search(r"wrist_1_joint .* too small here to tell the unit", text)
+        wrist = next(one for one in result.efforts if one.joint == "wrist_1_joint")
+        assert 2.0 < wrist.friction[0] < 5.0
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

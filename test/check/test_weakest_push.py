@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from free_motion import lively_motion
 
-from rbd_control.check import weakest_pushes
+from rbd_control.check import weakest_pushes, weakest_pushes_in
 from rbd_control.dynamics import Model
 from rbd_control.estimation import (
     Calibration,
@@ -19,8 +19,8 @@ from rbd_control.estimation import (
 )
 from rbd_control.simulation import SimulatedArm, arm7_urdf
 
-PUSH, PERIOD, FIRST = 0.3, 1.0, 1.5
-"""Length of a push, time between two, and the first one [s]."""
+PUSH, PERIOD, FIRST, LAST = 0.3, 0.65, 1.5, 23.0
+"""Length of a push, time between two starts, first start, and end of the pushes [s]."""
 
 
 @pytest.fixture(scope="module")
@@ -41,15 +41,15 @@ def calibration(free: Motion, model: Model) -> Calibration:
 def share_found(
     model: Model, parameters: DetectorParameters, arm: Model, link: str, force: np.ndarray
 ) -> float:
-    """Return the share of pushes with a force (3,) [N] that a detector finds."""
+    """Return the share of pushes with a force (3,) [N], to and fro, that a detector finds."""
     begun: list[float] = []
 
     def act(simulated: SimulatedArm, t: float) -> None:
-        if t >= FIRST + PERIOD * len(begun):
+        if FIRST + PERIOD * len(begun) <= t < LAST:
             begun.append(t)
-            simulated.push(link, force, duration=PUSH)
+            simulated.push(link, force if len(begun) % 2 else -force, duration=PUSH)
 
-    m = lively_motion(arm, 14.0, act=act)
+    m = lively_motion(arm, LAST + 1.0, act=act)
     detector = ContactDetector(model, parameters)
     found = detector.update_block(m.t + 1.0, m.q, m.v, m.tau)
     # The first sample of the motion is one period after the start of the simulation.
@@ -74,12 +74,36 @@ def test_within_thirty_per_cent(
         names = [name for name in DetectorParameters.names() if name.startswith("friction")]
         values = {name: getattr(calibration.parameters, name) for name in names}
         parameters, known = replace(DetectorParameters(), **values), model
-    rows = free.t > FIRST
-    pushes = weakest_pushes(known, parameters, free.q[rows], free.v[rows])
+    pushes = weakest_pushes_in(known, parameters, [free])
     promised = next(push for push in pushes if push.link == link).axes[axis]
     force = np.eye(3)[axis] * promised
     assert share_found(known, parameters, model, link, 0.7 * force) < 0.5
     assert share_found(known, parameters, model, link, 1.3 * force) > 0.5
+
+
+def test_noise_helps_a_push(free: Motion, calibration: Calibration, model: Model) -> None:
+    """Noise of the effort makes the weakest push smaller, and much noise makes it much smaller."""
+    known, parameters = calibration.parameters.corrected(model), calibration.parameters
+    without = weakest_pushes(known, parameters, free.q, free.v)[-1]
+    found = [without.axes[0]]
+    for size in (0.2, 0.4):
+        # As large as its threshold allows, at frequencies that pass the observer.
+        noise = size * np.array(parameters.contact_threshold) * np.array(parameters.moving_ratio)
+        wave = np.sin(2.0 * np.pi * np.outer(free.t, np.linspace(3.0, 5.0, model.nv)))
+        noisy = replace(free, tau=free.tau + noise * wave)
+        # Without the statistic, of which noise on all joints takes most.
+        plain = replace(parameters, statistic_threshold=1e6)
+        found.append(weakest_pushes_in(known, plain, [noisy])[-1].axes[0])
+    assert found[2] < 0.85 * found[1]
+
+
+def test_a_raised_flag_gives_no_push(free: Motion, model: Model) -> None:
+    """Where the detector reports contact throughout, noise is neglected, not taken for a push."""
+    parameters = DetectorParameters()
+    heavy = replace(free, tau=free.tau + 1e3)
+    low = replace(parameters, implausible_effort=1e3, saturation_ratio=1e3)
+    pushes = weakest_pushes_in(model, low, [heavy])
+    assert pushes == weakest_pushes(model, low, free.q, free.v)
 
 
 def test_best_and_worst_enclose_the_axes(free: Motion, model: Model) -> None:
