@@ -163,13 +163,14 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         """Hold the arm at its present position."""
         self._wait_for_discovery()
         output = TorqueOutput(self, COMMANDS, self.robot.model.nv)
-        output.open()
+        output.open(self._claim.look)
         try:
             # Joint states that arrived during the wait are in the queue, or have overflowed it.
             self._input.poll()
             sample = self._input.latest
             assert sample is not None
             self._refuse_when_stopping()
+            self._refuse_after_pause()
             self.controller.start(sample.stamp, sample.q, sample.v, time.monotonic())
         except BaseException:
             output.abandon()
@@ -201,14 +202,38 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         """Block until the claim has been the only claim for ``discovery_time``.
 
         With ``autostart`` this holds already; an activation by a service call may have to wait.
+
+        Raises:
+            NotReadyError: if there is another controller, or the wait takes too long.
         """
         deadline = time.monotonic() + 3.0 * self.parameters.discovery_time + 1.0
         while self._claim.time_left() > 0.0:
             self._refuse_when_stopping()
-            if self._rivals() or time.monotonic() > deadline:
-                raise NotReadyError(f"waiting for another controller of {self._topic} to end")
+            if self._rivals():
+                break
+            if time.monotonic() > deadline:
+                raise NotReadyError(
+                    f"waiting for {self._claim.time_left():.1f} s without another controller of "
+                    f"{self._topic} and without a pause of this process; activate again"
+                )
             time.sleep(CLAIM_POLL)
         if self._rivals():
+            raise NotReadyError(f"waiting for other publishers of torque on {self._topic} to end")
+
+    def _refuse_after_pause(self) -> None:
+        """Refuse the activation if another controller may have started since the last look.
+
+        Raises:
+            NotReadyError: if the process was paused after :meth:`_wait_for_discovery`, or another
+                publisher of torque exists beside the new publisher of this node.
+        """
+        left = self._claim.time_left()
+        if left > 0.0:
+            raise NotReadyError(
+                f"waiting for {left:.1f} s without another controller of {self._topic}, because "
+                "this process was paused or another controller has started"
+            )
+        if self._rivals() > 1:
             raise NotReadyError(f"waiting for other publishers of torque on {self._topic} to end")
 
     # Parameters ------------------------------------------------------------------------------
@@ -370,7 +395,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     def _look_around(self) -> None:
         """Check for other publishers of torque, for the detector, and for subscribers."""
         if not self.is_active:
-            self._claim.give_way()
+            self._claim.look()
             return
         rivalry = self._rivalry()
         if rivalry:

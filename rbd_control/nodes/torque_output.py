@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from threading import Lock
 
 import numpy as np
@@ -50,11 +51,14 @@ class TorqueOutput:
         """Whether the publisher exists, which other controllers count."""
         return self._publisher is not None
 
-    def open(self) -> None:
+    def open(self, meanwhile: Callable[[], object]) -> None:
         """Create the publisher and wait until a subscribing arm has discovered it.
 
         Call it at activation, not earlier: a publisher of a waiting node would count as a second
         source of torque.
+
+        Args:
+            meanwhile: called repeatedly during the wait.
         """
         self._publisher = self._node.create_publisher(Float64MultiArray, self._topic, EVERY_SAMPLE)
         self._writer = TorqueWriter(self._publisher, self._count)
@@ -64,6 +68,7 @@ class TorqueOutput:
             and not self._publisher.get_subscription_count()
             and time.monotonic() < deadline
         ):
+            meanwhile()
             time.sleep(_POLL)
 
     def send(self, torque: NDArray[np.float64]) -> None:
