@@ -280,11 +280,9 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         command = self.controller.update(sample.stamp, sample.q, sample.v, time.monotonic(), effort)
         if self._was_late():
             return
-        self._send(command.torque)
+        torque = command.torque if self._send(command.torque) else self.controller.sent
         if sample.v is not None:
-            self._writer.publish(
-                stamp, sample.q - command.q_d, sample.v - command.v_d, command.torque
-            )
+            self._writer.publish(stamp, sample.q - command.q_d, sample.v - command.v_d, torque)
         self._note(command)
         # After the torque is sent.
         self._energy.add(self.controller.balance(effort), self.controller.law.tank.level)
@@ -330,9 +328,20 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             self.controller.fault(f"the node did not respond for {late:.3g} s")
         return late > 0.0
 
-    def _send(self, torque: Array) -> None:
-        if self._output is not None:
-            self._output.send(torque[self.robot.order])
+    def _send(self, torque: Array) -> bool:
+        """Publish the torque of a command, and tell the controller if it was not published.
+
+        Args:
+            torque: (nv,) in the order of the model [N·m or N].
+
+        Returns:
+            False if the middleware refused the torque.
+        """
+        output = self._output
+        if output is None or output.send(torque[self.robot.order]):
+            return True
+        self.controller.not_sent(output.age)
+        return False
 
     def _send_zero(self) -> None:
         if self._output is not None:
