@@ -14,6 +14,7 @@ import pytest
 from damage import sound
 from damage.bags import Bags
 
+from rbd_control import __version__
 from rbd_control.cli import guard, replay
 from rbd_control.cli.guard import guarded
 from rbd_control.cli.main import main
@@ -148,6 +149,56 @@ def test_standard_output_on_a_full_disk_is_one_line(files: Path) -> None:
     assert done.returncode == 2
     message = "rbd-control: standard output: cannot be written: No space left on device\n"
     assert done.stderr == message
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TimeoutError("timed out"),
+        OSError(errno.ENETUNREACH, "Network is unreachable"),
+        BrokenPipeError(errno.EPIPE, "Broken pipe"),
+        ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_of_the_system_are_not_blamed_on_standard_output(
+    error: OSError, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A worker that has ended breaks a pipe as well, and must not end the command quietly."""
+
+    def fail() -> int:
+        print("first part")
+        raise error
+
+    assert guarded(fail) == 3
+    said = capsys.readouterr()
+    assert said.out == "first part\n"
+    assert f"internal error of rbd_control {__version__}: {type(error).__name__}" in said.err
+    assert "standard output" not in said.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(errno.ENOSPC, 2), (errno.EPIPE, 141), (errno.ETIMEDOUT, 2)]
+)
+@pytest.mark.parametrize("method", ["write", "flush"])
+def test_errors_of_standard_output_are_its_own(
+    error: int, code: int, method: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    def speak() -> int:
+        print("text")
+        return 0
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.stdout, method, fail)
+        assert guarded(speak) == code
+    said = capsys.readouterr().err
+    if code == 141:
+        assert said == ""
+    else:
+        assert said.startswith("rbd-control: standard output: cannot be written: ")
 
 
 def test_a_report_on_a_full_disk_is_one_line(

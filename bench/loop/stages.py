@@ -158,9 +158,10 @@ class StageClock:
         original = TorqueWriter.publish
 
         @wraps(original)
-        def publish(this: TorqueWriter, values: np.ndarray) -> None:
-            original(this, values)
+        def publish(this: TorqueWriter, values: np.ndarray) -> bool:
+            is_published = original(this, values)
             self._row[TOTAL] = time.time_ns()
+            return is_published
 
         TorqueWriter.publish = publish  # type: ignore[method-assign, assignment]
 

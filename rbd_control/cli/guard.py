@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rbd_control import __version__
+from rbd_control.cli.standard_output import is_of_output, marked_output
 from rbd_control.errors import ModelWarning, RbdControlError
 from rbd_control.files.input_files import concerned, reason
 from rbd_control.startup.standard_streams import say
@@ -48,12 +49,16 @@ def guarded(  # noqa: PLR0911 - one exit code for each way a command may end
 ) -> int:
     """Run a command and return its exit code, whatever it raises.
 
+    An ``OSError`` that names a file means that the file cannot be written, because reading a file
+    raises an error of this package. One that writing to standard output raised concerns standard
+    output. Any other, such as a ``TimeoutError``, is a fault of the program.
+
     Args:
         run: the command.
         debug: print the traceback of an error before its one line.
     """
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), marked_output():
             if not debug:
                 # Warnings of libraries are for developers; stderr gets one line for the user.
                 warnings.simplefilter("ignore")
@@ -61,27 +66,41 @@ def guarded(  # noqa: PLR0911 - one exit code for each way a command may end
                 warnings.simplefilter("always", ModelWarning)
                 warnings.showwarning = _show
             code = run()
-        sys.stdout.flush()
+            sys.stdout.flush()
         return code
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        return BROKEN_PIPE
     except SystemExit as end:
         # rich raises this for a broken pipe.
-        if isinstance(end.__context__, BrokenPipeError):
+        if _has_no_reader(end.__context__):
             return BROKEN_PIPE
         raise
     except Exception as error:
+        if _has_no_reader(error):
+            return BROKEN_PIPE
         if debug:
             traceback.print_exc()
         if isinstance(error, RbdControlError):
             return refuse(error.message, error.path)
-        if isinstance(error, OSError):
-            where = str(error.filename or "standard output")
+        where = _unwritten(error)
+        if where:
             return refuse(f"cannot be written: {reason(error)}", where)
         complain(_internal(error), concerned(error))
         return INTERNAL_ERROR
+
+
+def _has_no_reader(error: BaseException | None) -> bool:
+    """Return whether an exception says that the reader of standard output has gone."""
+    return isinstance(error, BrokenPipeError) and is_of_output(error)
+
+
+def _unwritten(error: Exception) -> str:
+    """Return which output could not be written; empty if the exception has another cause."""
+    if not isinstance(error, OSError):
+        return ""
+    if is_of_output(error):
+        return "standard output"
+    return str(error.filename or "")
 
 
 def refuse(message: str, path: str = "") -> int:

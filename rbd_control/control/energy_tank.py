@@ -163,6 +163,15 @@ class EnergyTank:
             self._losing = self._friction.torque(v)
         return limited if share < 1.0 else tau
 
+    def acts(self, tau: Array) -> None:
+        """Account for a torque that acts until the next call of :meth:`limit`.
+
+        Args:
+            tau: acting torque of the motors, (nv,) [N·m or N], in place of the result of
+                :meth:`limit` or :meth:`sent`.
+        """
+        self._pushing = tau - self._weight
+
     def sent(self, limited: Array, tau: Array, largest: Array | float = np.inf) -> Array:
         """Return the torque to send in place of ``limited``, and correct the account.
 

@@ -106,6 +106,18 @@ class PassivityController:
         self._watches.detector(now)
         return self._answer(self._path.zero()) if self._watches.finds_silence(now) else None
 
+    def not_sent(self, age: float) -> None:
+        """Take back the last command, which could not be published.
+
+        The previous command goes on acting: limits of rate and energy and the energy account
+        continue from it. A torque older than ``timeout`` is a fault, as are missing joint states.
+
+        Args:
+            age: time since a torque was last published [s].
+        """
+        self._path.take_back()
+        self._watches.unsent(age)
+
     def balance(self, effort: Array | None = None) -> EnergyBalance | None:
         """Return the energies of the period before the last sample, see :class:`EnergyAccount`.
 
@@ -232,6 +244,11 @@ class PassivityController:
     def law(self) -> TrackingLaw:
         """The law with its estimates and its energy tank."""
         return self._parts.law
+
+    @property
+    def sent(self) -> Array:
+        """(nv,) last command, without a command that was taken back [N·m or N]."""
+        return self._path.sent
 
     @property
     def frozen(self) -> str:

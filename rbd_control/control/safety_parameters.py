@@ -92,7 +92,8 @@ class FaultParameters(PlausibilityParameters):
 
     timeout: float = parameter(
         0.05,
-        "time without joint states, or gap between stamps, that is a fault",
+        "time without joint states or without a published torque, or gap between stamps, that is "
+        "a fault",
         unit="s",
         above=0.0,
         upper=1.0,

@@ -34,6 +34,7 @@ class TorqueOutput:
         self.sent: Array = np.zeros(model.nv)
         self.acting: Array = self.sent
         self.acted: Array = self.sent
+        self._before = self.acting, self.sent
 
     def set_parameters(
         self, model: Model, limits: ArmLimits, parameters: ControllerParameters
@@ -82,8 +83,18 @@ class TorqueOutput:
             FloatingPointError: for a torque that is not finite; nothing is changed then.
         """
         require_finite(sent, "limited torque")
+        self._before = self.acting, self.sent
         self.acted, self.acting, self.sent = self.acting, motors, sent
         return sent
+
+    def repeat(self) -> Array:
+        """Return the last command again."""
+        self._before = self.acting, self.sent
+        return self.sent.copy()
+
+    def take_back(self) -> None:
+        """Restore the state before the last command, which was not sent."""
+        self.acting, self.sent = self._before
 
     def zero(self, q: Array) -> Array:
         """Return a zero command; an arm that adds its gravity torque continues to do so."""
@@ -94,6 +105,7 @@ class TorqueOutput:
 
     def halt(self) -> Array:
         """Return a zero command without any computation that could fail."""
+        self._before = self.acting, self.sent
         self.sent = np.zeros(self._model.nv)
         self.acting = self.acted = self.sent
         return self.sent.copy()

@@ -69,6 +69,11 @@ class TorquePath:
         return self._output.acting
 
     @property
+    def sent(self) -> Array:
+        """(nv,) last command, without a command that was taken back [N·m or N]."""
+        return self._output.sent
+
+    @property
     def frozen(self) -> str:
         """A warning while joint states at rest repeat and torque is sent; empty otherwise."""
         time = self._samples.repetition.time_at_rest
@@ -141,7 +146,7 @@ class TorquePath:
     def repeat(self) -> LimitedTorque:
         """Return the last command again."""
         self.is_tracking = False
-        return LimitedTorque(self._output.sent.copy())
+        return LimitedTorque(self._output.repeat())
 
     def zero(self) -> LimitedTorque:
         """Store and return exactly zero."""
@@ -153,6 +158,12 @@ class TorquePath:
         """Store and return exactly zero without any computation that could fail."""
         self.is_tracking = False
         return LimitedTorque(self._output.halt())
+
+    def take_back(self) -> None:
+        """Treat the last command as not sent, so that the previous command goes on acting."""
+        self._output.take_back()
+        self._law.tank.acts(self._output.acting)
+        self._is_limited = True
 
     def _elapsed(self) -> float:
         """Return the time since the last command, at most ``timeout`` [s]."""

@@ -105,6 +105,19 @@ class Watches:
         self._modes.fault(f"no joint states for {now - self._samples.now:.3g} s")
         return True
 
+    def unsent(self, age: float) -> None:
+        """Check how long no torque could be published.
+
+        Args:
+            age: time since a torque was last published [s].
+        """
+        parameters = self._parameters
+        if age > 0.5 * parameters.repeated_time:
+            # An arm that receives no torque may repeat its joint states.
+            self._samples.repetition.forget_torque()
+        if age > parameters.timeout:
+            self._modes.fault(f"no torque could be published for {age:.3g} s")
+
     def detector(self, now: float) -> None:
         """Hold the arm if required verdicts have stopped.
 

@@ -10,6 +10,16 @@ from rclpy.node import Node
 from rclpy.publisher import Publisher
 from std_msgs.msg import Empty
 
+LONGEST_STEP = 0.1
+"""Longest time that one look adds to the time looked [s]; a node looks at least this often."""
+
+LONGEST_GAP = 0.5
+"""Time between two looks after which the time looked starts again at zero [s].
+
+A process that was paused has received nothing meanwhile, and other nodes could not discover it. The
+default ``discovery_time`` exceeds the 3 s of discovery by this time.
+"""
+
 
 class Claim:
     """A publisher on ``<commands>/claim`` that announces a controller that wants to start.
@@ -21,6 +31,11 @@ class Claim:
     therefore creates this publisher, which never publishes a message, and starts only after its
     claim has been the only claim for ``duration``. Two controllers that discover each other both
     withdraw their claims and try again after a random time (as in CSMA with random back-off).
+
+    Only time in which the node looked counts. Each look adds the time since the previous look, at
+    most :data:`LONGEST_STEP`, so that a process that gets little processor time waits longer. After
+    more than :data:`LONGEST_GAP` without a look the time starts again at zero: the first look after
+    a pause may show the state of ROS discovery from before the pause.
 
     Args:
         node: the node.
@@ -38,13 +53,14 @@ class Claim:
     ) -> None:
         self._node, self.topic, self._duration, self._clock = node, topic, duration, clock
         self._publisher: Publisher[Empty] | None = None
-        self._since = self._again = clock()
+        self._looked = 0.0
+        self._last = self._again = clock()
 
     def make(self) -> None:
         """Claim the arm from now on."""
         if self._publisher is None:
             self._publisher = self._node.create_publisher(Empty, self.topic, 1)
-            self._since = self._clock()
+            self._looked, self._last = 0.0, self._clock()
 
     def withdraw(self) -> None:
         """Withdraw the claim."""
@@ -52,25 +68,34 @@ class Claim:
             self._node.destroy_publisher(self._publisher)
             self._publisher = None
 
-    def give_way(self) -> bool:
-        """Withdraw for a random time if another claim exists; return whether it exists."""
+    def look(self) -> bool:
+        """Look for another claim, and withdraw for a random time if there is one.
+
+        Call this method at least every :data:`LONGEST_STEP`.
+
+        Returns:
+            Whether another claim exists.
+        """
         others = int(self._node.count_publishers(self.topic)) - (self._publisher is not None)
+        # Read after the look, so that a pause during the look counts as a gap.
+        now = self._clock()
+        gap, self._last = now - self._last, now
+        self._looked = 0.0 if gap > LONGEST_GAP else self._looked + min(gap, LONGEST_STEP)
         if others > 0 and self._publisher is not None:
             self.withdraw()
-            self._again = self._clock() + random.uniform(0.0, 2.0 * self._duration())
+            self._again = now + random.uniform(0.0, 2.0 * self._duration())
         return others > 0
 
     def time_left(self) -> float:
-        """Return the remaining time until the arm is claimed [s]; 0 if it is claimed.
+        """Look, and return the remaining time until the arm is claimed [s]; 0 if it is claimed.
 
         The method renews a withdrawn claim when the random back-off time is over.
         """
-        now = self._clock()
-        if self.give_way():
+        if self.look():
             return self._duration()
         if self._publisher is None:
-            if now < self._again:
-                return self._again - now + self._duration()
+            back_off = self._again - self._clock()
+            if back_off > 0.0:
+                return back_off + self._duration()
             self.make()
-            now = self._since
-        return max(self._since + self._duration() - now, 0.0)
+        return max(self._duration() - self._looked, 0.0)

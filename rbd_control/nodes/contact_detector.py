@@ -67,6 +67,9 @@ LOG_PERIOD = 0.1
 MOST_UNLOGGED = 20
 """Maximum number of events that wait to be logged; older events are not logged."""
 
+MOST_UNTOLD = 50
+"""Maximum number of events that the middleware has refused; older events are discarded."""
+
 FIRST_SECONDS = 10.0
 """Length of the motion after a start or new parameters on which the model is checked [s]."""
 
@@ -131,6 +134,9 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self._unlogged: deque[str] = deque(maxlen=MOST_UNLOGGED)
         self.create_timer(READERS_PERIOD, self._look_for_readers, clock=self.steady)
         self._verdict: bool | None = None
+        self._is_told = True
+        """Whether the verdict was published since its last change."""
+        self._untold: deque[DiagnosticArray] = deque(maxlen=MOST_UNTOLD)
         self._detection: Detection | None = None
         self._payload = PayloadInput(self, self._position)
         self.on_verdict: Callable[[bool], None] = _nobody
@@ -320,9 +326,15 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             self._tell(event, Stamp(end.sec, end.nanosec))
 
     def _tell(self, event: ContactEvent, stamp: Stamp) -> None:
-        self._events.publish(event_message(self._full_name, event, stamp, self._frame))
+        self._untold.append(event_message(self._full_name, event, stamp, self._frame))
+        self._publish_events()
         # A log line takes as long as ten samples, so it is written later, by a timer.
         self._unlogged.append(event_line(event))
+
+    def _publish_events(self) -> None:
+        """Publish events in their order; keep those that the middleware refuses."""
+        while self._untold and self._events.try_publish(self._untold[0]):
+            self._untold.popleft()
 
     def _on_silence(self) -> None:
         self._detection = self._verdict = None
@@ -331,7 +343,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
 
     def _publish(self, detection: Detection, sample: JointSample, stamp: Stamp) -> None:
         verdict = detection.contact if detection.valid else None
-        if verdict != self._verdict:
+        if verdict != self._verdict or not self._is_told:
             self._verdict = verdict
             self._repeat()
         self._stamped.take(detection, self._detector.contact_threshold, stamp)
@@ -359,14 +371,17 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             self.get_logger().info(self._unlogged.popleft())
 
     def _repeat_all(self) -> None:
+        self._publish_events()
         if self._verdict is not None:
             self._repeat()
             self._stamped.repeat()
 
     def _repeat(self) -> None:
+        """Publish the verdict, if there is one; a refused verdict is repeated with each sample."""
+        self._is_told = True
         if self._verdict is not None:
             self.on_verdict(bool(self._verdict))
-            self._contact.publish(Bool(data=bool(self._verdict)))
+            self._is_told = self._contact.try_publish(Bool(data=bool(self._verdict)))
 
     def _on_reset(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         return self._trigger(response, self._reset)

@@ -10,7 +10,6 @@ from math import isfinite, nan
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.duration import Duration
-from rclpy.publisher import Publisher
 from rclpy.qos import QoSCompatibility, QoSProfile, ReliabilityPolicy, qos_check_compatible
 from rclpy.utilities import get_rmw_implementation_identifier
 from sensor_msgs.msg import JointState
@@ -31,6 +30,7 @@ from rbd_control.nodes.contact_messages import events_in
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import to_seconds
+from rbd_control.nodes.publications import GuardedPublisher
 from rbd_control.nodes.repeated_topic import REPEAT_PERIOD, verdict_qos
 from rbd_control.nodes.run import run
 from rbd_control.nodes.stop_orders import StopOrders
@@ -145,7 +145,9 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         self.create_timer(LOOK_PERIOD, self._look, clock=self.steady)
         self._orders: StopOrders | None = None
         self._retreat = Retreat(self.parameters)
-        self._trajectories: Publisher[JointTrajectory] | None = None
+        self._trajectories: GuardedPublisher[JointTrajectory] | None = None
+        self._unsent: JointTrajectory | None = None
+        """The part of a retreat that the middleware has refused to publish."""
         self._motion = ArmMotion()
         self._next_round = 0.0
         self.diagnostics.append(self._report)
@@ -187,6 +189,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
     def deactivate(self) -> None:
         """Stop to guard the arm; cancelled goals stay cancelled."""
         self._stop.end()
+        self._unsent = None
         self._orders_made.end()
 
     def parameters_changed(self) -> None:
@@ -243,6 +246,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
                 raise ParameterError("the guard is not active")
             if self._stop.is_latched:
                 self._stop.resume(time.monotonic())
+                self._unsent = None
                 self._orders_made.end()
                 self._retreat.reset()
                 self._repeat()
@@ -275,6 +279,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             self._begin_stop()
         if not self._stop.is_latched:
             return
+        self._publish_retreat()
         if now >= self._next_round:
             self._next_round = now + self.parameters.repeat_period
             self._orders_made.repeat()
@@ -307,7 +312,15 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
                     time_from_start=Duration(seconds=point.time).to_msg(),
                 )
             )
-        self._trajectories.publish(message)
+        self._unsent = message
+        self._publish_retreat()
+
+    def _publish_retreat(self) -> None:
+        """Publish a trajectory that is due; repeat it later if the middleware refuses it."""
+        if self._trajectories is None or self._unsent is None:
+            return
+        if self._trajectories.try_publish(self._unsent):
+            self._unsent = None
 
     def _repeat(self) -> None:
         """Publish whether the arm is stopped; without this message no guard is active."""

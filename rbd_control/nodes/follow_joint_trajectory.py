@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from rclpy._rclpy_pybind11 import RCLError
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.duration import Duration
 from trajectory_msgs.msg import JointTrajectoryPoint
@@ -103,6 +104,7 @@ class FollowJointTrajectoryServer:
             handle_accepted_callback=self._begin,
             cancel_callback=self._cancel,
         )
+        self._server.refused = self._refused
 
     def tick(self) -> None:
         """Send the feedback and results that are due; without goals there is nothing to do."""
@@ -153,7 +155,7 @@ class FollowJointTrajectoryServer:
         goal = TrajectoryGoal(len(points))
         self._by_id[bytes(handle.goal_id.uuid)] = goal
         self._goals.add(goal, _Sender(self, handle), time.monotonic())
-        handle.execute()
+        self.guarded(handle.execute)
         tolerances = self._controller().tolerances
 
         def read() -> TrajectoryMessage:
@@ -207,7 +209,8 @@ class FollowJointTrajectoryServer:
         message = FollowJointTrajectory.Result()
         message.error_code, message.error_string = int(result.code), result.text
         ends = {"succeeded": handle.succeed, "aborted": handle.abort, "canceled": handle.canceled}
-        ends[result.status]()
+        # The state counts although its publication may be refused.
+        self.guarded(ends[result.status])
         self._server.answer(handle, message)
         text = f"goal {result.status}: {result.text}"
         if result.status == "aborted":
@@ -219,8 +222,14 @@ class FollowJointTrajectoryServer:
         """Call a function of rclpy whose failure affects only the sender of a goal."""
         try:
             what()
+        except RCLError as error:
+            self._refused(error)
         except Exception as error:
             self._node.get_logger().error(f"{ACTION} failed: {describe(error)}")
+
+    def _refused(self, error: RCLError) -> None:
+        """Count a message to the sender of a goal that the middleware refused."""
+        self._node.refusals.add(self._node.resolve_topic_name(ACTION), error)
 
 
 class _Sender:
@@ -241,7 +250,19 @@ class _Server(ActionServer):
     """An action server that sends results by :meth:`answer` instead of a callback that waits.
 
     rclpy would run a callback for each goal for the whole duration of the goal.
+
+    Attributes:
+        refused: called with the error of the middleware if it refuses an answer to a sender.
     """
+
+    refused: Callable[[RCLError], None]
+
+    async def execute(self, taken_data: Any) -> None:
+        """Answer requests; a refused answer is lost, and is no defect of the node."""
+        try:
+            await super().execute(taken_data)
+        except RCLError as error:
+            self.refused(error)
 
     def notify_execute(self, goal_handle: Any, execute_callback: Any) -> None:
         """Do nothing, because the controller executes the goal."""

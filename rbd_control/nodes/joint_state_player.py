@@ -152,8 +152,7 @@ class JointStatePlayer(ManagedNode[PlayerParameters]):
         output.position = to_array(np.asarray(message.position, dtype=float))
         output.velocity = to_array(np.asarray(message.velocity, dtype=float))
         output.effort = to_array(np.asarray(message.effort, dtype=float))
-        self._publisher.publish(output)
-        self._count += 1
+        self._count += self._publisher.try_publish(output)
 
     def _report(self, status: Status) -> None:
         status.add("played", self._count)

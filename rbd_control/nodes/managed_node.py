@@ -25,6 +25,7 @@ from rbd_control.nodes.diagnostics import WARN, Diagnostics, Status
 from rbd_control.nodes.guard import LARGEST_MESSAGE, CallbackGuard, describe
 from rbd_control.nodes.joint_scout import JointScout
 from rbd_control.nodes.priority import take_priority
+from rbd_control.nodes.publications import GuardedPublisher, Refusals, guard_response
 from rbd_control.parameters import Parameters
 from rbd_control.robot.joint_choice import held_in_words
 from rbd_control.robot.robot import Robot, description_text
@@ -52,11 +53,13 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
     the package; the transition then fails with one line in the log. With ``autostart`` such a
     failure ends the node with :attr:`exit_code` 1.
 
-    Every callback of the node runs through :attr:`guard`, including those that rclpy creates.
+    Every callback of the node runs through :attr:`guard`, including those that rclpy creates, and
+    every publisher is a :class:`GuardedPublisher`.
 
     Attributes:
         parameters: the current parameter object.
         guard: handles exceptions of callbacks, see :class:`CallbackGuard`.
+        refusals: counts the messages that the middleware refused to send.
         is_starting: whether the automatic configuration and activation is still to come.
         exit_code: set when the node requests the end of the process.
         is_configuring: whether a signal may interrupt the node, because it compiles and publishes
@@ -78,7 +81,8 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
     """Whether the node uses joint states, which then determine joints without a parameter."""
 
     def __init__(self, name: str) -> None:
-        # Before the base class creates its services and the subscription to /clock.
+        # Before the base class creates its services, publishers and the subscription to /clock.
+        self.refusals = Refusals(lambda text: self.get_logger().warning(text))
         self.guard = CallbackGuard(
             lambda text: self.get_logger().error(text),
             lambda what, reason: self.on_failure(what, reason),
@@ -110,7 +114,11 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
             self.create_subscription(String, "robot_description", self._on_description, LATCHED)
             if self.reads_joint_states:
                 self._scout = JointScout(self)
-        self.diagnostics: list[Callable[[Status], None]] = [self._report_state, self.guard.report]
+        self.diagnostics: list[Callable[[Status], None]] = [
+            self._report_state,
+            self.guard.report,
+            self.refusals.report,
+        ]
         self.more_diagnostics: list[Callable[[], DiagnosticStatus | None]] = []
         Diagnostics(self, self.diagnostics, self.more_diagnostics)
         self.is_starting = bool(self.parameters.autostart)
@@ -197,6 +205,17 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
             msg_type, topic, guarded, qos_profile, raw=True, **options
         )
 
+    def create_publisher(
+        self, msg_type: Any, topic: str, qos_profile: QoSProfile | int, **options: Any
+    ) -> GuardedPublisher[Any]:
+        """Create a publisher that counts refused messages; arguments as in rclpy."""
+        publisher = super().create_publisher(
+            msg_type, topic, qos_profile, **{**options, "publisher_class": GuardedPublisher}
+        )
+        assert isinstance(publisher, GuardedPublisher)
+        publisher.refusals = self.refusals
+        return publisher
+
     def create_timer(
         self, timer_period_sec: float, callback: Callable[[], None], *args: Any, **options: Any
     ) -> Timer:
@@ -208,11 +227,14 @@ class ManagedNode(LifecycleNode, Generic[P_co]):
     ) -> Service:
         """Create a service whose callback is guarded; arguments as in rclpy."""
         guarded = self.guard.service(srv_name, callback)
-        return super().create_service(srv_type, srv_name, guarded, **options)
+        service = super().create_service(srv_type, srv_name, guarded, **options)
+        guard_response(service, self.refusals)
+        return service
 
     def _guard_services(self) -> None:
         """Guard the services that rclpy creates without :meth:`create_service`."""
         for service in self.services:
+            guard_response(service, self.refusals)
             if service.srv_type in (SetParameters, SetParametersAtomically):
                 service.callback = refusing_unknown_types(service.callback)
             elif getattr(service.callback, "__module__", "") != CallbackGuard.__module__:

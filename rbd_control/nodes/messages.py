@@ -15,6 +15,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
 from rbd_control.nodes.joint_state_wire import JointStateTemplate, TailTemplate
+from rbd_control.nodes.publications import GuardedPublisher
 
 EVERY_SAMPLE = QoSProfile(depth=1000)
 """Quality of service of topics with a message per joint state; depth of 1 s at 1 kHz."""
@@ -57,14 +58,16 @@ def to_array(values: NDArray[np.float64]) -> array[float]:
 class TorqueWriter:
     """Publishes arrays of ``count`` numbers, reusing one message."""
 
-    def __init__(self, publisher: Publisher[Float64MultiArray], count: int) -> None:
+    def __init__(self, publisher: GuardedPublisher[Float64MultiArray], count: int) -> None:
         self._publisher = publisher
         self._template = TailTemplate(_multi_array, count)
 
-    def publish(self, values: NDArray[np.float64]) -> None:
-        """Publish."""
+    def publish(self, values: NDArray[np.float64]) -> bool:
+        """Publish the values, and return whether the middleware accepted them."""
         exact = self._template.is_exact
-        self._publisher.publish(self._template.filled(values) if exact else _multi_array(values))
+        return self._publisher.try_publish(
+            self._template.filled(values) if exact else _multi_array(values)
+        )
 
 
 def _multi_array(values: NDArray[np.float64]) -> Float64MultiArray:

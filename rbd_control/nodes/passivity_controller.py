@@ -163,13 +163,14 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         """Hold the arm at its present position."""
         self._wait_for_discovery()
         output = TorqueOutput(self, COMMANDS, self.robot.model.nv)
-        output.open()
+        output.open(self._claim.look)
         try:
             # The newest joint states that arrived during the wait are still in the queue.
             self._input.poll()
             sample = self._input.latest
             assert sample is not None
             self._refuse_when_stopping()
+            self._refuse_after_pause()
             self.controller.start(sample.stamp, sample.q, sample.v, time.monotonic())
         except BaseException:
             output.abandon()
@@ -201,14 +202,38 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         """Block until the claim has been the only claim for ``discovery_time``.
 
         With ``autostart`` this holds already; an activation by a service call may have to wait.
+
+        Raises:
+            NotReadyError: if there is another controller, or the wait takes too long.
         """
         deadline = time.monotonic() + 3.0 * self.parameters.discovery_time + 1.0
         while self._claim.time_left() > 0.0:
             self._refuse_when_stopping()
-            if self._rivals() or time.monotonic() > deadline:
-                raise NotReadyError(f"waiting for another controller of {self._topic} to end")
+            if self._rivals():
+                break
+            if time.monotonic() > deadline:
+                raise NotReadyError(
+                    f"waiting for {self._claim.time_left():.1f} s without another controller of "
+                    f"{self._topic} and without a pause of this process; activate again"
+                )
             time.sleep(CLAIM_POLL)
         if self._rivals():
+            raise NotReadyError(f"waiting for other publishers of torque on {self._topic} to end")
+
+    def _refuse_after_pause(self) -> None:
+        """Refuse the activation if another controller may have started since the last look.
+
+        Raises:
+            NotReadyError: if the process was paused after :meth:`_wait_for_discovery`, or another
+                publisher of torque exists beside the new publisher of this node.
+        """
+        left = self._claim.time_left()
+        if left > 0.0:
+            raise NotReadyError(
+                f"waiting for {left:.1f} s without another controller of {self._topic}, because "
+                "this process was paused or another controller has started"
+            )
+        if self._rivals() > 1:
             raise NotReadyError(f"waiting for other publishers of torque on {self._topic} to end")
 
     # Parameters ------------------------------------------------------------------------------
@@ -255,11 +280,9 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         command = self.controller.update(sample.stamp, sample.q, sample.v, time.monotonic(), effort)
         if self._was_late():
             return
-        self._send(command.torque)
+        torque = command.torque if self._send(command.torque) else self.controller.sent
         if sample.v is not None:
-            self._writer.publish(
-                stamp, sample.q - command.q_d, sample.v - command.v_d, command.torque
-            )
+            self._writer.publish(stamp, sample.q - command.q_d, sample.v - command.v_d, torque)
         self._note(command)
         # After the torque is sent.
         self._energy.add(self.controller.balance(effort), self.controller.law.tank.level)
@@ -305,9 +328,20 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             self.controller.fault(f"the node did not respond for {late:.3g} s")
         return late > 0.0
 
-    def _send(self, torque: Array) -> None:
-        if self._output is not None:
-            self._output.send(torque[self.robot.order])
+    def _send(self, torque: Array) -> bool:
+        """Publish the torque of a command, and tell the controller if it was not published.
+
+        Args:
+            torque: (nv,) in the order of the model [N·m or N].
+
+        Returns:
+            False if the middleware refused the torque.
+        """
+        output = self._output
+        if output is None or output.send(torque[self.robot.order]):
+            return True
+        self.controller.not_sent(output.age)
+        return False
 
     def _send_zero(self) -> None:
         if self._output is not None:
@@ -370,7 +404,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     def _look_around(self) -> None:
         """Check for other publishers of torque, for the detector, and for subscribers."""
         if not self.is_active:
-            self._claim.give_way()
+            self._claim.look()
             return
         rivalry = self._rivalry()
         if rivalry:

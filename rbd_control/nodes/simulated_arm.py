@@ -27,6 +27,9 @@ from rbd_control.parameters import parameter
 from rbd_control.simulation import HalfSpace, SimulatedArm, SimulationParameters, Sphere
 from rbd_control.startup.rehearsal import rehearse_arm
 
+DESCRIBE_PERIOD = 0.1
+"""Period at which a description that could not be published is published again [s]."""
+
 SPHERE_NUMBERS = 6
 HALF_SPACE_NUMBERS = 8
 
@@ -117,6 +120,9 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
         self.create_subscription(
             WrenchStamped, "~/external_wrench", self._on_push, QoSProfile(depth=10)
         )
+        self._undescribed = ""
+        """Description that is still to be published."""
+        self.create_timer(DESCRIBE_PERIOD, self._describe, clock=self.steady)
         self._skipped = self._bad_commands = 0
         self.diagnostics.append(self._report)
 
@@ -125,7 +131,8 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
         model = self.robot.model
         # First, so that other nodes can prepare at the same time.
         if self.parameters.robot_description or self.parameters.urdf:
-            self._description.publish(String(data=self.robot.urdf))
+            self._undescribed = self.robot.urdf
+            self._describe()
         rehearse_arm(self._make_arm())
         self._arm = self._make_arm()
         self._state_writer = JointStateWriter(self._states, model.joint_names)
@@ -146,6 +153,12 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
     def deactivate(self) -> None:
         """Pause the simulation."""
         self.destroy_timer(self._timer)
+
+    def _describe(self) -> None:
+        """Publish the description once; again if the middleware has refused it."""
+        text = self._undescribed
+        if text and self._description.try_publish(String(data=text)):
+            self._undescribed = ""
 
     def _make_arm(self) -> SimulatedArm:
         """Return the arm, with the robot's friction if a friction model is set."""
@@ -191,9 +204,12 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
             q = arm.q
             for contact in arm.contacts:
                 self._force_writer.publish_force(q, contact.link, contact.force, stamp)
-        if arm.in_contact != self._in_contact:
-            self._in_contact = arm.in_contact
-            self._contact.publish(Bool(data=bool(arm.in_contact)))
+        is_in_contact = bool(arm.in_contact)
+        # A change that the middleware refuses is published with the next sample.
+        if is_in_contact != self._in_contact and self._contact.try_publish(
+            Bool(data=is_in_contact)
+        ):
+            self._in_contact = is_in_contact
 
     def _effort(self, reading: JointSample) -> np.ndarray | None:
         """Return the effort that the driver publishes for a torque, see ``effort_kind``."""

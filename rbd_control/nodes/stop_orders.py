@@ -33,6 +33,9 @@ STATUS_QOS = QoSProfile(
 )
 """Quality of service of the status topic of actions."""
 
+NOT_TOLD = -1
+"""Number of cancelled goals that stands for a stop event that was not published."""
+
 LONGEST_ANSWER = 200
 """Length above which the text of an answer is cut [characters]."""
 
@@ -331,9 +334,9 @@ class StopOrders:
         self._node.guard.run("request to stop", request)
 
     def _stop_moveit(self) -> None:
-        self._told = self.cancelled
-        if self._event is not None:
-            self._event.publish(String(data="stop"))
+        """Publish MoveIt's stop; one that the middleware refuses is due again."""
+        is_told = self._event is None or self._event.try_publish(String(data="stop"))
+        self._told = self.cancelled if is_told else NOT_TOLD
 
 
 def _refusal(answer: Trigger.Response) -> str:

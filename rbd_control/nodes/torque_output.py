@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 from rclpy.duration import Duration
-from rclpy.node import Node
-from rclpy.publisher import Publisher
 from std_msgs.msg import Float64MultiArray
 
+from rbd_control.node_parameters import NodeParameters
+from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import EVERY_SAMPLE, TorqueWriter
+from rbd_control.nodes.publications import GuardedPublisher
 
 ACKNOWLEDGE_TIME = 1.0
-"""Longest wait for the arm to acknowledge the last zero torque [s]."""
+"""Longest time to publish the last zero torque, and to wait for its acknowledgement [s]."""
 
 READER_TIME = 0.5
 """Longest wait for the arm to discover the new publisher [s]."""
@@ -35,14 +37,22 @@ class TorqueOutput:
         node: the node.
         topic: name of the topic.
         count: number of joints.
+        clock: steady clock [s].
     """
 
-    def __init__(self, node: Node, topic: str, count: int) -> None:
-        self._node, self._topic = node, topic
+    def __init__(
+        self,
+        node: ManagedNode[NodeParameters],
+        topic: str,
+        count: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._node, self._topic, self._clock = node, topic, clock
         self._zero = np.zeros(count)
         self._count = count
-        self._publisher: Publisher[Float64MultiArray] | None = None
+        self._publisher: GuardedPublisher[Float64MultiArray] | None = None
         self._writer: TorqueWriter | None = None
+        self._published = clock()
         self._lock = Lock()
 
     @property
@@ -50,11 +60,14 @@ class TorqueOutput:
         """Whether the publisher exists, which other controllers count."""
         return self._publisher is not None
 
-    def open(self) -> None:
+    def open(self, meanwhile: Callable[[], object]) -> None:
         """Create the publisher and wait until a subscribing arm has discovered it.
 
         Call it at activation, not earlier: a publisher of a waiting node would count as a second
         source of torque.
+
+        Args:
+            meanwhile: called repeatedly during the wait.
         """
         self._publisher = self._node.create_publisher(Float64MultiArray, self._topic, EVERY_SAMPLE)
         self._writer = TorqueWriter(self._publisher, self._count)
@@ -64,17 +77,33 @@ class TorqueOutput:
             and not self._publisher.get_subscription_count()
             and time.monotonic() < deadline
         ):
+            meanwhile()
             time.sleep(_POLL)
+        self._published = self._clock()
 
-    def send(self, torque: NDArray[np.float64]) -> None:
-        """Publish a torque, (n,) in the order of the parameter ``joints``, if it is open."""
+    @property
+    def age(self) -> float:
+        """Time since a torque was last published, or since the publisher was created [s]."""
+        return self._clock() - self._published
+
+    def send(self, torque: NDArray[np.float64]) -> bool:
+        """Publish a torque if the output is open.
+
+        Args:
+            torque: (n,) in the order of the parameter ``joints`` [N·m or N].
+
+        Returns:
+            Whether the torque was published; False if the middleware refused it.
+        """
         with self._lock:
-            if self._writer is not None:
-                self._writer.publish(torque)
+            if self._writer is None or not self._writer.publish(torque):
+                return False
+            self._published = self._clock()
+            return True
 
-    def send_zero(self) -> None:
-        """Publish zero torque, if it is open."""
-        self.send(self._zero)
+    def send_zero(self) -> bool:
+        """Publish zero torque, see :meth:`send`."""
+        return self.send(self._zero)
 
     def abandon(self) -> None:
         """Destroy the publisher without a last message, because no torque was sent."""
@@ -86,7 +115,9 @@ class TorqueOutput:
     def close(self) -> None:
         """Send zero torque, wait until it is acknowledged, and destroy the publisher.
 
-        Afterwards no thread can send torque. The output closes also after middleware errors.
+        Zero torque that the middleware refuses is published again for up to
+        :data:`ACKNOWLEDGE_TIME`. Afterwards no thread can send torque. The output closes also after
+        middleware errors.
         """
         with self._lock:
             publisher, writer = self._publisher, self._writer
@@ -94,8 +125,21 @@ class TorqueOutput:
             if publisher is None or writer is None:
                 return
             try:
-                writer.publish(self._zero)
+                self._publish_zero(writer)
                 publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGE_TIME))
             finally:
                 self._publisher = None
                 self._node.destroy_publisher(publisher)
+
+    def _publish_zero(self, writer: TorqueWriter) -> None:
+        """Publish zero torque, again and again while the middleware refuses it."""
+        deadline = self._clock() + ACKNOWLEDGE_TIME
+        while not writer.publish(self._zero):
+            if self._clock() > deadline:
+                self._node.get_logger().error(
+                    f"zero torque could not be published on {self._topic} for "
+                    f"{ACKNOWLEDGE_TIME:g} s: without a timeout of its own the arm keeps the last "
+                    "torque; stop it by hand"
+                )
+                return
+            time.sleep(_POLL)

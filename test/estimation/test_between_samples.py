@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from detector_bench import Bench, on_joint
 from robots import panda_arm_urdf
 
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
@@ -148,3 +149,18 @@ def test_a_torque_that_changes_much_in_every_period_is_no_contact() -> None:
 def test_a_contact_in_the_middle_of_such_a_change_is_found() -> None:
     # The lever of the tool is 0.5 m: 30 N·m on joint_1.
     assert 0.305 < first_contact(60.0) < 0.320
+
+
+def test_the_allowance_delays_a_contact_but_does_not_end_one(model: Model) -> None:
+    """A contact ends by the thresholds without allowance, here 1 N·m; with it they are 2 N·m."""
+    bench = Bench(model)
+    bench.jitter = 1.125  # the efforts change by 2.25 N·m in each period: (2.25 - 1 / 4) / 2 = 1
+    bench.run(0.3)
+    assert not any(found.contact for found in bench.run(0.5, on_joint(2, 1.5)))
+    assert bench.run(0.3, on_joint(2, 3.0))[-1].contact
+    # 0.9 of the threshold, and 0.45 of that with the allowance; a contact ends below 0.7.
+    lasting = bench.run(0.5, on_joint(2, 0.9))
+    assert all(found.contact for found in lasting)
+    assert abs(lasting[-1].residual[2]) < 1.0
+    assert not bench.run(0.5, on_joint(2, 0.3))[-1].contact
+    assert [event.phase for event in bench.events] == ["onset", "release"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -91,3 +92,27 @@ def test_of_two_that_start_at_once_one_holds_the_arm_until_it_ends(
     probe.wait(lambda: holds(second), "the other does not take over")
     wait_for_torque(probe, commands, WEIGHT)
     assert "safe torque" not in second.output
+
+
+PAUSE = 3.0
+"""Length of a pause and of the wait for discovery that it interrupts [s]."""
+
+
+@pytest.mark.usefixtures("source")
+def test_a_pause_does_not_shorten_the_wait(probe: Probe, bring_up: BringUp) -> None:
+    """[103] A controller that is stopped while it waits looks for others in full afterwards."""
+    parameters = {**PARAMETERS, "discovery_time": PAUSE}
+    remapped = ["-r", "__node:=paused", "-r", f"{COMMANDS}:=paused/commands"]
+    commands = probe.listen(Float64MultiArray, "paused/commands")
+    process = bring_up.start(NODE, parameters, remapped)
+    probe.wait_for_report("paused", lambda r: "without another" in r.message, "does not wait")
+    process.signal(signal.SIGSTOP)
+    sent = len(commands)
+    time.sleep(PAUSE)
+    woken = time.monotonic()
+    process.signal(signal.SIGCONT)
+    wait_for_torque(probe, commands, WEIGHT)
+    assert sent == 0
+    assert time.monotonic() - woken > PAUSE
+    process.signal(signal.SIGTERM)
+    assert process.wait() == 0

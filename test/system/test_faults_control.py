@@ -368,7 +368,7 @@ def test_a_speed_over_the_limit_that_lasts_is_a_fault(plain: Arm, probe: Probe) 
 
 
 def test_torque_that_swings_to_and_fro_is_a_fault(plain: Arm, probe: Probe) -> None:
-    """[103] A loop that is not stable shakes the arm at its limits for ever."""
+    """[107] A loop that is not stable shakes the arm at its limits for ever."""
     plain.source.still = True
     plain.source.noise = 1.0  # 23 Hz at RATE
     report = wait_for_mode(probe, "safe", plain.name)

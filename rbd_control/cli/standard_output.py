@@ -1,0 +1,60 @@
+"""Standard output whose own errors can be told from other errors of the operating system.
+
+A disk without space, a reader that has gone, a network that does not answer and a worker that has
+ended all raise ``OSError``. Only those that were raised by writing to standard output concern it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import Any, TextIO, cast
+
+_MARK = "rbd_control_standard_output"
+"""Attribute of an exception that was raised by writing to standard output."""
+
+
+@contextmanager
+def marked_output() -> Iterator[None]:
+    """Mark the errors that writing to ``sys.stdout`` raises, see :func:`is_of_output`."""
+    with redirect_stdout(cast("TextIO", _MarkedStream(sys.stdout))):
+        yield
+
+
+def is_of_output(error: BaseException | None) -> bool:
+    """Return whether an exception was raised by writing to standard output."""
+    return error is not None and _MARK in vars(error)
+
+
+class _MarkedStream:
+    """A text stream that marks the errors of its own writing and is otherwise another stream.
+
+    Args:
+        stream: the other stream.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text; return the number of characters."""
+        with _marking():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        with _marking():
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def _marking() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        setattr(error, _MARK, True)
+        raise
