@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from start_order import SECONDS, start_order
 
 import rbd_control
 
@@ -194,3 +195,11 @@ def test_circles_are_found() -> None:
     }
     with pytest.raises(CycleError):
         TopologicalSorter(imports(modules)).prepare()
+
+
+def test_long_test_files_start_first() -> None:
+    """The table of long files names files that exist, and its files come first, longest first."""
+    files = [path.relative_to(ROOT / "test").as_posix() for path in ROOT.glob("test/**/test_*.py")]
+    assert set(SECONDS) <= set(files)
+    order = sorted(files, key=start_order)
+    assert [SECONDS[name] for name in order[: len(SECONDS)]] == sorted(SECONDS.values())[::-1]

@@ -12,6 +12,7 @@ from typing import Any
 
 import rclpy
 from rclpy._rclpy_pybind11 import RCLError
+from rclpy.context import Context
 from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
@@ -220,17 +221,20 @@ def _spin(nodes: Sequence[Managed]) -> None:
         executor.remove_node(node)
 
 
-def make_executor() -> Executor:
+def make_executor(context: Context | None = None) -> Executor:
     """Return the events executor if rclpy has it, else the single-threaded executor.
 
     Spin it only by ``spin_until_future_complete`` with a timeout.
+
+    Args:
+        context: the context of the nodes; None for the default context.
     """
     try:
         from rclpy.experimental import EventsExecutor
     except ImportError:
-        return SingleThreadedExecutor()
+        return SingleThreadedExecutor(context=context)
     # A third of the processor time at 1 kHz.
-    executor: Any = EventsExecutor()
+    executor: Any = EventsExecutor(context=context)
     return executor
 
 
