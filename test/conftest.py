@@ -42,4 +42,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Start long files first where several processes share the tests."""
     if hasattr(config, "workerinput"):
         here = Path(__file__).resolve().parent
-        items.sort(key=lambda item: start_order(Path(relpath(item.path, here)).as_posix()))
+        file_of = {item: Path(relpath(item.path, here)).as_posix() for item in items}
+        place = {file: k for k, file in enumerate(start_order(file_of.values()))}
+        items.sort(key=lambda item: place[file_of[item]])

@@ -198,8 +198,15 @@ def test_circles_are_found() -> None:
 
 
 def test_long_test_files_start_first() -> None:
-    """The table of long files names files that exist, and its files come first, longest first."""
+    """The table names files that exist; of each kind, the longest start first, beside the other."""
     files = [path.relative_to(ROOT / "test").as_posix() for path in ROOT.glob("test/**/test_*.py")]
     assert set(SECONDS) <= set(files)
-    order = sorted(files, key=start_order)
-    assert [SECONDS[name] for name in order[: len(SECONDS)]] == sorted(SECONDS.values())[::-1]
+    order = start_order(files)
+    assert sorted(order) == sorted(files)
+    for waits in (True, False):
+        kind = [file for file in order if file.startswith("system/") == waits]
+        long = [SECONDS[file] for file in kind if file in SECONDS]
+        assert [file in SECONDS for file in kind] == sorted([f in SECONDS for f in kind])[::-1]
+        assert long == sorted(long)[::-1]
+        assert any(file in order[:4] for file in kind)
+        assert any(file in order[-10:] for file in kind)

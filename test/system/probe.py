@@ -108,8 +108,11 @@ class Probe:
         self._closed.set_result(None)
         self._thread.join(10.0)
         self._executor.remove_node(self.node)
+        self._executor.shutdown()
         self.node.destroy_node()
         rclpy.shutdown(context=self._context)
+        # The participant lasts as long as the executor, and its domain stays in use.
+        del self._executor
 
     def listen(self, kind: type, topic: str, qos: QoSProfile | int = 1000) -> Heard:
         """Everything that comes on ``topic`` from now on."""
