@@ -135,6 +135,8 @@ class Signals:
         return self
 
     def __exit__(self, *_error: object) -> None:
+        if self.received and sys.unraisablehook is sys.__unraisablehook__:
+            sys.unraisablehook = print_unraisable
         # A signal in between would find no handler and end the process with an error.
         with signals_held():
             self._prompt_end.stop(ignore=bool(self.received))
@@ -161,6 +163,21 @@ class Signals:
             end_now(0)
         for node in self.nodes:
             node.stopping = True
+
+
+def print_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
+    """Print an error that Python cannot raise, except for a signal that it ignored.
+
+    On a busy machine another thread may receive a signal just before signals are ignored, and
+    Python prints a traceback of it afterwards. A node that ends ignores signals: this is no error.
+
+    Args:
+        unraisable: the error and its origin.
+    """
+    error = unraisable.exc_value
+    if isinstance(error, OSError) and "ignored due to race condition" in str(error):
+        return
+    sys.__unraisablehook__(unraisable)
 
 
 def _made(make_nodes: Callable[[], Sequence[Managed]]) -> tuple[Managed, ...]:
