@@ -8,10 +8,11 @@ PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11 python3.10
 # Examples of each state machine in test-long.
 EXAMPLES ?= 10000
 
-# Processes for the tests. Those with nodes take the processor first where that is permitted
-# (test/system/processor_share.py). What fails beside other tests runs once more, alone, and must
-# then pass: the nodes have real deadlines, which a shared processor may make them miss.
-JOBS ?= 2
+# Processes for the tests: one more than two processors, as tests of nodes wait most of their time.
+# Those take the processor first where that is permitted (test/system/processor_share.py), and long
+# files start first (test/start_order.py). What fails beside other tests runs once more, alone, and
+# must then pass: the nodes have real deadlines, which a shared processor may make them miss.
+JOBS ?= 3
 
 # A sourced ROS 2, or another environment with ROS wheels that runs this make, would put its own
 # Python packages and libraries before those of .venv.
@@ -55,10 +56,12 @@ bench-fleet: $(VENV)/bench warmup ## 500 recordings with 1 and 2 workers and wit
 compare: $(VENV)/bench ## Slotine-Li beside PD and computed torque in MuJoCo; results in report/
 	$(BIN)/python -m bench.compare --report report
 
-test: lint ## linters, type checker and all tests
+# One process compiles the kernels while another checks types; the tests then compile few.
+test: $(VENV)/test ## linters, type checker and all tests
+	@$(MAKE) --no-print-directory --jobs=2 lint warmup
 	@logs=$$(mktemp -d) && trap 'rm -rf "$$logs"' EXIT && \
 	export ROS_LOG_DIR="$$logs" ROS_PYTHON_CHECK_FIELDS=1 && \
-	{ $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile || { \
+	{ $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder || { \
 	  [ $$? -eq 1 ] && echo "Once more, alone: the tests that failed beside others" && \
 	  $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none; }; }
 

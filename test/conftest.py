@@ -1,11 +1,13 @@
-"""Which tests are collected, also where ROS 2's own pytest plugins are installed."""
+"""Which tests are collected and in what order they run, also beside ROS 2's pytest plugins."""
 
 from __future__ import annotations
 
 import signal
+from os.path import relpath
 from pathlib import Path
 
 import pytest
+from start_order import start_order
 
 # A shell ignores SIGINT for what it runs in the background, nohup ignores SIGHUP, and processes
 # inherit that: the nodes that the tests send signals to would never get them.
@@ -34,3 +36,12 @@ def pytest_pycollect_makemodule(
     if module_path.parent.name == "launch_tests":
         return None
     return pytest.Module.from_parent(parent, path=module_path)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Start long files first where several processes share the tests."""
+    if hasattr(config, "workerinput"):
+        here = Path(__file__).resolve().parent
+        file_of = {item: Path(relpath(item.path, here)).as_posix() for item in items}
+        place = {file: k for k, file in enumerate(start_order(file_of.values()))}
+        items.sort(key=lambda item: place[file_of[item]])

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from start_order import SECONDS, start_order
 
 import rbd_control
 
@@ -194,3 +195,18 @@ def test_circles_are_found() -> None:
     }
     with pytest.raises(CycleError):
         TopologicalSorter(imports(modules)).prepare()
+
+
+def test_long_test_files_start_first() -> None:
+    """The table names files that exist; of each kind, the longest start first, beside the other."""
+    files = [path.relative_to(ROOT / "test").as_posix() for path in ROOT.glob("test/**/test_*.py")]
+    assert set(SECONDS) <= set(files)
+    order = start_order(files)
+    assert sorted(order) == sorted(files)
+    for waits in (True, False):
+        kind = [file for file in order if file.startswith("system/") == waits]
+        long = [SECONDS[file] for file in kind if file in SECONDS]
+        assert [file in SECONDS for file in kind] == sorted([f in SECONDS for f in kind])[::-1]
+        assert long == sorted(long)[::-1]
+        assert any(file in order[:4] for file in kind)
+        assert any(file in order[-10:] for file in kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -56,3 +57,32 @@ def test_an_active_node_is_led_to_its_end(
     both = node(active=True), node(configuring=configuring)
     assert not signalled(monkeypatch, *both, is_compiling=is_compiling)
     assert not signalled(monkeypatch, node(active=True), is_compiling=is_compiling)
+
+
+def test_a_signal_that_python_ignores_at_the_end_prints_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Python prints one where another thread gets a signal just before signals are ignored."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
+    watch: Any = SimpleNamespace(is_compiling=False)
+    try:
+        with Signals(watch) as signals:
+            signals.received = 1
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def told(error: Exception) -> str:
+        nothing = {"exc_traceback": None, "err_msg": None, "object": None}
+        what: Any = SimpleNamespace(exc_type=type(error), exc_value=error, **nothing)
+        if sys.unraisablehook is sys.__unraisablehook__:
+            return "the hook of Python itself"
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "__unraisablehook__", lambda unraisable: print(unraisable.exc_value))
+            sys.unraisablehook(what)
+        return capfd.readouterr().out
+
+    assert told(OSError("Signal 15 ignored due to race condition")) == ""
+    assert told(OSError("another error")) == "another error\n"

@@ -12,6 +12,7 @@ from typing import Any
 
 import rclpy
 from rclpy._rclpy_pybind11 import RCLError
+from rclpy.context import Context
 from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
@@ -134,6 +135,8 @@ class Signals:
         return self
 
     def __exit__(self, *_error: object) -> None:
+        if self.received and sys.unraisablehook is sys.__unraisablehook__:
+            sys.unraisablehook = print_unraisable
         # A signal in between would find no handler and end the process with an error.
         with signals_held():
             self._prompt_end.stop(ignore=bool(self.received))
@@ -160,6 +163,21 @@ class Signals:
             end_now(0)
         for node in self.nodes:
             node.stopping = True
+
+
+def print_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
+    """Print an error that Python cannot raise, except for a signal that it ignored.
+
+    On a busy machine another thread may receive a signal just before signals are ignored, and
+    Python prints a traceback of it afterwards. A node that ends ignores signals: this is no error.
+
+    Args:
+        unraisable: the error and its origin.
+    """
+    error = unraisable.exc_value
+    if isinstance(error, OSError) and "ignored due to race condition" in str(error):
+        return
+    sys.__unraisablehook__(unraisable)
 
 
 def _made(make_nodes: Callable[[], Sequence[Managed]]) -> tuple[Managed, ...]:
@@ -220,17 +238,20 @@ def _spin(nodes: Sequence[Managed]) -> None:
         executor.remove_node(node)
 
 
-def make_executor() -> Executor:
+def make_executor(context: Context | None = None) -> Executor:
     """Return the events executor if rclpy has it, else the single-threaded executor.
 
     Spin it only by ``spin_until_future_complete`` with a timeout.
+
+    Args:
+        context: the context of the nodes; None for the default context.
     """
     try:
         from rclpy.experimental import EventsExecutor
     except ImportError:
-        return SingleThreadedExecutor()
+        return SingleThreadedExecutor(context=context)
     # A third of the processor time at 1 kHz.
-    executor: Any = EventsExecutor()
+    executor: Any = EventsExecutor(context=context)
     return executor
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,26 @@ def hold_again(probe: Probe) -> None:
     """Resume, and wait until the torque is the arm's weight."""
     resume(probe)
     wait_for_torque(probe, torques(probe), WEIGHT)
+
+
+def holding(probe: Probe, timeout: float) -> Report | None:
+    """Return the next report of a controller that holds the arm.
+
+    A machine that delays joint states by more than the timeout ends the hold, which is no failure
+    of the controller: it is resumed then, and there is no report.
+
+    Args:
+        probe: the other end of the topics.
+        timeout: the parameter ``timeout`` of the controller [s].
+    """
+    report = probe.report(NODE)
+    if report.values["mode"] == "hold":
+        return report
+    silence = re.search(r"no joint states for ([\d.e+-]+) s", report.message)
+    assert silence, f"does not hold: {report}"
+    assert float(silence[1]) >= timeout, f"delays below timeout end the hold: {report}"
+    hold_again(probe)
+    return None
 
 
 def count(report: Report, key: str) -> int:

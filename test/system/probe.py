@@ -14,11 +14,14 @@ import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.context import Context
 from rclpy.duration import Duration
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.signals import SignalHandlerOptions
+from rclpy.task import Future
 from sensor_msgs.msg import JointState
+
+from rbd_control.nodes.run import SPIN_TIME, make_executor
 
 from .bringup import PATIENCE
 
@@ -94,15 +97,22 @@ class Probe:
         self._heard: dict[str, Heard] = {}
         self._senders: dict[str, Any] = {}
         self._clients: dict[str, Any] = {}
-        self._executor = SingleThreadedExecutor(context=self._context)
+        # The executor of the nodes: rclpy's own takes most of the tests' processor time.
+        self._executor = make_executor(self._context)
         self._executor.add_node(self.node)
+        self._closed: Future[None] = Future()
         self._thread = threading.Thread(target=self._spin, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        rclpy.shutdown(context=self._context)
+        self._closed.set_result(None)
         self._thread.join(10.0)
+        self._executor.remove_node(self.node)
+        self._executor.shutdown()
         self.node.destroy_node()
+        rclpy.shutdown(context=self._context)
+        # The participant lasts as long as the executor, and its domain stays in use.
+        del self._executor
 
     def listen(self, kind: type, topic: str, qos: QoSProfile | int = 1000) -> Heard:
         """Everything that comes on ``topic`` from now on."""
@@ -178,7 +188,8 @@ class Probe:
 
     def _spin(self) -> None:
         with suppress(ExternalShutdownException):
-            self._executor.spin()
+            while not self._closed.done():
+                self._executor.spin_until_future_complete(self._closed, timeout_sec=SPIN_TIME)
 
 
 def efforts(heard: Heard) -> np.ndarray:

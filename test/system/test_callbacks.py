@@ -34,7 +34,7 @@ from .controller_scenarios import (
     trajectory,
     wait_for_torque,
 )
-from .probe import LATCHED, Heard, Probe, Source
+from .probe import LATCHED, Heard, Probe, Report, Source
 
 EXECUTORS = {"events": "pass", "single_threaded": SINGLE_THREADED}
 
@@ -199,13 +199,15 @@ def test_an_exception_leads_to_the_safe_torque(
     wait_for_torque(probe, commands, WEIGHT)
     first = len(commands)
     probe.send(f"{space}/joint_trajectory", trajectory(0.01, seconds=60.0))
-    report = probe.wait_for_report(
-        space, lambda r: r.values.get("mode") == "safe", "is not safe after an exception"
-    )
+
+    def failed(report: Report) -> bool:
+        # On an overloaded machine late joint states may have led to mode safe before.
+        counted = [int(n) for key, n in report.values.items() if key.startswith("failures of")]
+        return report.values.get("mode") == "safe" and sum(counted) >= 1
+
+    report = probe.wait_for_report(space, failed, "is not safe after an exception")
     assert report.level == 2
     assert "injected" in process.output
-    counted = [int(n) for key, n in report.values.items() if key.startswith("failures of")]
-    assert sum(counted) >= 1
     if where == "the control loop":  # what was to be answered is answered by zero
         assert any(not np.any(message.data) for message in commands[first:])
     wait_for_torque(probe, commands, WEIGHT)  # the safe torque carries the arm

@@ -7,6 +7,7 @@ the rows of ``docs/faults.md``.
 from __future__ import annotations
 
 import re
+import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -162,11 +163,29 @@ def arms(bring_up: BringUp, probe: Probe) -> Callable[[str], Arm]:
 
 
 @pytest.fixture
+def single(arms: Callable[[str], Arm]) -> Iterator[Callable[[str], Arm]]:
+    """Return an arm of the table for one test; it ends with the test, to leave time to others."""
+    started = []
+
+    def arm(name: str) -> Arm:
+        started.append(arms(name))
+        return started[-1]
+
+    yield arm
+    for each in started:
+        each.process.signal(signal.SIGTERM)
+        assert each.process.wait() == 0
+        each.source.on = False
+
+
+@pytest.fixture
 def plain(arms: Callable[[str], Arm], probe: Probe) -> Iterator[Arm]:
     arm = arms("plain")
     if probe.report(arm.name).values["mode"] == "safe":
         # The arm of the tests may have been late after the last one: it is no part of this one.
         resume(probe, arm.name)
+    # The arm may still move: made still then, it would be one that repeats its samples.
+    probe.wait(lambda: np.abs(arm.source.velocity).max() < 1e-3, "does not come to rest")
     yield arm
     arm.source.still, arm.source.noise = True, 0.0
     arm.source.velocity = np.zeros(MODEL.nv)
@@ -179,10 +198,10 @@ def plain(arms: Callable[[str], Arm], probe: Probe) -> Iterator[Arm]:
 
 
 def test_safe_zero_on_an_arm_that_carries_itself_is_zero(
-    arms: Callable[[str], Arm], probe: Probe
+    single: Callable[[str], Arm], probe: Probe
 ) -> None:
     """[49] Minus the gravity torque would cancel the arm's own compensation; it would fall."""
-    arm = arms("compensated")
+    arm = single("compensated")
     probe.wait(lambda: np.allclose(arm.torque, 0.0, atol=1e-6), "does not hold")
     first = len(arm.commands)
     arm.source.still = True
@@ -195,9 +214,9 @@ def test_safe_zero_on_an_arm_that_carries_itself_is_zero(
     assert largest < 0.1 * np.abs(WEIGHT).max()
 
 
-def test_a_continuous_joint_turns_over_pi(arms: Callable[[str], Arm], probe: Probe) -> None:
+def test_a_continuous_joint_turns_over_pi(single: Callable[[str], Arm], probe: Probe) -> None:
     """[50] Mode and torque do not change where the encoder wraps."""
-    arm = arms("endless")
+    arm = single("endless")
     assert probe.call(Trigger, arm.topic("float")).success
     wait_for_mode(probe, "float", arm.name)
     model = Model.from_urdf(continuous(arm7_urdf()))
@@ -211,9 +230,17 @@ def test_a_continuous_joint_turns_over_pi(arms: Callable[[str], Arm], probe: Pro
     assert np.abs(sent - weight).max() < 5.0
 
 
+def send_away(arm: Arm, probe: Probe) -> None:
+    """Send the arm to the farther of two postures, at a mean speed of 0.1 rad/s."""
+    here = float(arm.source.position[0] - POSTURE[0])
+    there = 0.3 if here < 0.15 else 0.0
+    motion = trajectory(there, seconds=10.0 * abs(there - here))
+    probe.send(arm.topic("joint_trajectory"), motion)
+
+
 def test_repeated_samples_of_a_moving_arm_are_a_fault(plain: Arm, probe: Probe) -> None:
     """[51] Within 20 ms, on the stamps: no encoder repeats a velocity to the last digit."""
-    probe.send(plain.topic("joint_trajectory"), trajectory(0.3, seconds=3.0))
+    send_away(plain, probe)
     probe.wait(lambda: np.abs(plain.source.velocity).max() > 0.05, "does not move")
     plain.source.still = True
     repeated = probe.node.get_clock().now().nanoseconds * 1e-9
@@ -250,7 +277,7 @@ def set_in_motion(arm: Arm, probe: Probe, state: str) -> None:
     else:
         if state == "slowed":
             assert probe.call(Trigger, arm.topic("slow")).success
-        probe.send(arm.topic("joint_trajectory"), trajectory(0.3, seconds=3.0))
+        send_away(arm, probe)
     sent = time.monotonic()
 
     def moves() -> bool:
@@ -260,7 +287,7 @@ def set_in_motion(arm: Arm, probe: Probe, state: str) -> None:
             probe.call(Trigger, arm.topic("resume"))
             if state == "slowed":
                 probe.call(Trigger, arm.topic("slow"))
-            probe.send(arm.topic("joint_trajectory"), trajectory(0.3, seconds=3.0))
+            send_away(arm, probe)
             sent = time.monotonic()
         return bool(np.abs(arm.source.velocity).max() > 0.02)
 
@@ -289,10 +316,10 @@ def test_every_order_stops_the_arm(order: str, state: str, plain: Arm, probe: Pr
 
 
 def test_a_joint_without_room_leaves_the_others_their_damping(
-    arms: Callable[[str], Arm], probe: Probe
+    single: Callable[[str], Arm], probe: Probe
 ) -> None:
     """[54] joint_2 cannot even carry itself; all others are damped, none is pushed on."""
-    arm = arms("weak")
+    arm = single("weak")
     arm.source.still = True
     arm.source.position = arm.source.position + 1.0
     wait_for_mode(probe, "safe", arm.name)
@@ -307,9 +334,9 @@ def test_a_joint_without_room_leaves_the_others_their_damping(
     assert abs(arm.torque[1]) <= WEAK + 1e-9
 
 
-def test_a_position_limit_closes_behind_the_arm(arms: Callable[[str], Arm], probe: Probe) -> None:
+def test_a_position_limit_closes_behind_the_arm(single: Callable[[str], Arm], probe: Probe) -> None:
     """[57] Activated beyond it, the arm is not pushed; once back, it is kept from going there."""
-    arm = arms("limited")
+    arm = single("limited")
     outside = np.array(arm.source.position)
 
     def pushed() -> float:
@@ -416,15 +443,18 @@ def test_no_activation_without_an_effort_limit(bring_up: BringUp, probe: Probe) 
     probe.wait(lambda: "no effort limit for joint_2" in refused.output, "is not refused")
     assert not commands
     refused.kill()
-    bring_up.start(NODE, {**description, "effort_limit": 100.0}, ["-r", "__node:=known", *remapped])
+    limited = {**description, "effort_limit": 100.0}
+    known = bring_up.start(NODE, limited, ["-r", "__node:=known", *remapped])
     wait_for_mode(probe, "hold", "known")
+    known.kill()
+    source.on = False
 
 
 def test_a_required_detector_is_waited_for(bring_up: BringUp, probe: Probe) -> None:
     """[66] Without it the controller is not activated."""
     source = Source(MODEL.joint_names, POSTURE, np.zeros(MODEL.nv))
     probe.stream(source, "alone/joint_states", RATE)
-    bring_up.start(
+    process = bring_up.start(
         NODE,
         {"urdf": "arm7", "timeout": 1.0, "require_detector": True},
         ["-r", "__node:=alone", "-r", "joint_states:=alone/joint_states"]
@@ -438,11 +468,13 @@ def test_a_required_detector_is_waited_for(bring_up: BringUp, probe: Probe) -> N
     timer = probe.node.create_timer(0.02, lambda: flag.publish(Bool()))
     wait_for_mode(probe, "hold", "alone")
     probe.node.destroy_timer(timer)
+    process.kill()
+    source.on = False
 
 
-def test_estimates_keep_their_bounds(arms: Callable[[str], Arm], probe: Probe) -> None:
+def test_estimates_keep_their_bounds(single: Callable[[str], Arm], probe: Probe) -> None:
     """[87] An arm that moves at random teaches no payload beyond ``largest_payload_mass``."""
-    arm = arms("learning")
+    arm = single("learning")
     arm.source.still, arm.source.noise = True, 0.3
     most = ARMS["learning"]["largest_payload_mass"]
     for _ in range(4):

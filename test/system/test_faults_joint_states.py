@@ -28,11 +28,8 @@ from .controller_scenarios import (
     trajectory,
     wait_for_torque,
 )
-from .fault_setting import ZERO, count, hold_again, torques, wait_for_mode
+from .fault_setting import ZERO, count, hold_again, holding, torques, wait_for_mode
 from .probe import Probe, Source
-
-TIMEOUT = 0.4
-"""Timeout of the controller [s]: short, as many tests wait for it; a busy probe sends in less."""
 
 WARN, ERROR = 1, 2
 
@@ -83,7 +80,7 @@ class Spoiled(Source):
 
 @pytest.fixture(scope="module")
 def streamed(bring_up: BringUp, probe: Probe) -> Spoiled:
-    bring_up.start(NODE, {**PARAMETERS, "timeout": TIMEOUT})
+    bring_up.start(NODE, PARAMETERS)
     source = Spoiled(**vars(resting()))
     probe.stream(source)
     holds(probe, source)
@@ -195,8 +192,8 @@ def test_stamps_without_meaning_are_replaced(kind: str, probe: Probe, source: Sp
         lambda r: r.level >= WARN and count(r, "stamp replaced") > before + 50,
         "is not told of",
     )
+    probe.wait(lambda: holding(probe, PARAMETERS["timeout"]), "does not hold")
     wait_for_torque(probe, torques(probe), WEIGHT)
-    assert probe.report(NODE).values["mode"] == "hold"
 
 
 def test_a_jump_of_position_is_a_fault(probe: Probe, source: Spoiled) -> None:

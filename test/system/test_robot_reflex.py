@@ -66,12 +66,13 @@ def test_after_a_reflex_nothing_moves_before_resume(
         CONTROLLER, lambda r: r.values.get("mode") == "safe", f"not safe: {report}"
     )
     assert report.level == 2
-    assert not np.any(commands[-1].data), "the safe torque is zero"
+    probe.wait(lambda: not np.any(commands[-1].data), "the safe torque is not zero")
     assert len(commands) > before
     if reflex == "silence":
         probe.wait_for_report(
             DETECTOR, lambda r: "no usable joint states" in r.message, "a verdict on nothing"
         )
+        probe.report(DETECTOR)  # what was on its way has come
         heard = len(verdicts)
         probe.report(DETECTOR)
         assert len(verdicts) == heard, "silence means that there is no verdict"

@@ -141,6 +141,7 @@ def nodes(
         if name == "contact_detector":
             parameters["tool_frame"] = "tool"
         started[name] = bring_up.start(name, parameters, remapped if player else ())
+    for name in NODES:
         probe.wait_for_report(name, lambda r: r.values["state"] == "active", "is not active")
     return started
 

@@ -1,0 +1,81 @@
+"""Order in which processes that share the tests start the test files.
+
+pytest-xdist gives each process one file after the other. Without an order a long file may start
+last, and all other processes then wait for its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from zlib import crc32
+
+SECONDS = {
+    "system/test_faults_control.py": 136,
+    "system/test_signals.py": 113,
+    "system/test_callbacks.py": 101,
+    "system/test_controller_node.py": 76,
+    "system/test_start_and_end.py": 70,
+    "test_fuzz_and_soak.py": 63,
+    "system/test_controller_orders.py": 62,
+    "system/test_together.py": 60,
+    "test_tutorials.py": 58,
+    "system/test_detector.py": 54,
+    "test_export_robots.py": 51,
+    "system/test_trajectory_flood.py": 47,
+    "system/test_demo.py": 44,
+    "system/test_faults_joint_states.py": 38,
+    "system/test_payload.py": 37,
+    "system/test_contact_guard.py": 34,
+    "system/test_detector_missing.py": 31,
+    "system/test_controller_faults.py": 29,
+    "check/test_check.py": 26,
+    "dynamics/test_kernel_cache.py": 25,
+    "estimation/test_calibration.py": 25,
+    "system/test_late_subscribers.py": 24,
+    "test_drive_gain_command.py": 24,
+    "system/test_signals_at_start.py": 23,
+    "system/test_discovery.py": 21,
+    "system/test_faults_processes.py": 21,
+    "stateful/test_machines.py": 20,
+    "system/test_faults_wire.py": 19,
+    "system/test_security_policy.py": 19,
+    "dynamics/test_lanes.py": 18,
+    "system/test_faults_detector.py": 18,
+    "test_bench_guard.py": 18,
+    "fleet/test_fleet_workers.py": 17,
+    "system/test_controller.py": 17,
+    "dynamics/test_arguments.py": 16,
+    "dynamics/test_symbolic.py": 15,
+    "system/test_detector_input.py": 15,
+    "system/test_player.py": 15,
+    "system/test_robot_reflex.py": 15,
+    "system/test_two_arms.py": 15,
+    "test_compare.py": 15,
+    "test_recording.py": 15,
+}
+"""Duration of the long test files, three at a time on two busy cores, with compiled code [s]."""
+
+SHORT = 4
+"""Duration of a test file that is not in the table [s]."""
+
+
+def start_order(files: Iterable[str]) -> list[str]:
+    """Return test files in the order in which they start, which is the same in every process.
+
+    Files that wait for nodes and files that compute have an order each, long files first. The two
+    are merged so that both kinds run at any time and end together.
+
+    Args:
+        files: paths of the test files below ``test``, with slashes.
+    """
+    place: dict[str, float] = {}
+    kinds: dict[bool, list[str]] = {True: [], False: []}
+    for file in set(files):
+        kinds[file.startswith("system/")].append(file)
+    for kind in kinds.values():
+        kind.sort(key=lambda file: (-SECONDS.get(file, SHORT), crc32(file.encode())))
+        total, passed = sum(SECONDS.get(file, SHORT) for file in kind), 0
+        for file in kind:
+            place[file] = passed / total
+            passed += SECONDS.get(file, SHORT)
+    return sorted(place, key=lambda file: (place[file], file))
