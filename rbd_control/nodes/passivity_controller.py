@@ -122,6 +122,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         """Callback after the torque of each sample was published. It must not raise an exception.
         """
         self._unreported: _Answered | None = None
+        self._order: NDArray[np.intp] | None = None
+        """Order of the parameter ``joints``; None if it is the order of the model."""
         self._watchdog = TorqueWatchdog(lambda: self.parameters.timeout, self._send_zero)
         self.create_timer(WATCH_PERIOD, self._watch, clock=self.steady)
         self.create_timer(RIVALS_PERIOD, self._look_around, clock=self.steady)
@@ -140,6 +142,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         model = self.robot.model
         self._controller = self._make_controller(self.parameters)
         self._load_estimates()
+        order = self.robot.order
+        self._order = None if np.array_equal(order, np.arange(model.nv)) else order
         self._touched.forget()
         rehearse_controller(model)
         root = self.parameters.frame_prefix + model.link_names[0]
@@ -334,7 +338,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
 
     def _send(self, torque: Array) -> None:
         if self._output is not None:
-            self._output.send(torque[self.robot.order])
+            self._output.send(torque if self._order is None else torque[self._order])
 
     def _send_zero(self) -> None:
         if self._output is not None:
