@@ -24,8 +24,8 @@ from bench.loop.figures import (
     raised,
     stamped,
 )
-from bench.loop.run import ONE, STAGED, Loop, Usage
-from bench.loop.sheet import doubt, targets
+from bench.loop.run import ONE, STAGED, Loop, Usage, counted
+from bench.loop.sheet import doubt, losses, targets
 from bench.loop.stages import RECEIVE, STAGES, TOTAL, StageClock, stage_times
 from bench.loop.watching import connections, is_served
 
@@ -81,7 +81,8 @@ def loop(core: float = 0.2, shift: int = MS // 2, missing: int = 0, achieved: fl
     nodes = ("passivity_controller", "contact_detector")
     flag = latency([0.5])
     usage = dict.fromkeys(("arm", *nodes), used)
-    return Loop(1e3, 1.0, achieved, every, every, every, flag, usage, dict.fromkeys(nodes, 0), "")
+    lost = dict.fromkeys(nodes, 0)
+    return Loop(1e3, 1.0, achieved, every, every, every, flag, usage, lost, 0, "")
 
 
 def test_targets_are_missed_one_by_one() -> None:
@@ -95,6 +96,33 @@ def test_targets_are_missed_one_by_one() -> None:
         (loop(missing=1), {"joint states delivered and lost"}),
     ):
         assert {target.text for target in targets(bad) if not target.met} == what
+
+
+def test_a_joint_state_skipped_for_a_newer_one_is_not_lost(tmp_path: Path) -> None:
+    """Unanswered are two skipped, two lost on the way and one lost joint state."""
+    torque = loop(missing=5).torque
+    residual = loop(missing=2).residual
+    on_the_way = {"passivity_controller": 2, "contact_detector": 2}
+    run = replace(loop(), torque=torque, residual=residual, lost_on_the_way=on_the_way, skipped=2)
+    assert losses(run) == {"passivity_controller": 1, "contact_detector": 0}
+    assert losses(replace(run, skipped=3)) == dict.fromkeys(on_the_way, 0)
+    text = StringIO()
+    write([run], tmp_path, Console(file=text, width=WIDTH))
+    assert (
+        "joint states delivered and lost (2 more skipped by the controller for a newer one)"
+        in text.getvalue()
+    )
+    row = next(line for line in text.getvalue().splitlines() if "│ torque " in line)
+    assert [cell.strip() for cell in row.split("│")[-4:-1]] == ["5", "2", "1000"]
+    page = (tmp_path / "loop.md").read_text(encoding="utf-8")
+    assert "| joint states skipped by passivity_controller for a newer one | 2 |" in page
+
+
+def test_counts_are_those_of_the_measured_time() -> None:
+    before = {"passivity_controller": {"skipped for a newer one": "7"}}
+    after = {"passivity_controller": {"skipped for a newer one": "9"}}
+    assert counted((before, after), "passivity_controller", "skipped for a newer one") == 2
+    assert counted((before, after), "contact_detector", "lost on the way") == 0
 
 
 def in_one_process(rate: float, **options: float) -> Loop:

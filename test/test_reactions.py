@@ -94,6 +94,15 @@ def test_without_a_fresh_force_it_stays_where_it_stopped(model: Model) -> None:
     assert np.abs(loop.arm.q - here).max() < 5e-3
 
 
+def test_waits_for_the_force_after_a_stop_shorter_than_a_sample(model: Model) -> None:
+    """The force of the sample that raises the flag counts from the next torque on."""
+    loop = moving(model, contact_reaction="retract", stop_time=1e-4)
+    loop.controller.contact(True)
+    assert loop.run(0.001).reason == "contact"
+    loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
+    assert loop.run(0.001).reason == "contact: retracted along the force on link_7"
+
+
 WALL = HalfSpace((0.0, 0.1, 0.0), (0.0, -1.0, 0.0), stiffness=3000.0, damping=20.0)
 
 

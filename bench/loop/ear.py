@@ -6,6 +6,7 @@ Messages are stored as bytes and decoded afterwards, because this process shares
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from struct import unpack_from
 from typing import Any
@@ -24,6 +25,9 @@ from rbd_control.nodes.run import make_executor
 
 _TORQUE = 7 * 8
 """Number of bytes of the torques, which are the last field of their messages."""
+
+REPORT_TIME, SLICE = 3.0, 0.005
+"""Longest wait for a report, which comes once a second, and period of looking for it [s]."""
 
 MOST = 0.5
 """Share of answered joint states from which the loop counts as closed."""
@@ -44,6 +48,7 @@ class Ear:
         self._executor = make_executor()
         self._executor.add_node(self._node)
         self.counted: dict[str, dict[str, str]] = {}
+        self._reports: Counter[str] = Counter()
         self.faults: dict[str, str] = {}
         self._states = self._keep(JointState, "joint_states")
         self._torques = self._keep(JointState, "contact_detector/external_joint_torques")
@@ -68,11 +73,19 @@ class Ear:
                 status.message if status.level == DiagnosticStatus.ERROR else ""
             )
             self.counted[status.name] = {item.key: item.value for item in status.values}
+            self._reports[status.name] += 1
 
     def listen(self, seconds: float, then: Callable[[], None] = lambda: None) -> None:
         """Receive messages for some time, then call ``then``."""
         self._executor.spin_until_future_complete(Future(), timeout_sec=seconds)
         then()
+
+    def counts_of_next_report(self, node: str) -> dict[str, dict[str, str]]:
+        """Wait for the next report of a node, at most :data:`REPORT_TIME`; return ``counted``."""
+        before, deadline = self._reports[node], time.monotonic() + REPORT_TIME
+        while self._reports[node] == before and time.monotonic() < deadline:
+            self.listen(SLICE)
+        return dict(self.counted)
 
     def forget(self) -> None:
         """Discard all recorded messages."""

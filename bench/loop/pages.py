@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from math import isnan
 
 from bench.loop.figures import Latency
-from bench.loop.run import NODES, ONE, TWO, Loop, Usage
-from bench.loop.sheet import CORE, LEAST_RATE, P99, TARGET_RATE
+from bench.loop.run import CONTROLLER, NODES, ONE, TWO, Loop, Usage
+from bench.loop.sheet import CORE, LEAST_RATE, P99, TARGET_RATE, losses
 from bench.loop.watching import VIEW
 from bench.speed.sheets import Sheet
 
@@ -52,7 +52,7 @@ def _readme(loop: Loop) -> Sheet:
     ]
     rows += [
         [f"{DETECTOR}, share of a core", f"{loop.usage[DETECTOR].core:.2f}", f"{CORE:g}"],
-        ["lost samples", str(max(_lost(loop).values())), "0"],
+        ["lost samples", str(max(losses(loop).values())), "0"],
     ]
     return Sheet("README.md: the nodes at 1 kHz", ["", "measured", "target"], [rows])
 
@@ -74,8 +74,8 @@ def _processes(loops: Sequence[Loop]) -> Sheet:
         used = (loop.usage.get(name) for loop in loops)
         return [value(each) if each else "-" for each in used]
 
-    def losses(loop: Loop) -> str:
-        return ", ".join(f"{lost} of {loop.torque.sent}" for lost in _lost(loop).values())
+    def lost(loop: Loop) -> str:
+        return ", ".join(f"{each} of {loop.torque.sent}" for each in losses(loop).values())
 
     names = [
         name
@@ -84,7 +84,11 @@ def _processes(loops: Sequence[Loop]) -> Sheet:
     ]
     rows = [
         *([f"{name}, cores", *row(name, lambda used: f"{used.core:.2f}")] for name in names),
-        [f"joint states delivered and lost by {' and '.join(NODES)}", *map(losses, loops)],
+        [f"joint states delivered and lost by {' and '.join(NODES)}", *map(lost, loops)],
+        [
+            f"joint states skipped by {CONTROLLER} for a newer one",
+            *(str(loop.skipped) for loop in loops),
+        ],
         *(
             [f"{name}, growth of memory [kB/min]", *row(name, lambda used: f"{used.growth:+.0f}")]
             for name in names
@@ -100,21 +104,6 @@ def _stages(loop: Loop) -> Sheet:
     ]
     header = ["stage", "whose", "median [µs]", "mean [µs]", "p99 [µs]"]
     return Sheet(f"docs/speed.md: stages of one process at {_rate(loop)}", header, [rows])
-
-
-def _lost(loop: Loop) -> dict[str, int]:
-    """Return the number of joint states that a node received and did not answer, by node.
-
-    In one process both nodes share a subscription, whose losses only the controller reports.
-    """
-    unanswered = (loop.torque.unanswered, loop.residual.unanswered)
-    reported = [loop.lost_on_the_way[node] for node in NODES]
-    if loop.arrangement != TWO.name:
-        reported = [max(reported)] * len(NODES)
-    return {
-        node: lost - on_the_way
-        for node, lost, on_the_way in zip(NODES, unanswered, reported, strict=True)
-    }
 
 
 def _run(loop: Loop) -> str:

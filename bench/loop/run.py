@@ -6,7 +6,7 @@ import gc
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from rbd_control.nodes.processes import NodeProcesses, reserved_domain
 
 ARM = "bench.loop.arm"
 NODES = ("passivity_controller", "contact_detector")
+CONTROLLER = NODES[0]
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,9 @@ SETTLING = 3.0
 """Time for which the loop must be closed before the measurement [s]; excludes start-up work."""
 
 Show = Callable[[str], None]
+
+Counts = Mapping[str, Mapping[str, str]]
+"""Values of the nodes on ``/diagnostics``, by node and key."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,9 @@ class Loop:
     usage: dict[str, Usage]
     lost_on_the_way: dict[str, int]
     """Number of joint states that the middleware reported as lost, by node."""
+    skipped: int
+    """Number of joint states for which the controller computed no torque because a newer one had
+    arrived; it answered the newer one."""
     fault: str
     """Reason for which the controller sent the safe torque at the end; empty if it did not."""
     priority: str = ""
@@ -153,13 +160,14 @@ def measure(
         gc.freeze()
         refused = take_priority(priority) if priority else "not wanted"
         pids = {name: processes.pid(name) for name in names} | {"bench": os.getpid()}
+        # The counts of a report are those of the moment at which it is published.
+        before = ear.counts_of_next_report(CONTROLLER)
         begin, end, usage = _watch(ear, pids, duration, processes.check, show)
-        ear.listen(1.0)  # messages that are still in transit
-        counted = dict(ear.counted)
+        after = ear.counts_of_next_report(CONTROLLER)
         processes.stop()
         sent = np.load(stamps)
         sent = sent[(sent >= begin) & (sent < end)]
-        loop = _summed_up(rate, (end - begin) / 1e9, ear, sent, usage, counted)
+        loop = _summed_up(rate, (end - begin) / 1e9, ear, sent, usage, (before, after))
         return replace(
             loop,
             priority=f"none, {refused}" if refused else str(priority),
@@ -167,6 +175,12 @@ def measure(
             stages=_stages(stages, sent.size) if arrangement.measures_stages else (),
             is_watched=view,
         )
+
+
+def counted(counts: tuple[Counts, Counts], node: str, key: str) -> int:
+    """Return how far a count of a node has increased; zero if the node does not report it."""
+    before, after = (int(each.get(node, {}).get(key, 0)) for each in counts)
+    return after - before
 
 
 def _start(processes: NodeProcesses, arrangement: Arrangement, priority: int, stages: Path) -> None:
@@ -235,8 +249,9 @@ def _summed_up(
     ear: Ear,
     sent: np.ndarray,
     usage: dict[str, Usage],
-    counted: dict[str, dict[str, str]],
+    counts: tuple[Counts, Counts],
 ) -> Loop:
+    """Return the results of a run; ``counts`` are those of the nodes before and after it."""
     stamps = [int(stamp) for stamp in sent]
     begin, end = stamps[0], stamps[-1]
     flags = raised(ear.flags(), ear.detected())
@@ -249,8 +264,7 @@ def _summed_up(
         residual=answers(stamps, ear.torques(), 1.0 / rate),
         flag=latency([1e-6 * (at - stamp) for stamp, at in flags if begin <= stamp <= end]),
         usage={name.removeprefix("bench.loop."): used for name, used in usage.items()},
-        lost_on_the_way={
-            node: int(counted.get(node, {}).get("lost on the way", 0)) for node in NODES
-        },
+        lost_on_the_way={node: counted(counts, node, "lost on the way") for node in NODES},
+        skipped=counted(counts, CONTROLLER, "skipped for a newer one"),
         fault=ear.faults.get("passivity_controller", ""),
     )

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from bench.loop.figures import Answers, Latency
-from bench.loop.run import NODES, ONE, STAGED, Loop
+from bench.loop.run import NODES, ONE, STAGED, TWO, Loop
 
 TARGET_RATE = 1000.0
 """Rate at which all targets apply [1/s]; at other rates, latency and losses of one process do."""
@@ -19,6 +19,7 @@ LEAST_RATE = 0.98
 """Smallest share of sent joint states with which a run is compared with the targets."""
 CORE, P99, GROWTH = 0.25, 1.0, 100.0
 """Targets: share of a core, p99 of the latencies [ms], and growth of memory [kB/min]."""
+LOST = "joint states delivered and lost"
 TOGETHER = 0.35
 """Share of a core that controller and detector may take in one process."""
 
@@ -42,13 +43,11 @@ def targets(loop: Loop) -> list[Target]:
     is_one = loop.arrangement == ONE.name
     if loop.arrangement == STAGED.name or not (is_one or loop.rate == TARGET_RATE):
         return []
-    lost = max(loop.torque.unanswered, loop.residual.unanswered)
-    told = max(loop.lost_on_the_way.values())
     times_and_losses = [
         Target("joint state to torque, p99 [ms]", loop.torque.latency.p99, P99),
         Target("joint state to residual, p99 [ms]", loop.residual.latency.p99, P99),
         Target("joint state to contact flag, p99 [ms]", loop.flag.p99, P99),
-        Target("joint states delivered and lost", float(lost - told), 0.0),
+        Target(f"{LOST}{_skipped(loop)}", float(max(losses(loop).values())), 0.0),
     ]
     if loop.rate != TARGET_RATE:
         return times_and_losses
@@ -61,20 +60,45 @@ def targets(loop: Loop) -> list[Target]:
     ]
 
 
+def losses(loop: Loop) -> dict[str, int]:
+    """Return the number of joint states that a node received and did not answer, by node.
+
+    Joint states that the controller skipped for a newer one are not lost: their torque would have
+    been out of date. In one process both nodes share a subscription, whose losses on the way only
+    the controller reports.
+    """
+    controller, detector = NODES
+    on_the_way = loop.lost_on_the_way
+    if loop.arrangement != TWO.name:
+        on_the_way = dict.fromkeys(NODES, max(on_the_way.values()))
+    torque = loop.torque.unanswered - on_the_way[controller] - loop.skipped
+    residual = loop.residual.unanswered - on_the_way[detector]
+    return {controller: max(torque, 0), detector: max(residual, 0)}
+
+
+def _skipped(loop: Loop) -> str:
+    """Return the number of skipped joint states in words; empty for none."""
+    if not loop.skipped:
+        return ""
+    return f" ({loop.skipped} more skipped by the controller for a newer one)"
+
+
 def latencies(loops: Sequence[Loop]) -> Table:
     """Return the latencies from the stamp of a joint state, set when sent, to the answer."""
     table = Table(title=r"latency \[ms] and losses", title_justify="left")
     table.add_column(r"joint states \[1/s]", justify="right")
     table.add_column("nodes in")
     table.add_column("from a joint state to")
-    for heading in ("p50", "p99", "p99.9", "worst", "later than a period", "unanswered", "of"):
+    counts = ("later than a period", "unanswered", "skipped for a newer one", "of")
+    for heading in ("p50", "p99", "p99.9", "worst", *counts):
         table.add_column(heading, justify="right")
     for loop in loops:
         run = (f"{loop.achieved:.0f}", loop.setup)
         for what, answers in _rows(loop):
-            table.add_row(*run, what, *_times(answers.latency), *_counts(answers))
+            skipped = loop.skipped if answers is loop.torque else 0
+            table.add_row(*run, what, *_times(answers.latency), *_counts(answers, skipped))
             run = ("", "")
-        table.add_row("", "", "contact flag, when it rises", *_times(loop.flag), "", "", "")
+        table.add_row("", "", "contact flag, when it rises", *_times(loop.flag), *[""] * 4)
     return table
 
 
@@ -189,5 +213,5 @@ def _times(latency: Latency) -> list[str]:
     return [f"{value:.3f}" for value in values]
 
 
-def _counts(answers: Answers) -> list[str]:
-    return [str(answers.late), str(answers.unanswered), str(answers.sent)]
+def _counts(answers: Answers, skipped: int) -> list[str]:
+    return [str(each) for each in (answers.late, answers.unanswered, skipped, answers.sent)]

@@ -60,9 +60,7 @@ STAGES = (
         "order of the joints, checks, time of the sample",
         ((JointStateIntake, "accept"),),
     ),
-    Stage(
-        "detector", "ours", "momentum balance, observer, verdict", ((ContactDetector, "update"),)
-    ),
+    Stage("detector", "ours", "momentum balance, observer, verdict", ((ContactDetector, "judge"),)),
     Stage("controller", "ours", "checks, motion, law, limits", ((PassivityController, "update"),)),
     Stage(
         "serialise",
@@ -71,6 +69,12 @@ STAGES = (
         ((JointStateTemplate, "filled"), (TailTemplate, "filled")),
     ),
     Stage("publish", "rclpy, DDS", "publication of these bytes", ((Publisher, "publish"),)),
+    Stage(
+        "isolation",
+        "ours",
+        "link, force and start of a contact, after the torque is sent",
+        ((ContactDetector, "complete"),),
+    ),
     Stage(
         "energies",
         "ours",

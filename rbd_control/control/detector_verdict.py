@@ -21,6 +21,9 @@ A contact detector repeats a valid verdict at 50 Hz, so a gap of this length is 
 FORCE_AGE = 0.1
 """Age up to which an estimated contact force determines the direction of a retraction [s]."""
 
+FORCE_WAIT = 0.02
+"""Longest wait of a stopped arm for the force of a contact, which arrives after the flag [s]."""
+
 
 class ContactForce(NamedTuple):
     """An estimate of the contact force."""

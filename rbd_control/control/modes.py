@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from rbd_control.control.command import Mode
 from rbd_control.control.controller_parameters import ControllerParameters
-from rbd_control.control.detector_verdict import FORCE_AGE, DetectorVerdict
+from rbd_control.control.detector_verdict import FORCE_AGE, FORCE_WAIT, DetectorVerdict
 from rbd_control.control.goal import Tolerances
 from rbd_control.control.motion import Motion, Place
 from rbd_control.control.retreat import retreat
@@ -205,8 +205,8 @@ class Modes:
     def retract(self, reason: str) -> None:
         """Stop, move the touched link along the force on it, and hold until :meth:`resume`.
 
-        The force is the last estimate that is no older than ``FORCE_AGE`` or arrives during the
-        stop; without an estimate the arm stays where it stopped.
+        The force is the last estimate that is no older than ``FORCE_AGE``, or arrives during the
+        stop or within ``FORCE_WAIT`` after it; without an estimate the arm stays where it stopped.
 
         Raises:
             InputError: in mode safe.
@@ -308,7 +308,6 @@ class Modes:
         elif not motion.moving:
             self._stopping = False
             if self._retracting:
-                self._retracting = False
                 self._retreat()
         self.desired = motion.desired()
         return self.desired
@@ -330,8 +329,12 @@ class Modes:
         self.outcome.end(end)
 
     def _retreat(self) -> None:
+        """Retract along the force, or wait for it: it arrives after the flag."""
         p, stamp = self._parameters, self._samples.stamp
         found = self._verdict.force(stamp, FORCE_AGE + p.stop_time)
+        if found is None and self._motion.overtime < FORCE_WAIT:
+            return
+        self._retracting = False
         if found is None:
             self.reason += ": no force is known to retract along"
             return

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
-from numba import njit
+from numba import njit, typeof
 
 from rbd_control.dynamics.kernel_cache import KernelCache
 
@@ -38,6 +38,23 @@ def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
         if hasattr(dispatcher, "py_func"):
             dispatcher._cache = KernelCache(function, options)
     return dispatcher
+
+
+def for_types_of(kernel: Any, arguments: tuple[Any, ...]) -> Callable[..., Any]:
+    """Return the machine code of a kernel for arguments of these types, compiled if necessary.
+
+    A call of the machine code skips the search for the types of the arguments, which takes half of
+    the time of a short kernel with arrays of records. It accepts only arguments of these types.
+
+    Args:
+        kernel: result of :func:`compiled`.
+        arguments: arguments of the types with which the result will be called.
+    """
+    if not hasattr(kernel, "py_func"):  # NUMBA_DISABLE_JIT: a function of Python
+        return cast("Callable[..., Any]", kernel)
+    types = tuple(typeof(argument) for argument in arguments)
+    kernel.compile(types)
+    return cast("Callable[..., Any]", kernel.overloads[types].entry_point)
 
 
 def inlined(function: Callable[..., Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from rbd_control.estimation.calibration import CalibratedParameters, Calibration, calibrate
 from rbd_control.estimation.contact_detector import ContactDetector
-from rbd_control.estimation.detection import BlockDetection, ContactEvent, Detection
+from rbd_control.estimation.detection import BlockDetection, ContactEvent, Detection, Verdict
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.detector_state import LEVELS, REASONS
 from rbd_control.estimation.detector_warnings import detector_warnings
@@ -49,6 +49,7 @@ __all__ = [
     "SecondOrderObserver",
     "ToolWrench",
     "ToolWrenchEstimator",
+    "Verdict",
     "calibrate",
     "detector_warnings",
     "find_mismatches",

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from rbd_control.dynamics import Model, frame_jacobian
 from rbd_control.dynamics.arguments import configuration, state
+from rbd_control.dynamics.compiled import for_types_of
 from rbd_control.errors import InputError
 from rbd_control.estimation.contact_events import ContactEvents
 from rbd_control.estimation.decision import (
@@ -38,6 +40,7 @@ from rbd_control.estimation.detection import (
     BlockDetection,
     ContactEvent,
     Detection,
+    Verdict,
     fault_text,
 )
 from rbd_control.estimation.detector_parameters import DetectorParameters
@@ -96,8 +99,11 @@ class ContactDetector:
         self._memory = new_memory(model.nq, model.nv)
         self._events = ContactEvents(self._memory)
         self._row = np.empty((1, model.nq)), np.empty((1, model.nv)), np.empty((1, model.nv))
+        self._shapes = (model.nq,), (model.nv,)
         self._stamps, self._verdict = np.empty(1), np.empty(1, VERDICT)
         self._no_jacobian = np.empty((0, 3, model.nv))
+        self._decide: Callable[..., Any] | None = None
+        self._event: ContactEvent | None = None
         self._set(model, parameters)
         self._start()
 
@@ -117,6 +123,9 @@ class ContactDetector:
             array[:] = initial
         self._stamp = -math.inf
         self._code = SETTLING
+        self._codes: Any = (SETTLING, FREE, VALID, NO_JOINT)
+        self._residual = np.zeros(self.model.nv)
+        self._why, self._event = NOTHING, None
 
     @property
     def bias(self) -> np.ndarray:
@@ -195,9 +204,18 @@ class ContactDetector:
     def update(
         self, stamp: float, q: np.ndarray, v: np.ndarray | None, tau: np.ndarray | None
     ) -> Detection:
-        """Process one sample and return the detection.
+        """Process one sample and return the detection; arguments and errors as :meth:`judge`."""
+        self.judge(stamp, q, v, tau)
+        return self.complete()
 
-        An implausible sample is dropped without an exception, see
+    def judge(
+        self, stamp: float, q: np.ndarray, v: np.ndarray | None, tau: np.ndarray | None
+    ) -> Verdict:
+        """Process one sample and return the verdict, without link, force and event of a contact.
+
+        These take up to ten times as long, and :meth:`complete` returns them. Call it before the
+        next sample; otherwise ``judge`` calls it, and an event of the previous sample is lost. An
+        implausible sample is dropped without an exception, see
         :class:`~rbd_control.estimation.Detection`.
 
         Args:
@@ -210,25 +228,52 @@ class ContactDetector:
             InputError: for arguments of the wrong shape or not finite, or a stamp that does not
                 increase.
         """
-        stamps, verdict, residual = self._stamps, self._verdict, np.zeros((1, self.model.nv))
-        stamps[0] = stamp
-        self._refuse_old(stamps)
+        if self._why != NOTHING:
+            self.complete()
+        self._stamps[0] = stamp
+        self._refuse_old(self._stamps)
+        residual = np.zeros((1, self.model.nv))
         if v is None or tau is None:
             configuration(self.model, q)
-            events = self._lose("velocity" if v is None else "effort", stamps, verdict)
+            events = self._lose("velocity" if v is None else "effort", self._stamps, self._verdict)
+            self._event = events[0][1] if events else None
         else:
-            events = self._events_of(stamps, *self._copied(q, v, tau), residual, verdict)
-        code, height, dropped, row = verdict[0].item()
+            self._event = None
+            self._why = self._reason_to_attend(*self._copied(q, v, tau), residual)
+        self._stamp, self._residual, self._codes = stamp, residual[0], self._verdict.item()
+        code, height, dropped, _ = self._codes
+        self._code = code
+        if self._why == BEGUN:
+            self._on_contact()
+        return Verdict(
+            valid=not code,
+            contact=height != FREE,
+            residual=self._residual,
+            reason_code=code,
+            dropped_code=dropped,
+            is_quiet=not (code or height or dropped or self._why or self._event),
+        )
+
+    def complete(self) -> Detection:
+        """Return the detection of the sample that was judged last.
+
+        The link, the force and the start of a contact are worked out here. A second call returns
+        the same detection without an event.
+        """
+        (why, self._why), (event, self._event) = (self._why, NOTHING), (self._event, None)
+        if why != NOTHING:
+            event = self._attend(why, self._stamp, self._row[0][0])
+        code, height, dropped, row = self._codes
         now = self._events.now if height != FREE else None
         return Detection(
-            stamp=stamp,
+            stamp=self._stamp,
             valid=not code,
             reason=self._told(code, row) if code else "",
             contact=height != FREE,
             level=LEVELS[height],  # type: ignore[arg-type]
-            residual=residual[0],
-            force=self._events.force(residual[0]) if now else None,
-            event=events[0][1] if events else None,
+            residual=self._residual,
+            force=self._events.force(self._residual) if now else None,
+            event=event,
             dropped=self._told(dropped, row) if dropped else "",
             reason_code=code,
             dropped_code=dropped,
@@ -301,6 +346,9 @@ class ContactDetector:
         observer = parameters.make_observer(model)
         settings = decision_settings(parameters, model, observer, self._bias)
         observer.share(self._memory.observer)
+        self._sample = Samples(
+            self._stamps, *self._row, *observer.balance.single, self._no_jacobian
+        )
         self._observer, self._settings, self._force_link = observer, settings, force_link
         self._judges_force = bool(
             parameters.contact_force_threshold or parameters.collision_force_threshold
@@ -327,9 +375,8 @@ class ContactDetector:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return one sample as a block; the copy takes less time than the checks of new arrays."""
         row = self._row
-        shapes = row[0].shape[1:], row[1].shape[1:], row[2].shape[1:]
         try:
-            if (q.shape, v.shape, tau.shape) == shapes:
+            if q.shape == self._shapes[0] and v.shape == tau.shape == self._shapes[1]:
                 row[0][0], row[1][0], row[2][0] = q, v, tau
                 return row
         except (AttributeError, TypeError, ValueError):
@@ -337,7 +384,9 @@ class ContactDetector:
         batch, shape = state(self.model, q, v=v, tau=tau)
         if shape:
             raise InputError(f"update takes one sample, not {shape}; update_block takes many")
-        return batch[0], batch[1], batch[2]
+        for own, checked in zip(row, batch, strict=True):
+            own[:] = checked
+        return row
 
     def _lose(
         self, what: str, stamps: np.ndarray, verdict: np.ndarray
@@ -350,6 +399,21 @@ class ContactDetector:
         self._stamp, self._code = float(stamps[-1]), int(verdict["reason"][-1])
         return [(0, event)] if event is not None else []
 
+    def _reason_to_attend(
+        self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, residual: np.ndarray
+    ) -> int:
+        """Fill in residual (1, nv) and verdict of one sample, and return why the loop stopped."""
+        balance = self._observer.balance.run(q, v, tau)
+        if balance.quality.item() == NOT_FINITE:
+            state(self.model, q, v=v, tau=tau)  # says which number it is
+        sample = self._sample
+        if self._judges_force:
+            sample = sample._replace(jacobian=self._jacobians(q))
+        arguments = (0, sample, self._settings, self._memory, residual, self._verdict)
+        if self._decide is None:
+            self._decide = for_types_of(decide, arguments)
+        return int(self._decide(*arguments)[1])
+
     def _events_of(
         self,
         stamps: np.ndarray,
@@ -361,9 +425,7 @@ class ContactDetector:
     ) -> list[tuple[int, ContactEvent]]:
         """Fill in residuals (k, nv) and verdicts (k,), and return the events."""
         balance = self._observer.balance.run(q, v, tau)
-        quality = balance.quality
-        # Operations of numpy on a single sample would take as long as the balance.
-        if quality[0] == NOT_FINITE if quality.size == 1 else (quality == NOT_FINITE).any():
+        if (balance.quality == NOT_FINITE).any():
             state(self.model, q, v=v, tau=tau)  # raises an InputError that names the number
         samples = Samples(stamps, q, v, tau, *balance, self._jacobians(q))
         events: list[tuple[int, ContactEvent]] = []
@@ -371,6 +433,8 @@ class ContactDetector:
         while k < count:
             k, why = decide(k, samples, self._settings, self._memory, residual, verdict)
             if why != NOTHING:
+                if why == BEGUN:
+                    self._on_contact()
                 event = self._attend(why, stamps[k], q[k])
                 if event is not None:
                     events.append((k, event))
@@ -390,7 +454,6 @@ class ContactDetector:
         if why == ENDED:
             return self._events.end(stamp)
         if why == BEGUN:
-            self._on_contact()
             return self._events.begin(stamp, q)
         self._events.look(stamp, q, at_peak=why == LOOK_AT_PEAK)
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -85,6 +85,23 @@ def _known(value: float) -> float | None:
 
 def _numbers(vector: np.ndarray | None) -> list[float] | None:
     return None if vector is None else [float(x) for x in vector]
+
+
+class Verdict(NamedTuple):
+    """What is known about one sample at once; a :class:`Detection` adds what takes longer."""
+
+    valid: bool
+    """Whether there is a verdict."""
+    contact: bool
+    """The verdict; False also if not valid, so check ``valid`` first."""
+    residual: np.ndarray
+    """External joint torque estimate, (nv,) [N·m or N]."""
+    reason_code: int
+    """Index into :data:`~rbd_control.estimation.REASONS`; 0 if valid."""
+    dropped_code: int
+    """The same for the reason why the sample was dropped; 0 if it was used."""
+    is_quiet: bool
+    """Whether a valid sample without contact was used, and no contact ended with it."""
 
 
 @dataclass(frozen=True)

@@ -153,14 +153,14 @@ class EffortKindJudge:
             v: joint velocities, (nv,) [rad/s or m/s].
             tau: joint efforts as published, (nv,).
         """
-        before = self.decision.state
         step, self._last = stamp - self._last, stamp
+        slot = stamp // PERIOD
+        if slot <= self._slot and 0.0 <= step <= PAUSE:  # nearly always at high rates
+            return False
+        before = self.decision.state
         if self._slot > -math.inf and not 0.0 <= step <= PAUSE:
             self.start_again()
             self._last = stamp
-        slot = stamp // PERIOD
-        if slot <= self._slot:
-            return self.decision.state != before
         self._slot = slot
         if self.decision.state == "confirmed":
             return False

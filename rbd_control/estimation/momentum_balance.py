@@ -120,6 +120,9 @@ class MomentumBalance:
         friction: tau_friction(v); none by default.
         effort_gain: torque per unit of effort, a number or (nv,) [N·m or N per unit].
         with_gravity: whether the effort includes the gravity torque of the arm.
+
+    Attributes:
+        single: result of the last single sample.
     """
 
     def __init__(
@@ -132,12 +135,12 @@ class MomentumBalance:
     ) -> None:
         friction = friction or NoFriction()
         self.model = model
-        self._kind = friction.kind
         self._settings = np.zeros((ROWS + 1, model.nv))
         self._settings[:ROWS] = friction.coefficients(model.nv)
         self._settings[GAIN] = effort_gain
-        self._gravity_share = 1.0 if with_gravity else 0.0
-        self._one = self._room(1)
+        gravity_share = 1.0 if with_gravity else 0.0
+        self._shared = (model.packed, friction.kind, gravity_share, self._settings)
+        self.single = self._room(1)
 
     def run(self, q: np.ndarray, v: np.ndarray, effort: np.ndarray) -> Balance:
         """Return the momentum balance of k samples.
@@ -145,13 +148,12 @@ class MomentumBalance:
         Arguments are not checked: they must be C-contiguous, (k, nq) and (k, nv). The result of a
         single sample is overwritten by the next call.
         """
-        balance = self._one if v.shape[0] == 1 else self._room(v.shape[0])
-        over_states(
-            _BALANCE.of(v.shape[0]),
-            (self.model.packed, self._kind, self._gravity_share, self._settings),
-            v.shape[0],
-            [q, v, effort, *balance],
-        )
+        count = v.shape[0]
+        if count == 1:
+            _balance(*self._shared, q, v, effort, *self.single)
+            return self.single
+        balance = self._room(count)
+        over_states(_BALANCE.of(count), self._shared, count, [q, v, effort, *balance])
         return balance
 
     def _room(self, count: int) -> Balance:

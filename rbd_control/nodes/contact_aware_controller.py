@@ -1,9 +1,13 @@
 """Detector and controller in one process, so that the reaction begins with the detecting sample.
 
 Both nodes have the names, parameters, topics and services that they have in separate processes.
-They share one subscription to the joint states. The detector processes each sample first; the
-controller then processes the newest sample, so that the first torque after the rise of the flag
-already belongs to the reaction.
+They share one subscription to the joint states. Each sample goes through three steps:
+
+1. The detector judges it and raises the flag; the controller in this process gets it first.
+2. The controller computes and publishes the torque, for the newest sample only. The first torque
+   after the rise of the flag therefore already belongs to the reaction.
+3. The detector publishes its other results, for which it locates a contact; the controller
+   publishes tracking error and energies. A located force counts from the next torque on.
 """
 
 from __future__ import annotations
@@ -42,15 +46,11 @@ class SharedSamples:
         """Stop the watchdog."""
         self._node.destroy_timer(self._watchdog)
 
-    def take(self, sample: JointSample, stamp: Stamp) -> None:
-        """Pass a sample to the detector."""
+    def take(self, sample: JointSample) -> bool:
+        """Store a sample; return whether the clock has gone back."""
         self.latest, self._heard = sample, time.monotonic()
         went_back, self._last_stamp = sample.stamp < self._last_stamp, sample.stamp
-        if not self._node.is_active:
-            return
-        if went_back:
-            self._node.clock_went_back()
-        self._node.take(sample, stamp)
+        return went_back
 
     def _watch(self) -> None:
         if self._node.is_active and time.monotonic() - self._heard > SILENCE:
@@ -65,20 +65,20 @@ class TappingDetector(ContactDetectorNode):
         self._shared: SharedSamples | None = None
 
     def tap(self, sample: JointSample, stamp: Stamp) -> None:
-        """Process a sample of the controller's subscription, if the node is configured.
+        """Judge a sample of the controller's subscription, if the node is configured.
 
         The guard of the detector handles exceptions, so that the controller continues.
         """
         if self._shared is not None:
-            self.guard.run("joint states", self._shared.take, sample, stamp)
+            self.guard.run("joint states", self._tap, self._shared, sample, stamp)
 
-    def take(self, sample: JointSample, stamp: Stamp) -> None:
-        """Detect."""
-        self._on_sample(sample, stamp)
-
-    def clock_went_back(self) -> None:
-        """Restart the detector."""
-        self._on_jump()
+    def _tap(self, shared: SharedSamples, sample: JointSample, stamp: Stamp) -> None:
+        went_back = shared.take(sample)
+        if not self.is_active:
+            return
+        if went_back:
+            self._on_jump()
+        self.judge(sample, stamp)
 
     def fall_silent(self) -> None:
         """End the verdict."""
@@ -113,7 +113,7 @@ def make_nodes() -> Sequence[Managed]:
             )
 
     detector.check_robot = controller.check_robot = check
-    controller.tap = detector.tap
+    controller.tap, controller.after_torque = detector.tap, detector.report
     return detector, controller
 
 

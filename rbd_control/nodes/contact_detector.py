@@ -6,7 +6,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
@@ -28,6 +28,8 @@ from rbd_control.estimation import (
     EffortKindJudge,
     FitWatch,
     Mismatch,
+    ToolWrench,
+    Verdict,
     detector_warnings,
 )
 from rbd_control.estimation.default_thresholds import unset, with_default_thresholds
@@ -76,6 +78,9 @@ FIRST_SECONDS = 10.0
 SILENCE = 0.1
 """Time without a usable sample after which there is no verdict [s]."""
 
+REPORT = "report of a sample"
+"""Name under which the guard counts failures after the flag was published."""
+
 
 @dataclass(frozen=True)
 class ContactDetectorParameters(FrameParameters, ReceivingParameters, DetectorParameters):
@@ -101,6 +106,19 @@ class ContactDetectorParameters(FrameParameters, ReceivingParameters, DetectorPa
 
 def _nobody(*_: object) -> None:
     """Ignore the arguments; the default callback."""
+
+
+class _Judged(NamedTuple):
+    """A sample whose verdict is known and whose results are not published yet."""
+
+    sample: JointSample
+    stamp: Stamp
+    verdict: Verdict | None
+    """None while the kind of the efforts is refuted."""
+    detection: Detection | None = None
+    """The detection, if the next sample has been judged meanwhile."""
+    wrench: ToolWrench | None = None
+    """The wrench at the tool in this case."""
 
 
 class SampleSource(Protocol):
@@ -137,7 +155,8 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self._is_told = True
         """Whether the verdict was published since its last change."""
         self._untold: deque[DiagnosticArray] = deque(maxlen=MOST_UNTOLD)
-        self._detection: Detection | None = None
+        self._has_judged = False
+        self._judged: list[_Judged] = []
         self._payload = PayloadInput(self, self._position)
         self.on_verdict: Callable[[bool], None] = _nobody
         """Callback for each verdict before it is published, for a controller in this process."""
@@ -211,17 +230,16 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self._on_silence()
         self._reset()
 
-    def _add_to_check(self, sample: JointSample, is_touched: bool) -> None:
-        if self._check is not None:
-            self._check.add(sample, is_touched)
-
     def _end_check(self) -> None:
         if self._check is not None:
             self._check.end()
 
-    def on_failure(self, name: str, reason: str) -> None:  # noqa: ARG002 - the hook has both
-        """End the verdict, so that the last verdict is not repeated after a failure."""
-        if self.is_active:
+    def on_failure(self, name: str, reason: str) -> None:  # noqa: ARG002 - the hook has it
+        """End the verdict, so that the last verdict is not repeated after a failure.
+
+        A failure after the flag was published does not make the verdict wrong, so that it stays.
+        """
+        if self.is_active and name != REPORT:
             self._on_silence()
 
     def check_parameters(self, new: ContactDetectorParameters) -> None:
@@ -251,12 +269,12 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self._fit: FitWatch | None = FitWatch(FIRST_SECONDS)
         self._mismatches: tuple[Mismatch, ...] = ()
 
-    def _check_fit(self, sample: JointSample) -> None:
+    def _check_fit(self, fit: FitWatch, sample: JointSample) -> None:
         """Log once the differences between model and robot."""
-        if self._fit is None or sample.v is None or sample.tau is None:
+        if sample.v is None or sample.tau is None:
             return
-        if self._fit.add(sample.stamp, sample.q, sample.v, sample.tau):
-            self._mismatches = self._fit.mismatches(self._detector)
+        if fit.add(sample.stamp, sample.q, sample.v, sample.tau):
+            self._mismatches = fit.mismatches(self._detector)
             self._fit = None
             for mismatch in self._mismatches:
                 self.get_logger().warning(f"unless something touches the arm: {mismatch.text}")
@@ -267,36 +285,69 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         for doubt in self._doubts:
             self.get_logger().warning(doubt)
 
-    def _effort_kind_refuted(self, sample: JointSample) -> bool:
-        """Judge ``effort_kind``; return whether it is refuted, so that there is no verdict."""
+    def _check_effort_kind(self, sample: JointSample) -> None:
+        """Judge ``effort_kind``; without verdict from the next sample on if it is refuted."""
         if sample.v is None or sample.tau is None or not self.parameters.check_effort_kind:
-            return False
+            return
         judge = self._effort_kind
         was_refuted = judge.is_refuted
         if not judge.add(sample.stamp, sample.q, sample.v, sample.tau):
-            return was_refuted
+            return
         if judge.is_refuted:
             self.get_logger().error(f"no verdict: {judge.decision.text}")
             self._forget()
             self._on_silence()
         elif was_refuted:
             self.get_logger().info("the efforts fit effort_kind now: there are verdicts again")
-        return judge.is_refuted
 
     def _on_sample(self, sample: JointSample, stamp: Stamp) -> None:
-        if self._effort_kind_refuted(sample):
-            self._add_to_check(sample, is_touched=False)
+        self.judge(sample, stamp)
+        self.report()
+
+    def judge(self, sample: JointSample, stamp: Stamp) -> None:
+        """Judge a sample and publish the flag if it changes; nothing else is computed.
+
+        :meth:`report` publishes all other results. In one process with a controller the torque of
+        the sample comes in between.
+        """
+        self._complete_last()
+        verdict = None
+        if not (self._effort_kind.is_refuted and self.parameters.check_effort_kind):
+            verdict = self._detector.judge(sample.stamp, sample.q, sample.v, sample.tau)
+            self._has_judged = True
+            flag = verdict.contact if verdict.valid else None
+            if flag != self._verdict or not self._is_told:
+                self._verdict = flag
+                self._repeat()
+        self._judged.append(_Judged(sample, stamp, verdict))
+
+    def report(self) -> None:
+        """Publish all results of the judged samples but the flag; never raise an exception."""
+        judged, self._judged = self._judged, []
+        for each in judged:
+            self.guard.run(REPORT, self._report_sample, each)
+
+    def _complete_last(self) -> None:
+        """Store the results of a sample that waits for :meth:`report`: the detector has one."""
+        if not self._judged or self._judged[-1].verdict is None:
             return
-        detection = self._detector.update(sample.stamp, sample.q, sample.v, sample.tau)
-        self._publish(detection, sample, stamp)
-        self._detection = detection
-        self._add_to_check(sample, detection.contact)
-        self._samples += 1
-        self._reasons[detection.reason_code] += 1
-        if detection.dropped:
-            self._drops[detection.dropped_code] += 1
-            self._dropped = detection.dropped
-        self._check_fit(sample)
+        detection = self.guard.run(REPORT, self._detector.complete)
+        wrench = None
+        if self._tool.is_heard:
+            wrench = self.guard.run(REPORT, self._detector.tool_wrench)
+        self._judged[-1] = self._judged[-1]._replace(detection=detection, wrench=wrench)
+
+    def _report_sample(self, judged: _Judged) -> None:
+        sample, stamp, verdict, *_ = judged
+        if verdict is not None:
+            self._publish(judged, verdict)
+            self._samples += 1
+            self._reasons[verdict.reason_code] += 1
+        if self._check is not None:
+            self._check.add(sample, verdict is not None and verdict.contact)
+        if verdict is not None and self._fit is not None:
+            self._check_fit(self._fit, sample)
+        self._check_effort_kind(sample)
 
     def _on_contact(self) -> None:
         """Publish the raised flag before any other computation, because receivers stop arms."""
@@ -337,18 +388,29 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             self._untold.popleft()
 
     def _on_silence(self) -> None:
-        self._detection = self._verdict = None
+        self._verdict = None
+        self._has_judged = False
         self._stamped.clear()
         self._arrow.clear()
 
-    def _publish(self, detection: Detection, sample: JointSample, stamp: Stamp) -> None:
-        verdict = detection.contact if detection.valid else None
-        if verdict != self._verdict or not self._is_told:
-            self._verdict = verdict
-            self._repeat()
-        self._stamped.take(detection, self._detector.contact_threshold, stamp)
+    def _publish(self, judged: _Judged, verdict: Verdict) -> None:
+        """Publish the residual, then link, force and event, then the wrench at the tool."""
+        sample, stamp = judged.sample, judged.stamp
         if sample.v is not None and sample.tau is not None:
-            self._writer.publish(stamp, effort=detection.residual)
+            self._writer.publish(stamp, effort=verdict.residual)
+        if verdict.is_quiet and not self._stamped.is_heard:
+            self._stamped.clear()
+            self._arrow.clear()
+        else:
+            self._publish_contact(judged.detection or self._detector.complete(), sample, stamp)
+        if self._tool.is_heard and verdict.valid and not verdict.dropped_code:
+            self._tool.publish(judged.wrench or self._detector.tool_wrench(), stamp)
+
+    def _publish_contact(self, detection: Detection, sample: JointSample, stamp: Stamp) -> None:
+        if detection.dropped:
+            self._drops[detection.dropped_code] += 1
+            self._dropped = detection.dropped
+        self._stamped.take(detection, self._detector.contact_threshold, stamp)
         if detection.event is not None:
             self._tell(detection.event, stamp)
         if not (detection.contact and detection.force is not None):
@@ -357,7 +419,6 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             self.on_force(detection.link, detection.force)
             self._force.publish_force(sample.q, detection.link, detection.force, stamp)
             self._arrow.show(sample.q, detection.link, detection.force, detection.point, stamp)
-        self._tool.publish(detection, stamp)
 
     def _look_for_readers(self) -> None:
         if self.is_active:
@@ -406,7 +467,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         return response
 
     def _report(self, status: Status) -> None:
-        detection = self._detection
+        detection = self._detector.complete() if self._has_judged else None
         status.add("valid", detection is not None and detection.valid)
         if not self.is_active:
             return

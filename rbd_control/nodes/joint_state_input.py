@@ -75,8 +75,11 @@ class JointStateInput:
             the joints may belong to another arm.
 
     Attributes:
-        tap: called with every usable sample before it is processed, including skipped samples and
-            samples that arrive while the node is not active; None for no callback.
+        tap: with ``newest_only``, called with every usable sample before it is processed,
+            including skipped samples and samples that arrive while the node is not active. None for
+            no callback. It must not raise an exception.
+        afterwards: with ``newest_only``, called after the newest sample was processed, also if that
+            failed: the work that must not delay it. They must not raise an exception.
         latest: the last sample, whether the node was active or not; None before the first.
         is_silent: whether the last sample is older than ``timeout``.
     """
@@ -133,6 +136,7 @@ class JointStateInput:
         self._arrivals = Arrivals(self._subscription)
         self.tap: Tap | None = None
         self._is_destroyed = False
+        self.afterwards: Sequence[Callable[[], None]] = ()
         self._watchdog = node.create_timer(WATCH_PERIOD, self._watch, clock=node.steady)
         node.diagnostics.append(self._report)
 
@@ -165,10 +169,15 @@ class JointStateInput:
         usable = [found for raw in waiting[-MOST_READ:] if (found := self._read(raw))]
         if self.tap is not None:
             for each in usable:
-                self._node.guard.run("tap of the joint states", self.tap, each.sample, each.stamp)
-        self._skipped += max(len(waiting) - MOST_READ, 0) + max(len(usable) - 1, 0)
-        if usable:
-            self._act(usable[-1], begin)
+                self.tap(each.sample, each.stamp)
+        if len(waiting) > 1:
+            self._skipped += max(len(waiting) - MOST_READ, 0) + max(len(usable) - 1, 0)
+        try:
+            if usable:
+                self._act(usable[-1], begin)
+        finally:
+            for callback in self.afterwards:
+                callback()
 
     def _read(self, raw: bytes) -> _Received | None:
         """Return the sample of a serialized message; count and drop an unusable message (None)."""

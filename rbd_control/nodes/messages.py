@@ -119,7 +119,7 @@ class JointStateWriter(Writer[JointState]):
         if not self.is_heard:
             return
         fields = (position, velocity, effort)
-        present = tuple(field is not None for field in fields)
+        present = (position is not None, velocity is not None, effort is not None)
         template = self._templates.get(present)
         if template is not None and template.is_exact:
             self._publisher.publish(template.filled(stamp.sec, stamp.nanosec, fields))

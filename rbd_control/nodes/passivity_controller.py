@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +62,18 @@ class PassivityControllerParameters(FrameParameters, CommandingParameters, Contr
     )
 
 
+class _Answered(NamedTuple):
+    """A sample whose torque was sent, and what is to be reported of it."""
+
+    sample: JointSample
+    stamp: Stamp
+    command: Command
+    torque: Array
+    """(nv,) the last published torque: that of the command, unless it was refused [N·m or N]."""
+    effort: Array | None
+    """(nv,) measured joint torque [N·m or N]; None without effort."""
+
+
 class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     """Runs a :class:`PassivityController` on each sample and sends the resulting torque."""
 
@@ -105,7 +118,14 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         self._claim = Claim(self, f"{self._topic}/claim", lambda: self.parameters.discovery_time)
         self._claim.make()
         self.tap: Tap | None = None
-        """Callback for every usable joint state, before the controller processes the newest."""
+        """Callback for every usable joint state, before the controller processes the newest. It
+        must not raise an exception."""
+        self.after_torque: Callable[[], None] | None = None
+        """Callback after the torque of each sample was published. It must not raise an exception.
+        """
+        self._unreported: _Answered | None = None
+        self._order: NDArray[np.intp] | None = None
+        """Order of the parameter ``joints``; None if it is the order of the model."""
         self._watchdog = TorqueWatchdog(lambda: self.parameters.timeout, self._send_zero)
         self.create_timer(WATCH_PERIOD, self._watch, clock=self.steady)
         self.create_timer(RIVALS_PERIOD, self._look_around, clock=self.steady)
@@ -124,6 +144,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         model = self.robot.model
         self._controller = self._make_controller(self.parameters)
         self._load_estimates()
+        order = self.robot.order
+        self._order = None if np.array_equal(order, np.arange(model.nv)) else order
         self._touched.forget()
         rehearse_controller(model)
         root = self.parameters.frame_prefix + model.link_names[0]
@@ -137,6 +159,8 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             newest_only=True,
         )
         self._input.tap = self.tap
+        others = () if self.after_torque is None else (self.after_torque,)
+        self._input.afterwards = (*others, self._report_sample)
 
     def cleanup(self) -> None:
         """Destroy the subscription."""
@@ -281,11 +305,22 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         if self._was_late():
             return
         torque = command.torque if self._send(command.torque) else self.controller.sent
-        if sample.v is not None:
-            self._writer.publish(stamp, sample.q - command.q_d, sample.v - command.v_d, torque)
+        self._unreported = _Answered(sample, stamp, command, torque, effort)
+
+    def _report_sample(self) -> None:
+        """Publish and log what the last torque belongs to; never raise an exception."""
+        answered, self._unreported = self._unreported, None
+        if answered is not None:
+            self.guard.run("report of a sample", self._report_answer, answered)
+
+    def _report_answer(self, answered: _Answered) -> None:
+        sample, command = answered.sample, answered.command
+        if sample.v is not None and self._writer.is_heard:
+            error, rate = sample.q - command.q_d, sample.v - command.v_d
+            self._writer.publish(answered.stamp, error, rate, answered.torque)
         self._note(command)
-        # After the torque is sent.
-        self._energy.add(self.controller.balance(effort), self.controller.law.tank.level)
+        controller = self.controller
+        self._energy.add(controller.balance(answered.effort), controller.law.tank.level)
 
     def _measured_torque(self, sample: JointSample) -> Array | None:
         """Return the joint torque from the effort of a sample, (nv,) [N·m or N]."""
@@ -338,7 +373,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             False if the middleware refused the torque.
         """
         output = self._output
-        if output is None or output.send(torque[self.robot.order]):
+        if output is None or output.send(torque if self._order is None else torque[self._order]):
             return True
         self.controller.not_sent(output.age)
         return False

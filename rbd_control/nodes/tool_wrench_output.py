@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rclpy.publisher import Publisher
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 
-from rbd_control.estimation import ContactDetector, Detection, ToolWrench
+from rbd_control.estimation import ContactDetector, ToolWrench
 from rbd_control.nodes.contact_messages import WrenchWriter
 from rbd_control.nodes.diagnostics import Status
 from rbd_control.nodes.joint_state_wire import TailTemplate
@@ -61,18 +61,18 @@ class ToolWrenchOutput:
             self._wrench.look_for_readers()
             self._covariance.look_for_readers()
 
-    def publish(self, detection: Detection, stamp: Stamp) -> None:
-        """Publish the wrench of the last sample, if it has a verdict.
+    @property
+    def is_heard(self) -> bool:
+        """Whether one of the topics has subscribers."""
+        return bool(self._publishers) and (self._wrench.is_heard or self._covariance.is_heard)
+
+    def publish(self, found: ToolWrench | None, stamp: Stamp) -> None:
+        """Publish the wrench of a sample.
 
         Args:
-            detection: the verdict on the sample; a dropped sample has no wrench of its own.
+            found: the wrench; None without one.
             stamp: time of the sample.
         """
-        if not self._publishers or not detection.valid or detection.dropped:
-            return
-        if not (self._wrench.is_heard or self._covariance.is_heard):
-            return
-        found = self._detector.tool_wrench()
         if found is not None:
             self._wrench.publish(found.frame, found.wrench[_FORCE_FIRST], stamp)
             self._covariance.publish(found.covariance[_COVARIANCE])

@@ -51,11 +51,15 @@ class EffortParameters(Parameters):
             effort: published effort, (nv,) [N·m, N or unit of the driver].
 
         Returns:
-            The joint torque including the gravity torque, (nv,) [N·m or N].
+            The joint torque including the gravity torque, (nv,) [N·m or N]; ``effort`` itself if
+            it is that torque.
         """
         gain = self.effort_gain
-        # One value for all joints, the default, needs no array in every cycle of a controller.
-        torque = (gain[0] if len(gain) == 1 else self.for_joints("effort_gain", model.nv)) * effort
+        # A controller calls this in each cycle, usually with a gain of one or another number.
+        if len(gain) > 1:
+            torque = self.for_joints("effort_gain", model.nv) * effort
+        else:
+            torque = effort if gain[0] == 1.0 else gain[0] * effort
         if self.effort_kind == "torque_without_gravity":
             torque = torque + gravity_torque(model, q)
         return torque

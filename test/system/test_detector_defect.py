@@ -13,15 +13,15 @@ from .probe import Probe
 DEFECT = """
 from rbd_control.estimation import ContactDetector
 
-update, count = ContactDetector.update, [0]
+judge, count = ContactDetector.judge, [0]
 
 def failing(self, *arguments):
     count[0] += 1
     if count[0] > 400:
         raise RuntimeError("injected")
-    return update(self, *arguments)
+    return judge(self, *arguments)
 
-ContactDetector.update = failing
+ContactDetector.judge = failing
 """
 
 
