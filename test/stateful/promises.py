@@ -158,8 +158,10 @@ def safe_damping_damps_every_joint(s: Stretch) -> None:
         return
     q, v = s.seen_q[rows], s.seen_v[rows]
     least = np.linalg.eigvalsh(mass_matrix(s.rig.arm.model, q))[:, :1]  # nothing learned
-    # A tenth of the damping that the arm's lightest motion would get.
-    wanted = 0.1 * s.rig.parameters.safe_damping * least * np.abs(v)
+    # A tenth of the damping that the arm's lightest motion would get. After a gap it must also be
+    # stable with one torque in each ``timeout``.
+    rate = min(s.rig.parameters.safe_damping, 1.0 / s.rig.parameters.timeout)
+    wanted = 0.1 * rate * least * np.abs(v)
     wanted = np.minimum(wanted, s.rig.braking(s.first)[rows])
     lacks = -np.sign(v) * torque < np.minimum(wanted, 0.1 * room) - ROUNDING
     bad = lacks & (np.abs(v) > 0.05) & (room > 0.05 * s.rig.largest)
