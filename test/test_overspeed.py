@@ -106,9 +106,13 @@ def test_no_joint_state_teaches_more_than_the_expected_payload(
     most = 3.0 * (len(links) and 7 or 1)
     rows = [model.link_index(x.link) for x in learned.estimates.links]
     described = model.arrays.mass[rows].sum()
+    farthest = 0.0
     for k in range(1, 1500):
         q = HOME + 0.02 * random.uniform(-1.0, 1.0, 7)
         v = 0.2 * random.uniform(-1.0, 1.0, 7) + 0.3 * np.sin(0.01 * k)
-        controller.update(0.001 * k, q, v)
+        command = controller.update(0.001 * k, q, v)
         assert -described <= learned.payload <= most + 1e-9
-    assert np.abs(learned.payload) > 1e-3
+        farthest = max(farthest, abs(learned.payload))
+        if command.mode == "safe":  # a torque that swings like this is a fault
+            controller.resume()
+    assert farthest > 0.5

@@ -51,4 +51,5 @@ def test_a_push_teaches_the_adaptive_law_no_inertia_that_makes_the_arm_shake() -
     machine.begin(setup=Setup(arm, parameters, period=0.005, start=tuple(arm.home)))
     machine.push(seconds=0.02, torque=(-1.0, -1.0, -1.0, -1.0))
     machine.run(seconds=0.3)
+    machine.teardown()
     assert np.abs(machine.rig.v).max() < 0.5
