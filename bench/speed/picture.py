@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from bench.speed.quantities import Column, Quantity
 
 SHOWN = {Quantity.TERMS: ("C", "tab:blue"), Quantity.CHRISTOFFEL: ("Γ", "tab:red")}
 STYLES = {Column.LOOP: ("ours", "-", "o"), Column.PINOCCHIO_CPP: ("Pinocchio C++", ":", ".")}
+
+FACTS_WIDTH = 200
+"""Length of a line of facts about the machine; longer ones would leave the picture [characters]."""
 
 
 def draw(timings: Sequence[Timing], machine: dict[str, str], path: Path) -> None:
@@ -45,7 +49,8 @@ def draw(timings: Sequence[Timing], machine: dict[str, str], path: Path) -> None
     _ratios(
         axes[1, 2], timings, Column.LOOP, Column.PINOCCHIO_CPP, "robots: frozen in a compiled loop"
     )
-    figure.suptitle("  ·  ".join(f"{name} {value}" for name, value in machine.items()), fontsize=8)
+    facts = "  ·  ".join(f"{name} {value}" for name, value in machine.items())
+    figure.suptitle(fill(facts, FACTS_WIDTH), fontsize=8)
     figure.savefig(path, dpi=110)
 
 
