@@ -108,7 +108,13 @@ def _numbers(texts: Sequence[str]) -> list[float] | None:
 
 @contextmanager
 def refused_gains_shown(console: Console) -> Iterator[None]:
-    """Print all gains and possible remedies before the error that rejects some of them."""
+    """Return a context in which a :class:`DriveGainError` prints all gains and possible remedies.
+
+    The error is raised again after the output.
+
+    Args:
+        console: receives the table of the gains and the remedies.
+    """
     try:
         yield
     except DriveGainError as error:

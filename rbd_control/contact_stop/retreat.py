@@ -26,12 +26,13 @@ class Retreat:
         self._until = 0.0
 
     def take(self, now: float, position: list[float], is_latched: bool) -> None:
-        """Add joint positions [rad or m]; positions after the start of a retreat are ignored.
+        """Add joint positions to the travelled path, unless the retreat has already begun.
 
         Args:
             now: time on the steady clock [s].
             position: positions of all joints [rad or m].
-            is_latched: whether the arm was stopped; the path then grows until it is at rest.
+            is_latched: whether the guard has stopped the arm. Before a stop, the path covers the
+                last ``retreat_time``; after it, no position is discarded.
         """
         if self._is_over:
             return

@@ -310,7 +310,10 @@ class AdaptiveSlotineLiController:
 
     @property
     def friction(self) -> CoulombViscousFriction | None:
-        """The present friction; None unless the friction model is ``coulomb_viscous``."""
+        """The present Coulomb and viscous friction with the offset.
+
+        None unless ``friction_model`` is ``coulomb_viscous`` or ``stribeck``.
+        """
         if self._other_friction is not None:
             return None
         f = self._friction

@@ -373,14 +373,25 @@ class PassivityController:
             self._modes.react()
 
     def touched(self, link: str, force: Array) -> None:
-        """Store the estimated force on a link, (3,) in world axes [N]; ignore invalid values."""
+        """Store the estimated contact force, along which the reaction ``retract`` moves the link.
+
+        An unknown link, and a force that is zero or not finite, are ignored.
+
+        Args:
+            link: the touched link.
+            force: (3,) force on it, in world axes [N].
+        """
         if link in self.model.link_body:
             self._verdict.feel(link, force, self._samples.stamp)
 
     def touched_in_frame(self, link: str, force: Array) -> None:
-        """Store the estimated force on a link, (3,) along the axes of the link [N].
+        """Store the estimated contact force as :meth:`touched` does, given along the link's axes.
 
         The force is rotated to world axes at the positions of the last joint state.
+
+        Args:
+            link: the touched link.
+            force: (3,) force on it, along the axes of the link [N].
         """
         if link in self.model.link_body:
             samples = self._samples

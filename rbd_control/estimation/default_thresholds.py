@@ -74,7 +74,13 @@ def with_default_thresholds(parameters: P, model: Model) -> P:
 
 
 def default_contact_thresholds(model: Model) -> Array:
-    """Return the contact thresholds of an arm that is not calibrated, (nv,) [N·m or N]."""
+    """Return the default contact thresholds, (nv,) [N·m or N].
+
+    They follow from the effort limits and the reach of the arm; the module gives the formula.
+
+    Args:
+        model: the robot.
+    """
     limit = limits_or(model.effort_limit, np.inf)
     push = np.minimum(PUSH_SHARE * PUSH * _levers(model), HIGHEST_SHARE * limit)
     # Without an effort limit the size of the drive is unknown.

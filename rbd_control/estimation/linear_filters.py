@@ -152,7 +152,11 @@ def filter_signal(kind, design, state, dt, x, out):
 
 @compiled
 def filter_balance(kind, design, state, dt, p, rate, out):
-    """Do the same for samples ``p`` and ``rate`` (k, nv) that end the k intervals."""
+    """Run the observer over k samples ``p`` and ``rate`` (k, nv); write residuals to ``out``.
+
+    Each sample ends an interval of length ``dt`` (k,); ``state`` holds the beginning of the first.
+    ``design`` and ``state`` are (nv,) of ``DESIGN`` and ``STATE``; ``state`` is changed in place.
+    """
     for k in range(out.shape[0]):
         for i in range(p.shape[1]):
             observe(kind, design[i], state[i], dt[k], p[k, i], rate[k, i], 0.0)

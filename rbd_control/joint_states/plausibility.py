@@ -1,8 +1,10 @@
 """Plausibility of joint states: bounds of speed, position, jumps and effort for all nodes.
 
 Failures of encoders, drives and drivers produce physically impossible data: a flipped bit, an
-overflow, another unit, a repeated state. This module contains the parameters, the bounds of each
-joint, and the checks, for detector and controller.
+overflow, another unit, a repeated state. This module contains the parameters and the bounds of each
+joint for detector and controller, and the controller's checks of position, speed and jump.
+:mod:`rbd_control.estimation.validity` has the checks of the detector, including the effort.
+:mod:`rbd_control.joint_states.acceptance` drops messages with values above 1e9 before all checks.
 
 With speed bound ``s``, the motion of a joint between two samples is plausible if::
 

@@ -107,7 +107,14 @@ class Page:
 
 
 def number(value: float | None, digits: int = 2, unit: str = "", scale: float = 1.0) -> str:
-    """Return a number of the JSON as text; ``-`` for an unknown number."""
+    """Return a number of a report as text; ``-`` for None and NaN.
+
+    Args:
+        value: the number.
+        digits: number of decimal places.
+        unit: text after the number, with a space before it if needed.
+        scale: factor of the number, for example 1000 to show seconds as milliseconds.
+    """
     if value is None or math.isnan(value):
         return "-"
     shown = f"{scale * value:.{digits}f}"

@@ -24,16 +24,18 @@ _LARGEST = 1e4
 NONE, STEP, SIGMOID = 0, 1, 2
 """Kinds of friction models in compiled code."""
 ROWS = 6
-"""Number of coefficients of a joint, for every kind."""
+"""Number of coefficients of a joint, for every kind; a model need not use all of them."""
 
 
 @inlined
 def joint_friction(kind, coefficients, i, v):
     """Return tau_friction of joint ``i`` at velocity ``v``.
 
+    The exported C traces this kernel, so it must not branch on ``v`` or compare it.
+
     Args:
         kind: kind of the friction model.
-        coefficients: (6, nv); each class below lists the meaning of the rows.
+        coefficients: (ROWS, nv); the method ``coefficients`` of each class lists its rows.
         i: index of the joint.
         v: its velocity [rad/s or m/s].
     """
@@ -67,7 +69,7 @@ class Friction:
     kind: ClassVar[int] = NONE
 
     def coefficients(self, n: int) -> np.ndarray:
-        """Return the coefficients of :func:`joint_friction`, (6, n)."""
+        """Return the coefficients of :func:`joint_friction`, (ROWS, n)."""
         return np.zeros((ROWS, n))
 
     def torque(self, v: np.ndarray) -> np.ndarray:
@@ -79,7 +81,10 @@ class Friction:
         return out.reshape(velocities.shape)
 
     def monotone(self) -> Friction:
-        """Return the part that does not decrease with speed, which a passive law may add."""
+        """Return a model of the part of the friction that does not decrease with velocity.
+
+        A controller that adds any other part to its torque is not passive.
+        """
         return self
 
 

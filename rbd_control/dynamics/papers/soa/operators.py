@@ -86,7 +86,12 @@ class Operator:
         )
 
     def dense(self) -> Array:
-        """Return the matrix, (..., rows, columns) with flattened shapes, for inspection only."""
+        """Return the operator as a matrix, for inspection only.
+
+        Returns:
+            (..., rows, columns), where the axes of ``rows`` and of ``columns`` are flattened to one
+            axis each.
+        """
         size = int(np.prod(self.columns, dtype=int))
         images = [self.forward(unit.reshape(self.columns)) for unit in np.eye(size)]
         flat = [y.reshape(*y.shape[: y.ndim - len(self.rows)], -1) for y in images]
