@@ -113,8 +113,8 @@ class AdaptiveSlotineLiController:
             adaptation.learning_rate,
             adaptation.friction_learning_rate,
         )
-        friction = parameters.friction(n)
-        learnable = isinstance(friction, CoulombViscousFriction)
+        friction = parameters.friction(n).monotone()
+        learnable = type(friction) is CoulombViscousFriction
         self._other_friction = None if learnable else friction
         self._friction_joints = model.joint_names if adaptation.adapt_friction else ()
         self._friction = _joint_friction(friction, n, adaptation.adapt_friction)
@@ -394,10 +394,12 @@ def _bodies(model: Model, links: tuple[str, ...], adaptation: AdaptationParamete
 
 
 def _joint_friction(friction: Any, n: int, adapt: bool) -> JointFriction:
-    if not isinstance(friction, CoulombViscousFriction):
+    # Not a derived class, whose coefficients have another meaning.
+    if type(friction) is not CoulombViscousFriction:
         if adapt:
             raise ParameterError(
-                "adapt_friction needs friction_model coulomb_viscous, with values to begin from"
+                "adapt_friction needs friction_model coulomb_viscous or stribeck, with values to "
+                "begin from"
             )
         zero = np.zeros(n)
         return JointFriction(zero.copy(), zero.copy(), zero, np.ones(n), zero, zero)

@@ -236,7 +236,7 @@ class FrictionParameters(Parameters):
         (0.0,),
         "Height F1 of the friction step (sigmoid)",
         unit=_TORQUE,
-        lower=-_LARGEST,
+        lower=0.0,
         upper=_LARGEST,
         per_joint=True,
     )
@@ -244,7 +244,7 @@ class FrictionParameters(Parameters):
         (10.0,),
         "Steepness F2 of the friction step (sigmoid)",
         unit="s/rad or s/m",
-        lower=-1e6,
+        lower=0.0,
         upper=1e6,
         per_joint=True,
     )

@@ -83,8 +83,8 @@ def numbers(text: str) -> tuple[float, ...]:
 
 
 def names(text: str) -> list[str]:
-    """Return names from a text with commas between them."""
-    return text.split(",")
+    """Return names from a text with commas, and perhaps spaces, between them."""
+    return [name.strip() for name in text.split(",")]
 
 
 def _above_zero(text: str, unit: str, what: str) -> float:
