@@ -78,6 +78,8 @@ class Watches:
             return
         swings = self._chatter.fault(self._samples.now, torque, self._limits)
         if swings:
+            if self._law.adaptive is not None:
+                swings += "; what was learned is discarded"
             self._law.discard_estimates()
             self._modes.fault(swings)
 
