@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,13 @@ Act = Callable[[SimulatedArm, float], None]
 
 
 def lively_motion(
-    model: Model, seconds: float, *, name: str = "free", seed: int = 0, act: Act | None = None
+    model: Model,
+    seconds: float,
+    *,
+    name: str = "free",
+    seed: int = 0,
+    act: Act | None = None,
+    **sensors: Any,
 ) -> Motion:
     """Return a lively motion of the shipped arm, its model 1 % wrong in every mass.
 
@@ -30,6 +37,7 @@ def lively_motion(
         name: name of the motion.
         seed: of the errors and the phases.
         act: called before each step with the arm and the time [s], to push it.
+        **sensors: parameters of the simulated arm's sensors that differ.
     """
     parameters = SimulationParameters(
         coulomb=COULOMB,
@@ -39,6 +47,7 @@ def lively_motion(
         effort_noise=0.02,
         seed=seed,
         initial_position=(0.0, 0.3, 0.0, -1.5, 0.0, 0.9, 0.0),
+        **sensors,
     )
     arm = SimulatedArm(model, parameters)
     law = SlotineLiController(model, ControllerParameters(damping_rate=40.0, bandwidth=(20.0,)))

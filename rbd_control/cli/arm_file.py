@@ -38,6 +38,7 @@ _OF_THE_DETECTOR = (
     "observer",
     "observer_damping",
     "observer_gain",
+    "velocity_delay",
     "settling_time",
     "contact_threshold",
     "threshold_speed",

@@ -163,6 +163,8 @@ def _print(calibration: Calibration, console: Console) -> None:
     if rotor.any():
         rotors = ", ".join(f"{J:.3g}" for J in rotor)
         console.print(f"inertia of motor and gear [kg·m² or kg]: {rotors}", markup=False)
+    if parameters.velocity_delay:
+        console.print(f"velocity is late by {1e3 * parameters.velocity_delay:.2g} ms")
     for note in calibration.notes:
         console.print(f"warning: {note}", markup=False)
     console.print(

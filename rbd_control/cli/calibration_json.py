@@ -23,12 +23,13 @@ def calibration_json(calibration: Calibration) -> str:
 def calibration_values(calibration: Calibration) -> dict[str, Any]:
     """Return the calibration as plain values.
 
-    Keys: ``duration`` of the motion [s], ``false_alarms_per_hour``, ``effort_kind``; ``joints`` by
-    name with ``rms_before``, ``rms_after``, ``prediction_error``, ``largest``, ``threshold``,
-    ``collision_threshold`` [N·m or N], ``threshold_speed``, ``observer_gain`` [1/s],
-    ``effort_gain``, ``friction``, ``mass_correction`` [kg], ``centre_correction`` (distance, [m])
-    and ``rotor_inertia`` [kg·m² or kg]; ``drive_gains`` by name with ``gain``, ``standard_error``
-    (N·m or N per unit of effort) and ``given``, empty if no gain was identified; and ``warnings``.
+    Keys: ``duration`` of the motion [s], ``false_alarms_per_hour``, ``effort_kind``,
+    ``velocity_delay`` [s]; ``joints`` by name with ``rms_before``, ``rms_after``,
+    ``prediction_error``, ``largest``, ``threshold``, ``collision_threshold`` [N·m or N],
+    ``threshold_speed``, ``observer_gain`` [1/s], ``effort_gain``, ``friction``, ``mass_correction``
+    [kg], ``centre_correction`` (distance, [m]) and ``rotor_inertia`` [kg·m² or kg];
+    ``drive_gains`` by name with ``gain``, ``standard_error`` (N·m or N per unit of effort) and
+    ``given``, empty if no gain was identified; and ``warnings``.
     """
     parameters, n = calibration.parameters, len(calibration.joints)
     gain, observer, slope, collision = (
@@ -41,6 +42,7 @@ def calibration_values(calibration: Calibration) -> dict[str, Any]:
         "duration": calibration.duration,
         "false_alarms_per_hour": calibration.false_alarms_per_hour,
         "effort_kind": parameters.effort_kind,
+        "velocity_delay": parameters.velocity_delay,
         "joints": {
             joint.joint: {
                 "rms_before": joint.rms_before,

@@ -2,7 +2,8 @@
 
 0. For efforts that are currents, the gains of the drives:
    :mod:`~rbd_control.estimation.drive_gains`.
-1. Friction and corrections of masses: :mod:`~rbd_control.estimation.identification`.
+1. Friction and corrections of masses: :mod:`~rbd_control.estimation.identification`; and the delay
+   of the velocity: :mod:`~rbd_control.estimation.delay_fit`.
 2. Observer gains with the shortest detection delay: :mod:`~rbd_control.estimation.tuning`.
 3. Contact thresholds. The residual exceeds the threshold of its joint at the required rate of false
    alarms: :mod:`~rbd_control.estimation.alarm_levels`.
@@ -35,6 +36,7 @@ from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation.alarm_levels import BLOCK, SEEN, alarm_levels, block_maxima
 from rbd_control.estimation.default_thresholds import least_collision_thresholds
+from rbd_control.estimation.delay_fit import identify_delay, with_delay
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.drive_gains import DriveGain, GainEvidence, KnownPayload, drive_gains
 from rbd_control.estimation.effort_kind import refuse_effort_kind
@@ -71,6 +73,10 @@ SUSPICIOUS_FRICTION = 0.5
 """Additional residual of an apparent contact, as a share of the joint's Coulomb friction."""
 SUSPICIOUS_TIME = 0.05
 """Duration of an apparent contact [s]."""
+MOST_ROUNDS = 5
+"""Largest number of identifications of friction and masses with the delay of the velocity."""
+DELAY_TOLERANCE = 0.05
+"""Relative change of the delay at which its identification ends."""
 GROSS_FRICTION = 4.0
 """Errors below half of this multiple of the Coulomb friction are not reported as mismatches."""
 GROSS_SHARE = 0.05
@@ -165,23 +171,8 @@ def calibrate(
     recorded, gain, drives, said = _in_torque(motions, model, start, evidence or GainEvidence())
     notes = (*notes, *said)
     felt = _felt(model, start.effort_kind)
-    found = identify(recorded, felt, gap)
-    corrections: dict[str, Any] = dict(
-        zip(CORRECTIONS, map(tuple, found.corrections.T), strict=True)
-    )
-    known = replace(
-        start,
-        effort_gain=tuple(gain),
-        friction_model="stribeck" if found.stribeck.any() else "coulomb_viscous",
-        friction_coulomb=tuple(found.coulomb),
-        friction_viscous=tuple(found.viscous),
-        friction_offset=tuple(found.offset),
-        friction_velocity_scale=tuple(found.velocity_scale),
-        friction_stribeck=tuple(found.stribeck),
-        friction_stribeck_velocity=tuple(found.stribeck_velocity),
-        onset_debounce=0.0,
-        **corrections,
-    )
+    start = replace(start, effort_gain=tuple(gain), onset_debounce=0.0)
+    recorded, found, known = _identified(recorded, felt, start)
     stretches = [part for motion in recorded for part in motion.stretches(gap, 4.0 * BLOCK)]
     friction, true = known.friction(model.nv), known.corrected(felt)
     noise = [
@@ -206,6 +197,46 @@ def calibrate(
         known, felt, found, stretches, noise, false_alarms_per_hour, notes, least_time
     )
     return replace(calibration, gains=drives)
+
+
+def _identified(
+    recorded: Sequence[Motion], felt: Model, start: CalibratedParameters
+) -> tuple[list[Motion], Identification, CalibratedParameters]:
+    """Return the motions with delayed torque, what was identified, and the parameters with it.
+
+    Friction and masses are identified with a known delay of the velocity, and the delay with known
+    friction and masses, alternately until it changes little. A delay in ``start`` is kept.
+    """
+    gap, delay = start.maximum_gap, start.velocity_delay
+    for _ in range(MOST_ROUNDS):
+        motions = [with_delay(motion, felt, delay) for motion in recorded]
+        found = identify(motions, felt, gap)
+        known = _with_model(replace(start, velocity_delay=delay), found)
+        if start.velocity_delay > 0.0:
+            break
+        before = delay
+        delay = identify_delay(recorded, known.corrected(felt), known.friction(felt.nv), gap)
+        if abs(delay - before) <= DELAY_TOLERANCE * before:
+            break
+    return motions, found, known
+
+
+def _with_model(start: CalibratedParameters, found: Identification) -> CalibratedParameters:
+    """Return the parameters with the identified friction and corrections."""
+    corrections: dict[str, Any] = dict(
+        zip(CORRECTIONS, map(tuple, found.corrections.T), strict=True)
+    )
+    return replace(
+        start,
+        friction_model="stribeck" if found.stribeck.any() else "coulomb_viscous",
+        friction_coulomb=tuple(found.coulomb),
+        friction_viscous=tuple(found.viscous),
+        friction_offset=tuple(found.offset),
+        friction_velocity_scale=tuple(found.velocity_scale),
+        friction_stribeck=tuple(found.stribeck),
+        friction_stribeck_velocity=tuple(found.stribeck_velocity),
+        **corrections,
+    )
 
 
 def _in_torque(

@@ -29,7 +29,7 @@ from rbd_control.estimation.detector_state import (
     SETTLING,
     VALID,
 )
-from rbd_control.estimation.linear_filters import clear, observe
+from rbd_control.estimation.linear_filters import begin, clear, observe
 from rbd_control.estimation.thresholds import (
     follow_motion,
     force_size,
@@ -141,24 +141,38 @@ def _carry(settings, memory, samples, k, dt):
         arm.resumed, arm.fading = samples.stamp[k], 0.0
     for i in range(memory.joint.shape[0]):
         setting, joint = settings.joint[i], memory.joint[i]
-        observer, p, rate = memory.observer[i], samples.p[k, i], samples.rate[k, i]
+        observer, rate = memory.observer[i], memory.observer[i].rate
         if is_long:
             arm.fading = max(arm.fading, FADING / setting.pole)
         fade = math.exp(-setting.pole * dt)
         usual = 0.0 if is_long else usual_change(setting, dt)
-        joint.unknown = unknown_torque(joint.unknown, fade, rate - observer.rate, usual)
-        observe(settings.kind, settings.design[i], observer, dt, p, rate, setting.bias)
+        observe(
+            settings.kind,
+            settings.design[i],
+            observer,
+            dt,
+            samples.p[k, i],
+            samples.rate[k, i],
+            samples.drive[k, i],
+            setting.bias,
+        )
+        joint.unknown = unknown_torque(joint.unknown, fade, observer.rate - rate, usual)
         follow_motion(setting, joint, samples.v[k, i], memory.v[i], dt, fade)
     return counted
 
 
 @inlined
+def _begin(memory, samples, k):
+    """Begin the first interval of a restarted observer with a sample."""
+    for i in range(memory.joint.shape[0]):
+        begin(memory.observer[i], samples.p[k, i], samples.rate[k, i], samples.drive[k, i])
+
+
+@inlined
 def _keep(settings, memory, samples, k):
-    """Store a sample as the beginning of the next interval."""
+    """Store a sample as the last one."""
     arm, stamp = memory.arm[0], samples.stamp[k]
     for i in range(memory.joint.shape[0]):
-        memory.observer[i].p = samples.p[k, i]
-        memory.observer[i].rate = samples.rate[k, i]
         memory.v[i] = samples.v[k, i]
         memory.effort[i] = samples.effort[k, i]
         if abs(samples.torque[k, i]) >= settings.joint[i].saturated:
@@ -337,6 +351,7 @@ def decide(first, samples, settings, memory, residual, verdict):
             if fate == RESTART:
                 event = _lose(arm, joints, last)
                 _restart(memory)
+                _begin(memory, samples, k)
                 arm.started = arm.same_since = stamp
             _keep(settings, memory, samples, k)
             if fate == RESTART or stamp - arm.started < rules.settling_time:

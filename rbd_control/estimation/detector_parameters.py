@@ -53,6 +53,14 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         upper=5000.0,
         per_joint=True,
     )
+    velocity_delay: float = parameter(
+        0.0,
+        "Delay of the driver's velocity against its effort, the time constant of its velocity "
+        "filter; calibrate identifies it",
+        unit="s",
+        lower=0.0,
+        upper=0.05,
+    )
     observer_damping: float = parameter(
         1.0, "Damping of the filter; 1 is critical (second_order)", lower=0.3, upper=1.0
     )
@@ -296,6 +304,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         """
         observer = self._filter(model)
         observer.balance = self.balance(model)
+        observer.design["delay"] = self.velocity_delay
         return observer
 
     def _filter(self, model: Model) -> Observer:

@@ -205,6 +205,8 @@ class Samples(NamedTuple):
     """(k, nv) the effort as a torque [N·m or N]."""
     load: np.ndarray
     """(k, nv) gravity torque in the effort [N·m or N]."""
+    drive: np.ndarray
+    """(k, nv) torque of the motors less gravity, a part of ``rate`` [N·m or N]."""
     quality: np.ndarray
     """(k,) int8, see :class:`~rbd_control.estimation.momentum_balance.Balance`."""
     jacobian: np.ndarray

@@ -31,6 +31,7 @@ import numpy as np
 
 from rbd_control.dynamics.compiled import compiled, inlined
 from rbd_control.estimation.momentum_balance import mean_external
+from rbd_control.estimation.velocity_delay import delayed
 
 FIRST_ORDER, SECOND_ORDER, KALMAN = 0, 1, 2
 """Kinds of filter, as compiled code distinguishes them."""
@@ -41,10 +42,11 @@ DESIGN = np.dtype(
         ("torque_noise", "f8"),  # of one sample [N·m or N]
         ("momentum_noise", "f8"),  # of one sample [N·m·s or N·s]
         ("drift", "f8"),  # of the external torque [N·m/√s or N/√s]
+        ("delay", "f8"),  # of the velocity against the effort [s]
     ],
     align=True,
 )
-"""Constants of the filter of one joint; each kind of filter takes its own."""
+"""Constants of the observer of one joint; each kind of filter takes its own."""
 STATE = np.dtype(
     [
         ("residual", "f8"),  # r, the estimate of the external torque [N·m or N]
@@ -54,7 +56,8 @@ STATE = np.dtype(
         ("covariance", "f8"),
         ("variance", "f8"),
         ("p", "f8"),  # momentum of the last sample
-        ("rate", "f8"),  # its rate by the momentum balance
+        ("rate", "f8"),  # its rate by the momentum balance, with the delayed torque
+        ("drive", "f8"),  # delayed torque of the motor less gravity [N·m or N]
     ],
     align=True,
 )
@@ -82,7 +85,20 @@ def advance(kind, design, state, dt, x):
 
 
 @inlined
-def observe(kind, design, state, dt, p, rate, bias):
+def begin(state, p, rate, drive):
+    """Set the beginning of the next interval of one joint to a sample.
+
+    Args:
+        state: an element of ``STATE``, changed in place.
+        p: momentum of the joint [N·m·s or N·s].
+        rate: its rate by the momentum balance [N·m or N].
+        drive: torque of the motor less gravity, which ``rate`` contains [N·m or N].
+    """
+    state.p, state.rate, state.drive = p, rate, drive
+
+
+@inlined
+def observe(kind, design, state, dt, p, rate, drive, bias):
     """Advance the observer of one joint to the end of an interval.
 
     Args:
@@ -92,11 +108,14 @@ def observe(kind, design, state, dt, p, rate, bias):
         dt: length of the interval [s].
         p: momentum of the joint at the end of the interval [N·m·s or N·s].
         rate: its rate by the momentum balance there [N·m or N].
+        drive: torque of the motor less gravity there, which ``rate`` contains [N·m or N].
         bias: constant external torque to be removed [N·m or N].
     """
+    late = delayed(state.drive, drive, dt, design.delay)
+    rate += late - drive
     x = mean_external(p, rate, state.p, state.rate, dt) - bias
     advance(kind, design, state, dt, x)
-    state.p, state.rate = p, rate
+    begin(state, p, rate, late)
 
 
 @inlined
@@ -151,13 +170,14 @@ def filter_signal(kind, design, state, dt, x, out):
 
 
 @compiled
-def filter_balance(kind, design, state, dt, p, rate, out):
-    """Run the observer over k samples ``p`` and ``rate`` (k, nv); write residuals to ``out``.
+def filter_balance(kind, design, state, dt, p, rate, drive, out):
+    """Run the observer over k samples ``p``, ``rate`` and ``drive`` (k, nv).
 
-    Each sample ends an interval of length ``dt`` (k,); ``state`` holds the beginning of the first.
-    ``design`` and ``state`` are (nv,) of ``DESIGN`` and ``STATE``; ``state`` is changed in place.
+    The residuals are written to ``out`` (k, nv). Each sample ends an interval of length ``dt``
+    (k,); ``state`` holds the beginning of the first. ``design`` and ``state`` are (nv,) of
+    ``DESIGN`` and ``STATE``; ``state`` is changed in place.
     """
     for k in range(out.shape[0]):
         for i in range(p.shape[1]):
-            observe(kind, design[i], state[i], dt[k], p[k, i], rate[k, i], 0.0)
+            observe(kind, design[i], state[i], dt[k], p[k, i], rate[k, i], drive[k, i], 0.0)
             out[k, i] = state[i].residual

@@ -48,6 +48,8 @@ class Balance(NamedTuple):
     """Torque of the joint, the driver's effort converted, (k, nv) [N·m or N]."""
     load: np.ndarray
     """Gravity torque in the driver's effort, (k, nv) [N·m or N]."""
+    drive: np.ndarray
+    """Torque of the motors less gravity, tau - g, which ``rate`` contains, (k, nv) [N·m or N]."""
     quality: np.ndarray
     """(k,) int8: ``USABLE``, ``OUT_OF_RANGE`` or ``NOT_FINITE``."""
 
@@ -73,30 +75,33 @@ def _quality(q, v, effort, p, rate):
 
 
 @inlined
-def _take_effort(kind, gravity_share, settings, v, effort, k, rate, torque, load):
+def _take_effort(kind, gravity_share, settings, v, effort, k, rate, torque, load, drive):
     """Complete sample ``k``, in which ``rate`` holds Cᵀ v and ``load`` holds g."""
     for i in range(v.shape[1]):
         g = load[k, i]
         measured = settings[GAIN, i] * effort[k, i]
         torque[k, i] = measured + (1.0 - gravity_share) * g
         load[k, i] = gravity_share * g
+        drive[k, i] = measured - gravity_share * g
         friction = joint_friction(kind, settings, i, v[k, i])
         rate[k, i] = measured - friction + rate[k, i] - gravity_share * g
 
 
 @compiled
-def _balance(packed, kind, gravity_share, settings, q, v, effort, p, rate, torque, load, quality):
+def _balance(
+    packed, kind, gravity_share, settings, q, v, effort, p, rate, torque, load, drive, quality
+):
     model = unpacked(packed)
     s = new_sweep(model.parent.shape[0])
     for k in range(q.shape[0]):
         momentum_sweep(model, q[k], v[k], s, p[k], rate[k], load[k])
-        _take_effort(kind, gravity_share, settings, v, effort, k, rate, torque, load)
+        _take_effort(kind, gravity_share, settings, v, effort, k, rate, torque, load, drive)
         quality[k] = _quality(q[k], v[k], effort[k], p[k], rate[k])
 
 
 @compiled
 def _balance_in_lanes(
-    packed, kind, gravity_share, settings, q, v, effort, p, rate, torque, load, quality
+    packed, kind, gravity_share, settings, q, v, effort, p, rate, torque, load, drive, quality
 ):
     """Compute the same with the momentum of several samples at a time."""
     model = unpacked(packed)
@@ -104,7 +109,7 @@ def _balance_in_lanes(
     room = lane_scratch(5 * model.nv + position_offset(model))
     momentum_of_states(model, q, v, q.shape[0], s, room, p, rate, load)
     for k in range(q.shape[0]):
-        _take_effort(kind, gravity_share, settings, v, effort, k, rate, torque, load)
+        _take_effort(kind, gravity_share, settings, v, effort, k, rate, torque, load, drive)
         quality[k] = _quality(q[k], v[k], effort[k], p[k], rate[k])
 
 
@@ -157,5 +162,5 @@ class MomentumBalance:
         return balance
 
     def _room(self, count: int) -> Balance:
-        p, rate, torque, load = (np.empty((count, self.model.nv)) for _ in range(4))
-        return Balance(p, rate, torque, load, np.empty(count, dtype=np.int8))
+        p, rate, torque, load, drive = (np.empty((count, self.model.nv)) for _ in range(5))
+        return Balance(p, rate, torque, load, drive, np.empty(count, dtype=np.int8))

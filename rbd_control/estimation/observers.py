@@ -21,7 +21,7 @@ from rbd_control.estimation.linear_filters import (
     filter_balance,
     filter_signal,
 )
-from rbd_control.estimation.momentum_balance import MomentumBalance
+from rbd_control.estimation.momentum_balance import Balance, MomentumBalance
 from rbd_control.robot.friction import Friction
 
 WARM_UP = 4000
@@ -83,7 +83,7 @@ class Observer:
 
     def restart_filter(self) -> None:
         """Restart the filter from the present residual, for example after a change of its kind."""
-        for name in set(STATE.names or ()) - {"residual", "p", "rate"}:
+        for name in set(STATE.names or ()) - {"residual", "p", "rate", "drive"}:
             self.state[name] = 0.0
 
     def begin_interval(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> None:
@@ -92,9 +92,7 @@ class Observer:
         Args:
             q, v, tau: positions, velocities and efforts of the sample, (nq,), (nv,), (nv,).
         """
-        balance = self.balance.run(q[None], v[None], tau[None])
-        self.state["p"], self.state["rate"] = balance.p[0], balance.rate[0]
-        self._has_begun = True
+        self._begin(self.balance.run(q[None], v[None], tau[None]))
 
     def update(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, dt: float) -> np.ndarray:
         """Process one sample and return the residual.
@@ -197,13 +195,20 @@ class Observer:
 
     def _carry(self, dt: np.ndarray, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> np.ndarray:
         """Return the residuals at the end of each interval that ends in one of the samples."""
-        p, rate, *_ = self.balance.run(q, v, tau)
+        balance, first = self.balance.run(q, v, tau), 0
         if not self._has_begun:
-            self.state["p"], self.state["rate"] = p[0], rate[0]
-            p, rate, self._has_begun = p[1:], rate[1:], True
+            self._begin(balance)
+            first = 1
+        p, rate, drive = (x[first:] for x in (balance.p, balance.rate, balance.drive))
         out = np.empty((p.shape[0], self.model.nv))
-        filter_balance(self.kind, self.design, self.state, dt, p, rate, out)
+        filter_balance(self.kind, self.design, self.state, dt, p, rate, drive, out)
         return out
+
+    def _begin(self, balance: Balance) -> None:
+        """Begin the next interval with the first sample of ``balance``."""
+        for name in ("p", "rate", "drive"):
+            self.state[name] = getattr(balance, name)[0]
+        self._has_begun = True
 
 
 def positive(name: str, value: float | np.ndarray, model: Model) -> np.ndarray:

@@ -62,6 +62,7 @@ CHANGES: list[dict[str, Any]] = [
     {"settling_time": 0.28},
     {"maximum_gap": 0.0005},
     {"force_uncertainty": 1e-3},
+    {"velocity_delay": 0.005},
     {"tool_frame": "panda_link7"},
     {"tool_frame": "panda_link7", "tool_wrench_prior_force": 1.0},
     {"tool_frame": "panda_link7", "tool_wrench_prior_moment": 0.1},

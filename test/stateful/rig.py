@@ -82,6 +82,8 @@ class Rig:
         """Time until which a stop may swing out and back [s]."""
         self.outside = np.zeros(self.n)
         """By how much the desired position may lie beyond each limit [rad or m]."""
+        self.restarted: list[int] = []
+        """Rows of the first joint states after a restart of the clock."""
         self._kind, self._entry = 0, 0
         parameters = ControllerParameters(gravity_compensated=setup.compensated, **setup.parameters)
         self.controller = controller_type(model, parameters)
@@ -158,6 +160,7 @@ class Rig:
     def restart_clock(self, seconds: float) -> None:
         """Let the stamps jump and tell the controller, which takes the next sample as the first."""
         self.controller.clock_went_back()
+        self.restarted.append(self.history.rows)
         self.jump(seconds)
         self._usable_stamp, self._last_q = self.stamp, self.q.copy()
 
@@ -298,11 +301,13 @@ class Rig:
     def braking(self, first: int) -> Array:
         """Least torque that a brake can have grown to in mode safe, (rows, n) [N·m or N].
 
-        It grows at half of ``torque_rate`` or more from the third good joint state on.
+        It grows at half of ``torque_rate`` or more from the third good joint state on. The time
+        before the first one after a restart of the clock is unknown, so it cannot grow there.
         """
         numbers, torque = self.history.numbers[: self.history.rows], self.history.column("torque")
         brakes = (numbers[:, 2] == SAFE) & (numbers[:, 5] == 0) & (numbers[:, 7] == 0)
         brakes &= torque.any(axis=1)
+        brakes[[row for row in self.restarted if row < brakes.size]] = False
         last = np.maximum.accumulate(np.where(brakes, -1, np.arange(brakes.size)))
         time = self.period * np.maximum(np.arange(brakes.size) - last - 3, 0)[first:, None]
         return np.asarray(0.5 * time * self.parameters.for_joints("torque_rate", self.n))
