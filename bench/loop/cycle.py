@@ -178,7 +178,7 @@ def measure(cycle: ComposedCycle, count: int) -> dict[str, object]:
     cycle.run(count)
     grown = tracemalloc.get_traced_memory()[0] - held
     tracemalloc.stop()
-    verdict = cycle.detector._verdict
+    verdict = cycle.detector.flag.value
     return {
         "microseconds": float(np.median(times)) / 1e3,
         "collections": [b - a for a, b in zip(before, after, strict=True)],

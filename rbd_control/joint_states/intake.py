@@ -84,7 +84,7 @@ class JointStateIntake:
 
     @property
     def last_reason(self) -> str:
-        """Reason why the last message was dropped; empty if it was accepted."""
+        """Reason why the last message was dropped; an empty text if it was accepted."""
         reason = int(self._tally[LAST_REASON])
         return COUNTED[reason] if reason else ""
 
@@ -168,7 +168,9 @@ class JointStateIntake:
             self._drop(order)
             return None
         # Copies of a fixed type: for another array type the kernel would be compiled again.
-        q, v, tau = (np.array(values, dtype=float) for values in (position, velocity, effort))
+        q = np.array(position, dtype=float)
+        v = np.array(velocity, dtype=float)
+        tau = np.array(effort, dtype=float)
         n = len(names)
         if q.shape != (n,) or v.shape not in ((n,), (0,)) or tau.shape not in ((n,), (0,)):
             self._drop("lengths")
@@ -227,7 +229,10 @@ class JointStateIntake:
         ]
 
     def refusal(self, names: Sequence[str]) -> str:
-        """Return the reason if all messages with these names are dropped; else an empty text."""
+        """Return the reason for dropping every message with these names.
+
+        The text is empty if messages with these names are not dropped for their names.
+        """
         order = self._order(tuple(names))
         return order if isinstance(order, str) else ""
 

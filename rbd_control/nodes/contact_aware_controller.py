@@ -98,7 +98,8 @@ def make_nodes() -> Sequence[Managed]:
     """Return the detector and the controller, connected to each other."""
     detector = TappingDetector()
     controller = PassivityControllerNode(detector_is_here=True)
-    detector.on_verdict, detector.on_force = controller.on_contact, controller.on_force
+    detector.flag.on_verdict = controller.on_contact
+    detector.output.on_force = controller.on_force
 
     def check() -> None:
         """Raise an error if the joints of both nodes differ, because they share samples."""

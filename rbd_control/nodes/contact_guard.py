@@ -6,32 +6,24 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite, nan
 
 from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.duration import Duration
-from rclpy.qos import QoSCompatibility, QoSProfile, ReliabilityPolicy, qos_check_compatible
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.utilities import get_rmw_implementation_identifier
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from rbd_control.contact_stop import (
-    ArmMotion,
-    ContactStop,
-    Retreat,
-    RetreatPoint,
-    StopParameters,
-)
+from rbd_control.contact_stop import ArmMotion, ContactStop, StopParameters
 from rbd_control.errors import ParameterError, RbdControlError
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.contact_messages import events_in
 from rbd_control.nodes.diagnostics import WARN, Status
+from rbd_control.nodes.guard_report import durations, is_unsent, report_detector, summary
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import to_seconds
-from rbd_control.nodes.publications import GuardedPublisher
 from rbd_control.nodes.repeated_topic import REPEAT_PERIOD, verdict_qos
+from rbd_control.nodes.retreat_output import RetreatOutput
 from rbd_control.nodes.run import run
 from rbd_control.nodes.stop_orders import StopOrders
 from rbd_control.parameters import parameter
@@ -50,13 +42,10 @@ LARGEST_EVENTS = 65_536
 """Size above which events or joint states are dropped before deserialization [bytes]."""
 
 WATCH_PERIOD = 0.01
-"""Period of the checks for silence, answers and standstill [s]."""
+"""Period of the checks for silence, answers and standstill, and of refused requests [s]."""
 
 LOOK_PERIOD = 0.5
 """Period of the checks for required servers [s]."""
-
-HOLD_TIME = 0.1
-"""Time in which a retreat stops after a new contact [s]."""
 
 DISCOVERY_TIME = 3.5
 """Time after a start for which a missing server is not logged [s]; Fast DDS needs up to 3 s."""
@@ -144,10 +133,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         self.create_timer(REPEAT_PERIOD, self._repeat, clock=self.steady)
         self.create_timer(LOOK_PERIOD, self._look, clock=self.steady)
         self._orders: StopOrders | None = None
-        self._retreat = Retreat(self.parameters)
-        self._trajectories: GuardedPublisher[JointTrajectory] | None = None
-        self._unsent: JointTrajectory | None = None
-        """The part of a retreat that the middleware has refused to publish."""
+        self._retreat = RetreatOutput(self, self.parameters)
         self._motion = ArmMotion()
         self._next_round = 0.0
         self.diagnostics.append(self._report)
@@ -156,26 +142,22 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
 
     def configure(self) -> None:
         """Create the clients for the requests of a stop."""
-        parameters = self._stop.parameters = self._retreat.parameters = self.parameters
+        parameters = self._stop.parameters = self.parameters
         self._motion = ArmMotion(parameters.joints)
         moveit = parameters.moveit_topic if parameters.moveit_stop else ""
         self._orders = StopOrders(self, parameters.actions, parameters.services, moveit)
-        if parameters.retreat_distance:
-            self._trajectories = self.create_publisher(
-                JointTrajectory, parameters.retreat_topic, QoSProfile(depth=1)
-            )
+        self._retreat.set_parameters(parameters)
+        self._retreat.configure(parameters.retreat_topic)
 
     def cleanup(self) -> None:
         """Destroy the clients."""
         if self._orders is not None:
             self._orders.destroy()
             self._orders = None
-        if self._trajectories is not None:
-            self.destroy_publisher(self._trajectories)
-            self._trajectories = None
+        self._retreat.cleanup()
 
     def waiting_for(self) -> str:
-        """Return the reason if a required detector is missing; else an empty text."""
+        """Return the reason if a required detector is missing, otherwise an empty text."""
         missing = self._stop.missing(time.monotonic()) if self.parameters.require_detector else ""
         return f"a verdict on {self._contact.topic_name}: {missing}" if missing else ""
 
@@ -189,12 +171,13 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
     def deactivate(self) -> None:
         """Stop to guard the arm; cancelled goals stay cancelled."""
         self._stop.end()
-        self._unsent = None
+        self._retreat.reset()
         self._orders_made.end()
 
     def parameters_changed(self) -> None:
         """Apply the new parameters."""
-        self._stop.parameters = self._retreat.parameters = self.parameters
+        self._stop.parameters = self.parameters
+        self._retreat.set_parameters(self.parameters)
 
     def on_failure(self, name: str, reason: str) -> None:  # noqa: ARG002 - the hook has both
         """Stop the arm, because the state of the node is unknown after a software defect."""
@@ -237,8 +220,8 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             now,
             parameters.standstill_speed,
         )
-        if is_whole and self._trajectories is not None:
-            self._retreat.take(now, self._motion.positions(), self._stop.is_latched)
+        if is_whole:
+            self._retreat.add(now, self._motion, self._stop.is_latched)
 
     def _on_resume(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         try:
@@ -246,7 +229,6 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
                 raise ParameterError("the guard is not active")
             if self._stop.is_latched:
                 self._stop.resume(time.monotonic())
-                self._unsent = None
                 self._orders_made.end()
                 self._retreat.reset()
                 self._repeat()
@@ -260,15 +242,20 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
 
     def _begin_stop(self) -> None:
         """Send all requests, before any work that takes time."""
-        self._orders_made.begin()
-        now = time.monotonic()
-        self._stop.sent(now)
-        self._next_round = now + self.parameters.repeat_period
+        orders = self._orders_made
+        orders.begin()
+        self._next_round = time.monotonic() + self.parameters.repeat_period
+        unsent = orders.unsent
+        if not unsent:
+            self._stop.sent(time.monotonic())
         self._repeat()
-        self.get_logger().warning(
-            f"stop: {self._stop.reason}; requests sent after {1e3 * self._time_to_send():.1f} ms; "
-            "call ~/resume when the arm is free"
-        )
+        if unsent:
+            self.get_logger().error(
+                f"stop: {self._stop.reason}; the middleware refuses to send the requests to "
+                f"{listed(unsent)}; they are repeated every {1e3 * WATCH_PERIOD:g} ms"
+            )
+        else:
+            self._log_sent()
 
     def _watch(self) -> None:
         """Check for silence, and carry on with a stop until the arm is at rest."""
@@ -279,48 +266,33 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             self._begin_stop()
         if not self._stop.is_latched:
             return
-        self._publish_retreat()
+        self._send_refused()
+        self._retreat.publish_waiting()
         if now >= self._next_round:
             self._next_round = now + self.parameters.repeat_period
             self._orders_made.repeat()
         is_settled = self._orders_made.are_settled
         if self._stop.confirm(is_settled, self._motion.still_since(now), now):
-            self.get_logger().info(f"stopped: {self._summary()}")
-            self._begin_retreat(now)
-        if self._retreat.is_hindered(now, self._stop.is_touched(now)):
-            # The target is the present position, so that the arm stops there.
-            self._send_trajectory([RetreatPoint(HOLD_TIME, self._motion.positions())])
-            self.get_logger().warning("contact during the retreat; the arm stays where it is")
+            self.get_logger().info(f"stopped: {summary(self._stop.times)}")
+            if self._stop.is_by_contact:
+                self._retreat.begin(now, self._motion)
+        self._retreat.stop_if_touched(now, self._motion, self._stop.is_touched(now))
 
-    def _begin_retreat(self, now: float) -> None:
-        known = self._motion.still_since(now) is not None
-        if self._trajectories is None or not (known and self._stop.is_by_contact):
-            return
-        motion = self._retreat.begin(now, self._motion.positions())
-        if motion:
-            self._send_trajectory(motion)
-            self.get_logger().info(f"retreat along the travelled path in {motion[-1].time:.2f} s")
+    def _send_refused(self) -> None:
+        """Send the requests again that the middleware refused; log when all of them are sent."""
+        orders = self._orders_made
+        orders.send_refused()
+        if is_unsent(self._stop.times) and not orders.unsent:
+            self._stop.sent(time.monotonic())
+            self._log_sent()
 
-    def _send_trajectory(self, motion: Sequence[RetreatPoint]) -> None:
-        if self._trajectories is None:
-            return
-        message = JointTrajectory(joint_names=list(self.parameters.joints))
-        for point in motion:
-            message.points.append(
-                JointTrajectoryPoint(
-                    positions=point.position,
-                    time_from_start=Duration(seconds=point.time).to_msg(),
-                )
-            )
-        self._unsent = message
-        self._publish_retreat()
-
-    def _publish_retreat(self) -> None:
-        """Publish a trajectory that is due; repeat it later if the middleware refuses it."""
-        if self._trajectories is None or self._unsent is None:
-            return
-        if self._trajectories.try_publish(self._unsent):
-            self._unsent = None
+    def _log_sent(self) -> None:
+        times = self._stop.times
+        assert times is not None
+        self.get_logger().warning(
+            f"stop: {self._stop.reason}; requests sent after "
+            f"{1e3 * (times.sent - times.begin):.1f} ms; call ~/resume when the arm is free"
+        )
 
     def _repeat(self) -> None:
         """Publish whether the arm is stopped; without this message no guard is active."""
@@ -334,28 +306,6 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         if self._orders is not None:
             self._orders.look(DISCOVERY_TIME)
 
-    def _time_to_send(self) -> float:
-        times = self._stop.times
-        return times.sent - times.begin if times is not None else nan
-
-    def _summary(self) -> str:
-        """Return the durations of the last stop as text."""
-        return ", ".join(f"{what} {value:.3f} s" for what, value in self._durations().items())
-
-    def _durations(self) -> dict[str, float]:
-        """Return the known durations of the last stop by name [s]."""
-        times = self._stop.times
-        if times is None:
-            return {}
-        found = {
-            "flag to requests sent": times.sent - times.begin,
-            "flag to answers": times.answered - times.begin,
-            "flag to standstill": times.standstill - times.begin,
-            "onset to requests sent": times.sent - times.onset,
-            "onset to standstill": times.standstill - times.onset,
-        }
-        return {what: value for what, value in found.items() if isfinite(value)}
-
     def _report(self, status: Status) -> None:
         if self._orders is None:
             return
@@ -363,7 +313,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         self._orders.report(status, stop.is_latched)
         status.add("guard", stop.state)
         status.add("stops", stop.stops)
-        for what, value in self._durations().items():
+        for what, value in durations(stop.times).items():
             status.add(f"{what} [s]", value)
         status.add("joint states ignored", self._motion.ignored)
         if not self.is_active:
@@ -373,27 +323,12 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             joint, speed = self._motion.fastest()
             if stop.state == "stopping" and speed > self.parameters.standstill_speed:
                 status.raise_to(WARN, f"{joint} moves at {speed:.3g} rad/s or m/s")
-        self._report_detector(status, stop.missing(now))
+        topic, qos = self._contact.topic_name, self._contact_qos
+        report_detector(self, topic, qos, stop.missing(now), status)
         missing = self._motion.missing(now)
         if missing or self._motion.still_since(now) is None:
             which = f" of {listed(missing)}" if missing else ""
             status.raise_to(WARN, f"no joint states{which}: standstill is unknown")
-
-    def _report_detector(self, status: Status, missing: str) -> None:
-        """Report a missing detector and its possible causes."""
-        topic = self._contact.topic_name
-        publishers = self.get_publishers_info_by_topic(topic)
-        status.add("detectors", len(publishers))
-        if len(publishers) > 1:
-            status.raise_to(WARN, f"{topic} has {len(publishers)} publishers")
-        if not missing:
-            return
-        status.raise_to(WARN, f"{missing}: no stop on contact; start a detector of {topic}")
-        for publisher in publishers:
-            fits, reason = qos_check_compatible(publisher.qos_profile, self._contact_qos)
-            if fits == QoSCompatibility.ERROR:
-                why = f"cannot be received: {reason}"
-                status.raise_to(WARN, f"{topic} of {publisher.node_name} {why}")
 
 
 def main(args: Sequence[str] | None = None) -> int:

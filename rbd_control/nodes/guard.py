@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,8 @@ class CallbackGuard:
     ) -> Callable[[bytes], None]:
         """Return ``callback``, which receives serialized messages, with the guard around it."""
         name = f"callback of {topic}"
-        return lambda raw: self.run(name, callback, raw)
+        # Not a lambda function, which would be one more call between each message and its result.
+        return partial(self.run, name, callback)
 
     def timer(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Return the callback of a timer with the guard around it."""

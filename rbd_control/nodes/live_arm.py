@@ -26,7 +26,7 @@ from rbd_control.nodes.detector_listener import (
     Topic,
     detector_topics,
 )
-from rbd_control.nodes.managed_node import LATCHED
+from rbd_control.nodes.messages import LATCHED
 from rbd_control.nodes.newest import PolledTopic
 from rbd_control.playback.joint_matching import match_joints
 from rbd_control.playback.live_view import SILENCE, LiveState

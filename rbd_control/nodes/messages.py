@@ -10,7 +10,7 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from numpy.typing import NDArray
 from rclpy.publisher import Publisher
-from rclpy.qos import QoSProfile
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
@@ -19,6 +19,11 @@ from rbd_control.nodes.publications import GuardedPublisher
 
 EVERY_SAMPLE = QoSProfile(depth=1000)
 """Quality of service of topics with a message per joint state; depth of 1 s at 1 kHz."""
+
+LATCHED = QoSProfile(
+    depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
+)
+"""Quality of service of a topic whose last message is stored for late subscribers."""
 
 READERS_PERIOD = 0.1
 """Period of the check for subscribers [s]."""

@@ -20,7 +20,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
 from rbd_control.nodes.detector_listener import DetectorListener, detector_topics
-from rbd_control.nodes.managed_node import LATCHED
+from rbd_control.nodes.messages import LATCHED
 from rbd_control.nodes.run import make_executor
 from rbd_control.playback.live_view import LiveState, event_line, render
 from rbd_control.startup.stop_requests import stop_requests

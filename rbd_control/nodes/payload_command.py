@@ -13,7 +13,7 @@ from rcl_interfaces.srv import GetParameters
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
-from rbd_control.nodes.managed_node import LATCHED
+from rbd_control.nodes.messages import LATCHED
 from rbd_control.nodes.payload_input import PAYLOAD
 from rbd_control.robot.payload import PayloadParameters
 

@@ -12,7 +12,8 @@ from rclpy.parameter import Parameter
 from rbd_control.errors import ParameterError, RbdControlError
 from rbd_control.node_parameters import ModelParameters
 from rbd_control.nodes.diagnostics import WARN, Status
-from rbd_control.nodes.managed_node import LATCHED, ManagedNode
+from rbd_control.nodes.managed_node import ManagedNode
+from rbd_control.nodes.messages import LATCHED
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.wording import shortened
 

@@ -1,9 +1,9 @@
-"""Publishers of the nodes: a publication that the middleware refuses is counted, never raised.
+"""Messages that the middleware refuses to send: they are counted, and raise no exception.
 
 On a machine at its limit the middleware may refuse a message (``RCLError: Failed to publish``).
 Most topics only inform: their publishers lose the message, and nothing else happens. The publishers
 of torque, verdict, events and requests to stop call :meth:`GuardedPublisher.try_publish`, and
-publish a refused message again.
+publish a refused message again. Requests to services are sent by :func:`try_request`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rclpy._rclpy_pybind11 import RCLError
+from rclpy.client import Client
+from rclpy.node import Node
 from rclpy.publisher import Publisher
+from rclpy.qos import QoSProfile
 from rclpy.service import Service
+from rclpy.task import Future
 
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.wording import shortened
@@ -80,9 +84,14 @@ class Refusals:
             new, self._reported[topic] = count - self._reported[topic], count
             if new:
                 status.raise_to(WARN, f"{key}: {new} in the last second")
-        self._log()
+        self.log()
 
-    def _log(self) -> None:
+    def log(self) -> None:
+        """Write new counts to the log, at most once in :data:`LOG_PERIOD`.
+
+        :meth:`report` calls this method. A node without diagnostics calls it after an attempt to
+        publish.
+        """
         new, now = self.counts - self._logged, self._clock()
         if not new or now < self._log_again:
             return
@@ -98,8 +107,8 @@ class Refusals:
 class GuardedPublisher(_Publisher[Message]):
     """A publisher that does not raise when the middleware refuses a message.
 
-    :meth:`ManagedNode.create_publisher` makes all publishers of a node of this class, also those
-    that rclpy creates for the node.
+    :meth:`GuardedNode.create_publisher` makes all publishers of a node of this class, also those
+    that rclpy creates for the node. :func:`create_guarded_publisher` makes one on another node.
 
     Attributes:
         refusals: counts the refused messages.
@@ -123,6 +132,40 @@ class GuardedPublisher(_Publisher[Message]):
             self.refusals.add(self.topic_name, error)
             return False
         return True
+
+
+def create_guarded_publisher(
+    node: Node, refusals: Refusals, kind: Any, topic: str, qos: QoSProfile | int
+) -> GuardedPublisher[Any]:
+    """Create a publisher that counts refused messages, on any node.
+
+    Args:
+        node: the node.
+        refusals: counts the refused messages.
+        kind, topic, qos: as in rclpy.
+    """
+    publisher = node.create_publisher(kind, topic, qos, publisher_class=GuardedPublisher)
+    assert isinstance(publisher, GuardedPublisher)
+    publisher.refusals = refusals
+    return publisher
+
+
+def try_request(client: Client, request: Any, refusals: Refusals) -> Future | None:
+    """Send a request to a service.
+
+    Args:
+        client: the client of the service.
+        request: the request.
+        refusals: counts the request if the middleware refuses it.
+
+    Returns:
+        The future of the answer, or None if the middleware refused to send the request.
+    """
+    try:
+        return client.call_async(request)
+    except RCLError as error:
+        refusals.add(client.srv_name, error)
+        return None
 
 
 def guard_response(service: Service, refusals: Refusals) -> None:

@@ -20,8 +20,8 @@ from rbd_control.node_parameters import ModelParameters
 from rbd_control.nodes.contact_messages import ForceWriter
 from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.lockstep import Lockstep
-from rbd_control.nodes.managed_node import LATCHED, ManagedNode
-from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, Stamp
+from rbd_control.nodes.managed_node import ManagedNode
+from rbd_control.nodes.messages import EVERY_SAMPLE, LATCHED, JointStateWriter, Stamp
 from rbd_control.nodes.run import run
 from rbd_control.parameters import parameter
 from rbd_control.simulation import HalfSpace, SimulatedArm, SimulationParameters, Sphere

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from rclpy.timer import Timer
@@ -15,7 +14,7 @@ from rbd_control.dynamics import Model
 from rbd_control.estimation import DetectorParameters
 from rbd_control.joint_states import JointSample
 from rbd_control.nodes.diagnostics import ERROR, OK, WARN, Durations, Status
-from rbd_control.nodes.managed_node import ManagedNode
+from rbd_control.nodes.guarded_node import GuardedNode
 
 PERIOD = 0.02
 """Period of the slices [s]."""
@@ -36,7 +35,7 @@ class StartCheckStatus:
     """
 
     def __init__(
-        self, node: ManagedNode[Any], model: Model, parameters: DetectorParameters, seconds: float
+        self, node: GuardedNode, model: Model, parameters: DetectorParameters, seconds: float
     ) -> None:
         self._node, self._seconds = node, seconds
         self._check = StartCheck(model, parameters, seconds)

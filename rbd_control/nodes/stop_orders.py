@@ -15,12 +15,10 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from rbd_control.errors import ParameterError
-from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.diagnostics import ERROR, WARN, Status
-from rbd_control.nodes.managed_node import ManagedNode
+from rbd_control.nodes.guarded_node import GuardedNode
+from rbd_control.nodes.publications import try_request
 from rbd_control.wording import shortened
-
-GuardedNode = ManagedNode[NodeParameters]
 
 LARGEST_STATUS = 1_000_000
 """Size above which the status of an action is dropped before deserialization [bytes]."""
@@ -33,9 +31,6 @@ STATUS_QOS = QoSProfile(
 )
 """Quality of service of the status topic of actions."""
 
-NOT_TOLD = -1
-"""Number of cancelled goals that stands for a stop event that was not published."""
-
 LONGEST_ANSWER = 200
 """Length above which the text of an answer is cut [characters]."""
 
@@ -47,14 +42,16 @@ class StopRequest:
         node: the node.
         kind: type of the service.
         name: name of the service.
-        refusal: returns the reason of a refusal from an answer; empty for an agreement.
+        refusal: returns the reason of a refusal from an answer, and an empty text for an agreement.
 
     Attributes:
         name: resolved name of the service.
         is_there: whether the last call of :meth:`look` found a server.
         is_settled: whether the server agreed to the last request of this stop.
-        refused: reason why the last request was refused; empty without a refusal.
+        is_unsent: whether the middleware refused to send the last request of this stop.
+        refused: reason why the server refused the last request; an empty text if it did not.
         unanswered: number of requests that were given up unanswered.
+        unsent: number of requests that the middleware refused to send.
     """
 
     def __init__(
@@ -67,9 +64,9 @@ class StopRequest:
             raise ParameterError(f"no service can be called {name!r}: {error}") from None
         self.name: str = node.resolve_service_name(name)
         self._pending: Future | None = None
-        self.is_there = self.is_settled = False
+        self.is_there = self.is_settled = self.is_unsent = False
         self.refused = ""
-        self.unanswered = 0
+        self.unanswered = self.unsent = 0
 
     def destroy(self) -> None:
         """Destroy the client."""
@@ -79,16 +76,25 @@ class StopRequest:
     def begin(self) -> None:
         """Discard the answers of an earlier stop."""
         self._give_up()
-        self.is_settled, self.refused = False, ""
+        self.is_settled = self.is_unsent = False
+        self.refused = ""
 
     def send(self) -> None:
-        """Send the request; give up a previous unanswered request."""
+        """Send the request; give up a previous unanswered request.
+
+        A request that the middleware refuses is counted and stays due, see :attr:`is_unsent`.
+        """
         if self._pending is not None:
             self.is_settled = False
             if self.is_there:
                 self._miss_answer()
         self._give_up()
-        future = self._client.call_async(self._kind.Request())
+        future = try_request(self._client, self._kind.Request(), self._node.refusals)
+        self.is_unsent = future is None
+        if future is None:
+            self.is_settled = False
+            self.unsent += 1
+            return
         self._pending = future
         future.add_done_callback(
             lambda done: self._node.guard.run(f"answer of {self.name}", self._receive, done)
@@ -207,7 +213,7 @@ class StopOrders:
         node: the node.
         actions: names of the actions whose goals are cancelled.
         services: names of the Trigger services that are called.
-        moveit_topic: topic of MoveIt's execution events; empty for none.
+        moveit_topic: topic of MoveIt's execution events; an empty text if MoveIt is not stopped.
     """
 
     def __init__(
@@ -231,7 +237,8 @@ class StopOrders:
             self.destroy()
             raise
         self._missed: set[str] = set()
-        self._told = 0
+        self._told: int | None = 0
+        """Number of cancelled goals when the stop event was published; None if it is still due."""
         self._begun = time.monotonic()
 
     def destroy(self) -> None:
@@ -265,19 +272,44 @@ class StopOrders:
         if goes_on or not self._cancellers:
             self._run(self._stop_moveit)
 
+    def send_refused(self) -> None:
+        """Send the requests again that the middleware refused to send.
+
+        Call it every few milliseconds while a stop is latched, so that no request gets lost.
+        """
+        for canceller in self._cancellers:
+            if canceller.request.is_unsent:
+                self._run(canceller.send)
+        for trigger in self._triggers:
+            if trigger.is_unsent:
+                self._run(trigger.send)
+        if self._told is None:
+            self._run(self._stop_moveit)
+
     def end(self) -> None:
         """Allow goals again; give up unanswered requests."""
+        self._told = 0
         for canceller in self._cancellers:
             canceller.end()
         for request in self._requests:
             request.begin()
 
     @property
+    def unsent(self) -> list[str]:
+        """Services and topics of the requests that the middleware refused to send."""
+        names = [request.name for request in self._requests if request.is_unsent]
+        if self._told is None and self._event is not None:
+            names.append(self._event.topic_name)
+        return names
+
+    @property
     def are_settled(self) -> bool:
-        """Return whether all existing servers have agreed and run no goal.
+        """Whether all requests are sent, and all existing servers have agreed and run no goal.
 
         While a repeated request is not overdue, the previous answer counts.
         """
+        if self.unsent:
+            return False
         runs = any(c.running for c in self._cancellers if c.request.is_there)
         return not runs and all(r.is_settled or not r.is_there for r in self._requests)
 
@@ -308,7 +340,13 @@ class StopOrders:
         for request in self._requests:
             status.add(request.name, "there" if request.is_there else "not there")
             status.add(f"unanswered requests to {request.name}", request.unanswered)
-            if not request.is_there:
+            status.add(f"requests to {request.name} that were not sent", request.unsent)
+            if is_latched and request.is_unsent:
+                status.raise_to(
+                    ERROR,
+                    f"the middleware refuses to send the request to {request.name}; it is repeated",
+                )
+            elif not request.is_there:
                 status.raise_to(WARN, self._absence(request))
             elif is_latched and request.refused:
                 status.raise_to(ERROR, f"{request.name} refuses to stop: {request.refused}")
@@ -334,9 +372,9 @@ class StopOrders:
         self._node.guard.run("request to stop", request)
 
     def _stop_moveit(self) -> None:
-        """Publish MoveIt's stop; one that the middleware refuses is due again."""
+        """Publish MoveIt's stop; if the middleware refuses it, it stays due."""
         is_told = self._event is None or self._event.try_publish(String(data="stop"))
-        self._told = self.cancelled if is_told else NOT_TOLD
+        self._told = self.cancelled if is_told else None
 
 
 def _refusal(answer: Trigger.Response) -> str:

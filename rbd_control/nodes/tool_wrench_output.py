@@ -13,8 +13,8 @@ from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 from rbd_control.estimation import ContactDetector, ToolWrench
 from rbd_control.nodes.contact_messages import WrenchWriter
 from rbd_control.nodes.diagnostics import Status
+from rbd_control.nodes.guarded_node import GuardedNode
 from rbd_control.nodes.joint_state_wire import TailTemplate
-from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import EVERY_SAMPLE, Stamp, Writer, to_array
 
 TOPIC = "~/tool_wrench"
@@ -38,7 +38,7 @@ class ToolWrenchOutput:
     """
 
     def __init__(
-        self, node: ManagedNode[Any], detector: ContactDetector, frame_prefix: str = ""
+        self, node: GuardedNode, detector: ContactDetector, frame_prefix: str = ""
     ) -> None:
         self._node, self._detector = node, detector
         self._publishers: list[Publisher[Any]] = []

@@ -36,7 +36,8 @@ class TorqueOutput:
     Args:
         node: the node.
         topic: name of the topic.
-        count: number of joints.
+        order: (n,) indices of the published joints in the model: the order of the parameter
+            ``joints``.
         clock: steady clock [s].
     """
 
@@ -44,12 +45,14 @@ class TorqueOutput:
         self,
         node: ManagedNode[NodeParameters],
         topic: str,
-        count: int,
+        order: NDArray[np.intp],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._node, self._topic, self._clock = node, topic, clock
-        self._zero = np.zeros(count)
-        self._count = count
+        self._count = len(order)
+        self._zero = np.zeros(self._count)
+        # None for the order of the model, which saves a copy of each torque.
+        self._order = None if np.array_equal(order, np.arange(self._count)) else order
         self._publisher: GuardedPublisher[Float64MultiArray] | None = None
         self._writer: TorqueWriter | None = None
         self._published = clock()
@@ -90,13 +93,14 @@ class TorqueOutput:
         """Publish a torque if the output is open.
 
         Args:
-            torque: (n,) in the order of the parameter ``joints`` [N·m or N].
+            torque: (n,) in the order of the model [N·m or N].
 
         Returns:
             Whether the torque was published; False if the middleware refused it.
         """
+        ordered = torque if self._order is None else torque[self._order]
         with self._lock:
-            if self._writer is None or not self._writer.publish(torque):
+            if self._writer is None or not self._writer.publish(ordered):
                 return False
             self._published = self._clock()
             return True

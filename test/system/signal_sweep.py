@@ -37,7 +37,9 @@ FOLDER = str(Path(rbd_control.nodes.__file__).parent)
 WATCHED = {
     f"{FOLDER}/{name}.py"
     for name in (
+        "autostart",
         "claim",
+        "exclusive_access",
         "managed_node",
         "passivity_controller",
         "planning_thread",

@@ -42,6 +42,7 @@ FAILING = """
 import time
 from rclpy.node import Node
 from rbd_control.nodes import passivity_controller as module
+from rbd_control.nodes.energy_output import EnergyOutput
 from rbd_control.nodes.passivity_controller import PassivityControllerNode as Controller
 
 def fail(kind, name, calls=1):
@@ -66,10 +67,10 @@ module.TrajectoryInput._receive = arm
 
 BROKEN = {
     "the control loop": "fail(module.PassivityController, 'update', calls=20)",
-    "after the torque": "fail(module.EnergyOutput, 'add')",
+    "after the torque": "fail(EnergyOutput, 'add')",
     "the watchdog": "fail(module.PassivityController, 'silence')",
-    "the look for others": "fail(Controller, '_rivals')",
-    "the diagnostics": "fail(Controller, '_report')",
+    "the look for others": "fail(module.ExclusiveAccess, 'others')",
+    "the diagnostics": "fail(Controller, '_report_status')",
     "the executor": """
 init = Controller.__init__
 def unguarded(self):

@@ -18,11 +18,11 @@ from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 
 from bench.loop.cycle import ComposedCycle, composed_cycle
+from rbd_control.control import PassivityController
 from rbd_control.estimation.isolation import LinkIsolation
 from rbd_control.nodes import passivity_controller
 from rbd_control.nodes.joint_state_input import JointStateInput
 from rbd_control.nodes.messages import to_array
-from rbd_control.nodes.passivity_controller import PassivityControllerNode
 from rbd_control.nodes.processes import reserved_domain
 from rbd_control.nodes.torque_watchdog import TorqueWatchdog
 from rbd_control.nodes.verdict_output import StampedVerdict
@@ -183,7 +183,7 @@ def test_a_failure_of_the_controller_does_not_lose_the_verdict(
         raise RuntimeError("injected")
 
     with monkeypatch.context() as patch:
-        patch.setattr(PassivityControllerNode, "_send", fail)
+        patch.setattr(PassivityController, "update", fail)
         with pytest.raises(RuntimeError, match="injected"):
             until_detected(cycle, log)
         # The guard of the subscription takes the error; the safe torque is sent.

@@ -25,8 +25,7 @@ from rbd_control.estimation import ContactEvent
 from rbd_control.nodes.contact_messages import THRESHOLD, event_message
 from rbd_control.nodes.live_arm import LiveArm, places
 from rbd_control.nodes.live_arms import view_node
-from rbd_control.nodes.managed_node import LATCHED
-from rbd_control.nodes.messages import Stamp
+from rbd_control.nodes.messages import LATCHED, Stamp
 from rbd_control.simulation import arm7_urdf
 from rbd_control.view.state import ArmState
 

@@ -1,0 +1,107 @@
+"""Report of the controller's commands: tracking error, energies, log lines and diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sensor_msgs.msg import JointState
+
+from rbd_control.control import Command, PassivityController
+from rbd_control.joint_states import JointSample
+from rbd_control.nodes.diagnostics import ERROR, WARN, Status
+from rbd_control.nodes.energy_output import EnergyOutput
+from rbd_control.nodes.guarded_node import GuardedNode
+from rbd_control.nodes.messages import EVERY_SAMPLE, JointStateWriter, Stamp
+
+Array = NDArray[np.float64]
+
+
+class AnsweredSample(NamedTuple):
+    """A sample whose torque was sent and whose report is not published yet."""
+
+    sample: JointSample
+    stamp: Stamp
+    command: Command
+    torque: Array
+    """(nv,) the last published torque: that of the command, unless it was refused [N·m or N]."""
+    effort: Array | None
+    """(nv,) measured joint torque [N·m or N]; None without effort."""
+
+
+class CommandReport:
+    """Publishes the tracking error and the energies, and logs changes of the mode.
+
+    Args:
+        node: the node.
+        on_fault: called when the mode becomes safe.
+
+    Attributes:
+        last: the last command; None before the first command of an activation.
+    """
+
+    def __init__(self, node: GuardedNode, on_fault: Callable[[], None]) -> None:
+        self._node, self._on_fault = node, on_fault
+        self._errors = node.create_publisher(JointState, "~/tracking_error", EVERY_SAMPLE)
+        self._energy = EnergyOutput(node)
+        self._saturated = 0
+        self.last: Command | None = None
+
+    def configure(self, joints: tuple[str, ...], frame: str) -> None:
+        """Prepare the messages of an arm.
+
+        Args:
+            joints: names of the joints in the order of the model.
+            frame: the root link, as ``header.frame_id``.
+        """
+        self._writer = JointStateWriter(self._errors, joints, frame)
+
+    def publish(self, answered: AnsweredSample, controller: PassivityController) -> None:
+        """Publish the tracking error and the energies of a sample; log a new mode."""
+        sample, command = answered.sample, answered.command
+        if sample.v is not None and self._writer.is_heard:
+            error, rate = sample.q - command.q_d, sample.v - command.v_d
+            self._writer.publish(answered.stamp, error, rate, answered.torque)
+        self.note(command)
+        self._energy.add(controller.balance(answered.effort), controller.law.tank.level)
+
+    def note(self, command: Command) -> None:
+        """Log the mode of a command if it has changed, and count saturated samples."""
+        last, self.last = self.last, command
+        self._saturated += command.saturated
+        if last is not None and last.mode == command.mode:
+            return
+        if command.mode == "safe":
+            self._on_fault()
+            self._node.get_logger().error(
+                f"safe torque: {command.reason}; remove the cause and call ~/resume"
+            )
+        else:
+            why = f": {command.reason}" if command.reason else ""
+            self._node.get_logger().info(f"{command.mode}{why}")
+
+    def look_for_readers(self) -> None:
+        """Check for subscribers; without any, nothing is published. Call it periodically."""
+        self._energy.look_for_readers()
+        self._writer.look_for_readers()
+
+    def report_command(self, status: Status, controller: PassivityController) -> None:
+        """Add mode, goal and energies of an active controller to the diagnostics."""
+        command = self.last
+        if command is None:
+            return
+        status.add("mode", command.mode)
+        status.add("goal", command.goal)
+        if command.mode == "safe":
+            status.raise_to(ERROR, f"safe torque: {command.reason}")
+        elif command.reason:
+            status.raise_to(WARN, command.reason)
+        if controller.frozen:
+            status.raise_to(WARN, controller.frozen)
+        self._energy.report(status, controller)
+
+    def report_saturation(self, status: Status) -> None:
+        """Add the number of saturated samples to the diagnostics."""
+        status.add("saturated samples", self._saturated)

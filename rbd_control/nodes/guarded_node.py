@@ -1,0 +1,112 @@
+"""The base of all nodes: no callback, publication or response can end the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
+from rclpy.clock import Clock, ClockType
+from rclpy.lifecycle import LifecycleNode
+from rclpy.qos import QoSProfile
+from rclpy.service import Service
+from rclpy.subscription import Subscription
+from rclpy.timer import Timer
+
+from rbd_control.nodes.declared_parameters import refusing_unknown_types
+from rbd_control.nodes.guard import LARGEST_MESSAGE, CallbackGuard
+from rbd_control.nodes.publications import GuardedPublisher, Refusals, guard_response
+
+
+class GuardedNode(LifecycleNode):
+    """A lifecycle node whose callbacks run through a guard, and whose publications cannot raise.
+
+    Every callback of the node runs through :attr:`guard`, including those that rclpy creates, and
+    every publisher is a :class:`GuardedPublisher`.
+
+    Attributes:
+        guard: handles exceptions of callbacks, see :class:`CallbackGuard`.
+        refusals: counts the messages that the middleware refused to send.
+        steady: the steady clock, for watchdogs.
+    """
+
+    def __init__(self, name: str) -> None:
+        # Before the base class creates its services, publishers and the subscription to /clock.
+        self.refusals = Refusals(lambda text: self.get_logger().warning(text))
+        self.guard = CallbackGuard(
+            lambda text: self.get_logger().error(text),
+            lambda what, reason: self.on_failure(what, reason),
+        )
+        super().__init__(name)
+        self._guard_services()
+        self.steady = Clock(clock_type=ClockType.STEADY_TIME)
+
+    def on_failure(self, name: str, reason: str) -> None:
+        """React to an exception in the callback ``name``, which is a software defect.
+
+        The exception is already counted and logged. ``reason`` is its description.
+        """
+
+    def create_subscription(
+        self,
+        msg_type: Any,
+        topic: str,
+        callback: Callable[[Any], None],
+        qos_profile: QoSProfile | int,
+        *,
+        raw: bool = False,
+        largest: int = LARGEST_MESSAGE,
+        **options: Any,
+    ) -> Subscription:
+        """Create a subscription whose messages the guard deserializes and passes to the callback.
+
+        Args:
+            msg_type, topic, callback, qos_profile, options: as in rclpy; the callback receives
+                only the message.
+            raw: pass the serialized message to the callback.
+            largest: size above which a message is dropped [bytes].
+        """
+        name = self.resolve_topic_name(topic)
+        guarded = (
+            self.guard.raw_subscription(name, callback)
+            if raw
+            else self.guard.subscription(name, msg_type, callback, largest)
+        )
+        return super().create_subscription(
+            msg_type, topic, guarded, qos_profile, raw=True, **options
+        )
+
+    def create_publisher(
+        self, msg_type: Any, topic: str, qos_profile: QoSProfile | int, **options: Any
+    ) -> GuardedPublisher[Any]:
+        """Create a publisher that counts refused messages; arguments as in rclpy."""
+        publisher = super().create_publisher(
+            msg_type, topic, qos_profile, **{**options, "publisher_class": GuardedPublisher}
+        )
+        assert isinstance(publisher, GuardedPublisher)
+        publisher.refusals = self.refusals
+        return publisher
+
+    def create_timer(
+        self, timer_period_sec: float, callback: Callable[[], None], *args: Any, **options: Any
+    ) -> Timer:
+        """Create a timer whose callback is guarded; arguments as in rclpy."""
+        return super().create_timer(timer_period_sec, self.guard.timer(callback), *args, **options)
+
+    def create_service(
+        self, srv_type: Any, srv_name: str, callback: Callable[[Any, Any], Any], **options: Any
+    ) -> Service:
+        """Create a service whose callback is guarded; arguments as in rclpy."""
+        guarded = self.guard.service(srv_name, callback)
+        service = super().create_service(srv_type, srv_name, guarded, **options)
+        guard_response(service, self.refusals)
+        return service
+
+    def _guard_services(self) -> None:
+        """Guard the services that rclpy creates without :meth:`create_service`."""
+        for service in self.services:
+            guard_response(service, self.refusals)
+            if service.srv_type in (SetParameters, SetParametersAtomically):
+                service.callback = refusing_unknown_types(service.callback)
+            elif getattr(service.callback, "__module__", "") != CallbackGuard.__module__:
+                service.callback = self.guard.service(service.srv_name, service.callback)

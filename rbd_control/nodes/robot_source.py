@@ -1,0 +1,122 @@
+"""The robot description of a node, from a parameter or a topic, and the arm that it describes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from std_msgs.msg import String
+
+from rbd_control.errors import ModelError, ModelWarning, RbdControlError
+from rbd_control.nodes.guarded_node import GuardedNode
+from rbd_control.nodes.joint_scout import JointScout
+from rbd_control.nodes.messages import LATCHED
+from rbd_control.robot.joint_choice import held_in_words
+from rbd_control.robot.robot import Robot, description_text
+from rbd_control.robot.robot_parameters import RobotParameters
+
+TOPIC = "robot_description"
+
+
+class RobotSource:
+    """Receives the robot description, and builds the arm when the node is configured.
+
+    The parameters ``robot_description`` and ``urdf`` have precedence over the topic
+    ``robot_description``.
+
+    Args:
+        node: the node.
+        parameters: returns the parameters of the arm.
+        reads_joint_states: whether joint states determine the joints that no parameter names.
+    """
+
+    def __init__(
+        self,
+        node: GuardedNode,
+        parameters: Callable[[], RobotParameters],
+        *,
+        reads_joint_states: bool,
+    ) -> None:
+        self._node, self._parameters = node, parameters
+        self._received = ""
+        self._in_use: str | None = None
+        """Description of the configured arm; None while the node is not configured."""
+        node.create_subscription(String, TOPIC, self._on_description, LATCHED)
+        self._scout = JointScout(node) if reads_joint_states else None
+
+    def missing(self) -> str:
+        """Return what is missing before the arm can be built; an empty text if nothing is.
+
+        Errors of the description are reported when the node is configured.
+        """
+        if not self._received and not self._has_parameter():
+            return f"a robot description; {self._advice()}"
+        if self._scout is not None:
+            with suppress(RbdControlError):
+                arm = self._parameters()
+                return self._scout.waiting_for(arm, description_text(arm) or self._received)
+        return ""
+
+    def make(self) -> Robot:
+        """Build the arm; log warnings about its description, and the fixed joints.
+
+        Raises:
+            RbdControlError: if there is no description, or no arm can be built from it.
+        """
+        arm = self._parameters()
+        text = description_text(arm) or self._received
+        if not text:
+            raise ModelError(f"no robot description; {self._advice()}")
+        reported: Mapping[str, float] = {}
+        measured: tuple[str, ...] = ()
+        if self._scout is not None:
+            reported = self._scout.reported.positions
+            measured = self._scout.measured(arm, text)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ModelWarning)
+            robot = Robot.of(arm, text, reported=reported, measured=measured)
+        for warning in caught:
+            self._node.get_logger().warning(str(warning.message))
+        if robot.held:
+            self._node.get_logger().info(f"held joints: {held_in_words(robot.held, reported)}")
+        return robot
+
+    def use(self, robot: Robot) -> None:
+        """Stop to search for joints, because the node is configured with this arm."""
+        self._in_use = robot.urdf
+        if self._scout is not None:
+            self._scout.stop()
+
+    def release(self) -> None:
+        """Search for joints again, because the node is not configured any more."""
+        self._in_use = None
+        if self._scout is not None:
+            self._scout.start()
+
+    def _on_description(self, message: String) -> None:
+        if self._has_parameter():
+            return
+        if self._in_use is not None and message.data != self._in_use:
+            self._node.get_logger().warning(
+                "another robot description arrived and is ignored until the node is configured anew"
+            )
+        self._received = message.data
+
+    def _has_parameter(self) -> bool:
+        arm = self._parameters()
+        return bool(arm.robot_description or arm.urdf)
+
+    def _advice(self) -> str:
+        topic = self._node.resolve_topic_name(TOPIC)
+        return f"give robot_description or urdf, or publish it on {topic}"
+
+
+def joints_and_payload(robot: Robot) -> str:
+    """Return the joints and the payload of an arm as text for the log."""
+    arm = robot.parameters
+    joints = ", ".join(robot.joints)
+    if not arm.payload_mass:
+        return joints
+    link = arm.payload_link or robot.model.joint_links[-1]
+    return f"{joints}; carrying {arm.payload_mass:g} kg on {link}"

@@ -1,0 +1,40 @@
+"""Counts of samples with and without a verdict, for the diagnostics."""
+
+from __future__ import annotations
+
+from rbd_control.estimation import REASONS, Detection, Verdict
+from rbd_control.nodes.diagnostics import WARN, Status
+
+
+class VerdictCounts:
+    """Counts samples by the reason for which they had no verdict or were dropped."""
+
+    def __init__(self) -> None:
+        self._samples = 0
+        self._reasons, self._drops = [0] * len(REASONS), [0] * len(REASONS)
+        self._dropped = ""
+
+    def add(self, verdict: Verdict, detection: Detection | None) -> None:
+        """Count one sample.
+
+        Args:
+            verdict: the verdict.
+            detection: the detection; None if it was not computed, because nothing was dropped.
+        """
+        self._samples += 1
+        self._reasons[verdict.reason_code] += 1
+        if detection is not None and detection.dropped:
+            self._drops[detection.dropped_code] += 1
+            self._dropped = detection.dropped
+
+    def report(self, status: Status) -> None:
+        """Add the counts to a status; samples dropped since the last report are a warning."""
+        status.add("samples", self._samples)
+        status.add("valid samples", self._reasons[0])
+        rows = zip(REASONS[1:], self._reasons[1:], self._drops[1:], strict=True)
+        for reason, lost, dropped in rows:
+            status.add(f"without verdict: {reason}", lost)
+            status.add(f"dropped: {reason}", dropped)
+        if self._dropped:
+            status.raise_to(WARN, f"samples dropped: {self._dropped}")
+            self._dropped = ""
