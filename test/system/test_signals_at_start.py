@@ -76,8 +76,14 @@ class ColdStart:
 
 
 # What has been put out, and how long after that the signal comes [s].
-ORDINARY = ("parameters that differ", "control_msgs is not installed", "compiling")
-"""Log lines that a node may write before it is configured."""
+ORDINARY = (
+    "parameters that differ",
+    "control_msgs is not installed",
+    "compiling",
+    "RTPS_TRANSPORT_SHM",
+)
+"""Log lines that a node, or Fast DDS about shared memory of killed processes, may write before the
+node is configured."""
 
 INSTANTS = (("", 0.0), ("", 0.1), ("", 0.6), ("compiling", 0.0), ("compiling", 0.7))
 
