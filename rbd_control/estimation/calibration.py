@@ -36,7 +36,7 @@ from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation.alarm_levels import BLOCK, SEEN, alarm_levels, block_maxima
 from rbd_control.estimation.default_thresholds import least_collision_thresholds
-from rbd_control.estimation.delay_fit import identify_delay, with_delay
+from rbd_control.estimation.delay_fit import estimate_delay, with_delay
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.drive_gains import DriveGain, GainEvidence, KnownPayload, drive_gains
 from rbd_control.estimation.effort_kind import refuse_effort_kind
@@ -77,6 +77,10 @@ MOST_ROUNDS = 5
 """Largest number of identifications of friction and masses with the delay of the velocity."""
 DELAY_TOLERANCE = 0.05
 """Relative change of the delay at which its identification ends."""
+SURE = 4.0
+"""Number of standard errors above which a delay is kept."""
+LONGEST_DELAY = 0.05
+"""Longest delay, the bound of the parameter [s]."""
 GROSS_FRICTION = 4.0
 """Errors below half of this multiple of the Coulomb friction are not reported as mismatches."""
 GROSS_SHARE = 0.05
@@ -214,9 +218,12 @@ def _identified(
         known = _with_model(replace(start, velocity_delay=delay), found)
         if start.velocity_delay > 0.0:
             break
-        before = delay
-        delay = identify_delay(recorded, known.corrected(felt), known.friction(felt.nv), gap)
-        if abs(delay - before) <= DELAY_TOLERANCE * before:
+        # The estimate is of first order, so it is repeated with what remains of the delay.
+        rest = estimate_delay(motions, known.corrected(felt), known.friction(felt.nv), gap)
+        if abs(rest.value) <= (DELAY_TOLERANCE * delay or SURE * rest.error):
+            break
+        before, delay = delay, round(min(max(delay + rest.value, 0.0), LONGEST_DELAY), 5)
+        if delay == before:
             break
     return motions, found, known
 

@@ -1,39 +1,61 @@
 """Identification of the velocity's delay from motions without contact.
 
-Without contact the residual is zero but for noise and errors of the model. It is computed for
-several delays of the torque (:mod:`~rbd_control.estimation.velocity_delay`), and the delay with the
-smallest residual is taken: the sum over the joints of log(mean square of the residual) is smallest,
-which is the maximum likelihood if the noise of the joints is unknown. A delay that hardly makes the
-residual smaller stays zero, because errors of the model have some influence on it, too.
+A velocity that is late by T makes the momentum late, so that the mean external torque of a motion
+without contact is, to first order in T (:mod:`~rbd_control.estimation.velocity_delay`)::
+
+    x = -T d/dt(tau - g) + errors of the model
+
+For each joint, linear regression of the filtered ``x`` gives T. Errors of friction look similar,
+since friction is a large part of the torque of a wrist. Therefore the time derivative of the
+friction, the acceleration (an unknown inertia), and friction itself as a function of the velocity
+are regressors as well, and samples at rest or at reversals are excluded. What remains is the delay
+of the inertial torque. White noise of the effort has no effect, because it is not correlated with
+its own derivative; the smallest residual would not do, as any delay smooths that noise.
+
+All joints have one delay: the mean, weighted by the variances of the regressions. Its standard
+error contains the disagreement between the joints.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model, gravity_torque
-from rbd_control.estimation.identification import PER_RATE, SETTLING, external_means, means
-from rbd_control.estimation.motion import Motion
+from rbd_control.estimation.identification import (
+    FILTER_GAIN,
+    PER_RATE,
+    SETTLING,
+    external_means,
+    means,
+)
+from rbd_control.estimation.motion import SLOW, Motion
+from rbd_control.estimation.reversals import reversals
 from rbd_control.estimation.second_order_observer import SecondOrderObserver
 from rbd_control.estimation.velocity_delay import delay_torques
 from rbd_control.robot.friction import Friction
 
 Array = NDArray[np.float64]
 
-LONGEST = 0.02
-"""Longest delay that is tried [s]."""
-TRIED = 11
-"""Number of equidistant delays that are tried before the search around the best of them."""
-RESOLUTION = 1e-5
-"""Resolution of the result [s]."""
-FILTER_GAIN = 50.0
-"""Pole of the filter [1/s]: high enough for the short pulses that a delay causes."""
-PAYS = 0.95
-"""Ratio to which the RMS residual must decrease, as the geometric mean over the joints."""
+AWAY = 0.05
+"""Value of the reversal trace below which a joint counts as away from reversals."""
+INDEPENDENT = 2.0
+"""Time between independent values of the filtered signal, in time constants of the filter."""
+LEAST = 10.0
+"""Smallest number of independent values per regressor from which a delay is estimated."""
+
+
+class Delay(NamedTuple):
+    """An estimated delay of the velocity."""
+
+    value: float
+    """The delay [s]; negative where the effort is late."""
+    error: float
+    """Its standard error [s]; infinite if the motions do not determine it."""
 
 
 def with_delay(motion: Motion, model: Model, delay: float) -> Motion:
@@ -47,13 +69,16 @@ def with_delay(motion: Motion, model: Model, delay: float) -> Motion:
     if delay == 0.0:
         return motion
     gravity = gravity_torque(model, motion.q)
-    return replace(motion, tau=gravity + _delayed(motion, motion.tau - gravity, delay))
+    drive = np.ascontiguousarray(motion.tau - gravity)
+    late = np.empty_like(drive)
+    delay_torques(np.diff(motion.t), drive, delay, late)
+    return replace(motion, tau=gravity + late)
 
 
-def identify_delay(
+def estimate_delay(
     motions: Sequence[Motion], model: Model, friction: Friction, maximum_gap: float
-) -> float:
-    """Return the delay of the velocity against the effort [s]; zero if there is none to be seen.
+) -> Delay:
+    """Return the delay of the velocity against the effort.
 
     Args:
         motions: motions without contact, ``tau`` as torque.
@@ -61,58 +86,80 @@ def identify_delay(
         friction: its identified friction.
         maximum_gap: longest time between two samples of one stretch [s].
     """
-    from scipy.optimize import minimize_scalar
-
-    parts = _stretches(motions, model, friction, maximum_gap)
-    if not parts:
-        return 0.0
-
-    def size(delay: float) -> float:
-        """Return the mean logarithm of the RMS residual with ``delay`` [s]."""
-        squares = np.concatenate([np.square(part.residual(delay)) for part in parts])
-        return float(0.5 * np.log(np.maximum(squares.mean(axis=0), 1e-24)).mean())
-
-    tried = np.linspace(0.0, LONGEST, TRIED)
-    best = int(np.argmin([size(float(delay)) for delay in tried]))
-    around = tried[max(best - 1, 0)], tried[min(best + 1, TRIED - 1)]
-    found = minimize_scalar(size, bounds=around, options={"xatol": RESOLUTION})
-    return round(float(found.x), 5) if found.fun < size(0.0) + np.log(PAYS) else 0.0
+    parts = [
+        _terms(part, model, friction, gain)
+        for motion in motions
+        for gain in (min(FILTER_GAIN, PER_RATE / float(np.median(np.diff(motion.t)))),)
+        for part in motion.stretches(maximum_gap, 2.0 * SETTLING / gain)
+    ]
+    found = [_of_joint(parts, i) for i in range(model.nv)] if parts else []
+    known = np.array([each for each in found if np.isfinite(each.error)]).reshape(-1, 2)
+    if not known.size:
+        return Delay(0.0, np.inf)
+    weight = 1.0 / known[:, 1] ** 2
+    mean = float(weight @ known[:, 0] / weight.sum())
+    spread = float(weight @ (known[:, 0] - mean) ** 2) / max(len(known) - 1, 1)
+    return Delay(mean, float(np.sqrt(max(spread, 1.0) / weight.sum())))
 
 
-class _Stretch:
-    """One stretch of a motion, with everything that does not depend on the delay."""
+class _Terms(NamedTuple):
+    """Filtered terms of the regression for one stretch of a motion, settled."""
 
-    def __init__(self, part: Motion, model: Model, friction: Friction, gain: float) -> None:
-        self._part = part
-        self._drive = part.tau - gravity_torque(model, part.q)
-        rest = external_means(part, model) + means(self._drive + friction.torque(part.v))
-        self._observer = SecondOrderObserver(model, gain)
-        self._rest = self._filtered(rest)
-        self._first = round(SETTLING / (gain * float(np.median(np.diff(part.t)))))
-
-    def residual(self, delay: float) -> Array:
-        """Return the settled residual for a delay [s], (k, nv) [N·m or N]."""
-        drive = _delayed(self._part, self._drive, delay)
-        return (self._rest - self._filtered(means(drive)))[self._first :]
-
-    def _filtered(self, x: Array) -> Array:
-        return self._observer.filter(np.diff(self._part.t), x)
+    x: Array
+    """(k, nv) mean external torque without contact [N·m or N]."""
+    regressors: Array
+    """(k, nv, 7), the first of them that of the delay."""
+    used: NDArray[np.bool_]
+    """(k, nv) whether the joint moves, away from reversals."""
+    alike: float
+    """Number of samples in which the filtered signals have one independent value."""
 
 
-def _stretches(
-    motions: Sequence[Motion], model: Model, friction: Friction, maximum_gap: float
-) -> list[_Stretch]:
-    """Return the stretches that are long enough for the filter to settle."""
-    found = []
-    for motion in motions:
-        gain = min(FILTER_GAIN, PER_RATE / float(np.median(np.diff(motion.t))))
-        parts = motion.stretches(maximum_gap, 2.0 * SETTLING / gain)
-        found += [_Stretch(part, model, friction, gain) for part in parts]
-    return found
+def _terms(part: Motion, model: Model, friction: Friction, gain: float) -> _Terms:
+    dt = np.diff(part.t)
+    observer = SecondOrderObserver(model, gain)
+
+    def filtered(x: Array) -> Array:
+        return observer.filter(dt, x)
+
+    def derivative(x: Array) -> Array:
+        return filtered(np.diff(x, axis=0) / dt[:, None])
+
+    drive, resisting = part.tau - gravity_torque(model, part.q), friction.torque(part.v)
+    v = filtered(means(part.v))
+    columns = (
+        -derivative(drive),
+        derivative(resisting),
+        derivative(part.v),
+        np.sign(v),
+        v,
+        np.ones_like(v),
+        v * np.abs(v),
+    )
+    n, period = model.nv, float(np.median(dt))
+    trace = reversals(dt, part.v, np.full(n, SLOW), np.full(n, gain))
+    settled = slice(round(SETTLING / (gain * period)), None)
+    return _Terms(
+        filtered(external_means(part, model) + means(resisting))[settled],
+        np.stack(columns, axis=2)[settled],
+        (trace < AWAY)[settled],
+        max(INDEPENDENT / (gain * period), 1.0),
+    )
 
 
-def _delayed(motion: Motion, drive: Array, delay: float) -> Array:
-    """Return torques (k, nv) at the times of a motion with a delay [s]."""
-    out = np.empty_like(drive)
-    delay_torques(np.diff(motion.t), np.ascontiguousarray(drive), delay, out)
-    return out
+def _of_joint(parts: Sequence[_Terms], i: int) -> Delay:
+    """Return the delay from the data of joint ``i``."""
+    A = np.concatenate([part.regressors[part.used[:, i], i] for part in parts])
+    x = np.concatenate([part.x[part.used[:, i], i] for part in parts])
+    alike = max(part.alike for part in parts)
+    if len(x) < LEAST * A.shape[1] * alike:
+        return Delay(0.0, np.inf)
+    scale = np.sqrt(np.square(A).mean(axis=0))
+    if not scale.all():
+        return Delay(0.0, np.inf)
+    A = A / scale
+    found, _, rank, _ = np.linalg.lstsq(A, x, rcond=1e-6)
+    if rank < A.shape[1]:
+        return Delay(0.0, np.inf)
+    variance = alike * float(np.square(x - A @ found).mean()) * np.linalg.inv(A.T @ A)[0, 0]
+    return Delay(float(found[0] / scale[0]), float(np.sqrt(variance) / scale[0]))
