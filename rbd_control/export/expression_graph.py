@@ -114,7 +114,12 @@ class Graph:
         return self._operand(a) if self._is(a, NEGATE) else self._node((NEGATE, a))
 
     def call(self, function: str, a: int) -> int:
-        """Return the value of a function of :data:`CALLS` at a."""
+        """Return the node of ``function(a)``, a constant if node ``a`` is a constant.
+
+        Args:
+            function: name of the function, a key of :data:`CALLS`.
+            a: index of the node of the argument.
+        """
         x = self._values[a]
         if x is not None:
             return self.constant(CALLS[function](x))

@@ -18,7 +18,7 @@ MAGIC = b"\x89MCAP0\r\n"
 """First and last bytes of an MCAP file."""
 
 RECORD = Struct("<BQ")
-"""Head of a record: its kind, and the size of its content [bytes]."""
+"""Header of a record: its kind, and the size of its content [bytes]."""
 
 MAX_SUMMARY = 1 << 26
 """Maximum size of a summary [bytes], enough for some hundred thousand chunks."""
@@ -77,7 +77,7 @@ def read_summary(file: BinaryIO) -> Summary | None:
 
     Raises:
         ValueError: if this is not an MCAP file, its end is missing or the summary is damaged.
-        struct.error, UnicodeDecodeError, OSError: likewise.
+        struct.error, UnicodeDecodeError, OSError: for a damaged or unreadable file.
     """
     if file.read(len(MAGIC)) != MAGIC:
         raise ValueError("it does not begin as an MCAP file does")

@@ -24,7 +24,7 @@ _LARGEST = 1e4
 NONE, STEP, SIGMOID = 0, 1, 2
 """Kinds of friction models in compiled code."""
 ROWS = 6
-"""Number of coefficients of a joint, for every kind; a model need not use all of them."""
+"""Number of coefficients of a joint for every kind of model; a model may use fewer."""
 
 
 @inlined
@@ -90,7 +90,7 @@ class Friction:
 
 @dataclass(frozen=True, eq=False)
 class NoFriction(Friction):
-    """tau_friction = 0, for ideal joints or torques without friction."""
+    """tau_friction = 0, for joints without friction or measured torques without friction."""
 
 
 @dataclass(frozen=True, eq=False)
