@@ -166,7 +166,12 @@ def take_in(packed, q, bodies, offsets, residual, risen, doubt, whitening, place
 
 @compiled
 def noise_factor(covariance, sums):
-    """Return the Cholesky factor (nv, nv) of the covariance of the residuals' weighted mean."""
+    """Return the Cholesky factor (nv, nv) of the covariance R of the weighted mean residual.
+
+    Args:
+        covariance: covariance of the residual without contact, (nv, nv) [(N·m)² or N²].
+        sums: sums of :func:`take_in`, (2 + 3 nv,).
+    """
     n = covariance.shape[0]
     looks = sums[0] * sums[0] / sums[1]
     shaken = 0.0

@@ -44,7 +44,7 @@ class ReplayClock:
         self._stamp = self._receipt = nan
 
     def goes_back(self, block: TimedBlock) -> bool:
-        """Return whether a block begins before the last sample."""
+        """Return whether a block begins before the last sample of the previous block."""
         return bool(block.samples.stamp[0] < self._stamp)
 
     def times(self, block: TimedBlock, period: float) -> Array:

@@ -34,7 +34,7 @@ _IS_SCHEMA, _IS_CHANNEL, _IS_CHUNK_INDEX, _IS_STATISTICS = 0x03, 0x04, 0x08, 0x0
 
 
 class Channel(NamedTuple):
-    """A channel: the topic it belongs to, the encoding of its messages and their type."""
+    """A channel: its topic, and the encoding and the type of its messages."""
 
     topic: str
     encoding: str
@@ -52,7 +52,7 @@ class Chunk(NamedTuple):
 
 @dataclass
 class Summary:
-    """The content of a summary; ``counts`` are the numbers of messages of each channel."""
+    """The content of a summary; ``channels`` and ``counts`` of messages are by channel number."""
 
     channels: dict[int, Channel] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)

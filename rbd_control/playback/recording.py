@@ -46,7 +46,7 @@ _CLOCKS_APART = 1.0
 
 
 class TimedBlock(NamedTuple):
-    """A block of samples, and when the messages of its first and last sample were received [s]."""
+    """A block of samples, and the times of receipt of its first and last message [s]."""
 
     samples: SampleBlock
     first_receipt: float
