@@ -2,8 +2,8 @@
 
 :func:`interpreted` returns a kernel and its helpers as Python functions. With arrays of
 :class:`Number` they count every product and every sum that the source executes. As usual in such
-tables, negations, loads, stores, sines and cosines are not counted. The compiler may omit some of
-the counted operations: those whose result is unused, and those that are computed twice.
+tables, negations, loads, stores, sines and cosines are not counted. The compiler may omit
+counted operations whose result is unused, or that are computed twice.
 """
 
 from __future__ import annotations

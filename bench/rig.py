@@ -21,7 +21,7 @@ _STACK = 100
 """Maximum number of stored lines of a traceback."""
 
 _TAIL = 7
-"""Lines that :meth:`Rig.last_lines` returns at the most."""
+"""Maximum number of lines that :meth:`Rig.last_lines` returns."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class NodeSpec:
         executable: module of :mod:`rbd_control.nodes`, or a dotted name.
         name: full name of the node, ``namespace/name``.
         arguments: further ROS arguments.
-        process: what processes and log files are called; nodes of the same process have the same.
-            Empty for a node that has a process of its own, called like the node. A node that
-            shares its process keeps the name that it gives itself.
+        process: name of the process and of its log file, equal for all nodes of one process. If
+            empty, the node has its own process with the name of the node. A node that shares a
+            process keeps its default name.
     """
 
     executable: str
@@ -53,9 +53,9 @@ class Rig:
 
     Args:
         specs: nodes to run.
-        config: parameter file for all of them.
-        folder: where their output goes.
-        environment: further environment variables for them.
+        config: parameter file of all nodes.
+        folder: folder for the output of the nodes.
+        environment: further environment variables of the nodes.
 
     Attributes:
         domain: ROS domain of all nodes.
@@ -111,7 +111,7 @@ class Rig:
             self.start(name)
 
     def owns_process(self, name: str) -> bool:
-        """Return whether a node is the first of its process, for what counts once a process."""
+        """Return whether a node is the first node of its process, to count each process once."""
         label = self._specs[name].label
         return name == next(n for n, spec in self._specs.items() if spec.label == label)
 
@@ -135,10 +135,10 @@ class Rig:
             os.kill(self.pid(name), number)
 
     def end(self, name: str, patience: float = PATIENCE) -> int | None:
-        """Ask a node to end and wait for it; kill it when it does not.
+        """Terminate a node, and kill it if it does not exit in time.
 
         Returns:
-            Its exit code; None when it had to be killed.
+            The exit code; None if the node had to be killed.
         """
         self.signal(name, signal.SIGTERM)
         deadline = time.monotonic() + patience
@@ -150,7 +150,7 @@ class Rig:
         return code
 
     def kill(self, name: str, with_stack: bool = False) -> None:
-        """Kill a node; ``with_stack`` makes Python write where it stood into the log first."""
+        """Kill a node; ``with_stack`` first writes the Python stacks to its log."""
         self.signal(name, signal.SIGABRT if with_stack else signal.SIGKILL)
         deadline = time.monotonic() + PATIENCE
         while self.exit_code(name) is None and time.monotonic() < deadline:
@@ -158,7 +158,7 @@ class Rig:
         self.signal(name, signal.SIGKILL)
 
     def output(self, name: str) -> str:
-        """Return what the process of a node has written since the last call."""
+        """Return the output of the process of a node since the last call."""
         path = self._folder / f"{self._specs[name].label}.log"
         if not path.exists():
             return ""
@@ -172,7 +172,7 @@ class Rig:
         return data[:whole].decode("utf-8", "replace")
 
     def last_lines(self, name: str, prefix: str) -> str:
-        """Return the end of what a node has written in lines that begin with ``prefix``."""
+        """Return the last lines of the output of a node that begin with ``prefix``."""
         path = self._folder / f"{self._specs[name].label}.log"
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         return "\n".join([line for line in lines if line.startswith(prefix)][-_TAIL:])

@@ -136,7 +136,7 @@ def close_notice(window: Any) -> None:
 
 
 def settle(window: Any, frames: Callable[[], int], count: int = 60) -> None:
-    """Wait until so many more frames are drawn, and charts and meshes with them."""
+    """Wait until ``count`` more frames are drawn, which include charts and meshes."""
     first = frames()
     while frames() < first + count:
         window.wait_for_timeout(50)

@@ -11,8 +11,8 @@ class RbdControlError(Exception):
     """Base class of every exception that the package raises on purpose.
 
     Attributes:
-        path: the input file that caused the error; empty without a file, or while it is unknown.
-            ``str(error)`` begins with it.
+        path: path of the invalid input file; empty if the error does not concern a file, or if the
+            file is unknown. ``str(error)`` begins with the path.
     """
 
     path: str = ""

@@ -1,7 +1,7 @@
 """Parameters of nodes in addition to the parameters of their law.
 
-The parameter class of a node derives from some of these classes and from that of its law, so that
-one object serves both.
+The parameter class of a node derives from some of these classes and from the parameter class of its
+law, so that one object serves both.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ModelParameters(NodeParameters, RobotParameters):
 
 @dataclass(frozen=True)
 class ReceivingParameters(ModelParameters):
-    """Parameters of the joint-state subscription."""
+    """Parameters of a node that subscribes to joint states: the arm, and the subscription."""
 
     best_effort: bool = parameter(
         True, "receive joint states best-effort, which fits any publisher", live=False
@@ -72,7 +72,7 @@ class CommandingParameters(ReceivingParameters):
     queue_depth: int = parameter(
         50,
         "queue depth of the joint-state subscription; torque is computed for the newest joint "
-        "state, the others are skipped and counted",
+        "state, older joint states are skipped and counted",
         lower=1,
         upper=100_000,
         live=False,
@@ -91,11 +91,11 @@ NODE_PARAMETERS = (
     *(item.name for item in fields(CommandingParameters)),
     *FrameParameters.names(),
 )
-"""Names that the parameter file of a node may contain in addition to those of its law."""
+"""Names that the parameter file of a node may contain in addition to the law's parameters."""
 
 
 def law_parameters(kind: type[P], values: Mapping[str, Any]) -> P:
-    """Return the parameters of a law from those of its node.
+    """Return the parameters of a law from the parameters of its node.
 
     Args:
         kind: class of the law's parameters.

@@ -34,7 +34,10 @@ def shortened(text: str, length: int) -> str:
 
 
 def abridged(text: str, length: int) -> str:
-    """Return ``text`` printable and cut in the middle, because its end often has the remedy."""
+    """Return ``text`` printable and cut to ``length`` characters.
+
+    The middle is replaced by an ellipsis, because the end of a message often has the remedy.
+    """
     # An escape is at most ten characters, so no more than this can be shown.
     shown = printable(text if len(text) <= 2 * length else text[:length] + text[-length:])
     if len(shown) <= length:

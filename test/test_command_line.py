@@ -69,7 +69,7 @@ def test_a_fault_of_the_program_is_one_line_and_a_traceback_on_request(
     err = capsys.readouterr().err
     assert err.startswith(f"rbd-control: {files / 'log.csv'}: internal error of rbd_control 0.1")
     assert "ZeroDivisionError in replay.py:" in err
-    assert "please report it with what --debug prints" in err
+    assert "please report it with the output of --debug" in err
     assert err.count("\n") == 1
     for debugging in (["--debug", *command], [*command, "--debug"]):
         assert main(debugging) == 3

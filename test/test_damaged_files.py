@@ -154,11 +154,11 @@ REFUSED = {
     "no table": ("DROP TABLE messages", "it has no table 'messages'"),
     "text for data": (
         "UPDATE messages SET data = 'text' WHERE id = 30",
-        "a row of /joint_states holds data that is no message",
+        "a row of /joint_states holds data that is not a message",
     ),
     "a huge message": (
         "UPDATE messages SET data = zeroblob(50000000) WHERE id = 30",
-        "a row of /joint_states holds data that is no message",
+        "a row of /joint_states holds data that is not a message",
     ),
     "no message of the topic": (
         "UPDATE messages SET topic_id = 77",

@@ -345,7 +345,7 @@ def test_missing_topic_lists_those_there_are(tmp_path: Path) -> None:
 
 def test_wrong_type_on_the_topic(tmp_path: Path) -> None:
     path = write_bag(tmp_path / "bag", joint_messages(), flags=[(100.0, True)])
-    with pytest.raises(RecordingError, match="carries std_msgs/msg/Bool"):
+    with pytest.raises(RecordingError, match="has type std_msgs/msg/Bool"):
         read_recording(path, "/truth/contact")
 
 

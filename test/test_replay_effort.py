@@ -75,9 +75,9 @@ def test_the_command_refuses_a_kind_of_effort_that_does_not_fit(
     assert main(command) == 2
     said = capsys.readouterr().err
     assert "free.csv: effort of joint_2 is " in said
-    assert "where gravity alone asks for -34.6 N·m: this driver takes gravity off; set" in said
+    assert "where gravity alone requires -34.6 N·m: this driver subtracts gravity; set" in said
     assert main([*command, "--trust-effort-kind"]) == 0
-    assert "this driver takes gravity off" in capsys.readouterr().out
+    assert "this driver subtracts gravity" in capsys.readouterr().out
     config = tmp_path / "kind.yaml"
     for parameters in ("check_effort_kind: false", "effort_kind: torque_without_gravity"):
         config.write_text(f"contact_detector:\n  ros__parameters: {{{parameters}}}\n")

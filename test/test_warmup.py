@@ -44,7 +44,7 @@ def test_warmup_leaves_nothing_to_compile(capsys: pytest.CaptureFixture[str]) ->
     capsys.readouterr()
     assert main(["warmup"]) == 0
     said = capsys.readouterr().out
-    assert "all compiled code is there" in said
+    assert "all code is compiled" in said
     assert str(storage()) in said
 
 
@@ -100,7 +100,7 @@ def test_warmup_reports_once_that_no_code_can_be_stored(
     assert main(["warmup"]) == 1
     told = capsys.readouterr()
     assert "2 functions compiled" in told.out
-    assert "kept in" not in told.out
+    assert "stored in" not in told.out
     (line,) = told.err.splitlines()
     assert line.startswith("rbd-control: cannot keep compiled code in")
     assert str(tmp_path / "file") in line

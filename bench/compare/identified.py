@@ -35,7 +35,7 @@ LEARNED, TRIED = (0, 1), 2
 
 @dataclass(frozen=True)
 class Identified:
-    """Results of one specimen with the model of its description and with that of its arm file."""
+    """Results of one specimen with its description and with its arm file, in this order."""
 
     arm: str
     specimen: int

@@ -78,7 +78,7 @@ class Learning:
 
 
 def motion(of: Arm, specimen: int) -> Motion:
-    """Return the motion with a number for one specimen."""
+    """Return the random motion of one specimen, determined by its number."""
     rng = np.random.default_rng(100 + specimen)
     return Motion(of.model, of.centre, rng, SPEED, FREQUENCIES)
 

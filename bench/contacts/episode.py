@@ -58,8 +58,7 @@ def stream(
 ) -> Iterator[Episode]:
     """Yield the episode of :func:`simulate` in pieces, for motions that do not fit in memory.
 
-    The times of a piece continue those of the piece before. A contact belongs to the piece in which
-    it ends.
+    Times continue from piece to piece. A contact belongs to the piece in which it ends.
     """
     rng = np.random.default_rng(seed)
     motion = motion or Motion(plant.arm.model, plant.arm.centre, rng)

@@ -84,8 +84,8 @@ class Plant:
         self.torque_noise = 0.05 * float(effort.max()) / 87.0
         """Standard deviation of the measured torque: 0.05 N·m on an arm of the Panda's size."""
         self.mj.dof_damping[:] = self.viscous
-        # Drier than by default, where a light wrist creeps at 0.1 rad/s; and the lightest have a
-        # motor, for MuJoCo's dry friction of a joint of 1e-4 kg·m² bends up to 0.3 rad/s.
+        # With MuJoCo's default dry friction a light wrist creeps at 0.1 rad/s. A joint of
+        # 1e-4 kg·m² has its full friction from 0.3 rad/s only, so the lightest joints have a motor.
         self.mj.dof_solimp[:, :2] = 0.99
         lightest = np.diag(mass_matrix(self.arm.model, self.arm.centre))
         self.mj.dof_armature[:] = np.maximum(LEAST_INERTIA - lightest, 0.0)
@@ -120,11 +120,11 @@ class Plant:
         return self.data.xmat[self.body[row]].reshape(3, 3)
 
     def place(self, row: int, point: np.ndarray) -> np.ndarray:
-        """Return a point of that link in world axes [m]."""
+        """Return a point of the link that joint ``row`` moves, in world axes [m]."""
         return self.data.xpos[self.body[row]] + self.rotation(row) @ point
 
     def jacobian(self, row: int, point: np.ndarray) -> np.ndarray:
-        """Return the Jacobian of a point of that link, (3, nv) world axes."""
+        """Return the Jacobian of a point of the link of joint ``row``, (3, nv) world axes."""
         jacobian = np.empty((3, self.mj.nv))
         at = self.place(row, point)
         mujoco.mj_jac(self.mj, self.data, jacobian, None, at, self.body[row])
@@ -162,7 +162,7 @@ class Plant:
         return torque
 
     def _check(self) -> None:
-        """Check that MuJoCo and our model read the same arm from the URDF."""
+        """Raise an error unless MuJoCo and our model have the same dynamics."""
         model, rng = self.arm.model, np.random.default_rng(0)
         for _ in range(3):
             q = self.arm.centre + rng.uniform(-1.0, 1.0, model.nv)

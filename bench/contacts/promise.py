@@ -28,7 +28,7 @@ from rbd_control.estimation import CalibratedParameters, ContactDetector, calibr
 from rbd_control.estimation import Motion as RecordedMotion
 
 DIRECTIONS = ("x", "y", "z", "best", "worst")
-"""Directions of a promise: the axes of the root, and those of least and most force in each pose."""
+"""Directions of a promise: the axes of the root, and the best and the worst of each pose."""
 FRACTIONS = (0.5, 0.7, 0.85, 1.0, 1.2, 1.45, 2.0)
 """Staged forces as fractions of the promised force."""
 LARGEST = 100.0
@@ -89,7 +89,7 @@ class StagedPush(Touch):
 
 @dataclass(frozen=True, eq=False)
 class RulesAt:
-    """The rules of the decision as the promise knows them, for one specimen."""
+    """The decision rules from which the promise is computed, for one specimen."""
 
     plant: Plant
     parameters: CalibratedParameters
@@ -201,7 +201,7 @@ def _found(
 def half_found(staged: Sequence[Staged]) -> Half:
     """Return the fraction of the promise at which half of the pushes are found.
 
-    The probability of a find is ``1 / (1 + exp(-slope (ln fraction - ln ratio)))``. Ratio and
+    The probability of detection is ``1 / (1 + exp(-slope (ln fraction - ln ratio)))``. Ratio and
     slope have the largest posterior probability; the prior of the slope keeps it finite if no push
     is found below a fraction and every push above.
     """

@@ -35,7 +35,7 @@ LAST_LINKS = 2
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """A true contact and the event that detected it; ``event`` is None for a missed contact."""
+    """A true contact, and the event that detected it; None if the detector missed the contact."""
 
     arm: str
     contact: Contact
@@ -117,7 +117,7 @@ def detect(
 
 
 def match(episode: Episode, events: Sequence[ContactEvent]) -> tuple[list[Verdict], int]:
-    """Return the final event of each contact, and the number of events outside all contacts."""
+    """Return the last event of each contact, and the number of events outside all contacts."""
     onsets = [event for event in events if event.phase == "onset"]
     last = {event.id: event for event in events}
     links = episode.arm.model.joint_links

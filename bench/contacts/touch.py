@@ -88,7 +88,7 @@ class Touch(ABC):
         self._load = np.maximum(self._load, np.abs(torque))
 
     def contact(self, plant: Plant) -> Contact | None:
-        """Return the contact; None if the arm was missed."""
+        """Return the contact; None if it did not touch the arm."""
         if not self._samples:
             return None
         return Contact(

@@ -52,8 +52,8 @@ class Row:
     Attributes:
         operations: number of operations of the exported function.
         times: time of one state [µs], by contestant.
-        ratios: time of the exported function divided by that of each other contestant in the same
-            round.
+        ratios: time of the exported function divided by the time of each other contestant in the
+            same round.
     """
 
     mechanism: str
@@ -112,7 +112,7 @@ def accepted(name: str, files: CFiles) -> str:
     """Return which compilers accept the code without a warning.
 
     Raises:
-        RuntimeError: when a compiler warns.
+        RuntimeError: if a compiler warns.
     """
     versions = []
     with TemporaryDirectory() as folder:

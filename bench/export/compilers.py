@@ -33,7 +33,7 @@ class Compiler:
         return (done.stdout.splitlines() or ["unknown"])[0]
 
     def complaint(self, source: Path, *options: str) -> str:
-        """Return the warnings and errors of the compiler about a source; empty if it has none.
+        """Return the warnings and errors of the compiler about a source, or an empty text.
 
         Args:
             source: a C file. The object file is written beside it.
@@ -52,7 +52,7 @@ def compilers() -> tuple[Compiler, ...]:
     """Return gcc and clang as far as they are installed.
 
     The clang of the wheel ``ziglang`` is used where there is no other. Where neither gcc nor clang
-    has its usual name, ``cc`` stands for both.
+    has its usual name, ``cc`` is used.
     """
     found = [Compiler(name, (path,)) for name in ("gcc", "clang") if (path := shutil.which(name))]
     if not shutil.which("clang") and importlib.util.find_spec("ziglang"):

@@ -19,9 +19,9 @@ from bench.speed.quantities import Contestant, Quantity, Results, States
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "bench"
 OPTIONS = ("-O3", "-march=native", "-fPIC", "-shared")
-"""Without -std=c99, under which gcc makes no fused multiply-add of a product and a sum.
+"""Compiler options; -std=c99 is omitted, because it keeps gcc from generating fused multiply-adds.
 
-CasADi's code has no other way to that instruction.
+CasADi's code can use this instruction in no other way.
 """
 
 NAMES = {
@@ -71,7 +71,7 @@ def compiler() -> str:
     """Return the C compiler.
 
     Raises:
-        RuntimeError: when there is none.
+        RuntimeError: if no C compiler is installed.
     """
     found = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
     if not found:
@@ -143,7 +143,7 @@ class Library:
             quantity: quantity that the loop computes.
             states: states of the loop.
             outputs: converts the numbers of each output to results.
-            of_sizes: number of values of each output; by default that of :func:`sizes`.
+            of_sizes: number of values of each output; by default the result of :func:`sizes`.
             clock: returns the time that is measured [s].
         """
         function = getattr(ctypes.CDLL(str(self.path)), f"loop_{NAMES[quantity]}")

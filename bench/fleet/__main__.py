@@ -35,9 +35,9 @@ def main(arguments: Sequence[str]) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--recordings", type=int, default=500, help="number of them in all")
-    parser.add_argument("--seconds", type=float, default=24.0, help="length of a simulated one")
-    parser.add_argument("--folder", type=Path, help="where they are made (default: temporary)")
+    parser.add_argument("--recordings", type=int, default=500, help="number of recordings")
+    parser.add_argument("--seconds", type=float, default=24.0, help="of a simulated recording")
+    parser.add_argument("--folder", type=Path, help="of the recordings (default: temporary)")
     parser.add_argument("--report", type=Path, default=Path("report"), metavar="FOLDER")
     given = parser.parse_args(arguments)
     console = Console(width=140, highlight=False)

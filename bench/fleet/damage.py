@@ -37,7 +37,7 @@ def without_storage(recording: Path) -> None:
 
 
 def another_file(recording: Path) -> None:
-    """Put a text in the place of the storage file."""
+    """Replace the storage file by a text."""
     _storage(recording).write_text("<html>404: not found</html>\n", encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Runs of ``rbd-control replay --fleet`` over one fleet, timed, and what each of them lost."""
+"""Timed runs of ``rbd-control replay --fleet`` over one fleet, and the recordings they lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 from bench.fleet.recordings import Fleet
 
 KILLED_AFTER = 0.2
-"""Part of the recordings after which a worker is killed."""
+"""Share of the recordings after which a worker is killed."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,12 @@ class Run:
     """One run over a fleet.
 
     Attributes:
-        name: what did the work.
+        name: number and kind of the workers.
         seconds: time from start to end of the command [s].
         cpu: processor time of the command and of all workers, their start included [s].
-        hours: joint states in the recordings that have a result [h].
-        samples: their number of samples.
-        results: result of each recording by path; None of a bad one.
+        hours: length of the recordings that have a result [h].
+        samples: number of samples in these recordings.
+        results: result of each recording by path; None for a bad recording.
         killed: number of workers that were killed.
     """
 
@@ -67,12 +67,12 @@ def run(
     Args:
         fleet: the recordings.
         name: name of the run.
-        options: how many workers, or which.
+        options: options of the command that select the workers.
         kill: kills a worker and returns how many it killed; called once, when
             :data:`KILLED_AFTER` of the recordings are done.
 
     Raises:
-        RuntimeError: with what the command printed, if it failed.
+        RuntimeError: if the command fails; the message contains its output.
     """
     results = fleet.folder / f"results_{name.replace(' ', '_')}"
     command = [sys.executable, "-m", "rbd_control.cli.main", "replay", str(fleet.bags)]

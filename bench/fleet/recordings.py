@@ -22,7 +22,7 @@ from rbd_control.simulation import arm7_urdf
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = (ROOT / "test" / "data", ROOT.parent / "shared" / "data")
-"""Folders of recordings of a Panda that are copied, where they are."""
+"""Folders with recordings of a Panda; the recordings that exist are copied."""
 
 ARMS = ("left", "middle", "right")
 """Names of the simulated arms."""
@@ -38,7 +38,7 @@ GROWTH = 0.1
 """Growth of the Coulomb friction per 30 days, for the first arm."""
 
 TOUCHED = 5
-"""Number of recordings for each one with a contact, which is a torque on the second joint."""
+"""Every fifth recording has a contact, which is a torque on the second joint."""
 
 PUSH = 25.0
 """External torque of a contact [N·m]."""
@@ -49,12 +49,12 @@ _COULOMB, _VISCOUS, _NOISE = 1.0, 0.5, 0.05
 
 @dataclass(frozen=True)
 class Fleet:
-    """Where a fleet of recordings is.
+    """Folder and size of a fleet of recordings.
 
     Attributes:
-        folder: folder that holds everything.
+        folder: folder of all files.
         damaged: paths of the damaged recordings.
-        count: number of recordings, the damaged ones included.
+        count: number of recordings, including the damaged recordings.
     """
 
     folder: Path
@@ -73,13 +73,13 @@ class Fleet:
 
 
 def make_fleet(folder: Path, count: int, seconds: float, copies: int) -> Fleet:
-    """Make recordings: ``copies`` of other ones, five damaged ones, and simulated ones.
+    """Create the recordings of a fleet: copies, damaged recordings, and simulated recordings.
 
     Args:
         folder: an empty folder.
-        count: number of recordings in all.
-        seconds: length of a simulated one [s].
-        copies: greatest number of copies.
+        count: total number of recordings.
+        seconds: length of a simulated recording [s].
+        copies: largest number of copies of existing recordings.
     """
     rows = [_row("recording", "arm", "urdf", "config", "free")]
     copied = _copy(folder, copies)

@@ -33,7 +33,7 @@ LATER = 0.1
 """Time after the last fuzzed input from which all messages are from the nodes themselves [s]."""
 
 NOT_FINITE = "its joint states are not finite"
-"""Trouble of the simulated arm that waiting does not cure."""
+"""Failure of the simulated arm that persists until it is restarted."""
 
 CONFIGURE, CLEAN_UP, ACTIVATE, DEACTIVATE = 1, 2, 3, 4
 """Lifecycle transitions."""
@@ -78,10 +78,10 @@ class Care:
         self._started(name)
 
     def bring_up(self) -> tuple[list[Topic], list[Interface]]:
-        """Start all nodes and wait until they work; return what they listen to.
+        """Start all nodes and wait until they work; return their topics and services.
 
         Raises:
-            RuntimeError: when they do not start.
+            RuntimeError: if a node does not start.
         """
         for name in self._rig.names:
             self.start(name)
@@ -109,12 +109,12 @@ class Care:
     def recover(self) -> list[Failure]:
         """Restore the normal operation of all nodes; return the troubles that needed help.
 
-        Parameters get their first values again, and the nodes are asked to be active and to
+        Parameters get their initial values, inactive nodes are activated, and the controllers
         resume. A node that does not work within :data:`RECOVERY` is started again.
         """
         failures = []
         begin = time.monotonic()
-        # A node that is started again hears the last description, which was a fuzzed one.
+        # A restarted node receives the latched description, which may be a fuzzed description.
         self._wire.publish(self._descriptions)
         for name in self._rig.names:
             why = self._restore(name)
@@ -149,7 +149,7 @@ class Care:
         self.start(name)
 
     def _restore(self, name: str) -> str:
-        """End a finalized node, and give the others their first parameters; say what fails."""
+        """End a finalized node, or restore the parameters of any other node; return the failure."""
         if self._rig.exit_code(name) is not None:
             self.start(name)
             return ""
@@ -174,7 +174,7 @@ class Care:
         return f"parameters cannot be restored: {'; '.join(refused)}" if refused else ""
 
     def _changed(self, name: str) -> list[Parameter]:
-        """Return the parameters of a node that differ from those of its start, as they were."""
+        """Return the initial values of the parameters that have changed since the node's start."""
         values = self._wire.parameters(name, ANSWER) or {}
         return [
             Parameter(name=key, value=value)
@@ -197,7 +197,7 @@ class Care:
             self._wire.spin(0.05)
 
     def _inactive(self) -> dict[str, str]:
-        """Ask nodes that are not active to be; return those that still are not."""
+        """Activate inactive nodes; return the nodes that remain inactive, with the reason."""
         troubles = {}
         order = [name for loop in self._monitors for name in loop.nodes]
         order += [name for name in self._rig.names if name not in order]
@@ -219,14 +219,14 @@ class Care:
         return troubles
 
     def _idle(self, begin: float) -> dict[str, str]:
-        """Ask the controllers to resume; return who does not do its work, and why."""
+        """Call ``~/resume`` of the controllers; return the nodes that do not work, and why."""
         troubles: dict[str, str] = {}
         for loop, monitor in self._monitors.items():
             troubles |= self._idle_in(loop, monitor, begin)
         return troubles
 
     def _idle_in(self, loop: Loop, monitor: LoopMonitor, begin: float) -> dict[str, str]:
-        """Do the same work for the nodes of one loop."""
+        """Do the work of :meth:`_idle` for the nodes of one loop."""
         if monitor.state_at < begin + LATER:
             return {loop.arm: "no joint states"}
         if not monitor.state_is_finite:

@@ -16,9 +16,9 @@ from rbd_control.cli.guard import BAD_INPUT, NO_RESULT
 from rbd_control.cli.main import main
 
 MISMATCHES = ("has no joint", "has no verdict at any time")
-"""Words of the errors that name the recording, as the damaged file is sound by itself.
+"""Errors that name the recording although another file is damaged, because that file is valid.
 
-A description may be damaged so that a joint has another name, or a mass lies far away.
+A damaged description may still be valid, with another name of a joint or a distant mass.
 """
 
 LONGEST_ERROR = 300
@@ -30,10 +30,10 @@ class Run:
     """One run of a command.
 
     Attributes:
-        code: exit code; None when an exception came out.
-        error: what went to stderr.
-        trace: the traceback, if there was one.
-        seconds: how long it took [s].
+        code: exit code; None after an uncaught exception.
+        error: output on stderr.
+        trace: traceback of the uncaught exception; empty without an exception.
+        seconds: duration of the run [s].
     """
 
     code: int | None
@@ -69,7 +69,7 @@ def judgement(done: Run, damaged: Sequence[str]) -> tuple[str, str]:
 
     Args:
         done: the run.
-        damaged: names of which one must stand in the message when the input is refused.
+        damaged: names of the damaged files; the message about a refused input must contain one.
     """
     if done.trace:
         return "traceback", done.trace.strip().splitlines()[-1][:200]
@@ -92,7 +92,7 @@ def judgement(done: Run, damaged: Sequence[str]) -> tuple[str, str]:
 
 
 def leave_room(megabytes: int) -> None:
-    """Let this process allocate so much more memory, so that a flood ends in MemoryError."""
+    """Limit further memory of this process, so that excessive allocation raises MemoryError."""
     try:
         import resource
     except ImportError:  # not on this system

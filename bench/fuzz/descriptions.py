@@ -29,7 +29,7 @@ _WHOLE = (
 
 
 def odd_description(random: Random, urdf: str) -> str:
-    """Return a damaged copy of a URDF, or a text that never was one."""
+    """Return a damaged copy of a URDF, or a text that is not a URDF."""
     choice = random.random()
     if choice < 0.1:
         return random.choice(_WHOLE)
@@ -66,7 +66,7 @@ def _swap(random: Random, text: str) -> str:
 
 
 def _rename(random: Random, text: str) -> str:
-    """Remove an element or attribute by giving it a name that means nothing."""
+    """Disable an element or attribute by giving it an unknown name."""
     pattern = random.choice((_ELEMENT, _ATTRIBUTE))
     found = list(pattern.finditer(text))
     if not found:

@@ -98,7 +98,7 @@ def _wrong_cells(random: Random, rows: list[list[str]]) -> None:
 
 
 def _wrong_column(random: Random, rows: list[list[str]]) -> None:
-    """Put the same wrong value into all rows of a column, as a dead sensor does."""
+    """Write one wrong value to all rows of a column, as a failed sensor would."""
     column, cell = random.randrange(len(rows[0]) or 1), _cell(random)
     for row in rows[1:]:
         if column < len(row):
@@ -181,7 +181,7 @@ def damaged_db3(random: Random, path: Path) -> None:
     if random.random() < 0.5:
         path.write_bytes(damaged_bytes(random, path.read_bytes()))
         return
-    # Not all of these suit a bag that was damaged once already.
+    # Some statements fail on a bag that is damaged already.
     with closing(sqlite3.connect(path)) as database, suppress(sqlite3.Error):
         for _ in range(random.choice((1, 1, 2))):
             database.execute(random.choice(_SQL))

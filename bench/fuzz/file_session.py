@@ -33,7 +33,7 @@ SETTLED = 0.1
 """Share of the files after which the memory of a worker counts."""
 
 WARM_UP = 5
-"""Files that a worker examines before the first that counts."""
+"""Number of warm-up files of a worker, which are not counted."""
 
 Show = Callable[[str], None]
 
@@ -46,7 +46,7 @@ class Outcome:
         number: number of the file in the run.
         what, detail: the failure; empty without a failure.
         content: the files of a failure, base64 by relative path.
-        kilobytes: resident memory of the worker after it [kB].
+        kilobytes: resident memory of the worker after the file [kB].
     """
 
     number: int
@@ -80,10 +80,10 @@ def _content(folder: Path) -> dict[str, str]:
 
 
 def _work(connection: Connection, seed: int) -> None:
-    """Examine the files whose numbers come in, until None comes."""
+    """Examine the files with the received numbers, until None is received."""
     for number in range(WARM_UP):  # imports and compiles
         examine(seed, number)
-    # What is there now stays, and need not be looked through by every collection.
+    # Present objects stay for the life of the process; the garbage collector need not visit them.
     gc.collect()
     gc.freeze()
     leave_room(ROOM)
@@ -108,7 +108,7 @@ class _Worker:
         self.kilobytes: list[int] = []
 
     def give(self, number: int) -> None:
-        """Let it examine a file."""
+        """Send the number of a file to the worker."""
         self.number, self.begin = number, time.monotonic()
         self.connection.send(number)
 
@@ -125,7 +125,7 @@ class FileSession:
     Args:
         seed: seed of the run.
         failures: folder for the files that failed.
-        show: told what happens.
+        show: called with the progress as text.
         workers: number of processes.
     """
 
@@ -136,12 +136,12 @@ class FileSession:
         self._found: Counter[tuple[str, str, str]] = Counter()
 
     def run(self, files: int, seconds: float) -> None:
-        """Examine files until there are enough, or the time is over."""
+        """Examine ``files`` files, or as many as are possible in ``seconds`` [s]."""
         begin = time.monotonic()
         given = 0
         try:
             while True:
-                # However slow the machine is, one file is always tried.
+                # At least one file is examined, however slow the machine is.
                 late = given > 0 and time.monotonic() - begin > seconds
                 is_over = given >= files or late
                 for worker in self._workers:
@@ -227,7 +227,7 @@ class FileSession:
         )
 
     def _lost(self, number: int, what: str) -> None:
-        """Note a file that took its worker with it."""
+        """Record a file whose worker crashed or hung."""
         with TemporaryDirectory(prefix="fuzz_file_") as name:
             specimen = make(Random(f"{self._seed} file {number}"), Path(name))
             content = _content(Path(name))
@@ -273,9 +273,9 @@ def fuzz_files(
     Args:
         seed: seed of the run.
         files: number of files.
-        seconds: longest time for them [s].
+        seconds: longest duration [s].
         failures: folder for the files that failed.
-        show: told what happens.
+        show: called with the progress as text.
         workers: number of processes; 0: one for each core, four at the most.
     """
     count = workers or min(os.cpu_count() or 1, 4)

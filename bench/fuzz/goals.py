@@ -21,7 +21,7 @@ MANY_TOLERANCES = 2000
 
 
 def goal_channel(interface: Interface) -> str:
-    """Return the name of the service for goals of a node; empty if there is none."""
+    """Return the name of the service for goals of a node; empty without this service."""
     return next((name for name, kind in interface.services.items() if kind == SEND_GOAL), "")
 
 

@@ -21,11 +21,11 @@ class Input:
     """Bytes for one topic, or one request to a service.
 
     Attributes:
-        kind: the row of the results that counts it.
+        kind: name of the row of the results that counts the input.
         channel: full name of the topic or service.
         type: ``package/msg/Name``, ``package/srv/Name`` or ``package/action/Name_Service``.
         payload: serialized message or request, encapsulation included.
-        shift: when set, the stamp is replaced by the time of sending plus this [s].
+        shift: offset of the stamp from the time of sending [s]; None to keep the stamp.
     """
 
     kind: str
@@ -36,7 +36,7 @@ class Input:
 
     @property
     def is_request(self) -> bool:
-        """Whether it goes to a service."""
+        """Whether the input is a request to a service."""
         return "/msg/" not in self.type
 
     def stamped(self, now: int) -> bytes:

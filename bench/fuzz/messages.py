@@ -40,11 +40,11 @@ _EVENT: Mapping[str, str] = {
 _POINT_FIELDS = ("positions", "velocities", "accelerations", "effort")
 
 Made = tuple[Any, float | None]
-"""A message and the offset of its stamp from the present [s], None: the stamp it has."""
+"""A message, and the offset of its stamp from the time of sending [s]; None to keep its stamp."""
 
 
 def trajectory(random: Random, arm: Arm) -> Made:
-    """Return a trajectory with one to three faults, now and then without any."""
+    """Return a trajectory with one to three faults, occasionally a valid trajectory."""
     choice = random.random()
     if choice < 0.005:
         return arm.trajectory(random, LONG_TRAJECTORY), None
@@ -177,7 +177,7 @@ def clock(random: Random, arm: Arm) -> Made:
 
 
 def payload(random: Random, arm: Arm) -> Made:
-    """Return a payload that no body can have, or that is too heavy; now and then none at all."""
+    """Return an impossible or too heavy payload, occasionally a payload of zero mass."""
     message = InertiaStamped()
     message.header.frame_id = random.choice(("", "link_7", odd_text(random)))
     inertia = message.inertia

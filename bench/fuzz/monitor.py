@@ -26,9 +26,9 @@ class TorqueMonitor:
         limits: largest torque of each joint [N·m].
 
     Attributes:
-        count: commands judged.
-        largest: largest share of its limit that any joint was commanded.
-        violations: what was wrong, in words, since the last :meth:`take_violations`.
+        count: number of checked commands.
+        largest: largest ratio of a commanded torque to its limit.
+        violations: descriptions of violations since the last :meth:`take_violations`.
     """
 
     def __init__(self, limits: Sequence[float]) -> None:
@@ -43,7 +43,7 @@ class TorqueMonitor:
         return taken
 
     def judge(self, torques: Sequence[float]) -> None:
-        """Take one command, one torque for each joint [N·m]."""
+        """Check one command, with one torque for each joint [N·m]."""
         self.count += 1
         wrong = self._wrong(torques)
         if wrong and len(self.violations) < MOST_KEPT:
@@ -67,15 +67,15 @@ class LoopMonitor:
 
     Args:
         node: node to listen with.
-        namespace: where controller and detector run.
+        namespace: namespace of controller and detector.
         limits: see :class:`TorqueMonitor`.
 
     Attributes:
         torque: judgement of the torques.
-        topic: where the torques are heard.
-        state_at: when a joint state was last heard on the steady clock [s].
-        verdict_at: when the verdict was last heard on the steady clock [s].
-        torque_at: when a torque was last heard on the steady clock [s].
+        topic: topic of the torques.
+        state_at: time of receipt of the last joint state, steady clock [s].
+        verdict_at: time of receipt of the last verdict, steady clock [s].
+        torque_at: time of receipt of the last torque, steady clock [s].
     """
 
     def __init__(self, node: Node, namespace: str, limits: Sequence[float]) -> None:
@@ -97,7 +97,7 @@ class LoopMonitor:
 
     @property
     def state_is_finite(self) -> bool:
-        """Whether the last joint state was one, with finite positions."""
+        """Whether the last joint state could be decoded and had finite positions."""
         try:
             positions = deserialize_message(self._state, JointState).position
         except Exception:  # whatever rclpy raises for bytes that are no message

@@ -1,7 +1,7 @@
-"""The seeded plan of a run: which inputs go where, in scenes after each of which nodes must work.
+"""The seeded plan of a run: scenes of inputs, after each of which all nodes must work.
 
 Each scene has a random generator of its own, made from the seed and the number of the scene, so
-that a scene can be repeated without those before it.
+that a scene can be repeated without the scenes before it.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ SHARES: Mapping[str, float] = {
 CLOCK = ("/clock", "rosgraph_msgs/msg/Clock")
 
 BURSTS = 20
-"""Bursts of a scene at the most."""
+"""Maximum number of bursts of a scene."""
 
 _LONG_BURST, _BURST, _SHORT_BURST = 200, 10, 4
-"""Inputs of a burst: joint states, whose queue is long; others; those that take long."""
+"""Inputs of a burst: of joint states, whose queue is long; by default; of slow inputs."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Topic:
 
     @property
     def kind(self) -> str:
-        """The row of the results that counts its inputs."""
+        """Name of the row of the results that counts the inputs of this topic."""
         if self.type == joint_states.TYPE:
             return joint_states.KIND
         return MESSAGES[self.type][0] if self.type in MESSAGES else self.type
@@ -99,8 +99,8 @@ class Scene:
     Attributes:
         kind: key of :data:`SHARES`.
         number: position in the plan.
-        count: how many inputs.
-        topic: where they go, None for requests and mixtures.
+        count: number of inputs.
+        topic: topic of the inputs; None for requests and mixtures.
         interface: node whose services are called, None for topics and mixtures.
         nodes: nodes that receive the inputs.
     """
@@ -123,7 +123,7 @@ class Plan:
 
     Args:
         seed: seed of the run.
-        count: inputs in all.
+        count: total number of inputs.
         topics: all topics that the nodes subscribe to.
         interfaces: services and parameters of all nodes.
         arm: the arm that the nodes run on.

@@ -24,16 +24,16 @@ FIXED_SIZE = ("std_msgs/msg/Bool", "rosgraph_msgs/msg/Clock")
 BIG, HUGE = 5_000, 500_000
 """Lengths of long random payloads, and of a few that are longer still [bytes].
 
-The middleware keeps buffers of the largest size it has seen for every place of a queue, which must
-not pass for a leak.
+The middleware keeps a buffer of the largest received size for every place of a queue; this growth
+must not look like a leak.
 """
 
 
 def damaged(random: Random, sound: bytes) -> bytes:
-    """Return a damaged copy of a serialized message, or bytes that never were one.
+    """Return a damaged copy of a serialized message, or random bytes.
 
-    There is at least one byte: after a message of none Fast DDS delivers nothing more from the same
-    publisher.
+    The result has at least one byte: after an empty message Fast DDS delivers nothing more from the
+    same publisher.
     """
     choice = random.choice(
         ("cut", "cut", "flip", "flip", "count", "count", "head", "tail", "noise", "tiny", "big")
@@ -68,10 +68,10 @@ def raw_burst(
 
     Args:
         random: source of all choices.
-        kind: the row of the results that counts them.
+        kind: name of the row of the results that counts the messages.
         channel, type_name: the topic.
-        samples: sound messages to damage; an empty message is damaged when there are none.
-        count: how many.
+        samples: valid messages to damage; if empty, an empty message is damaged.
+        count: number of messages.
     """
     empty = serialize_message(type_of(type_name)())
     burst = []

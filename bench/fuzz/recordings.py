@@ -1,4 +1,4 @@
-"""Sound recordings: one for the player, and those that the fuzzer damages."""
+"""Valid recordings: one for the player, and recordings that the fuzzer damages."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def copy_bag(path: Path, storage: str, seconds: float, contact: bool) -> Path:
         path: folder to make.
         storage: key of :data:`STORAGE`.
         seconds: length [s].
-        contact: whether it tells of a contact.
+        contact: whether it contains a true contact.
     """
     path.mkdir()
     for name, data in _bag_files(storage, seconds, contact).items():

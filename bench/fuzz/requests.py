@@ -103,7 +103,7 @@ def _value(random: Random, name: str) -> ParameterValue:
 
 
 def service_burst(random: Random, interface: Interface, count: int) -> list[Input]:
-    """Return ``count`` requests to any service but those that set parameters or the state.
+    """Return ``count`` requests to services other than parameter and lifecycle services.
 
     Services of actions are left out: the result of a goal is sent when the goal ends.
     """

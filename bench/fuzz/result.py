@@ -13,7 +13,7 @@ from bench.fuzz.inputs import Input
 from rbd_control.joint_states import DROPS
 
 MALFORMED = "malformed messages on "
-"""Beginning of the diagnostic keys that count messages which are no messages, by topic."""
+"""Beginning of the diagnostic keys that count malformed messages, by topic."""
 
 CAUGHT = "failures of "
 """Beginning of the diagnostic keys that count exceptions, by callback."""
@@ -28,8 +28,8 @@ class Failure:
         where: node or command that failed.
         detail: one line.
         kind: kind of the inputs that led to it.
-        scene: number of the scene in the plan, -1 outside.
-        trace: the traceback, if there is one.
+        scene: number of the scene in the plan; -1 outside of a scene.
+        trace: the traceback; empty without a traceback.
         saved: file with the inputs, for ``--replay``.
     """
 
@@ -53,10 +53,10 @@ class KindCount:
     """Inputs of one kind.
 
     Attributes:
-        sent: published or requested.
-        received: requests that were answered, and messages after which every node answered; how
-            many joint states the nodes themselves have counted is in :class:`NodeCount`.
-        skipped: left out, as the same failure had been found often enough.
+        sent: number of published messages and sent requests.
+        received: number of answered requests, and of messages after which every node answered;
+            :class:`NodeCount` has the joint states that the nodes counted.
+        skipped: number of inputs left out because their failure had been found often enough.
     """
 
     sent: int = 0
@@ -69,9 +69,9 @@ class NodeCount:
     """Counts and memory of one node in a run.
 
     Attributes:
-        starts: how often it was started.
-        counted: each count of its diagnostics, summed over all processes.
-        lines: lines of output.
+        starts: number of starts.
+        counted: counts in its diagnostics, summed over all processes.
+        lines: number of lines of output.
         kilobytes: resident memory over the run: (inputs so far, kB), one list for each process.
     """
 
@@ -93,8 +93,8 @@ class WireResult:
     """Results of a run over the wire.
 
     Attributes:
-        orders: answers of ``~/resume`` during the run, by whether it succeeded: shows how many
-            bursts met a controller in charge.
+        orders: number of successful and failed calls of ``~/resume`` during the run, which shows
+            how many bursts met a controller in charge.
     """
 
     seed: int
@@ -124,7 +124,7 @@ class FileCount:
     """Files of one kind, given to one command.
 
     Attributes:
-        files: how many were given.
+        files: number of files.
         accepted: runs that ended with exit code 0.
         refused: runs that ended with one line that names the file.
         failures: all other runs.
@@ -166,7 +166,7 @@ def load_bursts(path: Path) -> tuple[dict[str, Any], list[list[Input]]]:
     """Return the content of a file of :func:`save_bursts`: facts about the failure, and inputs.
 
     Raises:
-        ValueError: when the file is not one of :func:`save_bursts`.
+        ValueError: if :func:`save_bursts` did not write the file.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

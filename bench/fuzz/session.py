@@ -51,7 +51,7 @@ class Limits:
 
     Attributes:
         inputs: number of inputs.
-        seconds: longest time for them [s].
+        seconds: longest duration [s].
     """
 
     inputs: int
@@ -63,9 +63,9 @@ class Session:
 
     Args:
         seed: seed of the run.
-        folder: where outputs of the nodes go.
+        folder: folder for the outputs of the nodes.
         failures: folder for the inputs of failures.
-        show: told what happens.
+        show: called with the progress as text.
         stack: ends the session when it is closed.
     """
 
@@ -201,12 +201,12 @@ class Session:
             for each in (unanswered if not failures else ())
         ]
         if not failures:
-            # A node works through what it has received in order, and has answered since.
+            # A node processes its messages in order, and has answered a later request.
             self.result.count([each for each in burst if not each.is_request], "received")
         return failures
 
     def _resume(self) -> None:
-        """Ask the controllers to resume, so that inputs do not all meet them in mode safe."""
+        """Call ``~/resume``, so that not all inputs meet the controllers in mode safe."""
         for loop in LOOPS:
             service = f"/{loop.controller}/resume"
             answer = self._wire.call(
@@ -224,7 +224,7 @@ class Session:
         """Check processes, outputs and torques."""
         failures = []
         if self._any_ended():
-            # What ends one node may end others that are a little slower.
+            # The same cause may end further nodes shortly afterwards.
             self._wire.spin(ENDING)
         ended = [name for name in self._rig.names if self._rig.exit_code(name) is not None]
         for name in silent:
@@ -260,7 +260,7 @@ class Session:
     def _report(
         self, failures: Sequence[Failure], scene: Scene, bursts: Sequence[Sequence[Input]]
     ) -> bool:
-        """Keep failures, with the inputs of those seen first; return whether one is frequent."""
+        """Store failures, with the inputs of new failures; return whether a failure is frequent."""
         frequent = False
         for failure in failures:
             self._found[failure.signature] += 1
@@ -299,7 +299,7 @@ class Session:
         count.kilobytes.append([])
 
     def _note_memory(self) -> None:
-        """Keep the memory of each process and what its diagnostics count."""
+        """Store the memory of each process, and the counts in its diagnostics."""
         for name, count in self.result.nodes.items():
             used = self._rig.resident(name)
             if used and self._rig.owns_process(name):
@@ -312,7 +312,7 @@ class Session:
             }
             before = self._counts.get(name, {})
             for key, value in now.items():
-                # A count that became smaller began again.
+                # A count that has decreased comes from a restarted node.
                 old = before.get(key, 0)
                 count.counted[key] += value - old if value >= old else value
             self._counts[name] = now
@@ -340,7 +340,7 @@ def fuzz_wire(
         seed: seed of all choices.
         limits: when to end.
         failures: folder for the inputs of failures.
-        show: told what happens.
+        show: called with the progress as text.
         only: kinds of inputs; empty: all.
     """
     with ExitStack() as stack:

@@ -61,7 +61,7 @@ def nodes_table(result: WireResult) -> Table:
 
 
 def failures_table(failures: Sequence[Failure]) -> Table:
-    """Return the failures, those of the same cause in one row."""
+    """Return the table of the failures, with one row for each cause."""
     table = Table(title="failures", title_justify="left")
     for heading in ("what", "where", "detail", "times", "inputs"):
         table.add_column(heading, overflow="fold")

@@ -48,8 +48,8 @@ class Specimen:
     """A damaged file and a command that reads it.
 
     Attributes:
-        kind: the row of the results that counts it.
-        damaged: names of which one must stand in the message when the file is refused.
+        kind: name of the row of the results that counts the file.
+        damaged: names of the damaged files; the message about a refused file must contain one.
         arguments: command line of ``rbd-control``; paths are relative to the folder.
     """
 
@@ -64,7 +64,7 @@ class Specimen:
 
 
 def make(random: Random, folder: Path) -> Specimen:
-    """Write a damaged file, and the sound ones it needs, into an empty folder."""
+    """Write a damaged file, and the valid files that it needs, into an empty folder."""
     (folder / "robot.urdf").write_text(ROBOT, encoding="utf-8")
     kinds, weights = zip(*_KINDS, strict=True)
     return random.choices(kinds, weights, k=1)[0](random, folder)

@@ -1,4 +1,4 @@
-"""The fuzzer's end of the wire: publishes bytes, sends requests, and waits for the nodes."""
+"""Connection of the fuzzer to the nodes: publishes bytes, sends requests, waits for answers."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def _never() -> bool:
 
 
 class Wire:
-    """A node that talks to the nodes under test.
+    """A node that exchanges messages with the nodes under test.
 
     Attributes:
         node: the node itself, for further subscriptions.
-        reports: what each node last said on ``/diagnostics``: level, message, values.
+        reports: last level, message and values of each node on ``/diagnostics``.
         unavailable: types of services that cannot be called, as their package is not installed.
     """
 
@@ -54,7 +54,7 @@ class Wire:
         self.node.create_subscription(DiagnosticArray, "/diagnostics", self._on_report, 50)
 
     def destroy(self) -> None:
-        """Give the node back."""
+        """Destroy the node."""
         self._executor.remove_node(self.node)
         self.node.destroy_node()
 
@@ -81,7 +81,7 @@ class Wire:
             self._publisher(each).publish(each.stamped(time.time_ns()))
 
     def is_heard(self, sample: Input, listeners: int, seconds: float) -> bool:
-        """Wait until so many subscribers of a topic are connected; return whether they are."""
+        """Wait for ``listeners`` subscribers of a topic; return whether they are connected."""
         publisher = self._publisher(sample)
         return self.wait(lambda: publisher.get_subscription_count() >= listeners, seconds)
 
@@ -94,8 +94,8 @@ class Wire:
     def _publisher(self, sample: Input) -> Any:
         publisher = self._publishers.get(sample.channel)
         if publisher is None:
-            # Latched subscriptions, such as that to robot_description, hear latched publishers
-            # only, and all others hear them as well.
+            # Transient-local subscriptions, such as to robot_description, receive from
+            # transient-local publishers only; other subscriptions receive from them as well.
             latched = sample.channel.endswith(("robot_description", "payload", "/_action/status"))
             durability = DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE
             qos = QoSProfile(depth=1 if latched else DEPTH, durability=durability)
@@ -106,7 +106,7 @@ class Wire:
     # Services --------------------------------------------------------------------------------
 
     def request(self, inputs: Sequence[Input], seconds: float) -> list[Input]:
-        """Send requests, some at a time; return those that were not answered in time."""
+        """Send requests, some at a time; return the requests that were not answered in time."""
         unanswered: list[Input] = []
         for begin in range(0, len(inputs), IN_FLIGHT):
             part = inputs[begin : begin + IN_FLIGHT]
@@ -124,7 +124,7 @@ class Wire:
     def call(
         self, kind: Any, service: str, request: Any, seconds: float, unless: Check = _never
     ) -> Any:
-        """Return the answer of a service, None when there is none in time or ``unless`` holds."""
+        """Return the answer of a service; None if it is late, or if ``unless`` holds first."""
         client = self._client(kind, service)
         if not self.wait(lambda: client.service_is_ready() or unless(), seconds) or unless():
             return None
@@ -138,8 +138,8 @@ class Wire:
     def silent(self, names: Sequence[str], seconds: float, unless: Check) -> list[str]:
         """Send a small request to all nodes; return the nodes that do not answer.
 
-        A node works through what it has received in order, so its answer shows that it is done
-        with everything published before.
+        A node processes its messages in order, so its answer shows that it has processed
+        everything that was published before.
 
         Args:
             names: full names of the nodes.
@@ -201,7 +201,7 @@ class Wire:
         return dict(zip(names, answer.values, strict=False))
 
     def set_parameters(self, name: str, parameters: Sequence[Any], seconds: float) -> list[str]:
-        """Set parameters one by one; return why those that failed did."""
+        """Set parameters one by one; return the reasons of the refused parameters."""
         request = SetParameters.Request(parameters=list(parameters))
         answer = self.call(SetParameters, f"/{name}/set_parameters", request, seconds)
         if answer is None:

@@ -1,6 +1,6 @@
 """A simulated arm of the size of a UR10e that publishes motor currents.
 
-Kinematics and masses are those that the vendor publishes for the UR10e. The motion is prescribed.
+Kinematics and masses are the vendor's published data of the UR10e. The motion is prescribed.
 The currents follow from inverse dynamics with masses, friction, motors and gains that differ from
 the description.
 """
@@ -74,8 +74,8 @@ class Specimen:
     def drawn(cls, seed: int) -> Specimen:
         """Return a random arm with gains and friction within 30 % of the usual values.
 
-        The errors of the masses have a standard deviation of 3 %, those of the centres of mass 3 mm
-        along each axis.
+        The errors of the masses have a standard deviation of 3 %, the errors of the centres of mass
+        3 mm along each axis.
         """
         rng = np.random.default_rng(seed)
         description = Model.from_urdf(urdf())

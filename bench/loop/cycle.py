@@ -2,7 +2,7 @@
 
 The nodes of ``contact_aware_controller`` run in this process and get joint states one by one. No
 executor runs and no joint state comes through DDS: serialized messages go directly to the
-callback of the subscription. What the callback publishes is published.
+callback of the subscription. The messages of the callback are published over DDS.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _TORQUE = 7 * 8
 """Number of bytes of the torques, which are the last field of their messages."""
 
 REPORT_TIME, SLICE = 3.0, 0.005
-"""Longest wait for a report, which comes once a second, and period of looking for it [s]."""
+"""Longest wait for a report, which is published once a second, and polling period [s]."""
 
 MOST = 0.5
 """Share of answered joint states from which the loop counts as closed."""

@@ -59,7 +59,7 @@ class Answers:
 
 
 def latency(milliseconds: Sequence[float]) -> Latency:
-    """Return percentiles of latencies; NaN if there are none."""
+    """Return percentiles of latencies; NaN without latencies."""
     values = np.asarray(milliseconds, dtype=float)
     if not values.size:
         return Latency(0, *[float("nan")] * 4)
@@ -68,9 +68,14 @@ def latency(milliseconds: Sequence[float]) -> Latency:
 
 
 def answers(sent: Sequence[int], answered: Iterable[Answer], period: float) -> Answers:
-    """Match answers with the stamps of joint states ``sent``; after ``period`` [s] one is late.
+    """Match answers with joint states.
 
-    Answers to other joint states are ignored. Of two answers to the same, the first counts.
+    Answers to other joint states are ignored. If a joint state has two answers, the first counts.
+
+    Args:
+        sent: stamps of the joint states [ns].
+        answered: the answers.
+        period: latency above which an answer is late [s].
     """
     first: dict[int, int] = {}
     for stamp, received in answered:

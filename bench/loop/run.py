@@ -120,7 +120,7 @@ def measure(
     Args:
         rate: joint states per second.
         duration: time that is measured [s].
-        priority: real-time priority of all processes; 0 for none.
+        priority: real-time priority of all processes; 0: no real-time priority.
         show: called with the progress as text.
         arrangement: the processes of controller and detector.
         view: run ``rbd-control view`` with a browser beside the nodes.
@@ -160,7 +160,7 @@ def measure(
         gc.freeze()
         refused = take_priority(priority) if priority else "not wanted"
         pids = {name: processes.pid(name) for name in names} | {"bench": os.getpid()}
-        # The counts of a report are those of the moment at which it is published.
+        # A report contains the counts at the time of its publication.
         before = ear.counts_of_next_report(CONTROLLER)
         begin, end, usage = _watch(ear, pids, duration, processes.check, show)
         after = ear.counts_of_next_report(CONTROLLER)
@@ -251,7 +251,7 @@ def _summed_up(
     usage: dict[str, Usage],
     counts: tuple[Counts, Counts],
 ) -> Loop:
-    """Return the results of a run; ``counts`` are those of the nodes before and after it."""
+    """Return the results of a run; ``counts`` are the counts of the nodes before and after it."""
     stamps = [int(stamp) for stamp in sent]
     begin, end = stamps[0], stamps[-1]
     flags = raised(ear.flags(), ear.detected())

@@ -77,7 +77,7 @@ def losses(loop: Loop) -> dict[str, int]:
 
 
 def _skipped(loop: Loop) -> str:
-    """Return the number of skipped joint states in words; empty for none."""
+    """Return the number of skipped joint states as text; empty without skipped joint states."""
     if not loop.skipped:
         return ""
     return f" ({loop.skipped} more skipped by the controller for a newer one)"

@@ -40,7 +40,7 @@ class Stage:
         name: short name.
         whose: the software that uses the time.
         content: description of the work.
-        methods: classes and names of the methods whose time counts; none for the stages that are
+        methods: classes and names of the methods whose time counts; empty for stages that are
             measured in another way.
     """
 

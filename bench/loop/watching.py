@@ -17,7 +17,7 @@ from rbd_control.nodes.demo.watching import free_port
 from rbd_control.nodes.processes import NodeProcesses, ending_with_parent
 
 VIEW = "view"
-"""Name of the process among the others."""
+"""Name of the process of the view."""
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -39,7 +39,7 @@ def watched(processes: NodeProcesses, wait: Callable[[float], None]) -> Iterator
         wait: waits for some time [s] and checks the other processes.
 
     Raises:
-        RbdControlError: if no browser is installed, or none connects.
+        RbdControlError: if no browser is installed, or no browser connects.
     """
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:

@@ -26,7 +26,7 @@ def find(defect: Defect, examples: int, seed_value: int) -> tuple[str, int, floa
     Raises:
         LookupError: if the code that the defect patches is missing.
     """
-    # Only by a promise that belongs to the defect is it found.
+    # A defect counts as found only if a promise that belongs to it is broken.
     only = frozenset(defect.promises)
     machine = type("Mutant", (ControllerMachine,), {"examples": 0, "samples": 0, "only": only})
     begin = time.perf_counter()

@@ -47,7 +47,7 @@ class Change:
         old = getattr(self.owner, self.name, None)
         if old is None or (self.contains and self.contains not in inspect.getsource(old)):
             raise LookupError(
-                f"{self.owner.__name__}.{self.name} with {self.contains!r} is gone: mend "
+                f"{self.owner.__name__}.{self.name} with {self.contains!r} is gone: correct "
                 "bench/mutations/defects.py"
             )
 

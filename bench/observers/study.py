@@ -80,8 +80,14 @@ def candidates() -> Iterator[Candidate]:
 def study(name: str, seed: int, rounds: int, free_time: float) -> Iterator[Outcome]:
     """Yield the result of every candidate on the arm called ``name``.
 
-    ``free_time`` [s] of motion gives friction and thresholds, three times as much of others their
-    height; ``rounds`` of one push of 8 N, one of 20 N and one collision give delays.
+    Args:
+        name: the arm.
+        seed: seed of the specimen and of its motions.
+        rounds: number of rounds of contacts, each with a push of 8 N, a push of 20 N and a
+            collision, from which the delays are measured.
+        free_time: length of the contact-free motion that gives friction and the ratios of the
+            thresholds [s]. Further motions of this length scale the thresholds, so that they raise
+            no alarm.
     """
     plant = Plant(arm(name), seed)
     model = plant.arm.model

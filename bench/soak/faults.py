@@ -15,7 +15,7 @@ from rbd_control.nodes.messages import Stamp
 Array = NDArray[np.float64]
 
 CLOCK_STEP = 2.0004
-"""Size of the clock jumps [s]; no multiple of the period, so that no stamp comes twice."""
+"""Size of the clock jumps [s]; not a multiple of the period, so that no stamp occurs twice."""
 
 POSITION_STEP, VELOCITY_STEP, EFFORT = 0.7, 50.0, 1e30
 """Implausible steps of a position [rad] and of a velocity [rad/s]; implausible effort [N·m]."""

@@ -25,7 +25,7 @@ MOST_KEPT = 10_000
 """Maximum number of stored times of missing answers, and of stored rises of counts."""
 
 REPORTED_WITHIN = 2_500_000_000
-"""Nodes report their counts once a second; a count may be told so long after it rose [ns]."""
+"""Longest time from the increase of a count to its report; nodes report once a second [ns]."""
 
 APART = 50_000_000
 """Time without force after which a true contact has ended [ns]."""
@@ -116,7 +116,7 @@ class Unanswered:
 
 
 class Told:
-    """Counts that a node publishes, over all its lives: a restarted node counts from zero again.
+    """Counts that a node publishes, summed over its restarts, which reset its own counts.
 
     Args:
         keys: the counts to follow; all others are ignored.
@@ -129,7 +129,7 @@ class Told:
         self._rises: list[tuple[int, str, int]] = []
 
     def report(self, now: int, values: Mapping[str, str]) -> None:
-        """Take over what the node told at the time ``now`` [ns]."""
+        """Update the counts with a report that was received at ``now`` [ns]."""
         for key in self._keys:
             count, last = int(values.get(key, 0)), self._newest.get(key, 0)
             if count < last:
@@ -141,11 +141,11 @@ class Told:
             self._newest[key] = count
 
     def total(self, keys: Iterable[str]) -> int:
-        """Return the sum of these counts."""
+        """Return the sum of the counts ``keys``."""
         return sum(self._before[key] + self._newest.get(key, 0) for key in keys)
 
     def near(self, times: Iterable[int]) -> dict[str, int]:
-        """Return what was counted in the seconds after any of these times [ns], by key."""
+        """Return the increases of the counts shortly after any of these times [ns], by key."""
         marks = tuple(times)
         found: Counter[str] = Counter()
         for at, key, count in self._rises:
@@ -243,7 +243,7 @@ class Contacts:
         self._last = stamp
 
     def finish(self) -> None:
-        """End the open contact, if there is one."""
+        """End the open contact; do nothing without an open contact."""
         if self._begin is not None:
             self.intervals.append((self._begin, self._last))
             self._begin = None

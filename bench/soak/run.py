@@ -203,7 +203,7 @@ def soak(seed: int, minutes: float, priority: int, trace: bool, show: Show) -> S
     Args:
         seed: seed of the schedule.
         minutes: duration [min].
-        priority: real-time priority of the nodes, if it is permitted; 0 for none.
+        priority: real-time priority of the nodes, if permitted; 0: no real-time priority.
         trace: whether the nodes trace Python's memory allocations, which makes them slower.
         show: called with the progress as text.
 

@@ -69,7 +69,7 @@ def samples_line(node: str, unanswered: Unanswered, told: int, reasons: Mapping[
         node: the node.
         unanswered: samples without answer.
         told: samples that the node counted as lost, overwritten or skipped for a newer one.
-        reasons: what the node counted near the samples without answer.
+        reasons: increases of the node's counts near the samples without answer.
     """
     missing = unanswered.missing
     remark = f"{missing} of {unanswered.sent} without answer, {told} counted by the node"

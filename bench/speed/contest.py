@@ -43,7 +43,7 @@ class Timing:
         return spread(1e6 * self.seconds[column]) if column in self.seconds else None
 
     def ratio(self, column: Column, reference: Column) -> Spread | None:
-        """Return the ratio of the time to that of ``reference`` in the same round."""
+        """Return the time of ``column`` divided by the time of ``reference`` in the same round."""
         if column not in self.seconds or reference not in self.seconds:
             return None
         return spread(self.seconds[column] / self.seconds[reference])

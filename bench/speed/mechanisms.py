@@ -1,7 +1,7 @@
 """Mechanisms of the benchmark: published robots, and the mechanisms of EW21's figures in all sizes.
 
 EW21 does not describe its links. As in ``bench/tables/ew21.py`` they are cylinders of 1 kg and 1 m;
-the axis of each hinge is rotated by 60 degrees from that of the one before. Bipeds and quadrupeds
+the axis of each hinge is rotated by 60 degrees from the previous axis. Bipeds and quadrupeds
 are a free body with two and four such chains. Their size is the number of joints; the free body
 adds six degrees of freedom.
 """
@@ -31,7 +31,7 @@ ROTOR = Rotor(gear_ratio=100.0, inertia=1e-4)
 
 
 _BESIDE_THE_DYNAMICS = ("visual", "collision", "dynamics", "mimic", "safety_controller")
-"""Elements of links and joints that other libraries compute something else with, or warn of."""
+"""Elements of links and joints that other libraries use differently, or warn about."""
 
 
 @dataclass(frozen=True)

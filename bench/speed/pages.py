@@ -86,7 +86,7 @@ def _readme(measured: _Measured) -> Sheet:
             continue
         name = mechanism
         if mechanism == "Talos":
-            # Six of its degrees of freedom are those of the base.
+            # Six of its degrees of freedom belong to the base.
             name += f", {len(timing.mechanism.model.joint_names)} joints"
         cells = []
         for _, column, reference in README_COLUMNS:

@@ -1,4 +1,4 @@
-"""Contestants that take part where they can: exported C, CasADi's C of Pinocchio, Drake, frax."""
+"""Optional contestants: exported C, CasADi's C code of Pinocchio, Drake and frax."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from bench.speed.quantities import Column, Contestant, Quantity
 from bench.speed.with_pinocchio import Twin
 
 ROBOTS = ("Panda", "UR5")
-"""Robots that they take part with; generated code of large robots compiles for many minutes."""
+"""Robots with these contestants; generated code of large robots compiles for many minutes."""
 
 Found: TypeAlias = dict[tuple[Quantity, Column], Contestant]
 
 
 class Rivals:
-    """Everything beside Pinocchio and MuJoCo.
+    """All contestants besides Pinocchio and MuJoCo.
 
     The first instance builds CasADi's generator, which takes two minutes; it is kept.
 
     Attributes:
-        problems: why a column stays empty, for each column that does.
+        problems: reason for each empty column.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Rivals:
         self.problems = {column: reason for column, reason in reasons.items() if reason}
 
     def contestants(self, mechanism: Mechanism, twin: Twin) -> Found:
-        """Return the contestants of a robot; none of a mechanism that is not in :data:`ROBOTS`."""
+        """Return the contestants of a robot; empty for a mechanism not in :data:`ROBOTS`."""
         found: Found = {}
         if mechanism.name not in ROBOTS:
             return found

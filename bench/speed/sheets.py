@@ -141,8 +141,8 @@ RIVALS = Comparison(
 )
 """Generated code, Drake and frax beside our functions.
 
-The ratios are the inverse of those in :data:`LIBRARIES`, because some libraries are a hundred times
-as slow, and two decimals below one would not suffice.
+The ratios are the inverse of the ratios in :data:`LIBRARIES`, because some libraries are a hundred
+times as slow, and two decimals below one would not suffice.
 """
 
 
@@ -236,11 +236,11 @@ def targets(outcomes: Sequence[Outcome]) -> Sheet:
 
 
 def remarks(contests: Sequence[Contest], absent: Mapping[Column, str], disagreement: float) -> str:
-    """Return what took no part, and how well the others agree.
+    """Return the missing contestants, and how well the results of the others agree.
 
     Args:
         contests: all mechanisms.
-        absent: why a column is empty.
+        absent: reason for each empty column.
         disagreement: the largest difference of results.
     """
     lines = [f"All results agree to {disagreement:.0e} of their largest entry."]

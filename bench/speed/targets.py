@@ -13,7 +13,7 @@ from bench.speed.quantities import Column, Quantity
 
 @dataclass(frozen=True)
 class Target:
-    """Target: the time of ``column`` divided by that of ``reference`` is at most ``limit``."""
+    """Target: the time of ``column`` divided by the time of ``reference`` is at most ``limit``."""
 
     mechanism: str
     quantity: Quantity

@@ -46,8 +46,8 @@ PUBLISHED: dict[int, Errors] = {
 }
 """Published errors.
 
-EW21 gives the first one of 20 and 30 bodies as the larger of the two, and the other two as the
-largest of all numbers of bodies.
+For 20 and 30 bodies EW21 gives only the larger value of the first error, and for the other two
+errors the largest value over all numbers of bodies.
 """
 
 CAPTION = (

@@ -39,7 +39,7 @@ TABLE_I = {
     "GDAHJ": Operations((3.0, 88.0, -3.0), (2.5, 95.5, -18.0)),
     "CRBA": Operations((10.0, 22.0, -32.0), (6.0, 37.0, -43.0)),
 }
-"""S18 Table I; the second line is that of Featherstone (2008), eq. 10.3."""
+"""S18 Table I; the second line is from Featherstone (2008), eq. 10.3."""
 
 EXPLANATION = """\
 Sines and cosines are not counted, nor, but for the last column, the kinematics: GDAHJ and our
@@ -168,7 +168,7 @@ def polynomial(counts: dict[int, int]) -> Polynomial:
     """Return the polynomial of second degree through counts at three or more n, in halves.
 
     Raises:
-        ValueError: if there is none.
+        ValueError: if there is no such polynomial.
     """
     n = np.array(list(counts), dtype=float)
     values = np.array(list(counts.values()), dtype=float)

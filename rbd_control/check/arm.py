@@ -70,7 +70,7 @@ def _swapped(model: Model, found: Sequence[Explanation]) -> Line:
         what = "the efforts of" if one.kind == "swapped effort" else "the names of"
         said.append(f"{what} {a} and {b} are exchanged")
     values = {"swapped": [[model.joint_names[i - model.nv] for i in one.joints] for one in pairs]}
-    return Line("order of joints", "bad", "; ".join(said) + "; mend the driver", values)
+    return Line("order of joints", "bad", "; ".join(said) + "; fix the driver", values)
 
 
 def _payload(
@@ -101,7 +101,7 @@ def _mounting(
     field = np.array(model.arrays.gravity, dtype=float)
     size = float(np.linalg.norm(field))
     if size == 0.0:
-        return Line("mounting", "doubtful", "the model has no gravity: nothing tells the mounting")
+        return Line("mounting", "doubtful", "the model has no gravity: mounting not determined")
     fitted, deviation = field_fit(evidence, alive)
     known = next((one.values for one in found if one.kind == "tilt"), None)
     spread = float(np.degrees(np.linalg.norm(deviation) / size))
@@ -110,7 +110,7 @@ def _mounting(
     if known is None:
         text = f"as described: the direction of gravity is {angle:.1f} ± {spread:.1g}° off"
         if SIGNIFICANT * spread > 10.0:  # noqa: PLR2004 - degrees
-            return Line("mounting", "doubtful", text + "; move the arm more to tell", values)
+            return Line("mounting", "doubtful", text + "; move the arm more", values)
         return Line("mounting", "good", text, values)
     shown = ", ".join(f"{g:.2f}" for g in known * size / np.linalg.norm(known))
     values["gravity"] = known.tolist()
@@ -169,7 +169,7 @@ def _bias(
         f"threshold"
     )
     if level != "good":
-        text += ": calibrate, or find what is wrong with model or effort"
+        text += ": calibrate, or correct the model or the efforts"
     values = {
         "bias": {
             one.joint: [float(low), float(high)]

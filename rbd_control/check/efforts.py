@@ -26,7 +26,7 @@ UNITS = ((1000.0, "mN·m"), (0.001, "kN·m"))
 LIKE = 0.1
 """Largest relative deviation from a scale of :data:`UNITS` at which the unit is named."""
 MAJORITY = 0.5
-"""Share of joints with another unit from which the unit of the other joints is doubtful."""
+"""Share of joints with a wrong unit from which the units of all joints are doubtful."""
 LARGE = 100.0
 """Smallest scale that an error of the masses cannot explain."""
 CONFIDENT = 20.0
@@ -64,7 +64,7 @@ class JointEffort:
     """RMS of the unexplained effort [N·m or N]."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the result as plain values for ``json``."""
         coulomb, viscous, offset = self.friction
         known = np.isfinite(self.scale)
         return {
@@ -83,7 +83,7 @@ class JointEffort:
 
 
 def measured(motions: Sequence[Motion]) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
-    """Return which joints measure effort, (nv,) bool, and why the others do not, (nv,) texts."""
+    """Return which joints measure effort, (nv,) bool, and why the rest do not, (nv,) texts."""
     tau, v = (np.concatenate(x) for x in zip(*((m.tau, m.v) for m in motions), strict=True))
     said = []
     for i in range(tau.shape[1]):
@@ -94,7 +94,7 @@ def measured(motions: Sequence[Motion]) -> tuple[NDArray[np.bool_], tuple[str, .
         elif zero > DEAD_SHARE:
             said.append(f"exactly zero in {zero:.0%} of the samples in which the joint moves")
         elif np.ptp(tau[:, i]) == 0.0:
-            said.append(f"{tau[0, i]:.4g} throughout, which no motion does")
+            said.append(f"constant at {tau[0, i]:.4g}, although the arm moves")
         else:
             said.append("")
     return np.array([not text for text in said]), tuple(said)
@@ -156,8 +156,8 @@ class _Verdict:
     remedy: str = ""
 
 
-_MEND = "mend the driver"
-_REVERSE = "change the sign of effort_gain, or mend the driver"
+_MEND = "fix the driver"
+_REVERSE = "change the sign of effort_gain, or fix the driver"
 _CALIBRATE = (
     "set effort_kind to current and effort_gain, or run rbd-control calibrate with --effort"
 )
@@ -196,7 +196,7 @@ def _of_joint(
         is_torque = False
     elif largest > parameters.implausible_effort * limit:
         finding = f"reaches {largest:.4g}, its limit is {limit:.4g} N·m or N"
-        verdict = _Verdict("unit", "bad", finding, "set effort_gain, or mend the driver")
+        verdict = _Verdict("unit", "bad", finding, "set effort_gain, or fix the driver")
         is_torque = False
     elif any(one.kind == "gravity" for one in found):
         verdict = _of_gravity(parameters)
@@ -229,7 +229,7 @@ def _of_scale(scale: float, loaded: bool) -> _Verdict:
         return _Verdict("reversed", "bad", size, _REVERSE)
     if high < scale < LARGE and not loaded:
         remedy = "look for friction or wrong masses, or load the joint more"
-        text = f"{size}, which is too small here to tell the unit"
+        text = f"{size}, which is too small here to determine the unit"
         return _Verdict("unclear", "doubtful", text, remedy)
     for factor, unit in UNITS:
         if abs(abs(scale) / factor - 1.0) < LIKE:
@@ -243,7 +243,7 @@ def _of_scale(scale: float, loaded: bool) -> _Verdict:
 def _of_gravity(parameters: DetectorParameters) -> _Verdict:
     """Return the kind of an effort whose gravity share differs from the declaration."""
     if parameters.effort_kind == "torque_without_gravity":
-        return _Verdict("torque", "bad", "holds gravity", "set effort_kind to torque")
+        return _Verdict("torque", "bad", "includes gravity", "set effort_kind to torque")
     remedy = "set effort_kind to torque_without_gravity"
     return _Verdict("torque_without_gravity", "bad", "without gravity", remedy)
 
@@ -262,9 +262,9 @@ def effort_lines(efforts: Sequence[JointEffort]) -> tuple[Line, ...]:
     """Return the lines about efforts: one for all joints of a kind."""
     if efforts and all(one.kind == "not measured" for one in efforts):
         text = "effort not measured on any joint (exactly zero or constant): no verdict is possible"
-        return (Line("effort", "bad", text + "; mend the driver, or record another topic"),)
+        return (Line("effort", "bad", text + "; fix the driver, or record another topic"),)
     if all(one.confidence == "none" and one.level == "good" for one in efforts):
-        text = "the motion does not tell what the effort is; move every joint to and fro"
+        text = "the motion does not determine the kind of effort; move every joint back and forth"
         return (Line("effort", "doubtful", text),)
     lines = []
     for kind in dict.fromkeys((one.kind, one.level) for one in efforts):
@@ -299,8 +299,8 @@ def _scales(efforts: Sequence[JointEffort]) -> str:
     """Return a text with the range of the scales of high confidence."""
     known = [one.scale for one in efforts if one.confidence == "high"]
     if not known:
-        return "; the motion does not tell its size"
+        return "; the motion does not determine its scale"
     unknown = [one.joint for one in efforts if one.confidence == "none"]
-    more = f"; the motion does not tell the size on {', '.join(unknown)}" if unknown else ""
+    more = f"; the motion does not determine the scale on {', '.join(unknown)}" if unknown else ""
     low, high = f"{min(known):.2f}", f"{max(known):.2f}"
     return f", {low if low == high else f'{low} to {high}'} times the model's{more}"

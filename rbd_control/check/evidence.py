@@ -148,7 +148,7 @@ def rms(x: Array) -> Array:
 
 
 def _project(bases: Array, x: Array) -> Array:
-    """Return columns x (n, nv, m) without their part in the space of ``bases`` (n, nv, 3)."""
+    """Return columns x (n, nv, m) without their projection onto ``bases`` (n, nv, 3)."""
     inside = np.einsum("nif,nim->ifm", bases, x)
     return np.asarray(x - np.einsum("nif,ifm->nim", bases, inside))
 

@@ -61,7 +61,7 @@ class Explanation:
     """``scale``, ``rotor``, ``gravity``, ``payload``, ``tilt``, ``swapped effort`` or
     ``swapped joints``."""
     joints: tuple[int, ...]
-    """Rows of the joints it concerns; empty when it concerns the whole arm."""
+    """Rows of the joints concerned; empty for the whole arm."""
     values: Array
     """The fitted numbers: scales, rotor inertias, (m, m x, m y, m z), or the gravity vector."""
     evidence: Evidence
@@ -272,7 +272,7 @@ def _swapped_joints(
 
 
 def _pooled(features: Array, wanted: Array, alive: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Return the least-squares solution over all joints, each weighted by the error that it leaves.
+    """Return the least-squares solution over all joints, weighted by their inverse errors.
 
     Args:
         features: (n, nv, m).

@@ -24,10 +24,10 @@ class Line:
     """The numbers as plain values that ``json`` can write."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the line as plain values for ``json``."""
         return {"topic": self.topic, "level": self.level, "text": self.text, **self.values}
 
 
 def worst(lines: tuple[Line, ...]) -> Level:
-    """Return the worst level of lines; ``good`` without any."""
+    """Return the worst level of lines; ``good`` without lines."""
     return LEVELS[max((LEVELS.index(line.level) for line in lines), default=0)]

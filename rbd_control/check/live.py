@@ -118,7 +118,7 @@ class StartCheck:
         lines.append(repeated_line([motion]))
         yield
         if not measured([motion])[0].any():
-            text = "not measured on any joint (exactly zero or constant): mend the driver"
+            text = "not measured on any joint (exactly zero or constant): fix the driver"
             self.lines = (*lines, Line("effort", "bad", text))
             return
         flagged = self._flagged(motion)
@@ -144,7 +144,7 @@ class StartCheck:
         return np.asarray(after < np.searchsorted(raised, motion.t + MARGIN, side="right"))
 
     def _evidence(self, motion: Motion) -> Generator[None, None, Evidence | None]:
-        """Yield after each part of the motion; return the evidence, or None without any."""
+        """Yield after each part of the motion; return the evidence, None if no part is usable."""
         torque = as_torque(motion, self._model, self._parameters)
         parts: list[Evidence] = []
         # The filters must not run across a contact that is left out.
@@ -189,14 +189,14 @@ def _contact(flagged: float, outlying: float) -> Line:
 
     Args:
         flagged: share of the time with a raised flag.
-        outlying: share of the other time in which the residual stands out.
+        outlying: share of the remaining time in which the residual is an outlier.
     """
     values = {"flagged": flagged, "outlying": outlying}
     if flagged > MOST_TOUCHED:
         text = (
             f"contact flag raised in {flagged:.0%} of the time: either the model, the efforts or "
-            f"the thresholds are wrong, or contact during the check passes for bias; activate the "
-            f"node again with the arm moving freely"
+            f"the thresholds are wrong, or contact during the check looks like a bias; activate "
+            f"the node again with the arm moving freely"
         )
         return Line("contact", "doubtful", text, values)
     left_out = flagged + (1.0 - flagged) * outlying
@@ -214,5 +214,5 @@ def _nothing_told(flagged: float) -> Line:
             f"rest is too short; activate the node again with the arm moving freely"
         )
         return Line("effort", "doubtful", text)
-    text = "the samples are too far apart, or too strange, to tell anything of the arm"
+    text = "the samples are too far apart, or too implausible, to check the arm"
     return Line("effort", "bad", text)

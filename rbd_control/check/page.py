@@ -24,9 +24,9 @@ _STYLES: dict[Level, str] = {
     "bad": "bold red",
 }
 _LEGEND = (
-    "best, worst: in the direction in which least and most force is needed; x, y, z: along the "
-    "axes of the root; -: never found. Medians over the poses; a push must last longer than the "
-    "observer's delay."
+    "best, worst: in the directions that need the smallest and the largest force; x, y, z: along "
+    "the axes of the root; -: never detected. Medians over the poses; a push must last longer "
+    "than the observer's delay."
 )
 
 
@@ -106,7 +106,7 @@ def _joints(result: CheckResult) -> Table:
 
 
 def _pushes(result: CheckResult) -> Table:
-    table = Table(title="weakest push at a link's origin that is found [N]", title_justify="left")
+    table = Table(title="weakest detectable push at a link's origin [N]", title_justify="left")
     table.add_column("link", no_wrap=True)
     for heading in ("best", "worst", "x", "y", "z"):
         table.add_column(heading, justify="right")

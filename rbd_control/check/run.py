@@ -61,7 +61,7 @@ class CheckResult:
         return worst(self.lines)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the result as plain values for ``json``."""
         return {
             "recording": self.recording,
             "duration": self.duration,
@@ -102,7 +102,7 @@ def check_recording(
     name = str(recording.path)
     if not motions:
         why = recorded.unused or "too few samples"
-        text = f"no motion with velocity and effort ({why}): nothing can be told of the arm"
+        text = f"no motion with velocity and effort ({why}): the arm cannot be checked"
         return CheckResult(name, duration, (*lines, Line("effort", "bad", text)), (), (), "")
     if not measured(motions)[0].any():
         efforts = joint_efforts(model, declared, motions, (), _nothing(model), np.ones(model.nv))
@@ -110,7 +110,7 @@ def check_recording(
     try:
         study = _study(motions, model, declared)
     except RecordingError as error:
-        line = Line("effort", "bad", f"nothing can be told of the arm: {error.message}")
+        line = Line("effort", "bad", f"the arm cannot be checked: {error.message}")
         return CheckResult(name, duration, (*lines, line), (), (), "")
     lines += effort_lines(study.efforts)
     level = with_default_thresholds(declared, model).for_joints("contact_threshold", model.nv)
@@ -135,9 +135,9 @@ class _Study:
     touched: float
     """Fraction of the samples that are left out as apparent contacts."""
     outlying: tuple[str, ...]
-    """Joints whose residual stands out in these samples."""
+    """Joints whose residual is an outlier in these samples."""
     recorded: tuple[Array, Array]
-    """Torque of the described arm and effort as recorded, (n, nv) each, of the other samples."""
+    """Torque of the described arm and recorded effort, (n, nv) each, of the remaining samples."""
 
 
 def _study(motions: Sequence[Motion], model: Model, declared: DetectorParameters) -> _Study:
@@ -205,20 +205,20 @@ def _contact(touched: float, joints: Sequence[str], told: float) -> Line:
 
     Args:
         touched: share of the samples that look like contact.
-        joints: joints whose residual stands out in them.
-        told: share of the time in contact, as the recording tells.
+        joints: joints whose residual is an outlier in these samples.
+        told: share of the time in true contact according to the recording.
     """
     values = {"touched": touched, "joints": list(joints), "told": told}
-    said = f"{told:.1%} of the time is in contact, as the recording tells, and left out"
+    said = f"{told:.1%} of the time is true contact in the recording, and left out"
     if touched:
         text = (
-            f"the residual of {listed(joints)} stands out in {touched:.1%} of the time, which is "
-            f"left out: something touches the arm, or a joint sticks"
+            f"the residual of {listed(joints)} is an outlier in {touched:.1%} of the time, which "
+            f"is left out: something touches the arm, or a joint sticks"
         )
         if told:
             text += f"; {said}"
         return Line("contact", "doubtful", text + "; record a free motion for the check", values)
-    return Line("contact", "good", said if told else "none that stands out", values)
+    return Line("contact", "good", said if told else "no outliers of the residual", values)
 
 
 def _thresholds(
@@ -229,9 +229,9 @@ def _thresholds(
 ) -> tuple[DetectorParameters, Model, Line]:
     """Return the detector's parameters and model for the weakest push, and their source."""
     if parameters is not None and max(parameters.contact_threshold) > 0.0:
-        return parameters, model, Line("thresholds", "good", "those of the parameter file")
+        return parameters, model, Line("thresholds", "good", "from the parameter file")
     declared = parameters or DetectorParameters()
-    why = "settle what is red first"
+    why = "solve the red lines first"
     seconds = sum(float(motion.t[-1] - motion.t[0]) for motion in motions)
     if level != "bad" and seconds < LEAST_TIME:
         why = f"{seconds:.0f} s of motion without contact, at least {LEAST_TIME:.0f} s are needed"
@@ -242,7 +242,7 @@ def _thresholds(
         except RbdControlError as error:
             why = error.message
         else:
-            text = f"those that calibrate estimates from these {found.duration:.0f} s of motion"
+            text = f"estimated by calibrate from these {found.duration:.0f} s of motion"
             corrected = found.parameters.corrected(model)
             return found.parameters, corrected, Line("thresholds", "good", text)
     text = f"uncalibrated, from effort limits and reach, as calibration is not possible: {why}"
@@ -258,7 +258,7 @@ def push_line(pushes: Sequence[WeakestPush]) -> Line:
     if tip is not best:
         text += f", from {tip.best:.1f} to {tip.worst:.1f} N at {tip.link}"
     if blind:
-        text += f"; some directions are never found at {', '.join(blind)}"
+        text += f"; some directions are never detected at {', '.join(blind)}"
     level: Level = "good" if tip.best < HARMFUL else "doubtful"
     return Line("weakest push", level, text)
 

@@ -67,8 +67,8 @@ def _rate(period: float) -> Line:
     text = f"{rate:.0f} Hz"
     if level == "doubtful":
         text += (
-            f": contacts are found late, and short collisions not at all; publish joint states at "
-            f"{GOOD_RATE:g} Hz or more"
+            f": contacts are detected late, and short collisions not at all; publish joint states "
+            f"at {GOOD_RATE:g} Hz or more"
         )
     if rate < LOWEST_RATE:
         level = "bad"
@@ -85,7 +85,7 @@ def _jitter(step: np.ndarray, period: float) -> Line:
     level = graded(jitter / period, JITTER)
     text = f"steps differ from {1e3 * period:.3g} ms by less than {1e3 * jitter:.2g} ms (95 %)"
     if level != "good":
-        text += ": the stamps do not tell when the joints were measured; stamp them in the driver"
+        text += ": the stamps are not the times of measurement; stamp the samples in the driver"
     return Line("jitter", level, text, {"period": period, "jitter": jitter})
 
 
@@ -118,7 +118,7 @@ def repeated_line(motions: Sequence[Motion]) -> Line:
         moving += int(goes.sum())
     share = same / moving if moving else 0.0
     level = graded(share, REPEATED)
-    text = "none" if not same else f"{share:.1%} of the samples of the moving arm repeat the last"
+    text = "none" if not same else f"{share:.1%} of the samples of the moving arm are repeated"
     if level != "good":
         text += ": the driver publishes faster than it reads; the true rate is lower"
     return Line("repeated samples", level, text, {"repeated": share})

@@ -38,7 +38,7 @@ class Undisturbed:
         found: the explanations in the order of the search.
         evidence: the evidence of the samples that are kept, after the explanations are applied.
         kept: the samples that are kept, (n,) bool.
-        joints: joints whose residual stands out in the samples that are left out, (nv,) bool.
+        joints: joints whose residual is an outlier in the samples that are left out, (nv,) bool.
     """
 
     found: tuple[Explanation, ...]
@@ -67,7 +67,7 @@ def explain_undisturbed(
         level: default contact threshold of each joint, (nv,) [N·m or N].
         alive: joints whose effort is measured, (nv,).
         exchanged: returns the evidence of the whole motion with the names of two joints exchanged;
-            None where there is none.
+            None if there is no evidence.
         has_gravity: whether the declared effort includes the gravity torque.
     """
     kept = np.ones(len(gathered.raw), dtype=bool)
@@ -97,7 +97,7 @@ def explain_undisturbed(
 
 
 def _outlying(evidence: Evidence, level: Array, alive: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return where the residual of each joint is that of an apparent contact, (n, nv) bool."""
+    """Return where the residual of each joint looks like contact, (n, nv) bool."""
     residual = evidence.effort - evidence.need
     centre = np.median(residual, axis=0)
     spread = 1.4826 * np.median(np.abs(residual - centre), axis=0)

@@ -6,13 +6,13 @@ the weakest detected force is the smallest ``f`` for which one of the detector's
     |f Jᵀ d|_i > threshold_i                              for some joint i
     ‖W less_friction(f Jᵀ d)‖ > statistic threshold       with the covariance of the residual
 
-(:mod:`~rbd_control.estimation.thresholds`). The thresholds are those at the recorded speed, with
+(:mod:`~rbd_control.estimation.thresholds`). The thresholds apply at the recorded speed, with
 the friction margin of joints at rest or reversing.
 
-Noise and model errors are in the residual, too. They help a push or hinder it, and during a push
-the largest of them decides. If the residual of the motion is known, the push is therefore added to
-it: the weakest push from one sample on is the least force for which a rule holds at any time of the
-next :data:`PUSH` seconds, with the rise of the observer, for both signs of the force. Without a
+The residual also contains noise and model errors, which may add to a push or reduce it. If the
+residual of the motion is known, the push is therefore added to it: the weakest push that begins at
+a sample is the smallest force for which a rule holds at any time of the next :data:`PUSH` seconds,
+with the rise of the observer, for both signs of the force. Without a
 residual, noise and model errors are neglected, and the forces are too large.
 
 The result is the median over the poses: half of the pushes of this force are found.
@@ -49,7 +49,7 @@ SPACING = 0.1
 LOOKS = 50
 """Largest number of samples of one push that are evaluated."""
 MOST_LOOKS = 10_000
-"""Largest number of evaluated samples; more looks at each push leave fewer pushes."""
+"""Largest number of evaluated samples; more samples per push mean fewer pushes."""
 _STEPS = 30
 """Steps of the bisection for the statistic: forces are exact to 1e-9 of the bounds."""
 
@@ -82,7 +82,7 @@ class WeakestPush:
     """Along the axes of the root link."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain values; infinite forces are None."""
+        """Return the forces as plain values for ``json``; infinite forces are None."""
         best, worst, *axes = (
             None if np.isinf(force) else force for force in (self.best, self.worst, *self.axes)
         )
@@ -137,7 +137,7 @@ def pushes_in_steps(
 
 @dataclass(frozen=True, eq=False)
 class Looks:
-    """Samples of n pushes, m of each."""
+    """Samples at which n simulated pushes are evaluated, m samples of each push."""
 
     q: Array
     """(n, m, nq) joint positions [rad or m]."""
@@ -146,13 +146,13 @@ class Looks:
     residual: Array
     """(n, m, nv) residual without contact [N·m or N]."""
     risen: Array
-    """(n, m, nv) part of a constant torque that the residual shows by then."""
+    """(n, m, nv) part of a constant torque that the residual shows at each sample."""
 
     @classmethod
     def of(
         cls, model: Model, parameters: DetectorParameters, motions: Sequence[Motion]
     ) -> Looks | None:
-        """Return looks at pushes spread over the motions; None where no motion is long enough."""
+        """Return samples of pushes that are spread over the motions; None without a long motion."""
         observer = parameters.make_observer(model)
         found: list[tuple[Array, ...]] = []
         for motion in motions:
@@ -174,7 +174,7 @@ class Looks:
 
 
 def _push_rows(t: Array, valid: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
-    """Return the rows of the looks at each push, for pushes one after the other.
+    """Return the samples at which each simulated push is evaluated; pushes follow each other.
 
     Args:
         t: times of the samples, (k,) [s].
@@ -236,7 +236,7 @@ class Rules:
         Args:
             torque: residual of a force of 1 N, (k, nv) [N·m or N].
             residual: residual without the force, (k, nv) [N·m or N].
-            most: force that is returned where no smaller one passes the threshold, (k,) [N].
+            most: force that is returned if no smaller force exceeds the threshold, (k,) [N].
         """
         if self.whitening is None:
             return most
@@ -285,18 +285,18 @@ def _of_link(model: Model, rules: Rules, link: str, q: Array) -> Generator[None,
 def _with_noise(
     model: Model, parameters: DetectorParameters, start: Rules, link: str, looks: Looks
 ) -> WeakestPush:
-    """Return the weakest pushes on one link that are found beside the noise.
+    """Return the weakest pushes on one link that are detected in spite of the noise.
 
     Args:
         model: the robot.
         parameters: of the detector.
-        start: the rules at the first look of each push.
+        start: the rules at the first sample of each push.
         link: the link that is pushed.
         looks: samples of the pushes.
     """
     n, m, nv = looks.v.shape
     J = np.asarray(frame_jacobian(model, looks.q.reshape(n * m, -1), link))[:, 3:]
-    # Noise would prefer the direction in which it is largest, so these are chosen without it.
+    # With noise, the direction of the largest noise would win, so directions are chosen without it.
     tried = list(least_forces(start, J.reshape(n, m, 3, nv)[:, 0]))
     directions, forces = (np.array(each) for each in zip(*tried, strict=True))
     chosen = [np.broadcast_to(axis, (n, 3)) for axis in np.eye(3)]

@@ -77,7 +77,7 @@ def arm_file(
         calibration: the identified parameters.
         recordings: the recordings of the calibration.
         robot: the arm without the identified parameters.
-        locked: positions of locked joints in addition to those of the robot's parameters.
+        locked: positions of locked joints in addition to the robot's parameters.
     """
     parameters = calibration.parameters
     corrections = _of_the_arm_alone(calibration, robot)
@@ -178,7 +178,7 @@ def _entries(parameters: Parameters, names: Iterable[str]) -> list[str]:
 
 
 def _text(text: str) -> str:
-    """Return a text as YAML, quoted if it has characters other than those of names and paths."""
+    """Return a text as YAML, quoted unless it has only characters of names and paths."""
     usual = re.fullmatch(r"[A-Za-z_/][\w./-]*", text, re.ASCII)
     return text if usual and text.lower() not in _NOT_TEXT else json.dumps(text)
 

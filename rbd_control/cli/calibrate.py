@@ -112,7 +112,7 @@ def _start(arguments: argparse.Namespace, n: int) -> CalibratedParameters:
 
 
 def _refuse_repetition(paths: list[Path]) -> None:
-    """Raise an error for a repeated recording: its prediction from itself would prove nothing."""
+    """Raise an error for a repeated recording, which would invalidate the cross-validation."""
     seen: set[str] = set()
     for path in paths:
         target = os.path.realpath(path)  # Path.resolve() fails where links form a loop
@@ -168,9 +168,9 @@ def _print(calibration: Calibration, console: Console) -> None:
     for note in calibration.notes:
         console.print(f"warning: {note}", markup=False)
     console.print(
-        "URDF: RMS residual of the model as described, without friction; fitted: with what was "
-        "identified; elsewhere: error without noise in parts of the motion that were not fitted; "
-        "mass and centre: what is added to the URDF\n"
+        "URDF: RMS residual of the model as described, without friction; fitted: with the "
+        "identified model; elsewhere: error without noise in parts of the motion that were not "
+        "fitted; mass and centre: corrections of the URDF\n"
         f"{calibration.duration:.0f} s of motion were used. The thresholds imply "
         f"{alarms(calibration)} per hour in motions like these."
     )

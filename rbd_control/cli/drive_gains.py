@@ -20,7 +20,7 @@ from rbd_control.files.input_files import about
 from rbd_control.wording import quoted
 
 _HELP = (
-    "What helps, by joint:\n"
+    "Remedies, by joint:\n"
     "- a motion in which gravity loads the joint more, far from the vertical, and a faster one for "
     "a joint with a vertical axis;\n"
     "- a recording with a known payload, --payload-recording RECORDING=MASS. It loads a joint if "

@@ -64,7 +64,7 @@ def run_replay_fleet(arguments: argparse.Namespace) -> int:
 
 
 def run_calibrate_fleet(arguments: argparse.Namespace) -> int:
-    """Calibrate each recording of a fleet, and with ``--out`` once more all of them together.
+    """Calibrate each recording of a fleet, and with ``--out`` also all recordings together.
 
     Returns:
         0, or 1 if a recording cannot be used.
@@ -144,7 +144,7 @@ def _entries(
 
 
 def _absolute(urdf: str) -> str:
-    """Return the absolute path of a description for workers in other folders; keep names."""
+    """Return the absolute path of a description, for workers in other folders, or its name."""
     return str(Path(urdf).absolute()) if urdf and Path(urdf).exists() else urdf
 
 

@@ -2,11 +2,11 @@
 
 Exit codes:
     0: done.
-    1: done, but without a result to rely on (a recording without a verdict, a silent detector).
-    2: an input is wrong, or an output cannot be written; one line says which and what to do.
-    3: a fault of the program itself; one line, with a traceback if ``--debug`` is given.
-    130: interrupted by SIGINT, quietly.
-    141: the reader of standard output has gone, quietly.
+    1: done, but without a reliable result (a recording without a verdict, a silent detector).
+    2: an input is wrong, or an output cannot be written; one line gives the problem and the remedy.
+    3: an internal error; one line, with a traceback if ``--debug`` is given.
+    130: interrupted by SIGINT, without a message.
+    141: the reader of standard output has closed it, without a message.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def _show(message: Warning | str, *_: object, **__: object) -> None:
 def guarded(  # noqa: PLR0911 - one exit code for each way a command may end
     run: Callable[[], int], *, debug: bool = False
 ) -> int:
-    """Run a command and return its exit code, whatever it raises.
+    """Run a command, handle all its exceptions, and return its exit code.
 
     An ``OSError`` that names a file means that the file cannot be written, because reading a file
-    raises an error of this package. One that writing to standard output raised concerns standard
-    output. Any other, such as a ``TimeoutError``, is a fault of the program.
+    raises an error of this package. An ``OSError`` from writing to standard output concerns
+    standard output. Any other ``OSError``, such as a ``TimeoutError``, is an internal error.
 
     Args:
         run: the command.
@@ -90,7 +90,7 @@ def guarded(  # noqa: PLR0911 - one exit code for each way a command may end
 
 
 def _has_no_reader(error: BaseException | None) -> bool:
-    """Return whether an exception says that the reader of standard output has gone."""
+    """Return whether an exception means that the reader of standard output has closed it."""
     return isinstance(error, BrokenPipeError) and is_of_output(error)
 
 
@@ -108,7 +108,7 @@ def refuse(message: str, path: str = "") -> int:
 
     Args:
         message: the problem and its remedy.
-        path: the file that caused it; empty if there is none.
+        path: path of the invalid file; empty if the problem is not in a file.
     """
     complain(message, path)
     return BAD_INPUT
@@ -128,5 +128,5 @@ def _internal(error: Exception) -> str:
     return (
         f"internal error of rbd_control {__version__}: {type(error).__name__} in "
         f"{Path(frame.filename).name}:{frame.lineno} ({reason(error)}); please report it with "
-        f"what --debug prints"
+        f"the output of --debug"
     )

@@ -47,8 +47,8 @@ _COMMANDS = (
 """The arguments of all sub-commands, in the order of the help."""
 
 _EXIT_CODES = (
-    "exit codes: 0 done, 1 done but without a result to rely on, 2 an input is wrong or an output "
-    "cannot be written, 3 a fault of the program, 130 interrupted"
+    "exit codes: 0 done, 1 done but without a reliable result, 2 an input is wrong or an output "
+    "cannot be written, 3 an internal error, 130 interrupted"
 )
 
 

@@ -51,7 +51,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
     labels = arguments.labels and read_labels(arguments.labels, arguments.recordings)
     if arguments.curve and not labels and all(r.true_contacts is None for r in recordings):
         raise RecordingError(
-            "--curve needs the true contacts, which no recording tells of; give --labels"
+            "--curve needs the true contacts, which no recording contains; give --labels"
         )
     locked = dict(arguments.lock)
     robot, parameters = configured_robot(

@@ -1,7 +1,7 @@
-"""Standard output whose own errors can be told from other errors of the operating system.
+"""Standard output whose errors can be distinguished from other errors of the operating system.
 
-A disk without space, a reader that has gone, a network that does not answer and a worker that has
-ended all raise ``OSError``. Only those that were raised by writing to standard output concern it.
+A full disk, a closed pipe, a network without answer and a worker that has ended all raise
+``OSError``. The class marks the errors that writing to standard output raises.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def is_of_output(error: BaseException | None) -> bool:
 
 
 class _MarkedStream:
-    """A text stream that marks the errors of its own writing and is otherwise another stream.
+    """Wraps a text stream and marks the errors of writing to it.
 
     Args:
-        stream: the other stream.
+        stream: the wrapped stream.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -43,7 +43,7 @@ class _MarkedStream:
             return self._stream.write(text)
 
     def flush(self) -> None:
-        """Write what is buffered."""
+        """Write the buffered text."""
         with _marking():
             self._stream.flush()
 

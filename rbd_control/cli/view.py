@@ -28,7 +28,7 @@ _EXTRA = ("viser", "yourdfpy", "trimesh")
 
 
 def run_view(arguments: argparse.Namespace) -> int:
-    """Show a recording or live arms until SIGINT or SIGTERM comes, or ``--duration`` is over.
+    """Show a recording or live arms until SIGINT, SIGTERM, or the end of ``--duration``.
 
     Returns:
         0, or 1 if no message of a live arm was received.

@@ -51,7 +51,7 @@ class _Display:
 
     def _compiling(self, step: str, kernel: str) -> None:
         if not self._told and not self._console.is_terminal:
-            self._console.print("compiling what is not stored yet, which takes a minute or two")
+            self._console.print("compiling missing functions, which takes a minute or two")
         self._told = True
         self._doing(f"{step}: compiling {kernel}")
 
@@ -71,11 +71,11 @@ def run_warmup() -> int:
     with _Display(len(every), console) as display, CompilationWatch(warn=_warn):
         count = sum(display.run(step) for step in every)
     seconds = time.perf_counter() - begin
-    done = f"compiled {count} functions in" if count else "all compiled code is there; looking took"
+    done = f"compiled {count} functions in" if count else "all code is compiled; the check took"
     console.print(f"{done} {seconds:.1f} s", markup=False)
     if use.refused:
         return 1
-    console.print(f"it is kept in {storage()}", markup=False)
+    console.print(f"compiled code is stored in {storage()}", markup=False)
     return 0
 
 

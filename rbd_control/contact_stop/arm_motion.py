@@ -46,7 +46,7 @@ class ArmMotion:
     ) -> bool:
         """Process a joint state; return whether all monitored joints have a position.
 
-        Without velocity the speed is the difference of two positions over that of their stamps.
+        Without velocity the speed is the difference of two positions divided by their time step.
 
         Args:
             stamp: time of the message by its sender [s].

@@ -319,7 +319,7 @@ def forward_dynamics(
         q: joint positions, (..., nq) [rad or m].
         v: joint velocities, (..., nv) [rad/s or m/s].
         tau: joint torques, (..., nv) [N·m or N].
-        wrenches: what the environment applies, ``{link: [moment ; force]}`` [N·m, N],
+        wrenches: wrenches of the environment, ``{link: [moment ; force]}`` [N·m, N],
             world-aligned at the link's origin.
         out: C-contiguous float64 array for the result, (..., nv); must not overlap an argument.
 

@@ -2,11 +2,11 @@
 
 Kernels are called as ``kernel(model.packed, *inputs, *results)``. The states of a batch are joined
 along the first axis: for ``count`` states q is (count nq,), v is (count nv,), M is (count nv, nv).
-The arrays of a single state can therefore be passed unchanged, and those of a batch after
+The arrays of a single state can therefore be passed unchanged, and the arrays of a batch after
 ``reshape``. A kernel returns False if its inputs are not finite or have no result.
 
-Each function has two kernels with the same arguments and, to the last bit, the same results: one
-computes state after state, the other ``WIDTH`` states at a time in :mod:`lanes
+Each function has two kernels with the same arguments and, to the last bit, the same results. The
+first computes state after state, the second ``WIDTH`` states at a time in :mod:`lanes
 <rbd_control.dynamics.lanes>`. The second is compiled for the first large batch.
 """
 

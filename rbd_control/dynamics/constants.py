@@ -16,7 +16,7 @@ from rbd_control.dynamics.model_arrays import REVOLUTE, ModelArrays
 
 
 class Constants(NamedTuple):
-    """Constants of the sweeps; rows are those of ``ModelArrays``: bodies, then rotors.
+    """Constants of the sweeps; the rows are the rows of ``ModelArrays``: bodies, then rotors.
 
     The orientation in the parent's frame of a body that its joint turns by q about the axis a is::
 

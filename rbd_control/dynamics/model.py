@@ -59,9 +59,9 @@ class Model:
     nq: int
     nv: int
     lower_limit: Array
-    """(nv,) lowest position [rad or m], -inf where there is none."""
+    """(nv,) lowest position [rad or m]; -inf for a joint without limit."""
     upper_limit: Array
-    """(nv,) highest position [rad or m], inf where there is none."""
+    """(nv,) highest position [rad or m]; inf for a joint without limit."""
     velocity_limit: Array
     """(nv,) greatest speed [rad/s or m/s]; inf where the description has none, or zero."""
     effort_limit: Array

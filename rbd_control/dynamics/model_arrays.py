@@ -18,8 +18,8 @@ class ModelArrays(NamedTuple):
     """The moving bodies of the model: one row per moving body, parents before children.
 
     A floating root is six rows (0 to 5) of type ``FLOATING`` that share one body: rows 0 to 2 have
-    as axis the unit vectors of rotation, rows 3 to 5 those of translation, placements are the
-    identity, row 5 carries the inertia and rows 0 to 4 are massless.
+    as axis the unit vectors of rotation, rows 3 to 5 the unit vectors of translation. Placements
+    are the identity, row 5 carries the inertia and rows 0 to 4 are massless.
 
     A joint that mimics another has a body of its own that turns with the leader's degree of
     freedom. Without such joints row i of the bodies belongs to degree of freedom i.
@@ -36,7 +36,7 @@ class ModelArrays(NamedTuple):
     """(n,) motion of the body per motion of that degree of freedom: 1, the multiplier of a mimic
     joint, or a rotor's gear ratio."""
     rotor: NDArray[np.int64]
-    """(n,) row of the rotor geared to the body's joint; -1 if there is none."""
+    """(n,) row of the rotor geared to the body's joint; -1 for a joint without a rotor."""
     joint_type: NDArray[np.int64]
     """(n,) ``REVOLUTE``, ``PRISMATIC`` or ``FLOATING``."""
     rotation: Array

@@ -73,7 +73,7 @@ def simulation_step(
         friction: returns friction torques (..., nv) for velocities (..., nv), with the sign of the
             velocity, such as ``CoulombViscousFriction(...).torque`` of
             :mod:`rbd_control.robot.friction`.
-        wrenches: what the environment applies, ``{link: [moment ; force]}`` [N·m, N],
+        wrenches: wrenches of the environment, ``{link: [moment ; force]}`` [N·m, N],
             world-aligned at the link's origin.
 
     Returns:

@@ -77,7 +77,7 @@ class Mimic:
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """A joint; ``placement`` (4, 4) is that of its frame in the parent link's frame."""
+    """A joint; ``placement`` (4, 4) is the pose of its frame in the parent link's frame."""
 
     name: str
     kind: str
@@ -350,7 +350,7 @@ def _limits(element: Element, kind: str, who: str) -> tuple[float, float, float,
 
 
 def element_placement(element: Element, who: str) -> Array:
-    """Return the placement that <origin> of an element gives, (4, 4); the identity without one.
+    """Return the placement in <origin> of an element, (4, 4); the identity without <origin>.
 
     Args:
         element: the parent of <origin>.

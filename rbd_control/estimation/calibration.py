@@ -145,10 +145,10 @@ def calibrate(
     """Identify the model's errors, and choose observer gains and thresholds.
 
     Args:
-        motions: contact-free motions of the arm, twenty seconds in all at the least.
+        motions: contact-free motions of the arm, at least twenty seconds in total.
         model: the robot, as described.
-        parameters: the kind of observer, the kind of effort and timing; for currents
-            ``effort_gain`` too, unless it is 1, which is to be identified.
+        parameters: kind of observer, kind of effort, and timing. For currents, an
+            ``effort_gain`` of 1 means that the gain is unknown and is identified.
         false_alarms_per_hour: required rate over all joints.
         keep_gain: whether to keep the ``observer_gain`` of ``parameters``.
         evidence: known payloads and known gains of drives, for currents whose ``effort_gain`` is to
@@ -465,5 +465,5 @@ def _refuse_contact(
                     f"{name}: the residual of joint {joint!r} at {t[begin]:.2f} s reaches "
                     f"{peak:.2f} N·m or N and stays above {limit[i]:.2f} for "
                     f"{t[end - 1] - t[begin]:.2f} s, its usual spread being {spread[i]:.2g}: this "
-                    f"looks like contact; cut it out or record a motion without"
+                    f"looks like contact; remove this part, or record a motion without contact"
                 )

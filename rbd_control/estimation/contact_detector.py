@@ -78,7 +78,7 @@ class ContactDetector:
         on_contact: called as soon as a contact has begun, before its link, force and onset are
             estimated, which takes longer than the rest of the sample; must not call the detector.
         surface: points on the collision geometry of the links, which distinguish the links of
-            collisions; without it all contacts count as pushes.
+            collisions; without these points every contact counts as a push.
 
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.
@@ -213,8 +213,8 @@ class ContactDetector:
     ) -> Verdict:
         """Process one sample and return the verdict, without link, force and event of a contact.
 
-        These take up to ten times as long, and :meth:`complete` returns them. Call it before the
-        next sample; otherwise ``judge`` calls it, and an event of the previous sample is lost. An
+        Link, force and event take up to ten times as long; :meth:`complete` returns them. Call
+        :meth:`complete` before the next sample, otherwise an event of this sample is lost. An
         implausible sample is dropped without an exception, see
         :class:`~rbd_control.estimation.Detection`.
 
@@ -255,9 +255,9 @@ class ContactDetector:
         )
 
     def complete(self) -> Detection:
-        """Return the detection of the sample that was judged last.
+        """Return the detection of the last sample that :meth:`judge` has processed.
 
-        The link, the force and the start of a contact are worked out here. A second call returns
+        This method estimates the link, the force and the onset of a contact. A second call returns
         the same detection without an event.
         """
         (why, self._why), (event, self._event) = (self._why, NOTHING), (self._event, None)
@@ -326,7 +326,7 @@ class ContactDetector:
     def tool_wrench(self) -> ToolWrench | None:
         """Return the wrench at ``tool_frame`` for the last valid sample.
 
-        The wrench is estimated from the residual, so a tare, a payload and a reset change both.
+        The wrench is estimated from the residual; a tare, a payload and a reset change both.
 
         Returns:
             The wrench, (6,), with its covariance, (6, 6); None without a ``tool_frame``, without a
@@ -391,7 +391,7 @@ class ContactDetector:
     def _lose(
         self, what: str, stamps: np.ndarray, verdict: np.ndarray
     ) -> list[tuple[int, ContactEvent]]:
-        """Process samples that lack ``what``: no verdict, and the observer restarts."""
+        """Process samples without velocity or effort (``what``); restart the observer."""
         event = self._events.end(self._stamp)
         restart(self._memory)
         verdict["reason"] = NO_VELOCITY if what == "velocity" else NO_EFFORT
@@ -405,7 +405,7 @@ class ContactDetector:
         """Fill in residual (1, nv) and verdict of one sample, and return why the loop stopped."""
         balance = self._observer.balance.run(q, v, tau)
         if balance.quality.item() == NOT_FINITE:
-            state(self.model, q, v=v, tau=tau)  # says which number it is
+            state(self.model, q, v=v, tau=tau)  # raises an InputError that names the number
         sample = self._sample
         if self._judges_force:
             sample = sample._replace(jacobian=self._jacobians(q))

@@ -15,7 +15,7 @@ Level = Literal["none", "contact", "collision"]
 
 @dataclass(frozen=True)
 class ContactEvent:
-    """The beginning or the end of one contact."""
+    """The onset or the release of one contact, with its link, force and times."""
 
     id: int
     """Number of the contact, from 1; the onset and the release of one contact share it."""
@@ -42,7 +42,7 @@ class ContactEvent:
     candidates: tuple[str, ...] = ()
     """Links that explain the residual, the most probable first; one of them was touched."""
     confidence: float = math.nan
-    """Probability of ``link``, in [0, 1]."""
+    """Probability of ``link``, in [0, 1]; NaN if it is unknown."""
     point: np.ndarray | None = None
     """Point at which the line of force passes the middle of the link, (3,) world axes [m]; None if
     it is not observable."""
@@ -53,7 +53,7 @@ class ContactEvent:
         return None if self.release is None else self.release - self.onset
 
     def since(self, start: float) -> ContactEvent:
-        """Return the same event with times that count from ``start`` [s]."""
+        """Return a copy of the event with times that count from ``start`` [s]."""
         release = None if self.release is None else self.release - start
         return replace(
             self, onset=self.onset - start, detected=self.detected - start, release=release
@@ -88,25 +88,25 @@ def _numbers(vector: np.ndarray | None) -> list[float] | None:
 
 
 class Verdict(NamedTuple):
-    """What is known about one sample at once; a :class:`Detection` adds what takes longer."""
+    """Verdict on one sample; :class:`Detection` adds link, force and event, which take longer."""
 
     valid: bool
     """Whether there is a verdict."""
     contact: bool
-    """The verdict; False also if not valid, so check ``valid`` first."""
+    """Whether there is contact; also False if ``valid`` is False, so check ``valid`` first."""
     residual: np.ndarray
     """External joint torque estimate, (nv,) [N·m or N]."""
     reason_code: int
-    """Index into :data:`~rbd_control.estimation.REASONS`; 0 if valid."""
+    """Reason for no verdict, index into :data:`~rbd_control.estimation.REASONS`; 0 if valid."""
     dropped_code: int
-    """The same for the reason why the sample was dropped; 0 if it was used."""
+    """Reason why the sample was dropped, index into ``REASONS``; 0 if it was used."""
     is_quiet: bool
-    """Whether a valid sample without contact was used, and no contact ended with it."""
+    """Whether the sample was used and is valid, and neither is in contact nor ends a contact."""
 
 
 @dataclass(frozen=True)
 class Detection:
-    """The verdict on one sample."""
+    """Verdict on one sample, with link, force and event of a contact."""
 
     stamp: float
     """Time of the sample [s]."""
@@ -115,9 +115,9 @@ class Detection:
     reason: str
     """Reason why there is no verdict, with the joint if it concerns one; empty if valid."""
     contact: bool
-    """The verdict; False also if not valid, so check ``valid`` first."""
+    """Whether there is contact; also False if ``valid`` is False, so check ``valid`` first."""
     level: Level
-    """``none``, ``contact`` or ``collision``, of the contact so far."""
+    """Highest level that the present contact has reached; ``none`` without contact."""
     residual: np.ndarray
     """External joint torque estimate, (nv,) [N·m or N]."""
     link: str
@@ -125,7 +125,7 @@ class Detection:
     force: np.ndarray | None
     """Present force on that link, (3,) world axes [N]; None if unknown or not observable."""
     event: ContactEvent | None
-    """The onset or release that happened at this sample."""
+    """The onset or the release at this sample; None if no contact begins or ends with it."""
     candidates: tuple[str, ...] = ()
     """Links that explain the residual so far, ``link`` first; empty without contact."""
     confidence: float = math.nan
@@ -147,7 +147,7 @@ def fault_text(code: int, joint: str) -> str:
 
     Args:
         code: index into :data:`~rbd_control.estimation.REASONS`.
-        joint: name of the joint with the fault; empty for none.
+        joint: name of the joint with the fault; empty if the fault concerns no single joint.
     """
     text = REASONS[code]
     if not joint:
@@ -171,7 +171,7 @@ class BlockDetection:
     """(k,) index into :data:`~rbd_control.estimation.REASONS` for dropped samples; 0 for samples
     that were used."""
     joint: np.ndarray
-    """(k,) row of the joint of ``reason`` or ``dropped``; -1 if none."""
+    """(k,) row of the joint that ``reason`` or ``dropped`` concerns; -1 without a single joint."""
 
     @property
     def valid(self) -> np.ndarray:
@@ -180,5 +180,5 @@ class BlockDetection:
 
     @property
     def contact(self) -> np.ndarray:
-        """(k,) bool: the verdict; False also where there is none."""
+        """(k,) bool: whether there is contact; also False for samples without a verdict."""
         return self.level > 0

@@ -36,7 +36,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
 
     Raises:
         ParameterError: for a value out of bounds, a collision threshold that does not lie above
-            the contact threshold of its joint, a gain of zero, or a matrix that is no covariance.
+            the contact threshold of its joint, a gain of zero, or a ``residual_covariance`` that
+            is not a covariance.
     """
 
     observer: str = parameter(
@@ -74,8 +75,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
     )
     momentum_noise: tuple[float, ...] = parameter(
         (0.001,),
-        "Standard deviation of one sample of the momentum: of the velocity, times the inertia the "
-        "joint moves (kalman)",
+        "Standard deviation of one sample of the momentum: velocity noise times the inertia that "
+        "the joint moves (kalman)",
         unit="N·m·s or N·s",
         lower=1e-9,
         upper=1e4,
@@ -219,7 +220,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
     )
     check_effort_kind: bool = parameter(
         True,
-        "Give no verdict while the efforts refute effort_kind; false: give verdicts all the same",
+        "Give no verdict while the efforts refute effort_kind; false: give verdicts anyway",
     )
     force_uncertainty: float = parameter(
         20.0,
@@ -231,7 +232,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
 
     tool_frame: str = parameter(
         "",
-        "Link at whose origin, along whose axes, the wrench at the tool is estimated; empty: no "
+        "Link in whose frame the wrench at the tool is estimated, about its origin; empty: no "
         "estimate",
         live=False,
     )
@@ -271,7 +272,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
             )
         count = len(self.residual_covariance)
         if math.isqrt(count) ** 2 != count:
-            raise ParameterError(f"residual_covariance has {count} values: no square matrix")
+            raise ParameterError(f"residual_covariance has {count} values: not a square matrix")
         self.covariance(math.isqrt(count))
 
     def covariance(self, n: int) -> np.ndarray | None:

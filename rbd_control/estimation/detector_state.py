@@ -51,7 +51,7 @@ REASONS = (
 ) = range(len(REASONS))
 
 NO_JOINT = -1
-"""Row in a verdict that concerns no joint, or all joints."""
+"""Row of the joint in a verdict whose reason concerns no joint, or all joints."""
 
 LEVELS = ("none", "contact", "collision")
 """Levels of contact, by code."""
@@ -68,8 +68,8 @@ _JOINT_SETTINGS = np.dtype(
     [
         ("contact", "f8"),  # contact threshold at rest [N·m or N]
         ("collision", "f8"),  # collision threshold [N·m or N]
-        ("per_speed", "f8"),  # growth of both with the speed
-        ("per_acceleration", "f8"),  # growth of both with the acceleration
+        ("per_speed", "f8"),  # growth of both thresholds with the speed
+        ("per_acceleration", "f8"),  # growth of both thresholds with the acceleration
         ("moving", "f8"),  # part of the contact threshold that holds away from reversals
         ("slow", "f8"),  # speed below which the joint counts as reversing [rad/s or m/s]
         ("pole", "f8"),  # inverse time constant of speed and acceleration [1/s]
@@ -94,7 +94,7 @@ _ARM_SETTINGS = np.dtype(
         ("release_ratio", "f8"),
         ("statistic_threshold", "f8"),  # infinite if the residual's covariance is unknown
         ("statistic_speed", "f8"),
-        ("contact_force_threshold", "f8"),  # infinite if the force is not judged
+        ("contact_force_threshold", "f8"),  # infinite if the force has no threshold
         ("collision_force_threshold", "f8"),
         ("force_uncertainty", "f8"),
     ],
@@ -103,7 +103,7 @@ _ARM_SETTINGS = np.dtype(
 _JOINT_MEMORY = np.dtype(
     [
         ("mean", "f8"),  # mean of the residual over TARE_TIME without contact
-        ("recent", "f8"),  # the same over RECENT_TIME
+        ("recent", "f8"),  # mean of the residual over RECENT_TIME without contact
         ("speed", "f8"),  # peak of the speed, held with decay [rad/s or m/s]
         ("acceleration", "f8"),  # filtered acceleration
         ("reversal", "f8"),  # trace of the last reversal, see reversals.py
@@ -153,7 +153,7 @@ class Settings(NamedTuple):
     kind: int
     """Kind of filter."""
     design: np.ndarray
-    """(nv,) constants of the filter, those of the observer."""
+    """(nv,) of :data:`~rbd_control.estimation.linear_filters.DESIGN`, constants of the filter."""
     joint: np.ndarray
     """(nv,) of ``_JOINT_SETTINGS``."""
     arm: np.ndarray
@@ -174,9 +174,9 @@ class Memory(NamedTuple):
     q: np.ndarray
     """(nq,) positions of the last valid sample [rad or m]."""
     v: np.ndarray
-    """(nv,) its velocities [rad/s or m/s]."""
+    """(nv,) velocities of the last valid sample [rad/s or m/s]."""
     effort: np.ndarray
-    """(nv,) its efforts as published."""
+    """(nv,) efforts of the last valid sample, as published."""
     history: np.ndarray
     """(HISTORY, 1 + nv) ring of the last stamps and residuals."""
 
@@ -200,7 +200,7 @@ class Samples(NamedTuple):
     p: np.ndarray
     """(k, nv) momentum [N·m·s or N·s]."""
     rate: np.ndarray
-    """(k, nv) its rate without external torque [N·m or N]."""
+    """(k, nv) rate of the momentum without external torque [N·m or N]."""
     torque: np.ndarray
     """(k, nv) the effort as a torque [N·m or N]."""
     load: np.ndarray
@@ -214,7 +214,7 @@ class Samples(NamedTuple):
 
 
 def new_settings(kind: int, design: np.ndarray) -> Settings:
-    """Return zeroed settings for an observer with these constants, (nv,) of ``DESIGN``."""
+    """Return settings of zero for an observer with these constants, (nv,) of ``DESIGN``."""
     n = design.size
     joint, arm = np.zeros(n, _JOINT_SETTINGS), np.zeros(1, _ARM_SETTINGS)
     return Settings(kind, design, joint, arm, np.zeros((n, n)))

@@ -104,13 +104,13 @@ class _Joint:
     """Covariance (N, N) of the noise of ``torque``, ``shared`` and acceleration, summed over all
     rows."""
     drowns: bool
-    """Whether that noise is as large as the signal; ``noise`` is bounded then."""
+    """Whether the noise is as large as the signal; ``noise`` is then bounded by the signal."""
     unknowns: NDArray[np.intp]
-    """Place of the gain, the shared and the own unknowns among all unknowns."""
+    """Indices of the gain, the shared unknowns and the joint's own unknowns among all unknowns."""
 
     @property
     def first_own(self) -> int:
-        """Number of unknowns before the first own one."""
+        """Index of the first unknown that belongs to this joint alone, in ``unknowns``."""
         return 1 + self.shared.shape[1]
 
     def jacobian(self, theta: Array) -> Array:
@@ -121,7 +121,7 @@ class _Joint:
 
     @property
     def noisy(self) -> NDArray[np.intp]:
-        """Place of gain, shared unknowns and rotor among all unknowns."""
+        """Indices of gain, shared unknowns and rotor among all unknowns."""
         return self.unknowns[: self.first_own + 1]
 
     def coefficients(self, theta: Array) -> tuple[Array, Array]:
@@ -132,7 +132,7 @@ class _Joint:
         return np.array([g, *(g * np.array(shared)), rotor]), B
 
     def residual(self, theta: Array, jacobian: Array) -> Array:
-        """Return the current (n,) that the fit leaves."""
+        """Return the part of the current (n,) that the fit does not explain."""
         linear = theta[self.unknowns].copy()
         linear[1 : self.first_own] = 0.0
         return np.asarray(self.current - jacobian @ linear)
@@ -150,8 +150,8 @@ def fit_gains(
     """Estimate the reciprocal gains.
 
     Args:
-        rows: those without payload first, then those of each payload.
-        loads: prior of each payload, one less than ``rows``.
+        rows: rows without payload first, then the rows of each payload.
+        loads: prior of each payload, one fewer than ``rows``.
         known: gain and its standard error of joints whose gain is known, by index.
 
     Returns:
@@ -293,7 +293,7 @@ def _least_squares(A: Array, b: Array) -> Array:
 
 
 def _start(theta: Array, joint: _Joint, known: tuple[float, float] | None) -> None:
-    """Set gain, rotor and friction to those of the joint alone, by ordinary least squares."""
+    """Set gain, rotor and friction to the ordinary least-squares fit of this joint alone."""
     A, own = joint.jacobian(theta), slice(joint.first_own, None)
     gain, others = joint.unknowns[0], joint.unknowns[own]
     if known is None:
@@ -332,7 +332,7 @@ def _widening(corrections: Array, precision: Array, free: float) -> float:
 
     Args:
         corrections: estimated corrections, (P,).
-        precision: those of the stated prior, (P,).
+        precision: precisions of the stated prior, (P,).
         free: number of corrections that the data determine.
     """
     if free <= 0.0:
@@ -392,7 +392,7 @@ def _errors(joints: Sequence[_Joint], theta: Array, precision: Array) -> Array:
     inverse = _inverse(normal + np.diag(precision))[:, : len(joints)]
     rows = _scores(joints, theta)
     sums = np.add.reduceat(rows @ inverse, np.arange(0, len(rows), BLOCK), axis=0)
-    # The fit uses up as many blocks as a joint has unknowns of its own.
+    # Each unknown of a joint reduces the degrees of freedom by one block.
     blocks = len(sums)
     lost = min(1 + joints[0].own.shape[1], blocks - 1)
     sandwich = blocks / (blocks - lost) * (sums**2).sum(axis=0) + precision @ inverse**2
@@ -400,7 +400,7 @@ def _errors(joints: Sequence[_Joint], theta: Array, precision: Array) -> Array:
 
 
 def _inverse(A: Array) -> Array:
-    """Invert a symmetric matrix whose rows differ in scale; empty rows stay empty."""
+    """Invert a symmetric matrix whose rows differ in scale; rows of zeros stay zero."""
     scale = np.sqrt(np.maximum(np.diag(A), 0.0))
     used = scale > 0.0
     scale[~used] = 1.0

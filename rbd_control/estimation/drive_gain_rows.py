@@ -76,8 +76,8 @@ def gain_rows(
         motions: motions without contact, ``tau`` the effort as published.
         model: the robot as described, without payload.
         maximum_gap: longest time between two samples of one stretch [s].
-        mass_error: prior standard deviation of each mass, as a fraction of it; that of the centres
-            of mass is :data:`LEVER` times as many metres.
+        mass_error: prior standard deviation of each mass, as a fraction of the mass. The prior
+            standard deviation of each centre of mass is ``mass_error`` times :data:`LEVER` [m].
 
     Raises:
         RecordingError: when no stretch of the motions is long enough to be used.

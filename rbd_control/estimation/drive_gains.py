@@ -4,10 +4,10 @@
 if its relative standard error is at most :data:`ACCEPTED_ERROR`.
 
 In free motion only the torque for gravity and for the inertia of the links determines the gain of a
-joint. The description states these in kg, and its error is the error of the gain. The unknown
-inertia of motor and gear gives no information. A known payload adds a known torque in N·m, so it
-determines the gain of each joint that it loads: the last joint only if the centre of mass of the
-payload is off its axis, a vertical joint only by acceleration.
+joint. An error of the masses in the description causes the same relative error of the gain. The
+unknown inertia of motor and gear gives no information. A known payload adds a known torque in N·m,
+so it determines the gain of each joint that it loads: the last joint only if the centre of mass of
+the payload is off its axis, a vertical joint only by acceleration.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class GainEvidence:
     accepted_error: float = ACCEPTED_ERROR
     """Largest relative standard error of an accepted gain."""
     mass_error: float = MASS_ERROR
-    """Standard deviation of the masses of the description, as a fraction of them."""
+    """Standard deviation of the masses of the description, as a fraction of the masses."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class DriveGain:
         )
 
     def is_accepted(self, error: float) -> bool:
-        """Return whether the relative standard error is at most ``error``, or the gain given."""
+        """Return whether the gain was given or has a relative standard error up to ``error``."""
         return self.is_given or self.relative_error <= error
 
 
@@ -181,7 +181,7 @@ def drive_gains(
         The gains in the order of the model, and warnings.
 
     Raises:
-        InputError: if a known gain belongs to no joint of the model.
+        InputError: if the joint of a known gain is not in the model.
         DriveGainError: if a gain cannot be identified; the message gives a remedy.
         RecordingError: if no stretch of the motions is long enough.
     """
@@ -215,11 +215,11 @@ def drive_gains(
 
 
 def _inverted(reciprocal: Array, error: Array) -> tuple[Array, Array]:
-    """Return gains and their standard errors (nv,) from reciprocal gains and theirs.
+    """Return gains and their standard errors (nv,) from reciprocal gains and standard errors.
 
     The confidence interval of a reciprocal is not symmetric (Fieller 1954). Its wider half counts:
     with the relative error ``r`` of the reciprocal and ``c`` standard errors, the relative error of
-    the gain is ``r / (1 - c r)``, and infinite where the interval holds a reciprocal of zero.
+    the gain is ``r / (1 - c r)``, and infinite where the interval contains a reciprocal of zero.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         gain, relative = 1.0 / reciprocal, error / np.abs(reciprocal)
@@ -236,7 +236,7 @@ def _doubts(widened: float) -> tuple[str, ...]:
     if widened < WIDE:
         return ()
     return (
-        f"the currents contradict the masses of the description: its errors look {widened:.1f} "
-        f"times as large as expected, and the errors of the drive gains are given accordingly; "
-        f"check the URDF, and whether it has the hand that the arm carries",
+        f"the currents contradict the masses of the description: its errors appear {widened:.1f} "
+        f"times as large as expected, and the standard errors of the drive gains include this; "
+        f"check the URDF, and whether it contains the hand of the arm",
     )

@@ -79,7 +79,7 @@ class EffortKindDecision:
     state: State = "open"
     """``open``, ``confirmed`` or ``refuted``."""
     text: str = ""
-    """The evidence and what to do, in one sentence; what is missing while the decision is open."""
+    """The evidence and the remedy in one sentence; the missing evidence while the state is open."""
 
 
 _OPEN = EffortKindDecision(text="too few samples")
@@ -245,7 +245,7 @@ class EffortKindJudge:
         return EffortKindDecision("confirmed", "fits")
 
     def _other_cause(self, windows: Sequence[_Window]) -> str:
-        """Return another explanation of the efforts, a payload or a tilted base; empty if none."""
+        """Return a payload or a tilted base as another explanation, or an empty text."""
         evidence = _Evidence.of(windows, self._usual, self._takes_gravity_off)
         q = np.array([window.q for window in windows])
         if evidence.explained_by(evidence.scaled(self._payloads(q))):
@@ -271,21 +271,21 @@ class EffortKindJudge:
         return np.asarray(np.einsum("nia,ca->cni", columns, directions - field))
 
     def _refutation(self, evidence: _Evidence) -> str:
-        """Return the evidence against the declared kind and what to set instead."""
+        """Return the evidence against the declared kind, and the parameter to set instead."""
         row, i = evidence.strongest()
         joint = self._model.joint_names[i - self._model.nv]
         effort, weight = evidence.effort[row, i], evidence.gravity[row, i]
         said = (
-            f"effort of {joint} is {effort:.1f} N·m where gravity alone asks for {weight:.1f} N·m: "
+            f"effort of {joint} is {effort:.1f} N·m where gravity alone requires {weight:.1f} N·m: "
         )
         if self._takes_gravity_off:
-            return f"{said}this driver leaves gravity in; set effort_kind: torque"
+            return f"{said}this driver includes gravity; set effort_kind: torque"
         ratio = evidence.smallest_ratio()
         if self._parameters.effort_kind == "current":
             return f"{said}effort_gain does not fit; run rbd-control calibrate --effort current"
         if evidence.is_proportional():
             return f"{said}it looks like motor current; set effort_kind: current and effort_gain"
-        said += "this driver takes gravity off; set effort_kind: torque_without_gravity"
+        said += "this driver subtracts gravity; set effort_kind: torque_without_gravity"
         if ratio > PROPORTIONAL:
             said += " (or current, if it publishes motor currents)"
         elif not evidence.has_moved():
@@ -298,10 +298,10 @@ def refuse_effort_kind(
 ) -> None:
     """Refuse motions without contact whose efforts refute ``effort_kind``.
 
-    Nothing is refused where ``check_effort_kind`` is false.
+    The function does nothing if ``check_effort_kind`` is false.
 
     Raises:
-        RecordingError: with the evidence and what to set instead.
+        RecordingError: with the evidence and the parameter to set instead.
     """
     judge = EffortKindJudge(model, parameters)
     start = 0.0
@@ -321,7 +321,7 @@ class _Evidence:
     declared: Array
     """Effort minus the effort of the declared kind [N·m or N]; zero if no effort is measured."""
     other: Array
-    """The same for the other kind."""
+    """Effort minus the effort of the other kind [N·m or N]; zero if no effort is measured."""
     usual: Array
     """(nv,) default contact thresholds [N·m or N]."""
     loaded: NDArray[np.bool_]

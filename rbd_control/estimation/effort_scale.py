@@ -92,7 +92,7 @@ class EffortScale:
         if self.is_reversed:
             return (
                 f"the effort of joint {self.joint!r} has the wrong sign: it is {self.scale:.3g} "
-                f"times the model's torque; mend the driver, or declare currents and let their "
+                f"times the model's torque; fix the driver, or declare currents and let their "
                 f"gains be found (--effort current)"
             )
         if self.is_odd and self.ratio > SUSPECT:
@@ -158,7 +158,7 @@ def _refuse_dead(motions: Sequence[Motion], model: Model) -> None:
     tau, v = (np.concatenate(x) for x in zip(*((m.tau, m.v) for m in motions), strict=True))
     if not tau.any():
         raise RecordingError(
-            "effort is not measured: it is exactly zero on all joints; mend the driver, or record "
+            "effort is not measured: it is exactly zero on all joints; fix the driver, or record "
             "a topic that carries it"
         )
     for i, joint in enumerate(model.joint_names, model.nv - len(model.joint_names)):
@@ -167,12 +167,12 @@ def _refuse_dead(motions: Sequence[Motion], model: Model) -> None:
         if zero > DEAD_SHARE:
             raise RecordingError(
                 f"joint {joint!r} publishes no effort: it is exactly zero in {zero:.0%} of the "
-                f"samples in which the joint moves; mend the driver"
+                f"samples in which the joint moves; fix the driver"
             )
         if np.ptp(tau[:, i]) == 0.0:
             raise RecordingError(
                 f"the effort of joint {joint!r} never changes, it is {tau[0, i]:.4g} throughout: "
-                f"it is not measured; mend the driver"
+                f"it is not measured; fix the driver"
             )
 
 
@@ -188,7 +188,7 @@ def _refuse_absurd(motion: Motion, bad: NDArray[np.bool_], model: Model) -> None
         f"{motion.name}: effort or speed of joint {joint!r} is implausible in {share[i]:.0%} of "
         f"the samples: the effort reaches {worst:.4g}, the effort limit is "
         f"{float(model.effort_limit[i]):.4g} N·m or N; declare what the effort is (--effort), or "
-        f"mend the driver"
+        f"fix the driver"
     )
 
 

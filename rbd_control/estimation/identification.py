@@ -34,7 +34,7 @@ from rbd_control.wording import listed
 Array = NDArray[np.float64]
 
 FILTER_GAIN = 20.0
-"""Pole of the filter [1/s]; lower at low sample rates, see the next constant."""
+"""Pole of the filter [1/s]; lower at low sample rates, see :data:`PER_RATE`."""
 PER_RATE = 0.3
 """Largest pole of the filter times the sample period."""
 SETTLING = 5.0
@@ -45,18 +45,18 @@ SHAPES: tuple[tuple[float, float | None], ...] = (
 )
 """Shapes of friction that are tried: velocity scale and Stribeck velocity [rad/s or m/s]."""
 PLAIN_SHAPES = sum(stribeck is None for _, stribeck in SHAPES)
-"""Number of the first shapes, which have no Stribeck effect."""
+"""Number of shapes without a Stribeck effect; they are the first of :data:`SHAPES`."""
 LEAST_FADING = 0.05
 """Stribeck velocity of a joint without a Stribeck effect [rad/s or m/s]."""
 FOLDS = 4
-"""Parts of the motion, each predicted from the others."""
+"""Number of parts of the motion for cross-validation; each is predicted from the others."""
 PAYS = 0.95
 """Ratio to which the prediction error must decrease for corrections to be kept."""
 ROTOR_PAYS = 0.9
 """Ratio to which the prediction error of a joint must decrease for its rotor to be kept; delayed
 torque and a wrong shape of a body have a similar effect."""
 MASS_SPREAD = 0.03
-"""Prior standard deviation of a body's mass, as a part of it."""
+"""Prior standard deviation of a body's mass, as a fraction of the mass."""
 COM_SPREAD = 0.005
 """Prior standard deviation of a centre of mass along each axis [m]."""
 IMPLAUSIBLE_MASS = 0.25
@@ -106,7 +106,7 @@ class Columns:
     which: NDArray[np.int64]
     """(P, 2) joint and column of each correction."""
     spread: Array
-    """(P,) prior standard deviation of each."""
+    """(P,) prior standard deviation of each correction."""
 
     def only(self, chosen: NDArray[np.bool_]) -> Columns:
         """Return the columns with only the chosen corrections."""
@@ -196,8 +196,8 @@ def filtered_columns(
         motions: motions without contact.
         model: the robot.
         maximum_gap: longest time between two samples of one stretch [s].
-        changes: joint, column of the correction and robot made of nothing but that correction, as
-            :func:`~rbd_control.robot.inertial_corrections.variations` returns.
+        changes: for each correction its joint, its column, and a robot that consists of this
+            correction only, as :func:`~rbd_control.robot.inertial_corrections.variations` returns.
 
     Returns:
         The columns, thinned out to one row per time constant of the filter.
@@ -329,8 +329,8 @@ def _implausible(model: Model, corrections: Array) -> list[str]:
         distance = float(np.linalg.norm(shift))
         if abs(mass) > IMPLAUSIBLE_MASS * whole or distance > IMPLAUSIBLE_SHIFT:
             notes.append(
-                f"{link} would be {mass:+.2f} kg beside its {whole:.2f} kg, its centre of mass "
-                f"{1e3 * distance:.0f} mm off: so much points to another hand or payload, "
-                f"another unit of effort, or another URDF than this arm's"
+                f"the correction of {link} is {mass:+.2f} kg to a mass of {whole:.2f} kg, and "
+                f"{1e3 * distance:.0f} mm to its centre of mass; check hand and payload, the unit "
+                f"of the effort, and whether the URDF describes this arm"
             )
     return notes

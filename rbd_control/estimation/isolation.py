@@ -95,7 +95,7 @@ class Isolation:
 
 
 def found(isolation: Isolation | None) -> dict[str, Any]:
-    """Return the fields that detections and events contain unchanged, by name."""
+    """Return the fields of an isolation that detections and events share, by name."""
     if isolation is None:
         return {"link": ""}
     names = ("link", "candidates", "confidence", "point")
@@ -303,7 +303,7 @@ class _Places:
         Args:
             model: the robot.
             q, v: joint positions and velocities before the contact, (nq,) and (nv,).
-            links: sum of the prior probabilities of all places, one for each link.
+            links: number of links, to which the prior probabilities of all places add up.
 
         Returns:
             The m places that move outward, whose prior probabilities add up to ``links``, and the

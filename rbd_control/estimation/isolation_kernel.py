@@ -166,7 +166,12 @@ def take_in(packed, q, bodies, offsets, residual, risen, doubt, whitening, place
 
 @compiled
 def noise_factor(covariance, sums):
-    """Return the Cholesky factor (nv, nv) of the covariance of the residuals' weighted mean."""
+    """Return the Cholesky factor (nv, nv) of the covariance R of the weighted mean residual.
+
+    Args:
+        covariance: covariance of the residual without contact, (nv, nv) [(N·m)² or N²].
+        sums: sums of :func:`take_in`, (2 + 3 nv,).
+    """
     n = covariance.shape[0]
     looks = sums[0] * sums[0] / sums[1]
     shaken = 0.0
@@ -277,11 +282,14 @@ def expected(
 ):
     """Compute the expected force and point over places and sizes with their ``weights``.
 
-    ``out`` (4, 3), written: the force; the point of its line of action nearest to the place; in the
-    first entry the largest variance of the force along any axis; in the first entry the sum of the
-    variances of the point. ``gain`` (3, nv), written, maps another residual to its force. Returns
-    the misfit of the most probable place and size: |y - Jᵀ w|² in standard deviations, minus
-    yᵀ R⁻¹ y.
+    The rows of ``out`` (4, 3), written: 0, the force; 1, the point of its line of action nearest to
+    the place; 2, in the first entry the largest variance of the force along any axis; 3, in the
+    first entry the sum of the variances of the point. ``gain`` (3, nv), written, maps another
+    residual to its force.
+
+    Returns:
+        The misfit of the most probable place and size: |y - Jᵀ w|² in standard deviations, minus
+        yᵀ R⁻¹ y.
     """
     n = factor.shape[0]
     precision = np.zeros((6, 6))

@@ -20,8 +20,8 @@ class KalmanObserver(Observer):
     Args:
         model: the robot.
         torque_noise: standard deviation of one sample of the torque, a number or (nv,) [N·m or N].
-        momentum_noise: standard deviation of one sample of the momentum, that of the velocity
-            times the joint's inertia, a number or (nv,) [N·m·s or N·s].
+        momentum_noise: standard deviation of one sample of the momentum: standard deviation of
+            the velocity times the inertia of the joint, a number or (nv,) [N·m·s or N·s].
         drift: random walk of the external torque, a number or (nv,) [N·m/√s or N/√s].
         friction: tau_friction(v); none by default.
 

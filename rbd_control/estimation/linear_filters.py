@@ -20,7 +20,7 @@ Kalman. The external torque is a random walk, effort and momentum are measured w
     measured: p + momentum noise
 
 The state is the error ``e`` of the estimated momentum against the measured one, and the torque. The
-gain follows from the covariance, which settles by itself for any rate and jitter.
+gain follows from the covariance, which converges for any rate and jitter.
 """
 
 from __future__ import annotations
@@ -39,29 +39,29 @@ DESIGN = np.dtype(
     [
         ("gain", "f8"),  # K [1/s]
         ("damping", "f8"),  # zeta of the second order
-        ("torque_noise", "f8"),  # of one sample [N·m or N]
-        ("momentum_noise", "f8"),  # of one sample [N·m·s or N·s]
-        ("drift", "f8"),  # of the external torque [N·m/√s or N/√s]
-        ("delay", "f8"),  # of the velocity against the effort [s]
+        ("torque_noise", "f8"),  # Kalman: standard deviation of one sample [N·m or N]
+        ("momentum_noise", "f8"),  # Kalman: standard deviation of one sample [N·m·s or N·s]
+        ("drift", "f8"),  # Kalman: random walk of the external torque [N·m/√s or N/√s]
+        ("delay", "f8"),  # delay of the velocity against the effort, for all kinds [s]
     ],
     align=True,
 )
-"""Constants of the observer of one joint; each kind of filter takes its own."""
+"""Constants of the observer of one joint; each kind of filter uses some of the fields."""
 STATE = np.dtype(
     [
         ("residual", "f8"),  # r, the estimate of the external torque [N·m or N]
         ("slope", "f8"),  # r_dot of the second order
-        ("error", "f8"),  # e of the Kalman filter, and the covariance of e and r
-        ("error_variance", "f8"),
-        ("covariance", "f8"),
-        ("variance", "f8"),
-        ("p", "f8"),  # momentum of the last sample
-        ("rate", "f8"),  # its rate by the momentum balance, with the delayed torque
+        ("error", "f8"),  # Kalman: e
+        ("error_variance", "f8"),  # Kalman: variance of e
+        ("covariance", "f8"),  # Kalman: covariance of e and r
+        ("variance", "f8"),  # Kalman: variance of r
+        ("p", "f8"),  # momentum of the last sample [N·m·s or N·s]
+        ("rate", "f8"),  # rate of p by the momentum balance, with the delayed torque [N·m or N]
         ("drive", "f8"),  # delayed torque of the motor less gravity [N·m or N]
     ],
     align=True,
 )
-"""State of the observer of one joint: its filter, and where the next interval begins."""
+"""State of the observer of one joint: its filter, and the sample that begins the next interval."""
 
 
 @inlined
@@ -120,7 +120,7 @@ def observe(kind, design, state, dt, p, rate, drive, bias):
 
 @inlined
 def clear(state):
-    """Set the filter of one joint to rest."""
+    """Set the filter state of one joint to zero; ``p`` and ``rate`` are unchanged."""
     state.residual = state.slope = 0.0
     state.error = state.error_variance = state.covariance = state.variance = 0.0
 

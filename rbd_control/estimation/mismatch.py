@@ -1,11 +1,12 @@
 """Explanations of a residual without contact by errors of model, effort or payload.
 
-A wrong hand, sign or unit, or gravity already subtracted by the driver each cause a characteristic
-residual. Over some seconds without contact, with ``x`` the mean external torque by the model, ``y``
-the torque of the model and ``g`` its gravity torque:
+A wrong hand, a wrong sign, a wrong unit, and a driver that subtracts gravity each cause a
+characteristic residual. Over some seconds without contact, with ``x`` the mean external torque by
+the model, ``y`` the torque of the model and ``g`` its gravity torque:
 
 * no effort:            effort = 0 on one joint that needs a torque
-* gravity taken off:    ``x = g`` on all joints that carry weight; ``-g`` if it is not, as declared
+* gravity subtracted:   ``x = g`` on all joints that carry weight; ``x = -g`` if the efforts include
+  gravity although they are declared to be without it
 * payload not modelled: ``x`` is the negative torque of a mass fixed to the last link, on all joints
 * sign or unit:         effort = ``gain y`` on one joint, with a gain far from one
 * constant torque:      ``x`` is constant on one joint
@@ -59,7 +60,7 @@ class Mismatch:
     kind: str
     """``dead``, ``gravity``, ``payload``, ``sign``, ``unit`` or ``offset``."""
     joint: str
-    """The joint it concerns; empty when it concerns all."""
+    """The joint it concerns; empty if it concerns all joints."""
     text: str
     """The finding with its numbers, and the remedy."""
 
@@ -73,7 +74,7 @@ def find_mismatches(
     """Return explanations of the residual of a motion that is mostly free of contact.
 
     Args:
-        motion: some seconds at the least, ``tau`` as ``parameters.effort_kind`` declares.
+        motion: at least some seconds, ``tau`` as ``parameters.effort_kind`` declares.
         model: the robot, as described.
         parameters: friction, corrections and thresholds of the detector.
         bias: constant external torque that a tare has removed, (nv,) [N·m or N].
@@ -84,8 +85,8 @@ def find_mismatches(
     if motion.t.size and not motion.tau.any():
         # A driver that measures effort does not publish this, with or without a payload.
         text = (
-            "effort not measured: it is exactly zero on all joints, so no verdict can be relied "
-            "on; mend the driver, or use a topic that carries effort"
+            "effort not measured: it is exactly zero on all joints, so no verdict is "
+            "reliable; fix the driver, or use a topic that carries effort"
         )
         return (Mismatch("dead", "", text),)
     parameters = with_default_thresholds(parameters, model)
@@ -133,19 +134,19 @@ def find_mismatches(
 
 
 def _gravity(x: Array, need: Array, gravity: Array, threshold: Array, effort_kind: str) -> str:
-    """Return the mismatch of the efforts with ``effort_kind`` in gravity; empty without one."""
+    """Return the mismatch if ``effort_kind`` is wrong about gravity; empty if it is right."""
     if (
         effort_kind == "torque"
         and _explains(x - gravity, x, threshold, WELL)
         and not _proportional(need - x, need, x - gravity, threshold)
     ):
         return (
-            f"efforts are free of gravity: without it {_share(x - gravity, x)} of the residual "
+            f"efforts do not include gravity: without it {_share(x - gravity, x)} of the residual "
             f"is left; set effort_kind to torque_without_gravity"
         )
     if effort_kind == "torque_without_gravity" and _explains(x + gravity, x, threshold, WELL):
         return (
-            f"efforts hold gravity: taken as they are {_share(x + gravity, x)} of the residual "
+            f"efforts include gravity: with it {_share(x + gravity, x)} of the residual "
             f"is left; set effort_kind to torque"
         )
     return ""
@@ -187,7 +188,7 @@ def _tell(
 
 
 def unit_payloads(model: Model) -> list[Model]:
-    """Return robots with 1 kg at the origin of the last body, and with unit first moments of it."""
+    """Return robots with unit mass and with unit first moments at the origin of the last body."""
     arrays, row = model.arrays, model.dof_row[-1]
     result = []
     for column in range(4):
@@ -210,7 +211,7 @@ def _dead(dead: NDArray[np.bool_], need: Array, model: Model) -> list[Mismatch]:
             "dead",
             joint,
             f"{joint} publishes no effort: it is exactly zero where the model needs up to "
-            f"{np.abs(need[:, i]).max():.3g} N·m or N; mend the driver",
+            f"{np.abs(need[:, i]).max():.3g} N·m or N; fix the driver",
         )
         for i, joint in enumerate(model.joint_names)
         if dead[i]
@@ -270,7 +271,7 @@ def _scale(joint: str, x: Array, need: Array, threshold: float) -> Mismatch | No
         return Mismatch(
             "dead",
             joint,
-            f"{joint} publishes hardly any effort: {gain:.1g} times what the model needs; mend the "
+            f"{joint} publishes hardly any effort: {gain:.1g} times what the model needs; fix the "
             f"driver or its configuration",
         )
     if -GAINS[1] <= gain <= -GAINS[0]:

@@ -56,7 +56,7 @@ class Balance(NamedTuple):
 
 @inlined
 def mean_external(p, rate, last_p, last_rate, dt):
-    """Return the mean external torque x of one joint over ``dt``, see the top of this file."""
+    """Return the mean external torque x of one joint over ``dt``; see the module."""
     return (p - last_p) / dt - 0.5 * (rate + last_rate)
 
 
@@ -103,7 +103,7 @@ def _balance(
 def _balance_in_lanes(
     packed, kind, gravity_share, settings, q, v, effort, p, rate, torque, load, drive, quality
 ):
-    """Compute the same with the momentum of several samples at a time."""
+    """Compute the result of :func:`_balance` with the momentum of several samples at a time."""
     model = unpacked(packed)
     s = new_lane_sweep(model.parent.shape[0])
     room = lane_scratch(5 * model.nv + position_offset(model))
@@ -114,7 +114,7 @@ def _balance_in_lanes(
 
 
 _BALANCE = Kernels(_balance, _balance_in_lanes, compiled_from=STATES_FOR_LANES)
-"""Nodes take samples one by one, so that only recordings need the second kernel."""
+"""Kernels for one sample and for blocks; nodes process single samples and use the first only."""
 
 
 class MomentumBalance:

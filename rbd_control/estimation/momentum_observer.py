@@ -1,7 +1,7 @@
 """The generalised-momentum residual: the external torque, through a first-order filter.
 
 De Luca & Mattone (2003); De Luca, Albu-Schaeffer, Haddadin & Hirzinger (2006); EW21 section 1 for
-the part the Coriolis matrix plays. From ``p_dot = tau - tau_friction + Cᵀ v - g + tau_ext``::
+the role of the Coriolis matrix. From ``p_dot = tau - tau_friction + Cᵀ v - g + tau_ext``::
 
     r = K_O ( p(t) - p(0) - integral of (tau - tau_friction + Cᵀ v - g + r) dt )
     so  r_dot = K_O (tau_ext - r)

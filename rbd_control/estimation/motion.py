@@ -89,8 +89,9 @@ def refuse_little_motion(motions: Sequence[Motion], model: Model) -> None:
         shares = [(sign * v[:, i] > SLOW).mean() for sign in (1.0, -1.0)]
         if travel[i] < LEAST_TRAVEL or min(shares) < LEAST_SHARE:
             raise RecordingError(
-                f"joint {joint!r} moves too little to tell its friction: {travel[i]:.2f} rad or m "
-                f"in all, {shares[0]:.0%} of the time forward and {shares[1]:.0%} back faster "
-                f"than {SLOW}; {LEAST_TRAVEL} and {LEAST_SHARE:.0%} each way are needed: record "
-                f"a motion in which every joint goes to and fro, or hold the joint with --lock"
+                f"joint {joint!r} moves too little to identify its friction: {travel[i]:.2f} rad "
+                f"or m in total, {shares[0]:.0%} of the time forward and {shares[1]:.0%} back "
+                f"faster than {SLOW}; {LEAST_TRAVEL} and {LEAST_SHARE:.0%} each way are needed: "
+                f"record a motion in which every joint moves back and forth, or hold the "
+                f"joint with --lock"
             )

@@ -182,9 +182,10 @@ class Observer:
         return step, known[: count + 1]
 
     def risen(self, age: float) -> np.ndarray:
-        """Return the response to a unit step ``age`` [s] ago, (nv,), from the curve of ``rise``.
+        """Return the step response of the residuals ``age`` [s] after a unit step, (nv,).
 
-        The result is one after the end of the curve, and before ``rise`` has been called.
+        The value is interpolated in the curve that :meth:`rise` returned last. It is one beyond the
+        end of this curve, and if :meth:`rise` has not been called.
         """
         step, known = self._rise
         cell = int(age / step) if step > 0.0 else 0
@@ -212,7 +213,12 @@ class Observer:
 
 
 def positive(name: str, value: float | np.ndarray, model: Model) -> np.ndarray:
-    """Return ``value`` as an array (nv,) of positive numbers.
+    """Return a parameter of an observer as an array (nv,) of positive numbers.
+
+    Args:
+        name: name of the parameter, for the error message.
+        value: one number for all joints, or (nv,).
+        model: the robot.
 
     Raises:
         InputError: for a value of the wrong shape, not finite or not positive.

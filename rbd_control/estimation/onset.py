@@ -10,7 +10,7 @@ from rbd_control.dynamics.compiled import compiled
 from rbd_control.estimation.observers import Observer
 
 RISEN = 0.63
-"""Part of its final value that a first-order filter shows after one time constant."""
+"""Fraction of its final value that a first-order filter reaches after one time constant."""
 
 
 class Onset(NamedTuple):

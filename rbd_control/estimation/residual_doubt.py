@@ -30,12 +30,12 @@ REVERSED = 0.14
 FAST = 0.15
 """Standard deviation of a fast joint's residual, as a fraction of the threshold's allowance."""
 MASSES = 0.05
-"""Standard deviation of an entry of the mass matrix, as a fraction of it."""
+"""Standard deviation of an entry of the mass matrix, as a fraction of the entry."""
 SHAKE = 0.02
 """Standard deviation that the onset of a collision adds to all residuals, as a fraction of the
-largest residual, each in its own standard deviations."""
+largest residual, both in standard deviations of the residuals without contact."""
 FADE = 0.03
-"""Time constant with which this fades [s]."""
+"""Time constant with which the standard deviation :data:`SHAKE` decays [s]."""
 
 
 @compiled

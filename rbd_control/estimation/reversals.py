@@ -14,7 +14,15 @@ from rbd_control.dynamics.compiled import compiled, inlined
 
 @inlined
 def reversing(v, last, before, speed, fade):
-    """Return the trace from its value ``before`` and velocities ``v`` now and ``last`` time."""
+    """Return the new trace of a joint.
+
+    Args:
+        v: velocity of this sample [rad/s or m/s].
+        last: velocity of the previous sample [rad/s or m/s].
+        before: previous trace.
+        speed: speed below which the joint counts as reversing [rad/s or m/s].
+        fade: decay of the trace over the interval, exp(-pole dt).
+    """
     return 1.0 if abs(v) < speed or v * last < 0.0 else fade * before
 
 

@@ -62,9 +62,9 @@ def highest_residual(settings, memory):
     """Return the highest ratio of residual to threshold, with its joint and level.
 
     Returns:
-        The joint with the highest ratio without the allowance for torque between samples; this
-        ratio; the highest ratio with the allowance, which decides whether there is contact; and the
-        level of a contact, ``CONTACT`` or ``COLLISION``.
+        Four values: the joint with the highest ratio, without the allowance for torque between
+        samples; this ratio; the highest ratio with the allowance, which decides whether there is
+        contact; and the level that a contact has, ``CONTACT`` or ``COLLISION``.
     """
     highest_joint, highest, deciding, collision = 0, 0.0, 0.0, False
     for i in range(memory.joint.shape[0]):

@@ -36,7 +36,7 @@ LARGEST_DAMPING = 0.1
 
 @dataclass(frozen=True, eq=False)
 class ToolWrench:
-    """Wrenches that the environment applies to the robot at one frame, and how well they are known.
+    """Wrenches that the environment applies to the robot at one frame, with their covariances.
 
     Attributes:
         frame: the frame: wrenches are about its origin, with components along its axes.
@@ -62,9 +62,9 @@ class ToolWrench:
 
     @property
     def damping(self) -> np.ndarray:
-        """(..., 6) fraction by which the estimate is damped in six directions, the least first.
+        """(..., 6) fraction by which the estimate is damped in six directions, the smallest first.
 
-        Directions are counted in units of the prior standard deviations.
+        The fractions are the eigenvalues of the covariance in units of the prior deviations.
         """
         return np.linalg.eigvalsh(self.covariance / np.outer(self.prior, self.prior))
 
@@ -142,7 +142,7 @@ class ToolWrenchEstimator:
     def estimate(
         self, q: np.ndarray, residual: np.ndarray, doubt: np.ndarray | None = None
     ) -> ToolWrench:
-        """Return the wrench for each of some residuals.
+        """Return the wrench for each residual.
 
         Args:
             q: joint positions, (..., nq) [rad or m].

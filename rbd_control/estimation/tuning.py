@@ -80,7 +80,7 @@ def choose_gains(
     Args:
         model: the robot.
         noise: of each stretch without contact, times (k + 1,) [s] and the mean external torque of
-            each interval (k, nv), friction taken off.
+            each interval (k, nv), friction subtracted.
         postures: (m, nq).
         observer: returns an observer with the same gain for all joints.
     """
@@ -119,5 +119,13 @@ def covariance(residuals: Sequence[Array]) -> tuple[Array, Array]:
 
 
 def statistic(residuals: Array, whitening: Array) -> Array:
-    """Return the length of residuals (k, nv) in standard deviations of all joints, (k,)."""
+    """Return the statistic ``|L r|`` of each residual, with the matrix L of :func:`covariance`.
+
+    Args:
+        residuals: r, (k, nv) [N·m or N].
+        whitening: L, (nv, nv).
+
+    Returns:
+        The length of each residual in standard deviations, (k,).
+    """
     return np.asarray(np.linalg.norm(residuals @ whitening.T, axis=1))

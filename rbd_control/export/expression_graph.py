@@ -33,7 +33,10 @@ CALLS = {
 
 
 class Graph:
-    """Stores expressions as nodes and simplifies them while they are added."""
+    """Stores expressions as nodes and simplifies them while they are added.
+
+    Arguments ``a`` and ``b`` and the results of the operations are indices of nodes.
+    """
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
@@ -60,7 +63,7 @@ class Graph:
         return self._node((INPUT, name, position))
 
     def add(self, a: int, b: int) -> int:
-        """Return a + b."""
+        """Return the node of a + b."""
         x, y = self._values[a], self._values[b]
         if x is not None and y is not None:
             return self.constant(x + y)
@@ -71,11 +74,11 @@ class Graph:
         return self.multiply(self.constant(k + m), u) if u == w else self._sum(a, b)
 
     def subtract(self, a: int, b: int) -> int:
-        """Return a - b."""
+        """Return the node of a - b."""
         return self.add(a, self.negate(b))
 
     def multiply(self, a: int, b: int) -> int:
-        """Return a b."""
+        """Return the node of a b."""
         x, y = self._values[a], self._values[b]
         if x is not None and y is not None:
             return self.constant(x * y)
@@ -90,7 +93,7 @@ class Graph:
         return self._node((MULTIPLY, *sorted((a, b))))
 
     def divide(self, a: int, b: int) -> int:
-        """Return a / b; division by a constant becomes multiplication by its reciprocal.
+        """Return the node of a / b; a constant b is replaced by its reciprocal as a factor.
 
         Raises:
             ZeroDivisionError: if b is an exact zero.
@@ -107,14 +110,19 @@ class Graph:
         return self._node((DIVIDE, a, b))
 
     def negate(self, a: int) -> int:
-        """Return -a."""
+        """Return the node of -a."""
         x = self._values[a]
         if x is not None:
             return self.constant(-x)
         return self._operand(a) if self._is(a, NEGATE) else self._node((NEGATE, a))
 
     def call(self, function: str, a: int) -> int:
-        """Return the value of a function of :data:`CALLS` at a."""
+        """Return the node of ``function(a)``, a constant if node ``a`` is a constant.
+
+        Args:
+            function: name of the function, a key of :data:`CALLS`.
+            a: index of the node of the argument.
+        """
         x = self._values[a]
         if x is not None:
             return self.constant(CALLS[function](x))

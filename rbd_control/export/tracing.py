@@ -44,7 +44,7 @@ class Tracing:
         self.rows = int(model.arrays.parent.size)
 
     def inputs(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the expressions of an argument as an array."""
+        """Return an array of input expressions for the argument ``name`` of this shape."""
         return inputs(self.graph, name, shape)
 
     def from_root(self, q: np.ndarray) -> tuple[Constants, np.ndarray]:

@@ -60,7 +60,7 @@ class ScratchFolder:
 
 
 def remove_unfinished() -> None:
-    """Remove temporary folders and incomplete files before the process ends."""
+    """Remove the temporary folders and incomplete files of this process; call it before exit."""
     for path in list(_unfinished):
         _remove(path)
 

@@ -36,7 +36,7 @@ _PREPARED = ("joint states", "contact detector", "recordings", "replay")
 
 
 class Job(Protocol):
-    """The work on one recording."""
+    """Interface of the work on one recording; a worker process calls :meth:`run`."""
 
     @property
     def recording(self) -> Path:
@@ -267,7 +267,7 @@ def run_job(job: Job) -> Outcome:
 
 
 def _said(error: RbdControlError, recording: Path) -> str:
-    """Return the message, with the file that caused it unless it is the recording itself."""
+    """Return the message of an error, and the file that it names unless that is the recording."""
     if not error.path or error.path == str(recording):
         return error.message
     inside = Path(error.path)

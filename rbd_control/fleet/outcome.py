@@ -64,7 +64,7 @@ class Record:
         return self.outcome.result or {}
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain values that ``json`` can write."""
+        """Return the outcome as plain values that ``json`` can write."""
         own = {name: value for name, value in vars(self).items() if name != "outcome"}
         return {**own, **asdict(self.outcome)}
 

@@ -76,7 +76,7 @@ def read_sheet(path: Path) -> list[SheetRow]:
 
 
 def row_of(recording: Path, sheet: Sequence[SheetRow]) -> SheetRow:
-    """Return the first row that matches a recording; an empty one if none does."""
+    """Return the first row that matches a recording, or an empty row."""
     return next((row for row in sheet if row.matches(recording)), SheetRow(""))
 
 

@@ -1,10 +1,10 @@
-"""The folder that holds the results of a fleet: one JSON file per recording, and one table.
+"""The folder with the results of a fleet: one JSON file per recording, and one table.
 
 ::
 
     FOLDER/replay/NAME-DIGEST.json     one recording; the digest is of its absolute path
     FOLDER/replay.csv (or .parquet)    one row per recording
-    FOLDER/calibrate/…, calibrate.csv  the same for calibrate
+    FOLDER/calibrate/…, calibrate.csv  results of calibrate in the same form
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ def _levels(records: Sequence[Record]) -> dict[str, Row]:
 
 
 def _wide(records: Sequence[Record]) -> Row:
-    """Return the same in one row, columns ``quantity/joint``."""
+    """Return the values of :func:`_levels` in one row, with columns ``quantity/joint``."""
     return {
         f"{quantity}/{joint}": value
         for joint, values in _levels(records).items()

@@ -32,12 +32,12 @@ def refuse_format(name: str) -> None:
 def write_table(rows: Sequence[Row], folder: Path, name: str, kind: str) -> Path:
     """Write rows as one table, completely or not at all, and return its path.
 
-    The columns are those of all rows, in order of appearance; a value that a row lacks is empty.
+    The table has the columns of all rows, in order of appearance; missing values are empty.
 
     Args:
         rows: the rows.
         folder: folder of the table.
-        name: its name without suffix.
+        name: name of the table, without suffix.
         kind: one of :data:`FORMATS`.
 
     Raises:

@@ -28,7 +28,7 @@ def physical(model: Model) -> Iterator[None]:
             error.message,
         )
         raise RecordingError(
-            f"what is identified is not physical: {which}; check sign and unit of its efforts"
+            f"an identified value is not physical: {which}; check sign and unit of its efforts"
         ) from error
 
 

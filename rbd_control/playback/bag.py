@@ -78,12 +78,12 @@ class Bag:
                 there = [f"{name} ({each.msgtype})" for name, each in self.topics.items()]
                 raise RecordingError(
                     f"has no topic {quoted(topic)}, its topics are {listed(there)}; "
-                    "--topic names another"
+                    "select one with --topic"
                 )
             found = self.topics[topic]
             if found.msgtype != msgtype:
                 raise RecordingError(
-                    f"topic {quoted(topic)} carries {shortened(found.msgtype, 60)}, not {msgtype}"
+                    f"topic {quoted(topic)} has type {shortened(found.msgtype, 60)}, not {msgtype}"
                 )
             if found.encoding != _ENCODING:
                 raise RecordingError(
@@ -133,7 +133,7 @@ class Bag:
                 yield _expanded(packed)
 
     def _open(self, file: Path) -> Storage:
-        """Return a storage file; one that is compressed as a whole is expanded first."""
+        """Return a storage file; decompress it first if it is compressed as a whole."""
         with self._reading(file):
             source = file
             if file.name.endswith(COMPRESSED):
@@ -173,6 +173,6 @@ def _by_ros(path: Path, missing: ModuleNotFoundError) -> Storage:
         return RosStorage(path)
     except ModuleNotFoundError as error:
         raise RecordingError(
-            f"needs the package {missing.name} or ROS 2 (rosbag2_py) to be read, for it has no "
-            "chunks: pip install rosbags, or source a ROS 2 installation"
+            f"has no chunks and can be read only with the package {missing.name} or ROS 2 "
+            "(rosbag2_py): pip install rosbags, or source a ROS 2 installation"
         ) from error

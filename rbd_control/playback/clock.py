@@ -14,13 +14,13 @@ Array = NDArray[np.float64]
 
 
 class ClockJump(NamedTuple):
-    """A jump back of the recorded clock: its time in the replay, and its size [s]."""
+    """A backward jump of the recorded clock: ``time`` in the replay, and size ``back`` [s]."""
 
     time: float
     back: float
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return time and size as plain values for ``json``."""
         return {"time": self.time, "back": self.back}
 
 
@@ -44,14 +44,14 @@ class ReplayClock:
         self._stamp = self._receipt = nan
 
     def goes_back(self, block: TimedBlock) -> bool:
-        """Return whether a block begins before the last sample."""
+        """Return whether a block begins before the last sample of the previous block."""
         return bool(block.samples.stamp[0] < self._stamp)
 
     def times(self, block: TimedBlock, period: float) -> Array:
         """Return the times of a block of samples, (k,) [s], and advance to its end.
 
         Args:
-            block: samples that follow the last ones.
+            block: samples that follow the previous block.
             period: usual time between samples [s]; NaN before the second sample.
         """
         stamp = block.samples.stamp

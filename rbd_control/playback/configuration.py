@@ -28,8 +28,8 @@ class DescribedArm(NamedTuple):
 
     Attributes:
         arm: its parameters, which name or contain its URDF.
-        config: the parameter file; None without one.
-        values: the parameters of the detector in that file; empty without one.
+        config: the parameter file; None if none was given.
+        values: the parameters of the detector in that file; empty without a file.
     """
 
     arm: RobotParameters
@@ -45,7 +45,7 @@ def described_arm(urdf: str, config: Path | None) -> DescribedArm:
         config: parameter file; None for defaults.
 
     Raises:
-        RbdControlError: naming the file at fault.
+        RbdControlError: for an invalid file; the message names it.
     """
     if config is None and urdf.endswith(YAML):
         config, urdf = Path(urdf), ""
@@ -75,7 +75,7 @@ def configured(
         measured: joints of the recordings, see :meth:`Robot.of`.
 
     Raises:
-        RbdControlError: naming the file at fault.
+        RbdControlError: for an invalid file; the message names it.
     """
     robot, parameters = configured_robot(urdf, config, locked, measured)
     return robot.model, parameters
@@ -90,7 +90,7 @@ def configured_robot(
     """Return the arm and the detector's parameters; arguments as :func:`configured`.
 
     Raises:
-        RbdControlError: naming the file at fault.
+        RbdControlError: for an invalid file; the message names it.
     """
     arm, config, values = described_arm(urdf, config)
     with about(config) if config else nullcontext():

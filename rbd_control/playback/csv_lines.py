@@ -16,7 +16,7 @@ MAX_LINE = 1 << 20
 """Maximum length of a line [characters], enough for ten thousand columns."""
 
 _MOST = 1 << 23
-"""Number of characters of a block above which no further lines are added."""
+"""Number of characters from which a block is complete, also with fewer lines."""
 
 _STEP = 64
 """Number of lines that are read before their lengths are checked."""

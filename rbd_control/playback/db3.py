@@ -27,7 +27,8 @@ class Db3Storage:
 
     Raises:
         sqlite3.Error: from the constructor and from every iteration, if the file is damaged.
-        ValueError: likewise, if its tables have another content than rosbag2 writes.
+        ValueError: from the constructor and from every iteration, if the tables have other contents
+            than rosbag2 writes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -69,7 +70,7 @@ class Db3Storage:
         self._ids.setdefault(name, []).append(number)
 
     def _connect(self) -> sqlite3.Connection:
-        # Immutable: neither locks nor a journal, so that a read-only folder will do.
+        # Immutable: SQLite needs neither locks nor a journal, so a read-only folder suffices.
         return sqlite3.connect(f"{self.path.resolve().as_uri()}?immutable=1", uri=True)
 
 
@@ -77,5 +78,5 @@ def _check(topic: str, times: Sequence[Any], raws: Sequence[Any]) -> None:
     """Raise an error for rows that are not messages; SQLite accepts any value in any column."""
     for time, raw in zip(times, raws, strict=True):
         if type(time) is not int or type(raw) is not bytes:
-            what = f"time {quoted(time)}" if type(time) is not int else "data that is no message"
+            what = f"time {quoted(time)}" if type(time) is not int else "data that is not a message"
             raise ValueError(f"a row of {topic} holds {what}")

@@ -38,9 +38,10 @@ class EffortFit:
 
     Attributes:
         joint: the joint.
-        ratio: effort over gravity torque; NaN where ``gravity`` is below :data:`LEAST_GRAVITY` or
-            small beside the remainder.
-        correlation: correlation of effort and gravity torque through the origin; NaN likewise.
+        ratio: effort divided by gravity torque; NaN if ``gravity`` is below :data:`LEAST_GRAVITY`
+            or small compared with the remainder.
+        correlation: correlation of effort and gravity torque through the origin; NaN where
+            ``ratio`` is NaN.
         gravity: RMS gravity torque [N·m or N].
         remainder: RMS remainder [N·m or N].
         is_zero: whether the published effort is exactly zero throughout although the model needs a
@@ -56,14 +57,14 @@ class EffortFit:
 
     @property
     def complaint(self) -> str:
-        """Problem of the effort of this joint; empty without one, or if it is uncertain.
+        """Problem of the effort of this joint; empty if the effort fits or the fit is uncertain.
 
-        The deviation ``(ratio - 1) * gravity`` must be more than twice the remainder, which holds
-        friction, inertia and contact.
+        The deviation ``(ratio - 1) * gravity`` must be more than twice the remainder, which
+        contains friction, inertia and contact.
         """
         if self.is_zero:
             return (
-                f"the effort of {self.joint} is exactly zero throughout: effort not measured; mend "
+                f"the effort of {self.joint} is exactly zero throughout: effort not measured; fix "
                 f"the driver, or use a topic that carries effort"
             )
         off = abs(self.ratio - 1.0) * self.gravity
@@ -124,7 +125,7 @@ class EffortCheck:
         self._tt += (torque * torque).sum(0)
 
     def fits(self) -> tuple[EffortFit, ...]:
-        """Return one fit for each joint; none if no effort was recorded."""
+        """Return one fit for each joint; empty if no effort was recorded."""
         if not self._n:
             return ()
         return tuple(

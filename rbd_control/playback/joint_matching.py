@@ -17,9 +17,9 @@ def match_joints(
     Args:
         model: the model's joints.
         recorded: the joints of the recording.
-        joints: the recorded names of the model's joints, if they are given. Otherwise they are
-            the model's own names; or, when the recording has none of them, names that differ by
-            one prefix only (``panda_joint1``, ``fer_joint1``), if there is exactly one such set.
+        joints: the recorded names of the model's joints. If None, the names of the model are used;
+            if the recording contains none of these names, the set of names that differ from them
+            by one prefix (``panda_joint1``, ``fer_joint1``) is used, if there is exactly one.
 
     Raises:
         RecordingError: naming the joints that the recording lacks.

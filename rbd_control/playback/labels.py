@@ -45,7 +45,7 @@ def read_labels(path: str | Path, recordings: Sequence[Path]) -> list[list[Label
         _check_columns(rows.fieldnames or ())
         for k, row in enumerate(rows):
             if k >= MAX_LABELS:
-                raise RecordingError(f"has more than {MAX_LABELS} labels, the most that is read")
+                raise RecordingError(f"has more than {MAX_LABELS} labels, which is the limit")
             if None in row or None in row.values():
                 raise _refused(rows.line_num, "it has another number of columns")
             cells = {name.strip(): cell.strip() for name, cell in row.items()}

@@ -31,11 +31,22 @@ KEPT = 6
 
 @dataclass
 class LiveState:
-    """The received state of a detector; times are those of a steady clock [s].
+    """The received state of a detector; times are on a steady clock [s].
 
-    ``contact`` is the last verdict and ``judged`` its time of receipt; ``told`` is the time of
-    receipt of the last residual. ``thresholds`` are in the order of ``joints``, and empty until
-    they are received; ``ignored`` is the number of messages that cannot come from a detector.
+    Attributes:
+        detector: name of the detector's node.
+        joints: joints of the residual.
+        residual: last residual, in the order of ``joints`` [N·m or N].
+        thresholds: thresholds in the order of ``joints`` [N·m or N]; empty until received.
+        rate: rate of the samples [1/s]; NaN before it is known.
+        told: time of receipt of the last residual.
+        contact: last verdict.
+        judged: time of receipt of the last verdict.
+        link: link of the last contact force; empty without contact.
+        force: last contact force [N]; None if it is unknown.
+        condition: message of the detector's diagnostics; empty before the first.
+        ignored: number of messages that cannot come from a detector.
+        events: last events, the oldest first.
     """
 
     detector: str
@@ -53,14 +64,14 @@ class LiveState:
     events: deque[ContactEvent] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def verdict(self, now: float) -> str:
-        """Return ``contact``, ``free``, or ``no verdict`` after silence."""
+        """Return ``contact``, ``free``, or ``no verdict`` if the last verdict has expired."""
         if now - self.judged > SILENCE:
             return "no verdict"
         return "contact" if self.contact else "free"
 
 
 def render(state: LiveState, now: float) -> RenderableType:
-    """Return the state at one moment of the steady clock."""
+    """Return the display of the state at the time ``now`` on the steady clock [s]."""
     parts: list[RenderableType] = [_headline(state, now)]
     if state.joints:
         parts.append(_residuals(state))

@@ -26,7 +26,7 @@ from rbd_control.playback.storage import Topic
 
 _IS_MESSAGE = 0x05
 _HEAD, _MESSAGE_HEAD = RECORD.size, 22
-"""Size of the head of a record, and of the head of a message before its data [bytes]."""
+"""Size of the header of a record, and of the header of a message before its data [bytes]."""
 
 
 class McapStorage:
@@ -108,7 +108,7 @@ def _messages_in_chunks(path: Path, summary: Summary, topic: str) -> Iterator[Pa
                 messages = _in_order(data, times, np.cumsum(sizes) - sizes, sizes)
                 waiting = None
             if following is not None and messages.times[-1] >= following.begin:
-                # Chunks may overlap in time: messages after the begin of the next chunk must wait.
+                # Chunks may overlap in time: messages after the start of the next chunk must wait.
                 ready = int(np.searchsorted(messages.times, following.begin))
                 split = int(messages.sizes[:ready].sum())
                 times, data, sizes = messages

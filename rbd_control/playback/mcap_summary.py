@@ -18,7 +18,7 @@ MAGIC = b"\x89MCAP0\r\n"
 """First and last bytes of an MCAP file."""
 
 RECORD = Struct("<BQ")
-"""Head of a record: its kind, and the size of its content [bytes]."""
+"""Header of a record: its kind, and the size of its content [bytes]."""
 
 MAX_SUMMARY = 1 << 26
 """Maximum size of a summary [bytes], enough for some hundred thousand chunks."""
@@ -34,7 +34,7 @@ _IS_SCHEMA, _IS_CHANNEL, _IS_CHUNK_INDEX, _IS_STATISTICS = 0x03, 0x04, 0x08, 0x0
 
 
 class Channel(NamedTuple):
-    """A channel: the topic it belongs to, the encoding of its messages and their type."""
+    """A channel: its topic, and the encoding and the type of its messages."""
 
     topic: str
     encoding: str
@@ -52,7 +52,7 @@ class Chunk(NamedTuple):
 
 @dataclass
 class Summary:
-    """The content of a summary; ``counts`` are the numbers of messages of each channel."""
+    """The content of a summary; ``channels`` and ``counts`` of messages are by channel number."""
 
     channels: dict[int, Channel] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)
@@ -77,7 +77,7 @@ def read_summary(file: BinaryIO) -> Summary | None:
 
     Raises:
         ValueError: if this is not an MCAP file, its end is missing or the summary is damaged.
-        struct.error, UnicodeDecodeError, OSError: likewise.
+        struct.error, UnicodeDecodeError, OSError: for a damaged or unreadable file.
     """
     if file.read(len(MAGIC)) != MAGIC:
         raise ValueError("it does not begin as an MCAP file does")

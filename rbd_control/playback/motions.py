@@ -38,7 +38,7 @@ class RecordedMotions:
     times: Array
     """(k,) times of all samples [s], also of those without velocity or effort."""
     start: float
-    """Stamp of the first sample [s]; NaN without one."""
+    """Stamp of the first sample [s]; NaN without a sample."""
     jumps: tuple[ClockJump, ...]
     """Jumps back of the clock."""
     messages: int
@@ -52,7 +52,7 @@ class RecordedMotions:
 
     @property
     def unused(self) -> str:
-        """Numbers of unusable messages with the reasons, as text; empty without any."""
+        """Numbers of unusable messages with the reasons, as text; empty if all are usable."""
         lacking = [f"{count} lack {what}" for what, count in self.missing.items()]
         return ", ".join(
             [*lacking, *([f"dropped: {counted(self.dropped)}"] if self.dropped else [])]

@@ -23,9 +23,10 @@ SLACK = 0.1
 def timeline(
     messages: Callable[[], Iterator[JointMessage]], loop: bool
 ) -> Iterator[tuple[float, float, JointMessage]]:
-    """Yield each message with the time at which it is due and the shift of its stamp.
+    """Yield the due time of each message, the shift of its stamp, and the message.
 
-    Both are in seconds of the recording; the time counts from the beginning of the playback. A
+    Due time and shift are in seconds of the recording; the due time counts from the start of the
+    playback. A
     message that is older than its predecessor is due at the same time. A further pass begins one
     mean spacing after the last message of the previous pass.
 

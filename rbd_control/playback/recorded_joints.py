@@ -30,10 +30,10 @@ def measured_in(recordings: Iterable[Recording]) -> Callable[[Model], tuple[str,
     prefix (``panda_joint1``, ``fer_joint1``) count as the same.
 
     Args:
-        recordings: what :func:`~rbd_control.playback.recording.read_recording` returned.
+        recordings: recordings from :func:`~rbd_control.playback.recording.read_recording`.
 
     Raises:
-        RecordingError: by the function, naming the file, if a recording is damaged.
+        RecordingError: from the returned function, naming the file, if a recording is damaged.
     """
 
     def chosen(model: Model) -> tuple[str, ...]:
@@ -58,12 +58,15 @@ def _numbers(values: ArrayLike) -> list[float]:
 
 
 def joints_to_play(recording: str, topic: str, arm: RobotParameters) -> tuple[str, ...]:
-    """Return the joints of an arm that a recording reports; empty if it reports all of them.
+    """Return the joints of an arm that can be played from a recording.
 
     Args:
         recording: path of the recording.
         topic: topic of the joint states in it.
-        arm: description, and joints that are locked; its ``joints`` count if there are any.
+        arm: description, locked joints, and ``joints``, which select the joints if they are given.
+
+    Returns:
+        The joints that the recording contains; empty if it contains all movable joints.
 
     Raises:
         RbdControlError: if the recording or the description cannot be read.
@@ -76,7 +79,7 @@ def joints_to_play(recording: str, topic: str, arm: RobotParameters) -> tuple[st
 
 
 def _with_other_prefix(names: Collection[str], recorded: Collection[str]) -> tuple[str, ...]:
-    """Return the largest set of names that are recorded with another prefix; empty without any."""
+    """Return the largest set of names that are recorded with one other prefix, or an empty one."""
     best: tuple[str, ...] = ()
     for name in names:
         for other in recorded:

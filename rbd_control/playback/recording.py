@@ -36,17 +36,17 @@ TORQUE_TOPICS = ("/truth/external_torque", "/simulated_arm/true_external_joint_t
 """Topics of sensor_msgs/JointState whose effort is the true external joint torque [N·m]."""
 
 BLOCK = 2048
-"""Batch size of reading: small enough for the cache, with an overhead of a few per cent."""
+"""Batch size of reading [messages]: it fits the cache, with an overhead of a few per cent."""
 
 _PLAYED_BLOCK = 64
-"""Batch size for playback in real time."""
+"""Batch size for playback in real time [messages]."""
 
 _CLOCKS_APART = 1.0
 """Difference of stamp and time of receipt from which the stamp belongs to another clock [s]."""
 
 
 class TimedBlock(NamedTuple):
-    """A block of samples, and when the messages of its first and last sample were received [s]."""
+    """A block of samples, and the times of receipt of its first and last message [s]."""
 
     samples: SampleBlock
     first_receipt: float
@@ -106,12 +106,12 @@ class Recording:
                     yield TimedBlock(samples, _receipt(block, first), _receipt(block, last))
 
     def sample_blocks(self, intake: JointStateIntake) -> Iterator[SampleBlock]:
-        """Yield the same samples without their times of receipt."""
+        """Yield the samples of :meth:`timed_blocks` without times of receipt."""
         for block in self.timed_blocks(intake):
             yield block.samples
 
     def samples(self, intake: JointStateIntake) -> Iterator[JointSample]:
-        """Yield the same samples one by one."""
+        """Yield the samples of :meth:`timed_blocks` one by one."""
         for block in self.sample_blocks(intake):
             yield from block.samples()
 
@@ -191,7 +191,7 @@ def _from_bag(path: Path, topic: str) -> Recording:
 
 
 def _first(bag: Bag, topics: tuple[str, ...], msgtype: str) -> str | None:
-    """Return the first of ``topics`` that holds messages of a type."""
+    """Return the first topic with messages of type ``msgtype``, or None."""
     for name in topics:
         topic = bag.topics.get(name)
         if topic and topic.msgtype == msgtype and topic.encoding == "cdr" and topic.messages:

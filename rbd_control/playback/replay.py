@@ -65,17 +65,16 @@ def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants t
         recording: the recording from :func:`~rbd_control.playback.recording.read_recording`.
         model: the robot; the recording may contain further joints.
         parameters: parameters of the detector, per-joint values in the model's order.
-        joints: names of the model's joints in the recording, in the model's order; by default
-            they are equal, or differ by one prefix.
+        joints: names of the model's joints in the recording, in the model's order; by default the
+            names of the model, or names that differ from them by one prefix.
         labels: the true contacts, their times [s] counted from the first sample; by default the
             true contacts in the recording.
-        factors: additional scores with all thresholds multiplied by each of these, if the truth
-            is known.
+        factors: factors of all thresholds for additional scores, if the truth is known.
         surface: points on the collision geometry of the links, as the node takes them from the
             description.
         progress: called repeatedly with the number of messages read.
-        watch: called with each block: times of its samples from the first one of the recording,
-            (k,) [s], the samples, and their detections.
+        watch: called with each block: times of its samples since the first sample of the
+            recording, (k,) [s], the samples, and their detections.
 
     Raises:
         RecordingError: naming the file, if the recording lacks joints of the model, has no usable
@@ -121,8 +120,8 @@ class _Detector:
         Args:
             block: the samples.
             offset: offset that is subtracted from their stamps [s].
-            steps: time from the previous sample to each of them (k,) [s].
-            free: whether each of them is free of known contact (k,).
+            steps: time from the previous sample to each sample (k,) [s].
+            free: whether each sample is free of known contact (k,).
         """
         found = self._detector.update_block(block.stamp, block.q, block.v, block.tau)
         for _, event in found.events:

@@ -106,7 +106,7 @@ def _events(result: ReplayResult) -> Table:
 
 
 def _left_out(count: int) -> str | None:
-    """Return the note below a table with omitted rows."""
+    """Return the note below a table with omitted rows; None if all rows are shown."""
     return f"… and {count - _ROWS} more; --json FILE has all" if count > _ROWS else None
 
 
@@ -183,7 +183,7 @@ _LINK = {(None, None): "-", (True, True): "right", (False, True): "among", (Fals
 
 
 def print_summary(summary: Summary, console: Console) -> None:
-    """Print a score in three lines at most."""
+    """Print a score in at most three lines."""
     console.print(
         f"{_several(summary.contacts, 'true contact')}: {summary.misses} missed; "
         f"{_several(summary.false_alarms, 'false event')}, "

@@ -19,7 +19,7 @@ from rbd_control.playback.truth import Score
 
 @dataclass(frozen=True)
 class JointResidual:
-    """The residual of one joint over the valid samples [N·m or N]; NaN if there are none.
+    """The residual of one joint over the valid samples [N·m or N]; NaN without valid samples.
 
     Attributes:
         joint: the joint.
@@ -92,7 +92,7 @@ class ReplayResult:
     true_torque_series: Envelope | None = field(repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain values that ``json`` can write; unknown values are None."""
+        """Return the result as plain values that ``json`` can write; unknown values are None."""
         return {
             "recording": self.recording,
             "samples": self.samples,
@@ -127,7 +127,7 @@ class ReplayResult:
 
 @dataclass(frozen=True)
 class Overview:
-    """Several recordings together; those without truth are left out of the scores."""
+    """Results of several recordings; recordings without truth are left out of the scores."""
 
     results: tuple[ReplayResult, ...]
 
@@ -139,7 +139,7 @@ class Overview:
 
     @property
     def curve(self) -> list[tuple[float, Summary]]:
-        """For each factor, the scores of all recordings with thresholds multiplied by it."""
+        """Pairs of a factor and the scores of all recordings with thresholds multiplied by it."""
         points: dict[float, list[tuple[Score, float]]] = {}
         for result in self.results:
             for point in result.curve:

@@ -26,7 +26,10 @@ _STORAGE_IDS = {".mcap": "mcap", ".db3": "sqlite3"}
 
 
 class RosStorage:
-    """A storage file that ``rosbag2_py`` reads.
+    """Implementation of :class:`~rbd_control.playback.storage.Storage` with ``rosbag2_py``.
+
+    Args:
+        path: the storage file, ``.mcap`` or ``.db3``.
 
     Raises:
         ModuleNotFoundError: if ROS is not installed.
@@ -93,8 +96,8 @@ def joint_state_decoder() -> Decode:
 
 def _decoder_of_rosbags() -> Callable[[bytes], Any]:
     typesys = importlib.import_module("rosbags.typesys")
-    # The types read here are the same in every release of ROS 2; a recording may hold definitions
-    # of its own, or none.
+    # The types read here are the same in every release of ROS 2; a recording may contain
+    # other definitions, or none.
     types = typesys.get_typestore(typesys.Stores.LATEST)
     return lambda raw: types.deserialize_cdr(raw, JOINT_STATE)
 

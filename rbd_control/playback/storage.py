@@ -25,7 +25,7 @@ _INFORMATION = "rosbag2_bagfile_information"
 
 
 class Topic(NamedTuple):
-    """A topic of a recording: type, encoding and number of its messages."""
+    """A topic of a recording: type, serialisation format and number of its messages."""
 
     msgtype: str
     encoding: str
@@ -33,11 +33,13 @@ class Topic(NamedTuple):
 
 
 class Storage(Protocol):
-    """One storage file; every iteration opens it anew and streams it.
+    """Interface of a storage file; every iteration opens the file anew and streams it.
+
+    ``Bag._open`` in :mod:`~rbd_control.playback.bag` selects the class by the suffix of the file.
 
     Attributes:
         path: the file.
-        topics: its topics by name.
+        topics: topics of the file by name.
     """
 
     path: Path
@@ -81,7 +83,7 @@ def storage_files(path: Path) -> list[Path]:
 
 
 def _is_storage(file: Path) -> bool:
-    """Return whether the name of a file is that of a storage file that can be read."""
+    """Return whether a file has the suffix of a readable storage file."""
     return file.name.removesuffix(COMPRESSED).endswith(STORAGE_SUFFIXES)
 
 

@@ -24,14 +24,16 @@ class Summary:
         misses: number of true contacts that were not found.
         repeated_events: number of events after the first in the same contact.
         delay_median: delay after which half of the contacts were found [s]; infinite if fewer
-            were found.
-        delay_p95: delay after which 95 % of the contacts were found [s]; infinite likewise.
+            contacts were found.
+        delay_p95: delay after which 95 % of the contacts were found [s]; infinite if fewer
+            contacts were found.
         onset_error_median: median magnitude of the onset error [s].
         links: number of contacts with a known true link and an event.
-        link_named: share of them whose event names the true link.
-        link_among_named: share of them whose event names the true link, alone or with others.
+        link_named: share of these contacts whose event has the true link as the most probable.
+        link_among_named: share of these contacts whose event has the true link among its
+            candidates.
         forces: number of contacts with a known true force and an estimate.
-        force_error_median: median error of their force [N].
+        force_error_median: median force error of these contacts [N].
         false_alarms: number of events without contact.
         free_time: time with a valid verdict and without contact [s].
     """
@@ -71,7 +73,7 @@ class Summary:
         return float(fewest) * 3600.0 / self.free_time, float(most) * 3600.0 / self.free_time
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain values that ``json`` can write; unknown values are None."""
+        """Return the scores as plain values that ``json`` can write; unknown values are None."""
         low, high = self.false_alarms_interval
         values = {
             **vars(self),

@@ -30,8 +30,8 @@ class Label(NamedTuple):
     """One true contact.
 
     Attributes:
-        start: its beginning [s].
-        end: its end [s]; None if it lasts to the end of the recording.
+        start: beginning of the contact [s].
+        end: end of the contact [s]; None if it lasts to the end of the recording.
         link: the link that was touched; empty if it is unknown.
         force: force on the link [N], its magnitude (1,) or x, y, z in world axes (3,); None if it
             is unknown.
@@ -74,11 +74,13 @@ class Event(Protocol):
 def contact_intervals(
     flags: Iterable[tuple[float, bool]], gap: float = MERGE_GAP
 ) -> list[tuple[float, float | None]]:
-    """Return ``(start, end)`` [s] of each contact in a flag; ``end`` is None if it is still on.
+    """Return ``(start, end)`` [s] of each contact in a series of flags.
+
+    ``end`` is None if the last flag is true.
 
     Args:
-        flags: time [s] and value of the flag, in order of time, at least whenever it changes.
-        gap: contacts less than this apart are joined [s].
+        flags: time [s] and value of the flag, in order of time, at least one for each change.
+        gap: contacts less than this time apart are joined [s].
     """
     intervals: list[tuple[float, float | None]] = []
     for time, on in flags:
@@ -99,14 +101,16 @@ class TrueContact:
     """One true contact and the event that found it.
 
     Attributes:
-        start: its beginning [s].
-        end: its end [s]; None if it lasts to the end of the recording.
-        event: index of the event that found it, from 0; None if it was missed.
-        delay: time from ``start`` to the rise of the flag [s]; None if it was missed or began
-            while the flag was still up for the contact before.
-        onset_error: estimated minus true beginning [s]; None likewise.
-        link_named: whether the event names the true link; None if the link is not known.
-        link_among_named: whether the event names the true link, alone or with others.
+        start: beginning of the contact [s].
+        end: end of the contact [s]; None if it lasts to the end of the recording.
+        event: index of the event that found the contact, from 0; None if no event found it.
+        delay: time from ``start`` to the rise of the flag [s]; None if the contact was missed, or
+            began while the flag was still raised for the previous contact.
+        onset_error: estimated minus true beginning [s]; None where ``delay`` is None.
+        link_named: whether the true link is the most probable link of the event; None if the true
+            link is unknown.
+        link_among_named: whether the true link is among the candidates of the event; None if the
+            true link is unknown.
         force_error: error of the force [N]; None if the truth or the event has no force.
     """
 
@@ -137,7 +141,7 @@ class Score:
     repeated_events: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the score as plain values for ``json``."""
         return {
             "contacts": [dict(vars(contact)) for contact in self.contacts],
             "misses": self.misses,
@@ -191,7 +195,7 @@ def _lasts_beyond(event: Event, time: float) -> bool:
 
 
 def _compare(label: Label, k: int, event: Event) -> TrueContact:
-    """Return a contact with its own event, the k-th."""
+    """Return a contact with the event that found it, which has index ``k``."""
     named = among = error = None
     if label.link:
         named = event.link == label.link

@@ -1,5 +1,5 @@
 """One-file HTML reports of ``replay``, ``calibrate``, ``check`` and ``demo``.
 
-The numbers on a page are those of the command's JSON; only the curves come from the arrays behind
-it. See docs/reports.md.
+All numbers on a page come from the JSON of the command; only the curves come from the arrays from
+which the JSON was made. See docs/reports.md.
 """

@@ -30,7 +30,7 @@ class Analysed:
     made: datetime
 
     def facts(self) -> tuple[tuple[str, str], ...]:
-        """Return it as names and values."""
+        """Return the input as pairs of name and value."""
         facts = [("recording", recording) for recording in self.recordings[:_LISTED]]
         left = len(self.recordings) - _LISTED
         if left > 0:

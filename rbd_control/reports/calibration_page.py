@@ -37,7 +37,7 @@ def calibration_page(
     Args:
         found: the JSON of the calibration, the source of all numbers.
         calibration: the calibration, the source of the curves.
-        motions: the motions of the calibration, for their velocities.
+        motions: the motions of the calibration, the source of the velocities.
         analysed: the input of the analysis.
         more: further facts.
     """

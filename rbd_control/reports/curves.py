@@ -59,7 +59,7 @@ class Curves:
 
         Args:
             times: times (k,) [s], not negative.
-            values: values (k, channels); NaN where there is none.
+            values: values (k, channels); NaN for a missing value.
             windows: intervals [s] in which every sample is to be kept.
         """
         if not times.size:

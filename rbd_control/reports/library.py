@@ -46,7 +46,7 @@ class PlotLibrary:
     Attributes:
         name: name and version.
         licence: notice with its name, version and licence.
-        code: its JavaScript.
+        code: JavaScript of Bokeh.
     """
 
     name: str

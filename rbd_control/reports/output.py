@@ -23,8 +23,8 @@ class HtmlOutput:
     """The HTML files that one command writes.
 
     Attributes:
-        file: the file of ``--html``; None if it was not asked for.
-        beside: the file in the folder of ``--report``; None without such a folder.
+        file: the file of ``--html``; None without this option.
+        beside: the file in the folder of ``--report``; None without this option.
     """
 
     file: Path | None
@@ -73,7 +73,7 @@ class HtmlOutput:
         return self.file is not None or self.beside is not None
 
     def write(self, page: Page, console: Console) -> None:
-        """Write the report; without the extra, the one in the folder has no plots.
+        """Write the report; without the extra, the file in the folder of ``--report`` has no plots.
 
         Raises:
             OSError: naming a file that cannot be written.

@@ -51,10 +51,10 @@ class Table:
     """A table.
 
     Attributes:
-        title: its title, which describes the rows.
-        headings: one for each column, with units.
+        title: title of the table, which describes the rows.
+        headings: headings of the columns, with units.
         rows: the rows.
-        note: text below it.
+        note: text below the table.
         is_text: whether the columns hold text, which is aligned to the left.
     """
 

@@ -35,8 +35,8 @@ class Curve:
     """One curve; NaN in ``y`` interrupts it.
 
     Attributes:
-        label: its entry in the legend; curves of several panels with one label share the entry.
-        x, y: its points, (k,) each. Curves that share the array ``x`` store it once.
+        label: entry in the legend; curves with equal labels share one entry.
+        x, y: points of the curve, (k,) each. Curves that share the array ``x`` store it once.
         colour: a key of :data:`COLOURS`, or a CSS colour.
         style: style of the line or the points.
     """
@@ -56,7 +56,7 @@ class Panel:
         title: the joint or quantity.
         curves: the curves.
         x_label, y_label: labels of the axes with their units.
-        band: the range below the threshold, which is shaded; None for none.
+        band: the range below the threshold, which is shaded; None if nothing is shaded.
     """
 
     title: str

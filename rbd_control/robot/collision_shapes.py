@@ -17,7 +17,7 @@ from rbd_control.robot.mesh_files import MeshFiles
 Array = NDArray[np.float64]
 
 SIDES = 16
-"""Number of sides of the prism that stands for a cylinder, and of the rings of a sphere."""
+"""Number of sides of the prism that approximates a cylinder, and of the rings of a sphere."""
 
 LARGEST = 1e3
 """Largest coordinate of a solid that is accepted [m]."""
@@ -26,7 +26,7 @@ LARGEST = 1e3
 def link_corners(urdf: str, files: MeshFiles) -> dict[str, Array]:
     """Return the corners of all solids of each link, in the frame of the link.
 
-    The convex hull of the corners stands for the link. Solids are the collision elements, or the
+    The convex hull of the corners approximates the link. Solids are the collision elements, or the
     visual elements of a link that has no collision element. A solid that cannot be read (a mesh
     that is not found, a shape with a wrong number) is left out.
 

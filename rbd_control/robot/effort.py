@@ -52,7 +52,7 @@ class EffortParameters(Parameters):
 
         Returns:
             The joint torque including the gravity torque, (nv,) [N·m or N]; ``effort`` itself if
-            it is that torque.
+            the driver publishes this torque.
         """
         gain = self.effort_gain
         # A controller calls this in each cycle, usually with a gain of one or another number.

@@ -24,7 +24,7 @@ _LARGEST = 1e4
 NONE, STEP, SIGMOID = 0, 1, 2
 """Kinds of friction models in compiled code."""
 ROWS = 6
-"""Number of coefficients of a joint, for every kind; a model need not use all of them."""
+"""Number of coefficients of a joint for every kind of model; a model may use fewer."""
 
 
 @inlined
@@ -90,7 +90,7 @@ class Friction:
 
 @dataclass(frozen=True, eq=False)
 class NoFriction(Friction):
-    """tau_friction = 0, for ideal joints or torques without friction."""
+    """tau_friction = 0, for joints without friction or measured torques without friction."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +113,7 @@ class CoulombViscousFriction(Friction):
     """(nv,) speed at which 76 % of the Coulomb torque is reached [rad/s or m/s]."""
 
     def coefficients(self, n: int) -> np.ndarray:
-        """Return Coulomb, viscous, offset, velocity scale, and zeros for the Stribeck effect."""
+        """Return the rows Coulomb, viscous, offset, velocity scale and zero excess, (ROWS, n)."""
         return _rows(
             n, self.coulomb, self.viscous, self.offset, self.velocity_scale, 0.0 * self.coulomb
         )
@@ -136,7 +136,7 @@ class StribeckFriction(CoulombViscousFriction):
     """(nv,) speed at which 37 % of the excess is left [rad/s or m/s]."""
 
     def coefficients(self, n: int) -> np.ndarray:
-        """Return Coulomb, viscous, offset, velocity scale, excess and Stribeck velocity."""
+        """Return the rows Coulomb, viscous, offset, scale, excess, Stribeck velocity, (ROWS, n)."""
         rows = super().coefficients(n)
         rows[4], rows[5] = self.excess, self.stribeck_velocity
         return rows
@@ -164,7 +164,7 @@ class SigmoidFriction(Friction):
     """(nv,) velocity offset [rad/s or m/s]."""
 
     def coefficients(self, n: int) -> np.ndarray:
-        """Return F1, F2 and F3."""
+        """Return the rows F1, F2, F3 and zeros, (ROWS, n)."""
         return _rows(n, self.F1, self.F2, self.F3)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from rbd_control.dynamics import Model
 
 Measured = Sequence[str] | Callable[[Model], Sequence[str]]
-"""Joints whose effort is known, or a function that chooses them from those of a model."""
+"""Joints whose effort is known, or a function that chooses them from the joints of a model."""
 
 FARTHEST = 1e4
 """Largest plausible joint position [rad or m]."""

@@ -62,7 +62,7 @@ class MeshFiles:
         return mesh
 
     def find(self, address: str) -> Path | None:
-        """Return the file of an address; None if there is none."""
+        """Return the file of an address; None if it does not exist."""
         if "\0" in address:
             return None
         if address.startswith("package://"):

@@ -16,7 +16,9 @@ class PayloadParameters(Parameters):
     payload_mass: float = parameter(
         0.0, "mass of the present payload", unit="kg", lower=0.0, upper=1e4
     )
-    payload_link: str = parameter("", "link that carries it; empty: the link of the last joint")
+    payload_link: str = parameter(
+        "", "link that carries the payload; empty: the link of the last joint"
+    )
     payload_com: tuple[float, ...] = parameter(
         (0.0, 0.0, 0.0),
         "centre of mass of the payload in the frame of payload_link: x y z",

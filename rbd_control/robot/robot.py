@@ -39,7 +39,7 @@ class Robot:
         model: the identified model, with inertial corrections, rotor inertia and payload; use this
             model for computations.
         joints: the joints in the order of parameters and commands.
-        order: ``order[i]`` is the index in the model of the i-th of ``joints``, (n,).
+        order: index in the model of each of ``joints``, (n,).
         parameters: the parameters, with per-joint values in the order of the model.
         held: positions of the fixed joints that no parameter locks [rad or m].
     """
@@ -67,7 +67,7 @@ class Robot:
             path: a ROS 2 parameter file (``.yaml`` or ``.yml``) whose section ``/**`` names the
                 arm, or a URDF (path or text), or ``arm7`` for the arm that ships with the package.
                 A relative ``urdf`` in a parameter file is relative to the folder of that file.
-            node: node whose section of the parameter file applies as well; none by default.
+            node: name of a node whose section of the parameter file applies as well; may be empty.
             locked: positions of further joints that do not move [rad or m].
             measured: joints of a recording, see :meth:`of`.
 
@@ -224,7 +224,7 @@ def _described(
     """Return the model with only the selected joints, their names, and the fixed joints."""
     gravity = tuple(parameters.gravity)
     with warnings.catch_warnings():
-        # The model that is made last warns for both.
+        # The last model that is built gives the warnings for both.
         warnings.simplefilter("ignore", ModelWarning)
         whole = Model.from_urdf(urdf, locked=still, gravity=gravity)
     names = tuple(parameters.joints) or _moving(whole, measured)
@@ -277,7 +277,7 @@ ARM7 = "arm7"
 
 
 def urdf_source(name: str) -> str:
-    """Return the URDF text of the shipped arm for :data:`ARM7`, else the path as it is."""
+    """Return the URDF text of the shipped arm for :data:`ARM7`, else the path unchanged."""
     return arm7_urdf() if name == ARM7 else name
 
 

@@ -39,7 +39,7 @@ class DescriptionParameters(Parameters):
         live=False,
     )
     locked_joints: tuple[str, ...] = parameter(
-        (), "joints that do not move, such as those of a gripper or a second arm", live=False
+        (), "joints that do not move, such as the joints of a gripper or a second arm", live=False
     )
     locked_positions: tuple[float, ...] = parameter(
         (),

@@ -79,7 +79,7 @@ def surface_of(model: Model, urdf: str, files: MeshFiles) -> Surface:
     Args:
         model: the arm.
         urdf: its description as text.
-        files: finds the meshes.
+        files: reads the meshes.
     """
     corners: dict[int, list[Array]] = {}
     for link, points in link_corners(urdf, files).items():

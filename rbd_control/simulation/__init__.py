@@ -1,4 +1,4 @@
-"""A simulated arm to try estimation and control on, and the robot that ships with it."""
+"""A simulated arm for tests of estimation and control, and the robot that ships with it."""
 
 from rbd_control.robot.arm7 import arm7_urdf
 from rbd_control.simulation.arm import Contact, SimulatedArm

@@ -192,13 +192,13 @@ class SimulatedArm:
 
     @property
     def contact_link(self) -> str:
-        """The link of the strongest contact; empty when there is none."""
+        """The link of the strongest contact; empty without contact."""
         contacts = self.contacts
         return contacts[0].link if contacts else ""
 
     @property
     def contact_force(self) -> Array:
-        """The force of the strongest contact, (3,) world axes [N]; zero when there is none."""
+        """The force of the strongest contact, (3,) world axes [N]; zero without contact."""
         contacts = self.contacts
         return contacts[0].force if contacts else np.zeros(3)
 

@@ -31,11 +31,11 @@ class Sphere:
     centre: Vector
     """Position of the centre, world axes [m]."""
     radius: float
-    """[m]"""
+    """Radius [m]."""
     stiffness: float = 10000.0
-    """[N/m]"""
+    """Contact stiffness [N/m]."""
     damping: float = 100.0
-    """[N·s/m]"""
+    """Contact damping [N·s/m]."""
 
     def __post_init__(self) -> None:
         _check(self)
@@ -43,7 +43,11 @@ class Sphere:
             raise InputError(f"Sphere radius is {self.radius} m; it must be positive")
 
     def row(self) -> tuple[float, ...]:
-        """Return the row for the compiled step: kind, point, normal, radius, k, d."""
+        """Return the obstacle as a row for the compiled step.
+
+        The row has ten numbers: kind, centre (3) [m], zeros for the normal (3), radius [m],
+        stiffness [N/m] and damping [N·s/m].
+        """
         return (
             SPHERE, *self.centre, 0.0, 0.0, 0.0, self.radius, self.stiffness, self.damping
         )  # fmt: skip
@@ -63,9 +67,9 @@ class HalfSpace:
     normal: Vector
     """Normal out of the obstacle, of any length."""
     stiffness: float = 10000.0
-    """[N/m]"""
+    """Contact stiffness [N/m]."""
     damping: float = 100.0
-    """[N·s/m]"""
+    """Contact damping [N·s/m]."""
 
     def __post_init__(self) -> None:
         _check(self)
@@ -73,7 +77,11 @@ class HalfSpace:
             raise InputError("HalfSpace normal has no length")
 
     def row(self) -> tuple[float, ...]:
-        """Return the row for the compiled step: kind, point, normal, radius, k, d."""
+        """Return the obstacle as a row for the compiled step.
+
+        The row has ten numbers: kind, point (3) [m], unit normal (3), zero for the radius,
+        stiffness [N/m] and damping [N·s/m].
+        """
         length = hypot(*self.normal)
         n = tuple(x / length for x in self.normal)
         return (HALF_SPACE, *self.point, *n, 0.0, self.stiffness, self.damping)

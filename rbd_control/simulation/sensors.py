@@ -31,7 +31,7 @@ class Sensors:
 
     @property
     def position(self) -> Array:
-        """The position last measured, (n,) [rad or m]."""
+        """Last measured position, (n,) [rad or m]."""
         return self._q.copy()
 
     def read(self, stamp: float, q: Array, v: Array, effort: Array) -> JointSample | None:

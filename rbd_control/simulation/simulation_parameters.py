@@ -86,7 +86,7 @@ class SimulationParameters(Parameters):
     )
     encoder_resolution: float = parameter(
         1.2e-5,
-        "step of the measured position (19 bit: 1.2e-5), 0 for none",
+        "step of the measured position (19 bit: 1.2e-5); 0: no rounding",
         unit="rad or m",
         lower=0.0,
         upper=0.1,

@@ -87,7 +87,7 @@ def require_sections(params_file: str | Path, namespace: str, nodes: Sequence[st
     """Raise an error if a parameter file is missing or has no section for any of the nodes.
 
     Args:
-        params_file: the file; empty for none.
+        params_file: the file; empty without a file.
         namespace: namespace of the nodes, with or without slashes.
         nodes: names of the nodes.
 
@@ -147,13 +147,13 @@ def node_parameters(
     namespace, the node's name alone, the node in its namespace.
 
     Args:
-        params_file: ROS 2 parameter file, such as the ``arm.yaml`` of ``calibrate``; empty for
-            none.
+        params_file: ROS 2 parameter file, such as the ``arm.yaml`` of ``calibrate``; empty
+            without a file.
         namespace: namespace of the node, with or without slashes.
         node: name of the node.
         prefix: common prefix of the joints and links in the description of this arm; it is added
             to names without it.
-        joints: joints of the arm without prefix; empty: those of the file.
+        joints: joints of the arm without prefix; empty: the joints of the file.
 
     Raises:
         ParameterError: naming the file, if it cannot be read or a section has no

@@ -48,8 +48,8 @@ def end_now(code: int) -> NoReturn:
 def signals_held() -> Iterator[None]:
     """Block the signals of :data:`SIGNALS` in this thread while their handlers change.
 
-    Otherwise a signal could arrive when the handlers of some numbers are new and those of others
-    still old. Python runs the handlers of pending signals before ``pthread_sigmask`` returns.
+    Otherwise a signal could arrive while only some of the handlers have been replaced. Python runs
+    the handlers of pending signals before ``pthread_sigmask`` returns.
     """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
@@ -67,8 +67,8 @@ def call_off() -> None:
 class PromptEnd:
     """Ends this process soon after a signal of :data:`SIGNALS`, until it is disarmed.
 
-    A further instance in the same process replaces it. Outside of the main thread it has no effect,
-    because Python handles signals in the main thread only.
+    A later instance in the same process replaces an earlier one. Outside of the main thread it has
+    no effect, because Python handles signals in the main thread only.
 
     Args:
         code: exit code of the process.

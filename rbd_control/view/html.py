@@ -68,7 +68,7 @@ def events_html(events: tuple[ContactEvent, ...], current: int) -> str:
 
     Args:
         events: the events, the oldest first.
-        current: index of the present contact, -1 for none.
+        current: index of the present contact in ``events``; -1 without contact.
     """
     if not events:
         return f'<div class="rbd-events" style="{_STYLE}">no contact so far</div>'

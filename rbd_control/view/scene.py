@@ -62,7 +62,7 @@ class Scene:
 
     @property
     def reach(self) -> float:
-        """Length of the longest chain of joints, without the travel of sliding ones [m]."""
+        """Length of the longest chain of joints, without the travel of prismatic joints [m]."""
         arrays = self.model.arrays
         steps = np.linalg.norm(arrays.translation, axis=1)
         ends = np.zeros(self.model.bodies)
@@ -75,8 +75,8 @@ def scene_of(model: Model, urdf: str, files: MeshFiles) -> Scene:
     """Return the geometry of an arm.
 
     A link is drawn with its visual elements if all their meshes are found, else with its collision
-    elements under the same condition, else with the ellipsoid of its inertia and rods to the joints
-    it carries.
+    elements if all their meshes are found, else with the ellipsoid of its inertia and rods to the
+    joints it carries.
 
     Args:
         model: the arm.
@@ -159,7 +159,7 @@ def _rgb(rgba: Array) -> Colour:
 
 
 def _described(model: Model, link: str, choices: _Choices, files: MeshFiles) -> list[Shape]:
-    """Return the shapes of the first kind whose elements can all be drawn; none otherwise."""
+    """Return the shapes of the first kind whose elements can all be drawn, or an empty list."""
     for elements in choices:
         shapes = [shape for each in elements if (shape := _shape(model, link, each, files))]
         if shapes and len(shapes) == len(elements):

@@ -45,11 +45,11 @@ class ArmState:
         time: time on the axis of the chart [s].
         q: joint positions in the order of the model, (nq,) [rad or m]; None before the first.
         verdict: the detector's verdict.
-        touch: the present contact; None without one.
+        touch: the present contact; None without contact.
         joints: joints of the residual.
         ratios: residual of each of ``joints`` in units of its threshold, signed, (n,).
-        events: contacts so far, the oldest first; the last state of each.
-        current: index in ``events`` of the present contact; -1 without one.
+        events: the latest state of each contact so far, the oldest first.
+        current: index in ``events`` of the present contact; -1 without contact.
         mode: mode of the controller.
         tracking_error: largest position error of a joint [rad or m].
         storage: energy stored in tracking errors [J].

@@ -157,7 +157,7 @@ class TrackRecorder:
         per_speed: increase of the threshold per unit of speed, (n,).
 
     Attributes:
-        start: stamp of the first sample [s]; NaN before.
+        start: stamp of the first sample [s]; NaN before the first block.
     """
 
     def __init__(self, joints: Sequence[str], threshold: Array, per_speed: Array) -> None:
@@ -172,7 +172,7 @@ class TrackRecorder:
         """Add a block of samples.
 
         Args:
-            times: of the samples from the first one of the recording, (k,) [s].
+            times: times since the first sample of the recording, (k,) [s].
             block: the samples.
             found: the detections for these samples.
         """

@@ -164,7 +164,7 @@ SPOILT: dict[str, tuple[Spoil, str, str]] = {
     "30 Hz": (every(8), "rate", "31 Hz"),
     "gaps": (gaps, "gaps", "4 steps longer.* the longest 0.3 s.* starts again"),
     "repeated samples": (repeated, "repeated samples", "50.*% of the samples"),
-    "jitter": (jittery, "jitter", "stamps do not tell"),
+    "jitter": (jittery, "jitter", "stamps are not the times"),
 }
 
 
@@ -187,7 +187,7 @@ def test_gravity_that_the_driver_takes_off(free: Motion, model: Model) -> None:
     declared = DetectorParameters(effort_kind="torque_without_gravity")
     assert complaints(check(motion, model, declared)) == {}
     # Declared, and yet it is there.
-    assert "holds gravity" in complaints(check(free, model, declared))["effort"][0]
+    assert "includes gravity" in complaints(check(free, model, declared))["effort"][0]
 
 
 def test_currents_with_their_gains_are_torques(free: Motion, model: Model) -> None:
@@ -311,7 +311,7 @@ if SHARED.is_dir():
         assert "wrist_3_joint" in found["contact"][0]
         # Hardly loaded, with much friction: neither a unit nor friction in another unit is told.
         (text,) = found["effort"]
-        assert re.search(r"wrist_1_joint .* too small here to tell the unit", text)
+        assert re.search(r"wrist_1_joint .* too small here to determine the unit", text)
         wrist = next(one for one in result.efforts if one.joint == "wrist_1_joint")
         assert 2.0 < wrist.friction[0] < 5.0
 
@@ -335,5 +335,5 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         "contact_detector:\n  ros__parameters: {effort_kind: torque_without_gravity}\n"
     )
     assert main([*arguments, "--config", str(config)]) == 1
-    assert re.search(r"WRONG.*effort.*holds gravity", capsys.readouterr().out)
+    assert re.search(r"WRONG.*effort.*includes gravity", capsys.readouterr().out)
     assert main(["check", str(tmp_path / "none"), "--urdf", str(urdf)]) == 2

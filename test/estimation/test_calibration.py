@@ -94,7 +94,7 @@ def test_corrects_a_model_that_is_wrong(motions: list[Motion], model: Model) -> 
         missing.append(np.abs(gravity_torque(candidate, heavy[0].q) - wanted).max(axis=0))
     assert missing[0].max() < 0.35 * np.abs(0.6 * _weight(model, heavy[0].q, hand, com)).max()
     assert missing[0].max() < missing[1].max()
-    assert any("another hand or payload" in note for note in calibration.notes)
+    assert any("check hand and payload" in note for note in calibration.notes)
 
 
 def _weight(model: Model, q: np.ndarray, link: str, com: np.ndarray) -> np.ndarray:
@@ -143,12 +143,12 @@ def test_names_efforts_that_are_not_as_declared(
     """Offsets would take most of gravity for friction."""
     assert not any("effort" in note for note in calibration.notes)
     wrong = DetectorParameters(observer="second_order", effort_kind="torque_without_gravity")
-    with pytest.raises(RecordingError, match="leaves gravity in; set effort_kind: torque"):
+    with pytest.raises(RecordingError, match="includes gravity; set effort_kind: torque"):
         calibrate(motions, model, wrong)
     trusting = replace(wrong, check_effort_kind=False)
-    assert "efforts hold gravity" in calibrate(motions, model, trusting).notes[0]
+    assert "efforts include gravity" in calibrate(motions, model, trusting).notes[0]
     free = [replace(m, tau=m.tau - gravity_torque(model, m.q)) for m in motions]
-    with pytest.raises(RecordingError, match="takes gravity off"):
+    with pytest.raises(RecordingError, match="subtracts gravity"):
         calibrate(free, model)
 
 

@@ -46,7 +46,7 @@ def test_an_arm_at_rest_refutes_the_wrong_kind(model: Model) -> None:
     judge = feed(EffortKindJudge(model, TORQUE), BENT, 0.0 * g)
     assert judge.is_refuted
     assert "effort of joint_2 is" in judge.decision.text
-    assert f"where gravity alone asks for {g[1]:.1f} N·m" in judge.decision.text
+    assert f"where gravity alone requires {g[1]:.1f} N·m" in judge.decision.text
     assert "set effort_kind: torque_without_gravity" in judge.decision.text
     assert len(judge.decision.text) < 200
     # A payload may weigh as much in one pose, but not in two.
@@ -55,7 +55,7 @@ def test_an_arm_at_rest_refutes_the_wrong_kind(model: Model) -> None:
     for k, q in enumerate((-BENT, 0.5 * BENT), 3):
         feed(judge, q, gravity_torque(model, q), start=float(k), seconds=1.0)
     assert judge.is_refuted
-    assert judge.decision.text.endswith("leaves gravity in; set effort_kind: torque")
+    assert judge.decision.text.endswith("includes gravity; set effort_kind: torque")
 
 
 @pytest.mark.parametrize("without", [False, True])

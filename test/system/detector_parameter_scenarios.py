@@ -147,10 +147,10 @@ def a_model_that_does_not_fit(probe: Probe, source: Source) -> None:
     assert probe.call(Trigger, f"{NODE}/reset").success
 
     def refused(report: Report) -> bool:
-        return report.level == 2 and "this driver takes gravity off" in report.message
+        return report.level == 2 and "this driver subtracts gravity" in report.message
 
     report = probe.wait_for_report(NODE, refused, "is not refused")
-    assert "where gravity alone asks for" in report.message
+    assert "where gravity alone requires" in report.message
     assert report.values["valid"] == "False"
     count = len(contact)
     assert refused(probe.report(NODE)), "the refusal does not last"

@@ -68,7 +68,7 @@ def _add_model(calibrate: argparse.ArgumentParser) -> None:
         "--effort",
         choices=("torque", "current", "torque_without_gravity"),
         default="torque",
-        help="what the recorded effort is: joint torque, motor current (the torque per unit of "
+        help="kind of the recorded effort: joint torque, motor current (the torque per unit of "
         "each drive is identified), or torque from which the driver has subtracted gravity "
         "(default: torque)",
     )
@@ -119,8 +119,8 @@ def _add_drive_gains(calibrate: argparse.ArgumentParser) -> None:
         type=positive,
         default=5.0,
         metavar="PERCENT",
-        help="standard deviation of the masses of the URDF, which limits what free motion tells; "
-        "that of the centres of mass is 2 mm for each percent (default: 5)",
+        help="standard deviation of the masses of the URDF, which limits the accuracy of gains "
+        "from free motion; 2 mm of the centres of mass for each percent (default: 5)",
     )
 
 

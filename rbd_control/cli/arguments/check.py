@@ -17,19 +17,19 @@ def add_command(commands: Commands) -> None:
     """Add the command and its arguments."""
     check = commands.add_parser(
         "check",
-        help="say what a recording is and which pushes would be found",
+        help="report the quality of a recording and the weakest detectable push",
         description="Print one page about a recording: whether joints, rate and stamps are right, "
-        "what the effort of each joint is, whether payload, mounting and order of the joints are "
-        "as described, and the weakest push that would be found on each link. Record a free "
-        "motion in which every joint moves to and fro.",
+        "the kind of each joint's effort, whether payload, mounting and order of the joints are "
+        "as described, and the weakest detectable push on each link. Record a free motion in "
+        "which every joint moves back and forth.",
         epilog="exit code 1 if a line is red (WRONG), 0 if all are green (GOOD) or yellow (LOOK)",
     )
     add_recording(check, "recording")
     add_robot(check)
     add_config(
         check,
-        ": the kind of effort that is declared, and its thresholds; without it, efforts are taken "
-        "for torques and thresholds are estimated from the recording",
+        ": declared kind of effort, and thresholds; without it, efforts count as torques and "
+        "thresholds are estimated from the recording",
     )
     add_outputs(check, "check.json and check.html")
     check.set_defaults(run=_run)

@@ -19,7 +19,7 @@ def add_command(commands: Commands) -> None:
     add_duration(demo, "length of the motion [s] (default: 20)")
     add_outputs(demo, "demo.json, demo.html and picture")
     demo.add_argument(
-        "--view", action="store_true", help="show it in the browser (see rbd-control view)"
+        "--view", action="store_true", help="show the demo in the browser (see rbd-control view)"
     )
     demo.set_defaults(run=_run)
 

@@ -15,8 +15,8 @@ def add_command(commands: Commands) -> None:
         "export",
         help="write the dynamics of a robot as plain C",
         description="Write the dynamics of one robot as C99 without dependencies, a header and a "
-        "source beside it, for real-time controllers and firmware. Friction, corrections and "
-        "payload of a parameter file count.",
+        "source beside it, for real-time controllers and firmware. The code includes friction, "
+        "corrections and payload of a parameter file.",
     )
     export.add_argument("urdf", metavar="URDF", help=URDF)
     export.add_argument(

@@ -23,7 +23,7 @@ def add_fleet(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         "--fleet",
         type=Path,
         metavar="DIR",
-        help="folder for the results: one JSON file per recording and a table of all",
+        help="folder for the results: one JSON file per recording and one table",
     )
     add_format(group)
     group.add_argument(
@@ -41,9 +41,8 @@ def add_fleet(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         "--sheet",
         type=Path,
         metavar="CSV",
-        help="what differs between the recordings; columns recording (path or pattern), and any of "
-        "arm, day, urdf, config, free (without it, the name of the arm is that of the folder in "
-        "which the recording lies)",
+        help="properties of each recording; columns recording (path or pattern), and any of arm, "
+        "day, urdf, config, free (default name of an arm: the folder of the recording)",
     )
     return group
 

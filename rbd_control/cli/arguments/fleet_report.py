@@ -14,10 +14,10 @@ def add_command(commands: Commands) -> None:
     report = commands.add_parser(
         "fleet-report",
         help="compare the results of many recordings: by arm, by day, drift of friction",
-        description="Summarise what replay and calibrate wrote with --fleet: false alarms per "
+        description="Summarise the results of replay and calibrate with --fleet: false alarms per "
         "hour, delays, thresholds and friction of each arm and day, and the drift of friction "
         "over time with its standard error.",
-        epilog="exit code 1 if the folder holds no result of any recording",
+        epilog="exit code 1 if the folder contains no result of a recording",
     )
     report.add_argument("folder", type=Path, metavar="DIR", help="the folder of --fleet")
     report.add_argument(

@@ -13,9 +13,9 @@ def add_command(commands: Commands) -> None:
     monitor = commands.add_parser(
         "monitor",
         help="show residuals and contacts of a running detector",
-        description="Show what a running contact detector publishes: residuals beside their "
+        description="Show the output of a running contact detector: residuals beside their "
         "thresholds, the verdict, link and force, and events. If the output is not a terminal, "
-        "events are printed as they come, and one table at the end.",
+        "events are printed when they are received, and one table at the end.",
         epilog="exit code 1 if nothing was received from the detector",
     )
     monitor.add_argument(

@@ -13,11 +13,11 @@ def add_command(commands: Commands) -> None:
     """Add the command and its arguments."""
     payload = commands.add_parser(
         "payload",
-        help="tell the running nodes what the arm carries",
-        description="Tell detector and controller what the arm carries from now on, beside what "
-        "its description has. Without options: nothing. An arm that compensates gravity by itself "
-        "(gravity_compensated) must be told by its own interface, too.",
-        epilog="exit code 1 if no node listens, or one refuses",
+        help="set the payload of the running nodes",
+        description="Set the payload of detector and controller, in addition to the description of "
+        "the arm. Without options the payload is removed. Set the payload of an arm that "
+        "compensates gravity by itself (gravity_compensated) in its own interface as well.",
+        epilog="exit code 1 if no node listens, or a node refuses the payload",
     )
     payload.add_argument("--mass", type=finite, default=0.0, metavar="KG", help="mass [kg]")
     payload.add_argument(
@@ -35,7 +35,7 @@ def add_command(commands: Commands) -> None:
         help="rotational inertia about the centre of mass [kg·m²] (default: a point mass)",
     )
     payload.add_argument(
-        "--link", default="", metavar="NAME", help="link that carries it (default: the last one)"
+        "--link", default="", metavar="NAME", help="link of the payload (default: the last)"
     )
     payload.add_argument("--namespace", default="", metavar="NS", help="namespace of the nodes")
     payload.set_defaults(run=_run)

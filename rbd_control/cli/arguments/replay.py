@@ -22,8 +22,8 @@ def add_command(commands: Commands) -> None:
         "replay",
         help="run recordings through the contact detector",
         description="Run the joint states of recordings through the detector that the node runs, "
-        "and print the contacts it finds. Where the true contacts are known, the detector is "
-        "scored against them.",
+        "and print the detected contacts. If the true contacts are known, the detector is scored "
+        "against them.",
         epilog="exit code 1 if the detector has no verdict at any time in one of the recordings, "
         "or a recording of a fleet cannot be used",
     )
@@ -38,7 +38,7 @@ def add_command(commands: Commands) -> None:
         "--labels",
         type=Path,
         metavar="CSV",
-        help="true contacts to score against, instead of those in the recording; columns "
+        help="true contacts for the score, which replace true contacts in the recording; columns "
         "recording, begin [s], end [s], link, force [N]",
     )
     replay.add_argument(

@@ -39,7 +39,7 @@ def add_command(commands: Commands) -> None:
         nargs="+",
         default=[],
         metavar="NS",
-        help="namespaces of the live arms, which stand side by side (default: one arm without)",
+        help="namespaces of the live arms, shown side by side (default: one arm without namespace)",
     )
     view.add_argument(
         "--host",

@@ -13,7 +13,7 @@ def add_command(commands: Commands) -> None:
         "warmup",
         help="compile ahead of the first start",
         description="Compile everything that the nodes, replay, calibrate and demo use, once for "
-        "each installation, and print where the compiled code is kept.",
+        "each installation, and print the folder of the compiled code.",
     )
     warmup.set_defaults(run=_run)
 

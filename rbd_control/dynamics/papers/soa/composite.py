@@ -295,7 +295,7 @@ def composite_inverse_dynamics(
         q: joint positions, (..., nq) [rad or m].
         v: joint velocities, (..., nv) [rad/s or m/s].
         a: joint accelerations, (..., nv) [rad/s² or m/s²].
-        wrenches: what the environment applies, ``{link: [moment ; force]}`` [N·m, N],
+        wrenches: wrenches of the environment, ``{link: [moment ; force]}`` [N·m, N],
             world-aligned at the link's origin.
 
     Returns:
@@ -327,7 +327,7 @@ def interbody_forces(
         q: joint positions, (..., nq) [rad or m].
         v: joint velocities, (..., nv) [rad/s or m/s].
         a: joint accelerations, (..., nv) [rad/s² or m/s²].
-        wrenches: what the environment applies, ``{link: [moment ; force]}`` [N·m, N],
+        wrenches: wrenches of the environment, ``{link: [moment ; force]}`` [N·m, N],
             world-aligned at the link's origin.
 
     Returns:
