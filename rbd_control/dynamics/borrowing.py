@@ -2,8 +2,8 @@
 
 numba counts a reference whenever compiled code stores an array in a variable or reads it from a
 tuple. A count is an atomic operation, and it keeps the fields of the tuple in memory instead of
-registers. In a loop over samples that takes its arrays from named tuples, this took two thirds of
-the time.
+registers. In the loop of the contact detector, which takes its arrays from named tuples, the counts
+took five sixths of the time.
 
 Python holds all arguments during a call, so a kernel that creates no arrays needs no counts. If a
 function with one of these decorators creates an array, numba raises a TypingError when it compiles

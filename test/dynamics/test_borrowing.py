@@ -75,7 +75,7 @@ def dispatchers(module: ModuleType) -> Iterator[Dispatcher]:
 
 @pytest.mark.parametrize("module", [decision, validity, acceptance, thresholds])
 def test_the_loops_over_samples_borrow(module: ModuleType) -> None:
-    """One counting function within such a loop makes a replay slower by a third."""
+    """References that these loops counted took a third of the time of a replay."""
     found = [
         each
         for each in dispatchers(module)
