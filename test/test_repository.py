@@ -19,7 +19,7 @@ import rbd_control
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "rbd_control"
 MOST_PARAMETERS, MOST_LINES = 8, 60
-COMPILED = {"compiled", "inlined", "njit"}
+COMPILED = {"compiled", "inlined", "compiled_borrowing", "inlined_borrowing", "njit"}
 """Decorators of kernels, which may be long and take many arrays: a call between them costs time."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.borrowing import compiled_borrowing, inlined_borrowing
 from rbd_control.estimation.between_samples import (
     FADING,
     has_lost_samples,
@@ -85,19 +85,19 @@ class Excess(NamedTuple):
     """Largest ratio that decides, including the ratios of the statistic and of the force."""
 
 
-@compiled
+@compiled_borrowing
 def restart(memory):
     """Restart the observer with the next sample."""
     _restart(memory)
 
 
-@compiled
+@compiled_borrowing
 def forget_mean(memory):
     """Restart the average that a tare removes."""
     _forget_mean(memory.arm[0], memory.joint)
 
 
-@inlined
+@inlined_borrowing
 def _restart(memory):
     arm, joints = memory.arm[0], memory.joint
     arm.started = math.nan
@@ -118,7 +118,7 @@ def _restart(memory):
     _forget_mean(arm, joints)
 
 
-@inlined
+@inlined_borrowing
 def _forget_mean(arm, joints):
     arm.averaged = 0.0
     for i in range(joints.shape[0]):
@@ -126,7 +126,7 @@ def _forget_mean(arm, joints):
         joints[i].recent = 0.0
 
 
-@inlined
+@inlined_borrowing
 def _carry(settings, memory, samples, k, dt):
     """Advance residuals and thresholds to the end of an interval.
 
@@ -161,14 +161,14 @@ def _carry(settings, memory, samples, k, dt):
     return counted
 
 
-@inlined
+@inlined_borrowing
 def _begin(memory, samples, k):
     """Begin the first interval of a restarted observer with a sample."""
     for i in range(memory.joint.shape[0]):
         begin(memory.observer[i], samples.p[k, i], samples.rate[k, i], samples.drive[k, i])
 
 
-@inlined
+@inlined_borrowing
 def _keep(settings, memory, samples, k):
     """Store a sample as the last one."""
     arm, stamp = memory.arm[0], samples.stamp[k]
@@ -184,7 +184,7 @@ def _keep(settings, memory, samples, k):
     arm.jumps = 0
 
 
-@inlined
+@inlined_borrowing
 def _lose(arm, joints, ended):
     """End the verdict; return whether this ends a contact, whose last valid time is ``ended``."""
     event = BROKEN_OFF if arm.level != FREE else NOTHING
@@ -196,7 +196,7 @@ def _lose(arm, joints, ended):
     return event
 
 
-@inlined
+@inlined_borrowing
 def _fate(samples, k, settings, memory):
     """Return the outcome of sample ``k``, the reason, and the row of the joint concerned."""
     arm, rules, stamp = memory.arm[0], settings.arm[0], samples.stamp[k]
@@ -225,7 +225,7 @@ def _fate(samples, k, settings, memory):
     return fate, why, row
 
 
-@inlined
+@inlined_borrowing
 def _drop(rules, arm, joints, fault, stamp):
     """Drop a sample; the last verdict is kept until too many samples in a row are dropped.
 
@@ -238,7 +238,7 @@ def _drop(rules, arm, joints, fault, stamp):
     return arm.reason, NOTHING
 
 
-@inlined
+@inlined_borrowing
 def _remember(memory, stamp):
     """Add the residual to the history for the search of the onset of a contact."""
     arm = memory.arm[0]
@@ -249,7 +249,7 @@ def _remember(memory, stamp):
     arm.remembered += 1
 
 
-@inlined
+@inlined_borrowing
 def _average(memory, dt):
     """Advance the mean residuals for a tare."""
     arm, joints = memory.arm[0], memory.joint
@@ -263,14 +263,14 @@ def _average(memory, dt):
         joint.recent += recent * (residual - joint.recent)
 
 
-@inlined
+@inlined_borrowing
 def _onset_debounce(rules, arm, stamp):
     """Return the debounce time of an onset [s]; it is longer after lost samples."""
     has_faded = stamp - arm.resumed >= arm.fading
     return rules.onset_debounce if has_faded else max(rules.onset_debounce, arm.fading)
 
 
-@inlined
+@inlined_borrowing
 def _event(rules, arm, stamp, dt, doubtful, excess):
     """Apply debounce and hysteresis to a valid sample; return the reason for a stop."""
     if arm.level == FREE:
@@ -299,7 +299,7 @@ def _event(rules, arm, stamp, dt, doubtful, excess):
     return NOTHING
 
 
-@inlined
+@inlined_borrowing
 def _excess(samples, k, settings, memory):
     """Return the ratio of the residual to its thresholds at sample ``k``."""
     rules = settings.arm[0]
@@ -313,7 +313,7 @@ def _excess(samples, k, settings, memory):
     return Excess(joint, ratio, level, memory.observer[joint].residual, largest)
 
 
-@compiled
+@compiled_borrowing
 def decide(first, samples, settings, memory, residual, verdict):
     """Process the samples from ``first`` on, until the end or a stop.
 

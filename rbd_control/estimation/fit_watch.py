@@ -44,8 +44,13 @@ class FitWatch:
         """Add k samples."""
         if self.is_full:
             return
-        for k in np.flatnonzero(np.diff(stamps // PERIOD, prepend=self._slot) > 0.0):
-            self.add(float(stamps[k]), q[k], v[k], tau[k])
+        slots = stamps // PERIOD
+        rows = np.flatnonzero(np.diff(slots, prepend=self._slot) > 0.0)
+        rows = rows[slots[rows] > self._slot][: self._most - len(self._samples)]
+        if rows.size:
+            self._slot = float(slots[rows[-1]])
+            kept = stamps[rows].tolist(), q[rows], v[rows], tau[rows]
+            self._samples.extend(zip(*kept, strict=True))
 
     def mismatches(self, detector: ContactDetector) -> tuple[Mismatch, ...]:
         """Return the explanations of the detector's residual in the collected samples."""

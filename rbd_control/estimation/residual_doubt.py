@@ -25,7 +25,7 @@ from rbd_control.dynamics.compiled import compiled
 from rbd_control.estimation.detector_state import Memory, Settings
 from rbd_control.estimation.thresholds import friction_allowance
 
-REVERSED = 0.2
+REVERSED = 0.14
 """Standard deviation of a reversal's residual, as a fraction of the threshold's allowance."""
 FAST = 0.15
 """Standard deviation of a fast joint's residual, as a fraction of the threshold's allowance."""

@@ -29,10 +29,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
+from rbd_control.dynamics.borrowing import inlined_borrowing
 from rbd_control.dynamics.compiled import inlined
-from rbd_control.dynamics.spatial import cross, dot
+from rbd_control.dynamics.spatial import add, cross, dot, scale
 from rbd_control.estimation.detector_state import COLLISION, CONTACT
 from rbd_control.estimation.reversals import less_friction, reversing
 
@@ -57,7 +56,7 @@ def friction_allowance(setting, joint):
     return setting.contact * (1.0 - setting.moving) * joint.reversal
 
 
-@inlined
+@inlined_borrowing
 def highest_residual(settings, memory):
     """Return the highest ratio of residual to threshold, with its joint and level.
 
@@ -82,7 +81,7 @@ def highest_residual(settings, memory):
     return highest_joint, highest, deciding, COLLISION if collision else CONTACT
 
 
-@inlined
+@inlined_borrowing
 def statistic_ratio(settings, memory):
     """Return the residual's length in standard deviations, divided by its threshold."""
     arm, joints = settings.arm[0], memory.joint
@@ -100,24 +99,21 @@ def statistic_ratio(settings, memory):
     return math.sqrt(square) / (arm.statistic_threshold + arm.statistic_speed * fastest)
 
 
-@inlined
+@inlined_borrowing
 def force_size(settings, memory, J):
     """Return the size of the force at the point of the Jacobian ``J`` (3, nv) [N]."""
     prior = 1.0 / settings.arm[0].force_uncertainty ** 2
-    A, b = np.zeros((3, 3)), np.zeros(3)
+    zero = (0.0, 0.0, 0.0)
+    x, y, z, f = zero, zero, zero, zero
     for i in range(memory.joint.shape[0]):
         weight = 1.0 / (NOISE_FRACTION * settings.joint[i].contact) ** 2
         residual = less_friction(memory.observer[i].residual, memory.joint[i].unknown)
-        for row in range(3):
-            b[row] += weight * J[row, i] * residual
-            for column in range(3):
-                A[row, column] += weight * J[row, i] * J[column, i]
-    x, y, z = (
-        (A[0, 0] + prior, A[1, 0], A[2, 0]),
-        (A[0, 1], A[1, 1] + prior, A[2, 1]),
-        (A[0, 2], A[1, 2], A[2, 2] + prior),
-    )
-    f = (b[0], b[1], b[2])
+        weighted = (weight * J[0, i], weight * J[1, i], weight * J[2, i])
+        x = add(x, scale(J[0, i], weighted))
+        y = add(y, scale(J[1, i], weighted))
+        z = add(z, scale(J[2, i], weighted))
+        f = add(f, scale(residual, weighted))
+    x, y, z = add(x, (prior, 0.0, 0.0)), add(y, (0.0, prior, 0.0)), add(z, (0.0, 0.0, prior))
     # Cramer's rule; the prior keeps the determinant away from zero.
     yz = cross(y, z)
     F = (dot(f, yz), dot(f, cross(z, x)), dot(f, cross(x, y)))

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 
-from rbd_control.dynamics.compiled import inlined
+from rbd_control.dynamics.borrowing import inlined_borrowing
 from rbd_control.estimation.detector_state import (
     ALL_ZERO,
     EFFORT,
@@ -42,7 +42,7 @@ LEAST_INTERVAL = 5e-10
 """Shortest interval that is filtered; stamps of ROS 2 are whole nanoseconds [s]."""
 
 
-@inlined
+@inlined_borrowing
 def find_fault(samples, k, settings, memory, is_fresh):
     """Return the fault of sample ``k``, and the row of the first joint with this fault.
 
@@ -76,7 +76,7 @@ def find_fault(samples, k, settings, memory, is_fresh):
     return reason, row
 
 
-@inlined
+@inlined_borrowing
 def _find_zero_effort(samples, k, settings, memory, is_fresh):
     """Return ``ZERO_EFFORT`` and its row, or ``ALL_ZERO``, if an effort is not measured.
 
@@ -113,7 +113,7 @@ def _find_zero_effort(samples, k, settings, memory, is_fresh):
     return reason, row
 
 
-@inlined
+@inlined_borrowing
 def repetition(samples, k, memory):
     """Return whether sample ``k`` repeats the last one to the last bit, and whether it moves."""
     same, moving = True, False
@@ -125,7 +125,7 @@ def repetition(samples, k, memory):
     return same, moving
 
 
-@inlined
+@inlined_borrowing
 def residuals_in_range(memory):
     """Return whether all residuals are finite and within the range of an arm."""
     in_range = True

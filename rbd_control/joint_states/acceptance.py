@@ -7,7 +7,7 @@ from math import inf, isfinite, isnan, nan
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.dynamics.compiled import compiled, inlined
+from rbd_control.dynamics.borrowing import compiled_borrowing, inlined_borrowing
 
 FUTURE_TOLERANCE = 0.1
 """Largest lead of a stamp over its receipt [s], for clocks of two machines or a slow /clock."""
@@ -66,7 +66,7 @@ def new_memory(follow_jumps: bool) -> tuple[NDArray[np.float64], NDArray[np.int6
     return np.array([nan, nan, 0.0, -inf]), tally
 
 
-@inlined
+@inlined_borrowing
 def _accept(stamp, receipt, position, velocity, effort, order, clock, tally, q, v, tau):
     """Write the sample of one message to ``q``, ``v`` and ``tau``.
 
@@ -104,14 +104,14 @@ def _accept(stamp, receipt, position, velocity, effort, order, clock, tally, q, 
     return has
 
 
-@compiled
+@compiled_borrowing
 def accept_one(stamp, receipt, position, velocity, effort, order, clock, tally, sample):
     """Do the same as :func:`_accept`, with q, v and tau as the rows of ``sample`` (3, n)."""
     q, v, tau = sample[0], sample[1], sample[2]
     return _accept(stamp, receipt, position, velocity, effort, order, clock, tally, q, v, tau)
 
 
-@compiled
+@compiled_borrowing
 def accept_block(stamp, receipt, position, velocity, effort, order, clock, tally, time, has, out):
     """Process k messages as :func:`_accept` does, and return the number of accepted messages.
 
@@ -139,7 +139,7 @@ def accept_block(stamp, receipt, position, velocity, effort, order, clock, tally
     return accepted
 
 
-@inlined
+@inlined_borrowing
 def _take(values, order, into):
     """Copy selected values; return ``_ACCEPTED``, ``_NOT_FINITE`` for NaN, or ``_TOO_LARGE``."""
     reason = _ACCEPTED
@@ -152,7 +152,7 @@ def _take(values, order, into):
     return reason
 
 
-@inlined
+@inlined_borrowing
 def _first_too_large(places, q, speeds, v, tau):
     """Return the index of the first too large value in the sequence (q, v, tau)."""
     n = q.shape[0]
@@ -168,7 +168,7 @@ def _first_too_large(places, q, speeds, v, tau):
     return -1
 
 
-@inlined
+@inlined_borrowing
 def _accept_time(stamp, receipt, clock, tally):
     """Move the clock to the time of the message and return 0, or return the reason for a drop."""
     if stamp < 0.0:
@@ -202,7 +202,7 @@ def _accept_time(stamp, receipt, clock, tally):
     return 0
 
 
-@inlined
+@inlined_borrowing
 def _went_back(time, receipt, clock, tally):
     """Return whether a message older than the last sample shows that a clock has gone back."""
     if receipt < clock[LAST_STAMP] - FUTURE_TOLERANCE:
@@ -212,7 +212,7 @@ def _went_back(time, receipt, clock, tally):
     return tally[_STRAGGLERS] >= JUMP_MESSAGES
 
 
-@inlined
+@inlined_borrowing
 def _measure(time, clock, tally):
     """Update the period, the gaps, and the time of the last sample."""
     step = time - clock[LAST_STAMP]

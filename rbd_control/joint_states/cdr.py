@@ -234,5 +234,5 @@ def _is_same(ours: JointMessage, theirs: JointMessage) -> bool:
 def _columns(rows: Bytes, start: int, count: int, kind: str) -> Array:
     """Return ``count`` numbers from byte ``start`` of each row, (k, count)."""
     size = np.dtype(kind).itemsize
-    columns = np.ascontiguousarray(rows[:, start : start + size * count])
-    return columns.view(kind).astype(float).reshape(len(rows), count)
+    # One copy only: the view of the bytes is neither aligned nor contiguous.
+    return rows[:, start : start + size * count].view(kind).astype(float)

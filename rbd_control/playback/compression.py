@@ -21,8 +21,8 @@ _RATIO = 200
 """Largest expansion ratio beyond that size; joint states expand two- to tenfold."""
 
 
-def expand(data: bytes, compression: str, limit: int) -> bytes:
-    """Return ``data`` decompressed.
+def expand(data: bytes | memoryview, compression: str, limit: int) -> bytes | memoryview:
+    """Return ``data`` decompressed; data that is not compressed is returned without a copy.
 
     Args:
         data: the compressed data.

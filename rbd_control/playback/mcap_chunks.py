@@ -56,7 +56,8 @@ def chunk_records(file: BinaryIO, offset: int) -> NDArray[np.uint8]:
     begin = _CHUNK.size + name + 8
     if uncompressed > MAX_CHUNK:
         raise ValueError(f"the chunk at byte {offset} has {uncompressed} bytes; {_LIMIT}")
-    records = expand(content[begin:], content[_CHUNK.size : begin - 8].decode(), uncompressed)
+    compression = content[_CHUNK.size : begin - 8].decode()
+    records = expand(memoryview(content)[begin:], compression, uncompressed)
     if len(records) != uncompressed or (check and crc32(records) != check):
         raise ValueError(f"the chunk at byte {offset} is damaged")
     return np.frombuffer(records, dtype=np.uint8)

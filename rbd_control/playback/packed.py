@@ -23,7 +23,7 @@ class Packed(NamedTuple):
     sizes: NDArray[np.intp]
 
     @classmethod
-    def of(cls, times: Sequence[int], raws: Sequence[bytes]) -> Packed:
+    def of(cls, times: Sequence[int], raws: Sequence[bytes | memoryview]) -> Packed:
         """Pack messages that come one by one."""
         return cls(
             np.array(times, dtype=np.int64),

@@ -37,16 +37,16 @@ def decode_parts(packed: Packed, decode: Decode) -> list[Part]:
         decode: called for the first message of each layout, and for each message that is not
             serialized as little-endian CDR.
     """
-    parts: list[Part] = []
     receipts = np.multiply(1e-9, packed.times, dtype=np.float64)
     sizes = packed.sizes
+    if (sizes == sizes[0]).all():
+        rows = packed.data.reshape(len(sizes), -1)
+        return _decode_rows(rows, np.arange(len(sizes)), receipts, decode)
+    parts: list[Part] = []
     starts_at = np.cumsum(sizes) - sizes
     for size in np.unique(sizes).tolist():
         left = np.flatnonzero(sizes == size)
-        if len(left) == len(sizes):
-            rows = packed.data.reshape(-1, size)
-        else:
-            rows = packed.data[starts_at[left, None] + np.arange(size)]
+        rows = packed.data[starts_at[left, None] + np.arange(size)]
         parts += _decode_rows(rows, left, receipts, decode)
     return parts
 
@@ -69,11 +69,22 @@ def _decode_rows(
             parts.append(Part(left[:1], JointBlock.of(message)))
             left, rows = left[1:], rows[1:]
             continue
+        if _is_one_layout(rows, layout.fixed):
+            parts.append(Part(left, layout.block(rows, receipts[left])))
+            break
         other = ((rows ^ rows[0]) & layout.fixed).any(1)
-        index, same = left[~other], rows[~other] if other.any() else rows
-        parts.append(Part(index, layout.block(same, receipts[index])))
+        parts.append(Part(left[~other], layout.block(rows[~other], receipts[left[~other]])))
         left, rows = left[other], rows[other]
     return parts
+
+
+def _is_one_layout(rows: Bytes, fixed: Bytes) -> bool:
+    """Return whether all rows of bytes (m, size) agree in the bytes that ``fixed`` (size,) marks.
+
+    This creates no array of the size of ``rows``, unlike a comparison row by row.
+    """
+    changed = np.bitwise_or.reduce(rows) ^ np.bitwise_and.reduce(rows)
+    return not (changed & fixed).any()
 
 
 def in_order(parts: Sequence[Part]) -> Iterator[JointBlock]:

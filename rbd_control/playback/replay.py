@@ -227,13 +227,17 @@ class _Run:
         """Collect samples without contact for the checks of efforts and of the model."""
         if block.tau is None:
             return
-        self._efforts.add(times[free], block.q[free], block.tau[free])
-        if block.v is not None:
+        if not free.all():  # usually there is no known contact, and nothing to copy
+            times, q, tau = times[free], block.q[free], block.tau[free]
+            v = None if block.v is None else block.v[free]
+        else:
+            q, v, tau = block.q, block.v, block.tau
+        self._efforts.add(times, q, tau)
+        if v is not None:
             # A jump of the clock ends a motion.
-            gaps = 2.0 * self._parameters.maximum_gap * len(self._clock.jumps)
-            samples = times[free] + gaps, block.q[free], block.v[free], block.tau[free]
-            self._fit.add_block(*samples)
-            self._effort_kind.add_block(*samples)
+            times = times + 2.0 * self._parameters.maximum_gap * len(self._clock.jumps)
+            self._fit.add_block(times, q, v, tau)
+            self._effort_kind.add_block(times, q, v, tau)
 
     def _measure(
         self, block: SampleBlock, times: Array, found: BlockDetection, free: Flags
@@ -242,21 +246,26 @@ class _Run:
 
         True contacts count only for the largest residual.
         """
-        valid = found.valid
-        residual = found.residual if valid.all() else found.residual[valid]
-        self._series.add(times, np.where(valid[:, None], found.residual, np.nan))
+        valid, residual, v = found.valid, found.residual, block.v
+        if valid.all():
+            self._series.add(times, residual)
+        else:
+            self._series.add(times, np.where(valid[:, None], residual, np.nan))
+            residual, free = residual[valid], free[valid]
+            v = None if v is None else v[valid]
+        self._valid += len(residual)
+        if not len(residual):
+            return
         absolute = np.abs(residual)
-        if absolute.size:
-            self._largest = np.maximum(self._largest, absolute.max(0))
-            speed = 0.0 if block.v is None else np.abs(block.v[valid])
-            over = absolute > self._threshold + self._per_speed * speed
-            untouched = free[valid]
-            residual = residual[untouched]
-            self._sum += residual.sum(0)
-            self._squares += np.einsum("ki,ki->i", residual, residual)
-            self._over += over[untouched].sum(0)
-            self._free += int(untouched.sum())
-        self._valid += len(absolute)
+        self._largest = np.maximum(self._largest, absolute.max(0))
+        speed = 0.0 if v is None else np.abs(v)
+        over = absolute > self._threshold + self._per_speed * speed
+        if not free.all():
+            residual, over = residual[free], over[free]
+        self._sum += residual.sum(0)
+        self._squares += np.einsum("ki,ki->i", residual, residual)
+        self._over += over.sum(0)
+        self._free += len(residual)
 
     def result(
         self, intake: JointStateIntake, names: tuple[str, ...], notes: list[str]

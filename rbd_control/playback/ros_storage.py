@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import islice
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from rbd_control.errors import RecordingError
@@ -95,11 +97,18 @@ def joint_state_decoder() -> Decode:
 
 
 def _decoder_of_rosbags() -> Callable[[bytes], Any]:
-    typesys = importlib.import_module("rosbags.typesys")
-    # The types read here are the same in every release of ROS 2; a recording may contain
-    # other definitions, or none.
-    types = typesys.get_typestore(typesys.Stores.LATEST)
+    types = _types_of_rosbags(importlib.import_module("rosbags.typesys"))
     return lambda raw: types.deserialize_cdr(raw, JOINT_STATE)
+
+
+@cache
+def _types_of_rosbags(typesys: ModuleType) -> Any:
+    """Return the message types of rosbags, which generate their decoders on first use.
+
+    The types read here are the same in every release of ROS 2; a recording may hold definitions of
+    its own, or none. The generation takes some milliseconds, so that all recordings share them.
+    """
+    return typesys.get_typestore(typesys.Stores.LATEST)
 
 
 def _decoder_of_ros() -> Callable[[bytes], Any]:
