@@ -29,4 +29,7 @@ class Command(NamedTuple):
     goal: Goal
     """Outcome of the last trajectory."""
     reason: str
-    """Reason if the mode is not the requested mode, or the sample was not used; else empty."""
+    """The reason why the mode is not the requested mode, or why the sample was not used.
+
+    The text is empty in the requested mode with a used sample.
+    """

@@ -28,7 +28,7 @@ class AnsweredSample(NamedTuple):
     torque: Array
     """(nv,) the last published torque: that of the command, unless it was refused [N·m or N]."""
     effort: Array | None
-    """(nv,) measured joint torque [N·m or N]; None without effort."""
+    """(nv,) measured joint torque [N·m or N]; None for a sample without effort."""
 
 
 class CommandReport:

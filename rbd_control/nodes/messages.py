@@ -101,7 +101,7 @@ class JointStateWriter(Writer[JointState]):
     Args:
         publisher: of the topic.
         names: of the joints.
-        frame: the root link of the arm, as ``header.frame_id``; empty for none.
+        frame: the root link of the arm, as ``header.frame_id``; an empty text leaves it empty.
     """
 
     def __init__(

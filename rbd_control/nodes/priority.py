@@ -37,7 +37,7 @@ def take_priority(priority: int) -> str:
         priority: 1 to 99; a higher number is a higher priority.
 
     Returns:
-        The reason if the priority cannot be set; empty on success.
+        The reason if the priority cannot be set; an empty text if it is set.
     """
     global _taken
     if not sys.platform.startswith("linux"):

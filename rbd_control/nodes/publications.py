@@ -42,7 +42,7 @@ else:
 
 
 class Refusals:
-    """Counts what the middleware refused to send, and reports it with the diagnostics.
+    """Counts the messages that the middleware refused, and reports them with the diagnostics.
 
     Args:
         warn: writes one warning to the log.

@@ -70,7 +70,7 @@ class ToolWrenchOutput:
         """Publish the wrench of a sample.
 
         Args:
-            found: the wrench; None without one.
+            found: the wrench; None if the sample has no wrench, and nothing is published.
             stamp: time of the sample.
         """
         if found is not None:
