@@ -18,9 +18,9 @@ class Command(NamedTuple):
     torque: Array
     """(nv,) torque command [N·m or N]; always finite and within the limits."""
     q_d: Array
-    """(nv,) desired position [rad or m]; the measured position in modes without one."""
+    """(nv,) desired position [rad or m]; the measured position in modes float and safe."""
     v_d: Array
-    """(nv,) desired velocity [rad/s or m/s]; the measured velocity in modes without one."""
+    """(nv,) desired velocity [rad/s or m/s]; the measured velocity in modes float and safe."""
     mode: Mode
     saturated: bool
     """Whether the torque was reduced to keep the limits."""

@@ -51,7 +51,8 @@ class Modes:
         reason: why the mode is not the requested mode; an empty text if it is.
         latched: whether the mode lasts until :meth:`resume`.
         outcome: outcome of the last trajectory, and the goal that waits for it.
-        desired: the desired state of the last sample; the measured state in modes without one.
+        desired: the desired state of the last sample; in modes without a desired state, the
+            measured state.
         started: whether the controller was started.
     """
 

@@ -54,7 +54,7 @@ class TrajectoryArrays:
         times: (m,) time of each point [s] from the stamp of the trajectory.
         velocities: (m, n) [rad/s or m/s], with a row of NaN for a point without velocities; an
             empty array if no point has velocities.
-        accelerations: (m, n) [rad/s² or m/s²], likewise.
+        accelerations: (m, n) [rad/s² or m/s²], with the same meaning of NaN and of an empty array.
     """
 
     positions: Array

@@ -83,7 +83,7 @@ class CommandReport:
             self._node.get_logger().info(f"{command.mode}{why}")
 
     def look_for_readers(self) -> None:
-        """Check for subscribers; without any, nothing is published. Call it periodically."""
+        """Check for subscribers, without which nothing is published. Call it periodically."""
         self._energy.look_for_readers()
         self._writer.look_for_readers()
 

@@ -55,7 +55,7 @@ def take_priority(priority: int) -> str:
 
 
 def join_priority() -> None:
-    """Give the calling thread the real-time priority of the process, if it has one."""
+    """Give the calling thread the real-time priority that the process was given, if any."""
     if _taken:
         _set(_taken, [threading.get_native_id()])
 
