@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from zlib import crc32
 
 SECONDS = {
-    "system/test_faults_control.py": 136,
     "system/test_signals.py": 113,
     "system/test_callbacks.py": 101,
+    "system/test_faults_control.py": 90,
     "system/test_controller_node.py": 76,
     "system/test_start_and_end.py": 70,
     "test_fuzz_and_soak.py": 63,
@@ -22,6 +22,7 @@ SECONDS = {
     "system/test_detector.py": 54,
     "test_export_robots.py": 51,
     "system/test_trajectory_flood.py": 47,
+    "system/test_faults_arms.py": 46,
     "system/test_demo.py": 44,
     "system/test_faults_joint_states.py": 38,
     "system/test_payload.py": 37,

@@ -27,7 +27,7 @@ class ArmLimits:
         effort: largest torque of the motors [N·m or N].
         torque: largest torque that the controller uses, ``torque_share * effort`` [N·m or N].
         velocity: speed limit of planned motions [rad/s or m/s].
-        assumed_velocity: ``velocity``, with an assumed limit for a joint without one; finite.
+        assumed_velocity: ``velocity``, with an assumed limit for joints without a limit; finite.
         plausible_speed: speed above which a sample is implausible [rad/s or m/s]; finite.
         overspeed: measured speed that is a fault [rad/s or m/s]; finite.
     """

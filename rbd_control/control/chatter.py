@@ -40,7 +40,7 @@ class Chatter:
         self._times.fill(-np.inf)
 
     def fault(self, now: float, torque: Array, limits: ArmLimits) -> str:
-        """Return a message if the torque of a joint swings to and fro; else an empty text.
+        """Return a message if the torque of a joint swings to and fro, otherwise an empty text.
 
         Args:
             now: time of the torque on the steady clock [s].

@@ -18,9 +18,9 @@ class Command(NamedTuple):
     torque: Array
     """(nv,) torque command [N·m or N]; always finite and within the limits."""
     q_d: Array
-    """(nv,) desired position [rad or m]; the measured position in modes without one."""
+    """(nv,) desired position [rad or m]; the measured position in modes float and safe."""
     v_d: Array
-    """(nv,) desired velocity [rad/s or m/s]; the measured velocity in modes without one."""
+    """(nv,) desired velocity [rad/s or m/s]; the measured velocity in modes float and safe."""
     mode: Mode
     saturated: bool
     """Whether the torque was reduced to keep the limits."""
@@ -29,4 +29,7 @@ class Command(NamedTuple):
     goal: Goal
     """Outcome of the last trajectory."""
     reason: str
-    """Reason if the mode is not the requested mode, or the sample was not used; else empty."""
+    """The reason why the mode is not the requested mode, or why the sample was not used.
+
+    The text is empty in the requested mode with a used sample.
+    """

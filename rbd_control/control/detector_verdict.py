@@ -100,7 +100,7 @@ class DetectorVerdict:
         return self.age(now) <= VERDICT_TIMEOUT
 
     def missing(self, now: float) -> str:
-        """Return a message with the time since the last verdict; empty with a valid verdict."""
+        """Return a message if no verdict is recent enough to count, otherwise an empty text."""
         age = self.age(now)
         if age <= VERDICT_TIMEOUT:
             return ""

@@ -135,7 +135,7 @@ class EnergyMonitor:
 
         Args:
             q, v: measured positions [rad or m] and velocities [rad/s or m/s], (nv,) each.
-            q_d, v_d: desired, likewise.
+            q_d, v_d: desired positions and velocities, with the same shapes and units.
             law: torque of the law for this sample, before any limit, (nv,) [N·m or N].
             acting: torque of the motors since the last sample, (nv,) [N·m or N]: measured, or the
                 last command, which excludes transport delay from the balance.

@@ -43,7 +43,7 @@ class FrictionEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """All estimates; ``joints`` is empty if friction is not learned."""
+    """All estimates; ``joints`` is an empty tuple if friction is not learned."""
 
     links: tuple[LinkEstimate, ...]
     joints: tuple[FrictionEstimate, ...] = ()

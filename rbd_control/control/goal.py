@@ -95,14 +95,14 @@ class Tolerances:
         return own
 
     def strayed(self, q: Array, v: Array, q_d: Array, v_d: Array) -> str:
-        """Return a message about a joint that violates its path tolerance; empty without one."""
+        """Return a message if a joint violates its path tolerance, otherwise an empty text."""
         far = self._beyond(q, q_d, self._path, "its path; its tolerance")
         if far or self._path_velocity is None:
             return far
         return self._beyond(v, v_d, self._path_velocity, "the velocity of its path; its tolerance")
 
     def lost(self, q: Array, q_d: Array) -> str:
-        """Return a message if a tracking error is a fault; else an empty text."""
+        """Return a message if a tracking error is a fault, otherwise an empty text."""
         return self._beyond(q, q_d, self._fault, "its desired position; its tracking_limit")
 
     def reached(self, q: Array, v: Array, goal: Array) -> bool:
@@ -111,7 +111,7 @@ class Tolerances:
         return bool(near and (np.abs(v) <= self._stopped).all())
 
     def missed(self, q: Array, v: Array, goal: Array) -> str:
-        """Return a message about a joint that violates its goal tolerance; empty without one."""
+        """Return a message if a joint violates its goal tolerance, otherwise an empty text."""
         far = self._beyond(q, goal, self._goal, "its goal; its tolerance")
         return far or self._beyond(v, np.zeros_like(v), self._stopped, "rest; its tolerance")
 
@@ -151,5 +151,5 @@ def _check(what: str, value: float) -> None:
 
 
 def _or_infinite(limits: Array) -> Array | None:
-    """Return limits with infinity for zero, or None without any."""
+    """Return limits with zeros replaced by infinity, or None if all limits are zero."""
     return np.where(limits > 0.0, limits, np.inf) if limits.any() else None

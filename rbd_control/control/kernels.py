@@ -74,7 +74,7 @@ def largest_share(a, b, unit):
 
 @compiled
 def first_beyond(a, b, most):
-    """Return the first joint whose difference exceeds ``most``; -1 without one."""
+    """Return the index of the first joint whose difference exceeds ``most``, or -1 if none does."""
     for i in range(a.shape[0]):
         if abs(a[i] - b[i]) > most[i]:
             return i
@@ -83,7 +83,7 @@ def first_beyond(a, b, most):
 
 @compiled
 def first_above(v, most):
-    """Return the first joint whose speed exceeds ``most``; -1 without one."""
+    """Return the index of the first joint whose speed exceeds ``most``, or -1 if none does."""
     for i in range(v.shape[0]):
         if abs(v[i]) > most[i]:
             return i

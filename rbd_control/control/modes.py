@@ -48,10 +48,11 @@ class Modes:
 
     Attributes:
         mode: see the module.
-        reason: why the mode is not the requested mode; empty if it is.
+        reason: why the mode is not the requested mode; an empty text if it is.
         latched: whether the mode lasts until :meth:`resume`.
         outcome: outcome of the last trajectory, and the goal that waits for it.
-        desired: the desired state of the last sample; the measured state in modes without one.
+        desired: the desired state of the last sample; in modes without a desired state, the
+            measured state.
         started: whether the controller was started.
     """
 
@@ -120,7 +121,9 @@ class Modes:
     def follow(
         self, trajectory: Trajectory, at: float | None, sent: TrajectoryGoal | None = None
     ) -> None:
-        """Follow a trajectory from the time ``at`` on the present one on; None: from now on.
+        """Follow a trajectory from the time ``at`` of the present trajectory on.
+
+        With ``at`` None the trajectory begins now.
 
         Args:
             trajectory, at: see :meth:`Motion.follow`.

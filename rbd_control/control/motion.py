@@ -86,7 +86,7 @@ class Motion:
 
         Args:
             trajectory: begins with the state of the present one at the time ``at``.
-            at: time on the present trajectory [s]; None for now.
+            at: time on the present trajectory [s]; None means now.
         """
         if at is not None and at > self._place.time:
             self._next = Place(trajectory, at)

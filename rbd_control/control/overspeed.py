@@ -31,7 +31,7 @@ class Overspeed:
         self._time = 0.0
 
     def fault(self, dt: float, v: Array, limits: ArmLimits) -> str:
-        """Return a message if a joint has been too fast for too long; else an empty text.
+        """Return a message if a joint has been too fast for too long, otherwise an empty text.
 
         Args:
             dt: time since the last sample [s].

@@ -96,7 +96,9 @@ class PassivityController:
             return self._answer(self._path.halt())
 
     def silence(self, now: float) -> Command | None:
-        """Return None while joint states arrive, else the command to send; for a watchdog.
+        """Return the command to send while joint states are silent, for a watchdog.
+
+        The result is None while joint states arrive.
 
         Args:
             now: time on the steady clock [s].
@@ -252,11 +254,11 @@ class PassivityController:
 
     @property
     def frozen(self) -> str:
-        """A warning while joint states at rest repeat and torque is sent; empty otherwise."""
+        """A warning while joint states at rest repeat under torque, otherwise an empty text."""
         return self._path.frozen
 
     def detector_warning(self, now: float) -> str:
-        """Return a warning while a required verdict is missing at ``now`` [s]; empty otherwise."""
+        """Return a warning if a required verdict is missing at ``now`` [s], or an empty text."""
         return self._watches.detector_warning(now)
 
     # --- Orders ----------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ class PlanningState:
         start: the desired state at the splice.
         lead: time from the snapshot to the splice [s].
         stamp: time of the last joint state [s].
-        turned: offset that unwrapping added to the reported positions [rad]; None for zero.
+        turned: offset that unwrapping added to the reported positions [rad]; None means zero.
         stream: the last single point, if any.
     """
 

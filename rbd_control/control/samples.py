@@ -41,7 +41,7 @@ class SampleJudge:
         wait: the same on the steady clock [s].
         good: whether the sample is up to date; false before the first sample and after a loss.
         lost: whether the samples refused since then are a fault.
-        turned: (nv,) offset added by unwrapping [rad]; None for zero.
+        turned: (nv,) offset added by unwrapping [rad]; None means zero for all joints.
         longest_period: running largest period of the samples [s].
     """
 

@@ -75,7 +75,7 @@ class TorquePath:
 
     @property
     def frozen(self) -> str:
-        """A warning while joint states at rest repeat and torque is sent; empty otherwise."""
+        """A warning while joint states at rest repeat under torque, otherwise an empty text."""
         time = self._samples.repetition.time_at_rest
         if not time or not self._output.sent.any():
             return ""

@@ -154,7 +154,7 @@ class Trajectory:
             waypoints: the points.
             start: the present desired state, at which the spline begins, so that replacing a
                 running trajectory causes no jump.
-            limits: position and speed limits to keep; None for no check.
+            limits: position and speed limits to keep; with None they are not checked.
             delay: time from now to the points' time 0 [s]; negative for a time in the past. Points
                 that are already due are skipped.
             turning: indices of continuous joints, whose positions are shifted by the whole turns
@@ -286,7 +286,7 @@ class Trajectory:
         """Check the splines against the limits; the arm may start outside of them.
 
         Args:
-            limits: limits to keep; None to check only that numbers are finite.
+            limits: limits to keep; with None only finite numbers are required.
             start: the initial state.
             first_point: number of the point at the end of the first segment, for the message.
 

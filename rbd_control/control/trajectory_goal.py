@@ -60,7 +60,7 @@ class GoalResult(NamedTuple):
     text: str
     """The reason as text."""
     yields: str = ""
-    """The reaction of the arm to a contact as text; empty if the goal ended otherwise."""
+    """The reaction of the arm to a contact as text; an empty text if no contact ended the goal."""
 
     def touching(self, link: str) -> GoalResult:
         """Return the result of a contact with the touched link in its text; otherwise ``self``."""
@@ -164,13 +164,13 @@ class GoalMotion(NamedTuple):
     """State of the motion for the feedback and results of goals."""
 
     followed: TrajectoryGoal | None
-    """The goal whose trajectory the arm follows; None without a goal."""
+    """The goal whose trajectory the arm follows; None if it follows no goal."""
     place: Place
     """The present motion and the time on it."""
     is_stopping: bool
     """Whether a stop is in progress."""
     touched_link: str
-    """The link of the present contact; empty if it is unknown."""
+    """The link of the present contact; an empty text if it is unknown."""
 
 
 class GoalSender(Protocol):

@@ -65,7 +65,7 @@ class TrajectoryOutcome:
         self.goal = "paused"
 
     def cancel(self, reason: str) -> None:
-        """Cancel the trajectory, if there is one, and tell its sender the reason."""
+        """Cancel the present trajectory and tell its sender the reason; do nothing without one."""
         sent, self.sent = self.sent, None
         if self.goal in ("moving", "paused"):
             self.goal = "cancelled"

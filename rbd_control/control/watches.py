@@ -147,7 +147,7 @@ class Watches:
             raise InputError(f"cannot {what}: require_detector is true, and {missing}")
 
     def detector_warning(self, now: float) -> str:
-        """Return a warning while a required verdict is missing; empty otherwise.
+        """Return a warning while a required verdict is missing, otherwise an empty text.
 
         Args:
             now: time on the steady clock [s].

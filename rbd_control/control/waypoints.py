@@ -52,8 +52,9 @@ class TrajectoryArrays:
     Attributes:
         positions: (m, n) [rad or m], in the order of the names given with the points.
         times: (m,) time of each point [s] from the stamp of the trajectory.
-        velocities: (m, n) [rad/s or m/s], a row of NaN for a point without; empty for none.
-        accelerations: (m, n) [rad/s² or m/s²], likewise.
+        velocities: (m, n) [rad/s or m/s], with a row of NaN for a point without velocities; an
+            empty array if no point has velocities.
+        accelerations: (m, n) [rad/s² or m/s²], with the same meaning of NaN and of an empty array.
     """
 
     positions: Array

@@ -73,7 +73,8 @@ def _accept(stamp, receipt, position, velocity, effort, order, clock, tally, q, 
     ``order`` (n,) contains the indices of the model's joints in the message.
 
     Returns:
-        The sum of ``VELOCITY`` and ``EFFORT`` for the fields present; -1 if the message is dropped.
+        The sum of ``VELOCITY`` and ``EFFORT`` for the fields that the message has, or -1 for a
+        message that is dropped.
     """
     places = _take(position, order, q)
     for i in range(q.shape[0]):

@@ -78,7 +78,7 @@ class Layout:
 
     @classmethod
     def of(cls, raw: bytes) -> Layout | None:
-        """Return the layout of a message; None unless it is complete, little-endian CDR."""
+        """Return the layout of a message, or None unless it is complete, little-endian CDR."""
         if raw[:2] != LITTLE_ENDIAN or len(raw) < HEAD + STAMP.size:
             return None
         scan = _Scan(raw)

@@ -49,7 +49,7 @@ class JointStateIntake:
     Attributes:
         counts: ``accepted``, each reason of :data:`DROPS` and each remark of :data:`REMARKS`.
         too_large: joint and field of the last message that was dropped as too large.
-        last_reason: reason why the last message was dropped; empty if it was accepted.
+        last_reason: reason why the last message was dropped; an empty text if it was accepted.
         refused_names: joints of the last message that lacked one of ``joint_names``.
         last_stamp: stamp of the last sample [s]; NaN before the first.
         period: running mean of the time between samples [s], gaps cut to
@@ -229,9 +229,9 @@ class JointStateIntake:
         ]
 
     def refusal(self, names: Sequence[str]) -> str:
-        """Return the reason for dropping every message with these names.
+        """Return the reason for which all messages with these names are dropped.
 
-        The text is empty if messages with these names are not dropped for their names.
+        The text is empty if the names are no reason to drop a message.
         """
         order = self._order(tuple(names))
         return order if isinstance(order, str) else ""

@@ -163,7 +163,7 @@ class MotionPlausibility:
         Args:
             stamp: time of the sample [s].
             q, v: positions and velocities, (nv,) each [rad or m, rad/s or m/s].
-            last_q: positions of the last valid sample, (nv,); ``q`` itself without one.
+            last_q: positions of the last valid sample, (nv,); at the first sample ``q`` itself.
             elapsed: time since that sample [s].
         """
         what, i = find_implausible(q, v, last_q, self._speed, self._turn, self._jump, elapsed)

@@ -44,7 +44,7 @@ class PrefixMatch:
         model: the model's joints.
 
     Attributes:
-        found: accepted names; None before names are accepted.
+        found: the accepted names; None as long as no names are accepted.
         is_ambiguous: whether more than one set of names matches.
     """
 

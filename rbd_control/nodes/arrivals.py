@@ -41,7 +41,7 @@ class Arrivals:
         """Return the waiting messages, oldest first.
 
         Args:
-            first: the message of the callback; None without one.
+            first: the message of the callback; None if the call comes from no callback.
             most: maximum number of messages, ``first`` included.
         """
         found = [] if first is None else [first]

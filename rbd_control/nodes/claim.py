@@ -69,7 +69,7 @@ class Claim:
             self._publisher = None
 
     def look(self) -> bool:
-        """Look for another claim, and withdraw for a random time if there is one.
+        """Look for another claim; if it exists, withdraw the own claim for a random time.
 
         Call this method at least every :data:`LONGEST_STEP`.
 

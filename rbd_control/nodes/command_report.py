@@ -28,7 +28,7 @@ class AnsweredSample(NamedTuple):
     torque: Array
     """(nv,) the last published torque: that of the command, unless it was refused [N·m or N]."""
     effort: Array | None
-    """(nv,) measured joint torque [N·m or N]; None without effort."""
+    """(nv,) measured joint torque [N·m or N]; None for a sample without effort."""
 
 
 class CommandReport:
@@ -83,7 +83,7 @@ class CommandReport:
             self._node.get_logger().info(f"{command.mode}{why}")
 
     def look_for_readers(self) -> None:
-        """Check for subscribers; without any, nothing is published. Call it periodically."""
+        """Check for subscribers, without which nothing is published. Call it periodically."""
         self._energy.look_for_readers()
         self._writer.look_for_readers()
 

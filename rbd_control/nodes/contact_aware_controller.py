@@ -32,7 +32,7 @@ class SharedSamples:
         node: the detector.
 
     Attributes:
-        latest: the last sample; None before the first.
+        latest: the last sample; None before the first sample.
     """
 
     def __init__(self, node: TappingDetector) -> None:

@@ -169,7 +169,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         self._look()
 
     def deactivate(self) -> None:
-        """Stop to guard the arm; cancelled goals stay cancelled."""
+        """Stop guarding the arm; cancelled goals stay cancelled."""
         self._stop.end()
         self._retreat.reset()
         self._orders_made.end()

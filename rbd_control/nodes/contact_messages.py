@@ -300,7 +300,7 @@ def _numbers(values: Array) -> str:
 
 
 def _vector(text: str) -> Array | None:
-    """Return the three numbers in a text; None for an empty text.
+    """Return the three numbers in a text, or None for an empty text.
 
     Raises:
         ValueError: if the text does not contain three finite numbers.

@@ -127,10 +127,10 @@ class DemoScenario(ManagedNode[DemoScenarioParameters]):
         self._tell(self._driver.activity)
         if self._driver.elapsed(time) <= self._scenario.duration + PAUSE:
             return
-        self._passes += 1
         if self.parameters.loop:
-            self._driver.begin(time)
+            self._passes += self._driver.begin(time)
         else:
+            self._passes += 1
             self._end("the scenario is over and the arm holds; loop:=true repeats it")
 
     def _tell(self, activity: str) -> None:

@@ -34,7 +34,7 @@ class DetectorInput:
         on_contact: called with each flag.
         on_force: called with the frame of the touched link on TF and the force on the link, (3,)
             in that frame [N].
-        warning: returns why a required verdict is missing; empty if none is missing.
+        warning: returns why a required verdict is missing; an empty text if it is not missing.
         subscribes: whether to subscribe. False if the detector runs in the same process: a late
             flag from the topic would then start a reaction to a contact that has ended.
     """

@@ -45,8 +45,8 @@ class Status:
 class Diagnostics:
     """Publishes one status of a node each second of the steady clock.
 
-    ``sources`` are called in turn with the :class:`Status` to fill. ``others`` return statuses of
-    their own, which follow that of the node in the same message; None for none.
+    ``sources`` are called in turn with the :class:`Status` to fill. Each of ``others`` returns a
+    further status, which follows the status of the node in the same message, or None.
     """
 
     def __init__(

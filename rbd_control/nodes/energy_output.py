@@ -36,7 +36,7 @@ class EnergyOutput:
         self._not_passive = 0
 
     def look_for_readers(self) -> None:
-        """Check for subscribers; without any, nothing is published. Call it periodically."""
+        """Check for subscribers, without which nothing is published. Call it periodically."""
         self._is_heard = self._publisher.get_subscription_count() > 0
 
     def add(self, energy: EnergyBalance | None, tank: float) -> None:

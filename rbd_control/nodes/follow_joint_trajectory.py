@@ -62,7 +62,7 @@ class FollowJointTrajectoryServer:
         node: the node.
         trajectories: plans the trajectories, and passes them to the controller.
         controller: returns the controller of the configured node.
-        state: returns measured and desired state of the arm; None while one is unknown.
+        state: returns measured and desired state of the arm; None while one of them is unknown.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class FollowJointTrajectoryServer:
         return GoalResponse.REJECT if objection else GoalResponse.ACCEPT
 
     def _objection(self, points: int) -> str:
-        """Return why a goal with this number of points is rejected; empty if it is accepted."""
+        """Return why a goal with this many points is rejected, otherwise an empty text."""
         if not self._node.is_active:
             return "the controller is not active"
         if len(self._goals) >= MOST_GOALS:

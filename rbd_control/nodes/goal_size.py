@@ -100,8 +100,8 @@ def with_bounded_goals(action: Any, objection: Callable[[int], str]) -> Any:
 
     Args:
         action: ``control_msgs.action.FollowJointTrajectory``.
-        objection: returns why a goal with this number of points is rejected; empty if it is
-            accepted.
+        objection: returns why a goal with this number of points is rejected; an empty text if it
+            is accepted.
 
     Returns:
         The type for the action server. Its ``leaves_points_unread`` shows whether another thread
@@ -150,7 +150,7 @@ def _bounded(
     Args:
         request: the class of the request.
         objection: see :func:`with_bounded_goals`.
-        release: frees points; None if rclpy must read them.
+        release: frees points; None if no such function was found, so that rclpy reads them.
     """
     capsule = type(request)._CONVERT_TO_PY
     convert = _CONVERSION(_pointer_of_capsule(capsule, _name_of_capsule(capsule)))

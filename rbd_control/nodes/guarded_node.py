@@ -15,7 +15,7 @@ from rclpy.timer import Timer
 
 from rbd_control.nodes.declared_parameters import refusing_unknown_types
 from rbd_control.nodes.guard import LARGEST_MESSAGE, CallbackGuard
-from rbd_control.nodes.publications import GuardedPublisher, Refusals, guard_response
+from rbd_control.nodes.publications import GuardedPublisher, Refusals, guard_response, guarded
 
 
 class GuardedNode(LifecycleNode):
@@ -80,12 +80,9 @@ class GuardedNode(LifecycleNode):
         self, msg_type: Any, topic: str, qos_profile: QoSProfile | int, **options: Any
     ) -> GuardedPublisher[Any]:
         """Create a publisher that counts refused messages; arguments as in rclpy."""
-        publisher = super().create_publisher(
-            msg_type, topic, qos_profile, **{**options, "publisher_class": GuardedPublisher}
-        )
-        assert isinstance(publisher, GuardedPublisher)
-        publisher.refusals = self.refusals
-        return publisher
+        options["publisher_class"] = GuardedPublisher
+        publisher = super().create_publisher(msg_type, topic, qos_profile, **options)
+        return guarded(publisher, self.refusals)
 
     def create_timer(
         self, timer_period_sec: float, callback: Callable[[], None], *args: Any, **options: Any

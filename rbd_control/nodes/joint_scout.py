@@ -58,7 +58,9 @@ class JointScout:
         self._first = 0.0
 
     def waiting_for(self, arm: RobotParameters, text: str) -> str:
-        """Return the messages needed to determine the joints; empty if they are determined.
+        """Return the messages that are needed to determine the joints.
+
+        The text is empty once the joints are determined.
 
         Args:
             arm: the parameters of the arm.

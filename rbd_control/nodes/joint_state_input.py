@@ -76,11 +76,12 @@ class JointStateInput:
 
     Attributes:
         tap: with ``newest_only``, called with every usable sample before it is processed,
-            including skipped samples and samples that arrive while the node is not active. None for
-            no callback. It must not raise an exception.
-        afterwards: with ``newest_only``, called after the newest sample was processed, also if that
-            failed: the work that must not delay it. They must not raise an exception.
-        latest: the last sample, whether the node was active or not; None before the first.
+            including skipped samples and samples that arrive while the node is not active. With
+            None nothing is called. It must not raise an exception.
+        afterwards: with ``newest_only``, functions that are called after the newest sample was
+            processed, also after an exception: work that must not delay the sample. They must not
+            raise an exception.
+        latest: the last sample, whether the node was active or not; None before the first sample.
         is_silent: whether the last sample is older than ``timeout``.
     """
 

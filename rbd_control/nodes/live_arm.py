@@ -51,8 +51,8 @@ class LiveArm:
 
     Args:
         node: node to subscribe with; no executor may spin it.
-        namespace: namespace of the arm's nodes, empty for none.
-        scene: geometry of the arm; None to wait for the topic ``robot_description``.
+        namespace: namespace of the arm's nodes; an empty text if they have no namespace.
+        scene: geometry of the arm; with None it comes from the topic ``robot_description``.
 
     Attributes:
         name: name of the arm on the page.
@@ -193,7 +193,7 @@ class LiveArm:
         return self._doubt(self.scene)
 
     def _doubt(self, scene: Scene) -> str:
-        """Return the most serious problem while joint states arrive; empty without any."""
+        """Return the most serious problem while joint states arrive, or an empty text."""
         names = scene.model.joint_names
         missing = [name for row, name in enumerate(names) if row not in self._seen]
         if missing:

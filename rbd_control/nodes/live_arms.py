@@ -42,10 +42,10 @@ def run_live_view(
     """Show live arms until SIGINT or SIGTERM comes, or ``duration`` [s] is over.
 
     Args:
-        namespaces: the namespace of each arm; empty for one arm without namespace.
-        scene: geometry of each arm; None to wait for their descriptions.
+        namespaces: the namespace of each arm; an empty list means one arm without a namespace.
+        scene: geometry of each arm; with None the view waits for their descriptions.
         place: address and port of the page.
-        duration: length of the view [s]; None without end.
+        duration: length of the view [s]; with None only a signal ends it.
         console: prints the address and the missing topics.
 
     Returns:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def log_folder_trouble() -> str:
-    """Return why rclpy cannot write log files; empty when it can.
+    """Return why rclpy cannot write log files, or an empty text if it can.
 
     ``rclpy.init`` fails in that case, and cannot be called again with other arguments.
     """

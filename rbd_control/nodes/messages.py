@@ -91,7 +91,7 @@ class Writer(Generic[Message]):
         self.is_heard = True
 
     def look_for_readers(self) -> None:
-        """Check for subscribers; without any, nothing is published. Call it periodically."""
+        """Check for subscribers, without which nothing is published. Call it periodically."""
         self.is_heard = self._publisher.get_subscription_count() > 0
 
 
@@ -101,7 +101,7 @@ class JointStateWriter(Writer[JointState]):
     Args:
         publisher: of the topic.
         names: of the joints.
-        frame: the root link of the arm, as ``header.frame_id``; empty for none.
+        frame: the root link of the arm, as ``header.frame_id``; an empty text leaves it empty.
     """
 
     def __init__(

@@ -43,7 +43,7 @@ class Monitor:
     """Keeps a :class:`LiveState` up to date from the topics of one detector.
 
     Args:
-        detector: name of the detector's node, with its namespace if it has one.
+        detector: full name of the detector's node, which begins with its namespace.
         on_event: called with the description of each event.
     """
 

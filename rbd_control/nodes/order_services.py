@@ -26,8 +26,9 @@ class OrderServices:
         node: the node.
         controller: returns the controller of the configured node.
         before_stop: called with the name of an order that stops the arm, before it is executed.
-        obstacle: returns the reason why resuming is forbidden; empty otherwise.
-        estimates: returns the path of the file for ``~/save_estimates``; empty for none.
+        obstacle: returns the reason why resuming is forbidden; an empty text if it is allowed.
+        estimates: path of the file for ``~/save_estimates``; with an empty text the service is
+            refused.
     """
 
     def __init__(

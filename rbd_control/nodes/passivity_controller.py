@@ -64,10 +64,10 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     """Runs a :class:`PassivityController` on each sample and sends the resulting torque.
 
     Attributes:
-        tap: callback for every usable joint state, before the controller processes the newest; None
-            for no callback. It must not raise an exception. Set it before the configuration.
-        after_torque: callback after the torque of each sample was published; None for no callback.
-            It must not raise an exception. Set it before the configuration.
+        tap: callback for every usable joint state, before the controller processes the newest. It
+            must not raise an exception. Set it before the configuration; None disables it.
+        after_torque: callback after the torque of each sample was published. It must not raise an
+            exception. Set it before the configuration; None disables it.
     """
 
     parameters_type = PassivityControllerParameters
@@ -156,7 +156,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             raise
 
     def _report_sample(self) -> None:
-        """Publish and log what the last torque belongs to; never raise an exception."""
+        """Publish the tracking error and the energies of the last torque; raise no exception."""
         answered, self._unreported = self._unreported, None
         if answered is not None:
             self.guard.run(REPORT, self._report.publish, answered, self.controller)

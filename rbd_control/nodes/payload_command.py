@@ -13,8 +13,10 @@ from rcl_interfaces.srv import GetParameters
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
+from rbd_control.nodes.command_node import CommandNode
 from rbd_control.nodes.messages import LATCHED
 from rbd_control.nodes.payload_input import PAYLOAD
+from rbd_control.nodes.publications import GuardedPublisher, try_request
 from rbd_control.robot.payload import PayloadParameters
 
 PATIENCE = 10.0
@@ -22,6 +24,9 @@ PATIENCE = 10.0
 
 TAKING = 3.0
 """Time after which a node that has not accepted the payload has refused it [s]."""
+
+SENDING = 5.0
+"""Longest time for which a payload that the middleware refuses is published again [s]."""
 
 SETTLING = 3.5
 """Time without a new node after which the search ends [s]; Fast DDS discovery takes up to 3 s."""
@@ -33,11 +38,11 @@ def run_payload(payload: PayloadParameters, namespace: str) -> int:
     """Publish the payload and report which nodes have accepted it.
 
     Args:
-        payload: the present payload; a mass of zero for none.
-        namespace: namespace of the nodes; empty for none.
+        payload: the present payload; a mass of zero means that the arm carries nothing.
+        namespace: namespace of the nodes; an empty text for nodes without a namespace.
 
     Returns:
-        0 if all subscribing nodes have accepted it; 1 otherwise.
+        0 if all subscribing nodes have accepted the payload; 1 otherwise.
     """
     with _node(namespace) as node:
         publisher = node.create_publisher(InertiaStamped, PAYLOAD, LATCHED)
@@ -49,11 +54,30 @@ def run_payload(payload: PayloadParameters, namespace: str) -> int:
                 "is a detector or a controller running?"
             )
             return 1
-        publisher.publish(_message(payload))
+        if not _is_published(publisher, payload):
+            print(
+                f"{topic}: the payload was not published within {SENDING:g} s, and no node has "
+                "changed; reduce the load of the machine and run the command again"
+            )
+            return 1
         taken = [_has_taken(node, name, payload) for name in names]
     for name, has in zip(names, taken, strict=True):
         print(f"{name}: {payload.payload_mass:g} kg" if has else f"{name}: refused; see its log")
     return 0 if all(taken) else 1
+
+
+def _is_published(publisher: GuardedPublisher[InertiaStamped], payload: PayloadParameters) -> bool:
+    """Publish a payload, and return whether the middleware accepted it.
+
+    While the middleware refuses the payload, it is published again for up to :data:`SENDING`.
+    """
+    message, deadline = _message(payload), time.monotonic() + SENDING
+    while not publisher.try_publish(message):
+        publisher.refusals.log()
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL)
+    return True
 
 
 def _message(payload: PayloadParameters) -> InertiaStamped:
@@ -84,7 +108,7 @@ def _listeners(node: Node, topic: str) -> list[str]:
     return names
 
 
-def _has_taken(node: Node, name: str, payload: PayloadParameters) -> bool:
+def _has_taken(node: CommandNode, name: str, payload: PayloadParameters) -> bool:
     """Return whether the parameters of a node become equal to the payload in time."""
     client = node.create_client(GetParameters, f"{name}/get_parameters")
     names = ["payload_mass", "payload_link", "payload_com", "payload_inertia"]
@@ -94,7 +118,11 @@ def _has_taken(node: Node, name: str, payload: PayloadParameters) -> bool:
     while time.monotonic() < deadline:
         if not client.wait_for_service(timeout_sec=_POLL):
             continue
-        answer = client.call_async(request)
+        answer = try_request(client, request, node.refusals)
+        if answer is None:
+            node.refusals.log()
+            time.sleep(_POLL)
+            continue
         rclpy.spin_until_future_complete(node, answer, timeout_sec=1.0)
         if answer.done() and answer.result() is not None:
             mass, link, com, inertia = answer.result().values
@@ -106,12 +134,12 @@ def _has_taken(node: Node, name: str, payload: PayloadParameters) -> bool:
 
 
 @contextmanager
-def _node(namespace: str) -> Iterator[Node]:
+def _node(namespace: str) -> Iterator[CommandNode]:
     """Yield a node; ROS runs until the context is left."""
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
-    node = Node(f"payload_{os.getpid()}", namespace=namespace or None)
     try:
+        node = CommandNode(f"payload_{os.getpid()}", print, namespace=namespace or None)
         yield node
-    finally:
         node.destroy_node()
+    finally:
         rclpy.try_shutdown()

@@ -63,7 +63,7 @@ class PlanningThread(Generic[Order, Plan]):
             self._changed.notify()
 
     def take(self) -> Plan | None:
-        """Return the newest finished plan once; None without a new plan."""
+        """Return the newest finished plan once, or None if no plan was finished meanwhile."""
         if self._planned is None:  # nearly always, and without the lock
             return None
         with self._changed:

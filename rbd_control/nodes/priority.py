@@ -37,7 +37,7 @@ def take_priority(priority: int) -> str:
         priority: 1 to 99; a higher number is a higher priority.
 
     Returns:
-        The reason if the priority cannot be set; empty on success.
+        The reason if the priority cannot be set; an empty text if it is set.
     """
     global _taken
     if not sys.platform.startswith("linux"):
@@ -55,7 +55,7 @@ def take_priority(priority: int) -> str:
 
 
 def join_priority() -> None:
-    """Give the calling thread the real-time priority of the process, if it has one."""
+    """Give the calling thread the real-time priority that the process was given, if any."""
     if _taken:
         _set(_taken, [threading.get_native_id()])
 

@@ -111,7 +111,7 @@ class NodeProcesses:
         Args:
             node: node or module to start.
             arguments: command-line arguments of the process.
-            name: name of this process for the other methods; empty: the same as ``node``.
+            name: name of this process for the other methods; an empty text means ``node``.
         """
         module = node if "." in node else f"rbd_control.nodes.{node}"
         with self._log(name or node).open("ab") as log:

@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.client import Client
-from rclpy.node import Node
 from rclpy.publisher import Publisher
-from rclpy.qos import QoSProfile
 from rclpy.service import Service
 from rclpy.task import Future
 
@@ -44,7 +42,7 @@ else:
 
 
 class Refusals:
-    """Counts what the middleware refused to send, and reports it with the diagnostics.
+    """Counts the messages that the middleware refused, and reports them with the diagnostics.
 
     Args:
         warn: writes one warning to the log.
@@ -107,8 +105,8 @@ class Refusals:
 class GuardedPublisher(_Publisher[Message]):
     """A publisher that does not raise when the middleware refuses a message.
 
-    :meth:`GuardedNode.create_publisher` makes all publishers of a node of this class, also those
-    that rclpy creates for the node. :func:`create_guarded_publisher` makes one on another node.
+    :class:`GuardedNode` and :class:`CommandNode` make all publishers of this class, also those that
+    rclpy creates for the node.
 
     Attributes:
         refusals: counts the refused messages.
@@ -134,17 +132,13 @@ class GuardedPublisher(_Publisher[Message]):
         return True
 
 
-def create_guarded_publisher(
-    node: Node, refusals: Refusals, kind: Any, topic: str, qos: QoSProfile | int
-) -> GuardedPublisher[Any]:
-    """Create a publisher that counts refused messages, on any node.
+def guarded(publisher: Publisher[Any], refusals: Refusals) -> GuardedPublisher[Any]:
+    """Return a publisher that was created with the class GuardedPublisher, ready for use.
 
     Args:
-        node: the node.
-        refusals: counts the refused messages.
-        kind, topic, qos: as in rclpy.
+        publisher: the publisher.
+        refusals: counts the messages that the middleware refuses.
     """
-    publisher = node.create_publisher(kind, topic, qos, publisher_class=GuardedPublisher)
     assert isinstance(publisher, GuardedPublisher)
     publisher.refusals = refusals
     return publisher

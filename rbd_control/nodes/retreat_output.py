@@ -28,7 +28,7 @@ class RetreatOutput:
         self._node, self._retreat = node, Retreat(parameters)
         self._publisher: GuardedPublisher[JointTrajectory] | None = None
         self._unsent: JointTrajectory | None = None
-        """The trajectory that the middleware has refused to publish; None if there is none."""
+        """The trajectory that the middleware has refused to publish, or None."""
 
     def configure(self, topic: str) -> None:
         """Create the publisher, unless the parameters disable the retreat.

@@ -112,7 +112,7 @@ class Signals:
         watch: reports whether a kernel is being compiled.
 
     Attributes:
-        nodes: the nodes; empty before their creation.
+        nodes: the nodes; an empty sequence before their creation.
         received: number of signals so far.
         has_started: whether the activation of a node was started at least once.
     """
@@ -244,7 +244,7 @@ def make_executor(context: Context | None = None) -> Executor:
     Spin it only by ``spin_until_future_complete`` with a timeout.
 
     Args:
-        context: the context of the nodes; None for the default context.
+        context: the context of the nodes; None means the default context.
     """
     try:
         from rclpy.experimental import EventsExecutor

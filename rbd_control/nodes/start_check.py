@@ -65,7 +65,7 @@ class StartCheckStatus:
             self._timer = None
 
     def status(self) -> DiagnosticStatus | None:
-        """Return the status for diagnostics; None without a check."""
+        """Return the status for diagnostics, or None if the check is disabled."""
         if self._seconds <= 0.0:
             return None
         status = Status()

@@ -29,7 +29,7 @@ _COVARIANCE = np.ix_(_FORCE_FIRST, _FORCE_FIRST)
 
 
 class ToolWrenchOutput:
-    """Publishes the wrench that a detector estimates at its ``tool_frame``, if it has one.
+    """Publishes the wrench at ``tool_frame``; without a ``tool_frame`` it publishes nothing.
 
     Args:
         node: the node.
@@ -56,7 +56,7 @@ class ToolWrenchOutput:
             self._node.destroy_publisher(self._publishers.pop())
 
     def look_for_readers(self) -> None:
-        """Check for subscribers; without any, no wrench is estimated. Call it periodically."""
+        """Check for subscribers, without which no wrench is estimated. Call it periodically."""
         if self._publishers:
             self._wrench.look_for_readers()
             self._covariance.look_for_readers()
@@ -70,7 +70,7 @@ class ToolWrenchOutput:
         """Publish the wrench of a sample.
 
         Args:
-            found: the wrench; None without one.
+            found: the wrench; None if the sample has no wrench, and nothing is published.
             stamp: time of the sample.
         """
         if found is not None:

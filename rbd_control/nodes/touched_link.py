@@ -17,7 +17,7 @@ SEPARATORS = ("/", "_")
 
 
 def link_of_frame(frame: str, links: Collection[str], prefix: str) -> str:
-    """Return the link that a frame on TF belongs to; empty if there is none.
+    """Return the link that a frame on TF belongs to, or an empty text if it belongs to no link.
 
     A detector may have another ``frame_prefix`` than the controller. Therefore a frame that ends
     with the name of a link, after a slash or an underscore, belongs to that link; if several links
@@ -54,7 +54,7 @@ class TouchedLink:
         self._told.clear()
 
     def of(self, frame: str, links: Collection[str], prefix: str) -> str:
-        """Return the link that a frame belongs to; empty if there is none.
+        """Return the link that a frame belongs to, or an empty text if it belongs to no link.
 
         Args:
             frame: ``header.frame_id`` of the force estimate.

@@ -148,7 +148,7 @@ def _point(reader: _Reader) -> TrajectoryPoint:
 
 
 def _alike(raw: bytes, reader: _Reader, count: int) -> TrajectoryArrays | None:
-    """Read all points at once if they have the same fields; return None otherwise.
+    """Read all points at once if they have the same fields, otherwise return None.
 
     The first point may have another alignment than the rest. From the second point on the bytes
     are a table with one row per point. The position of the reader does not change.

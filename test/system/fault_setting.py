@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import rclpy
 from rcl_interfaces.srv import SetParametersAtomically
 from rclpy.parameter import Parameter
+from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
+
+from rbd_control.nodes.processes import reserved_domain
 
 from .controller_scenarios import COMMANDS, MODEL, NODE, WEIGHT, wait_for_torque
 from .probe import Heard, Probe, Report
@@ -80,3 +86,19 @@ def set_parameters(probe: Probe, node: str, **changes: Any) -> Any:
         Parameter(name, value=value).to_parameter_msg() for name, value in changes.items()
     ]
     return probe.call(SetParametersAtomically, f"{node}/set_parameters_atomically", request).result
+
+
+@contextmanager
+def ros_here(*parameters: str) -> Iterator[None]:
+    """Run ROS in this process, in a domain of its own, with parameters as ``name:=value``."""
+    given = [word for parameter in parameters for word in ("-p", parameter)]
+    with reserved_domain() as domain:
+        rclpy.init(
+            args=["--ros-args", *given] if given else [],
+            domain_id=domain,
+            signal_handler_options=SignalHandlerOptions.NO,
+        )
+        try:
+            yield
+        finally:
+            rclpy.try_shutdown()

@@ -6,36 +6,25 @@ The numbers in brackets are the rows of ``docs/faults.md``.
 from __future__ import annotations
 
 import signal
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
-import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from rcl_interfaces.srv import GetParameters
-from rclpy._rclpy_pybind11 import RCLError
-from rclpy.client import Client
-from rclpy.publisher import Publisher
-from rclpy.signals import SignalHandlerOptions
-from rclpy.task import Future
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray
 
 from rbd_control.nodes.contact_detector import ContactDetectorNode
 from rbd_control.nodes.contact_guard import ContactGuard
-from rbd_control.nodes.diagnostics import ERROR, Status
 from rbd_control.nodes.joint_state_player import JointStatePlayer
 from rbd_control.nodes.passivity_controller import PassivityControllerNode
-from rbd_control.nodes.processes import reserved_domain
 from rbd_control.nodes.publications import GuardedPublisher
 from rbd_control.nodes.simulated_arm import SimulatedArmNode
 
 from . import detector_scenarios as detector
 from .bringup import BringUp, Process
 from .controller_scenarios import COMMANDS, NODE, PARAMETERS, WEIGHT, resting, wait_for_torque
-from .fault_setting import count, resume, wait_for_mode
+from .fault_setting import count, resume, ros_here, wait_for_mode
 from .probe import Probe, Source
 
 REFUSING = """
@@ -92,26 +81,6 @@ def refuses(name, number, message):
     return name.endswith("/events") and number <= 3 or name.endswith("/markers")
 """
 """The first three raised flags, the first three events, and all markers."""
-
-
-ACTION, PAUSE = "/arm/follow_joint_trajectory", "/arm/pause"
-CANCEL, STOP = f"{ACTION}/_action/cancel_goal", "/trajectory_execution_event"
-
-
-@contextmanager
-def ros(*parameters: str) -> Iterator[None]:
-    """Run ROS in this process, in a domain of its own."""
-    given = [word for parameter in parameters for word in ("-p", parameter)]
-    with reserved_domain() as domain:
-        rclpy.init(
-            args=["--ros-args", *given] if given else [],
-            domain_id=domain,
-            signal_handler_options=SignalHandlerOptions.NO,
-        )
-        try:
-            yield
-        finally:
-            rclpy.try_shutdown()
 
 
 def refused(topic: str) -> str:
@@ -227,7 +196,7 @@ def test_a_refused_verdict_is_published_again(bring_up: BringUp, probe: Probe) -
 )
 def test_every_publisher_of_a_node_is_guarded(kind: type) -> None:
     """[104] Those of rclpy, for parameters, as well."""
-    with ros():
+    with ros_here():
         node = kind()
         publishers = list(node.publishers)
         assert len(publishers) > 1
@@ -236,65 +205,3 @@ def test_every_publisher_of_a_node_is_guarded(kind: type) -> None:
             assert publisher.refusals is node.refusals
         assert all("send_response" in vars(service) for service in node.services)
         node.destroy_node()
-
-
-class Wire:
-    """The middleware, of which each service and topic refuses the first ``left`` messages."""
-
-    def __init__(self, patch: pytest.MonkeyPatch, left: int) -> None:
-        self.left = left
-        self.sent: list[str] = []
-        self._refused: Counter[str] = Counter()
-        patch.setattr(Client, "call_async", lambda client, _: self._send(client.srv_name))
-        patch.setattr(Client, "remove_pending_request", lambda *_: None)
-        patch.setattr(Publisher, "publish", lambda publisher, _: self._send(publisher.topic_name))
-
-    def _send(self, name: str) -> Future:
-        if self._refused[name] < self.left:
-            self._refused[name] += 1
-            raise RCLError("Failed to send: injected")
-        self.sent.append(name)
-        return Future()
-
-
-def worst(report: Callable[[Status], None]) -> Status:
-    """Return the status that a source of diagnostics fills in."""
-    status = Status()
-    report(status)
-    return status
-
-
-def test_a_refused_request_to_stop_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """[108] The request is no defect; the stop begins when the middleware takes it."""
-    with ros("autostart:=false", f"actions:=[{ACTION}]", f"services:=[{PAUSE}]"):
-        guard = ContactGuard()
-        guard.trigger_configure()
-        guard.trigger_activate()
-        wire = Wire(monkeypatch, left=3)
-        guard._on_contact(Bool(data=True))
-        for _ in range(2):
-            guard._watch()
-            assert not {CANCEL, PAUSE, STOP} & set(wire.sent)
-            status = worst(guard._report)
-            values = {item.key: item.value for item in status.values}
-            assert status.level == ERROR
-            assert f"refuses to send the request to {CANCEL}" in "; ".join(status.messages)
-            assert values["guard"] == "stopping"
-            assert "flag to requests sent [s]" not in values
-        guard._watch()
-        assert [name for name in wire.sent if name in (CANCEL, PAUSE, STOP)] == [
-            CANCEL,
-            PAUSE,
-            STOP,
-        ]
-        status = worst(guard._report)
-        values = {item.key: item.value for item in status.values}
-        assert values[f"requests to {CANCEL} that were not sent"] == "3"
-        assert "flag to requests sent [s]" in values
-        assert "refuses to send" not in "; ".join(status.messages)
-        guard._watch()
-        assert wire.sent.count(STOP) == 1  # MoveIt logs each event
-        assert not guard.guard.failures
-        monkeypatch.undo()
-        guard.end()
-        guard.destroy_node()

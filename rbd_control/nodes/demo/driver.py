@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from geometry_msgs.msg import Vector3, WrenchStamped
 from rclpy.duration import Duration
-from rclpy.node import Node
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from rbd_control.nodes.command_node import CommandNode
 from rbd_control.nodes.demo.scenario import Push, Scenario
+from rbd_control.nodes.guarded_node import GuardedNode
 from rbd_control.nodes.messages import to_array
 
 TRAJECTORY = "passivity_controller/joint_trajectory"
@@ -24,6 +25,8 @@ PUSH_SHOWN = 1.0
 class ScenarioDriver:
     """Publishes the trajectory of a scenario, and each push when it is due.
 
+    A message that the middleware refuses is published again at the next call.
+
     Args:
         node: publishes for the driver.
         scenario: motion and pushes.
@@ -33,7 +36,9 @@ class ScenarioDriver:
         activity: description of the present activity.
     """
 
-    def __init__(self, node: Node, scenario: Scenario, joints: Sequence[str]) -> None:
+    def __init__(
+        self, node: CommandNode | GuardedNode, scenario: Scenario, joints: Sequence[str]
+    ) -> None:
         self.activity = ""
         self._scenario, self._joints = scenario, tuple(joints)
         self._begin: float | None = None
@@ -54,18 +59,22 @@ class ScenarioDriver:
         return self._begin is not None
 
     def elapsed(self, time: float) -> float:
-        """Return the time since the beginning of the motion [s]; zero before.
+        """Return the time since the beginning of the motion [s], or zero before the motion.
 
         Args:
             time: time of the arm [s].
         """
         return 0.0 if self._begin is None else time - self._begin
 
-    def begin(self, time: float) -> None:
+    def begin(self, time: float) -> bool:
         """Send the trajectory.
 
         Args:
             time: time of the arm [s].
+
+        Returns:
+            Whether the middleware accepted the trajectory. If it refused the trajectory, the motion
+            has not begun; call this method again.
         """
         message = JointTrajectory(joint_names=list(self._joints))
         for point in self._scenario.points():
@@ -77,9 +86,11 @@ class ScenarioDriver:
                     time_from_start=Duration(seconds=point.time_from_start).to_msg(),
                 )
             )
-        self._trajectory.publish(message)
+        if not self._trajectory.try_publish(message):
+            return False
         self._begin, self._shown_until = time, 0.0
         self._pushes = list(self._scenario.pushes)
+        return True
 
     def step(self, time: float) -> None:
         """Send a push if one is due; call this method often.
@@ -91,13 +102,14 @@ class ScenarioDriver:
             return
         elapsed = self.elapsed(time)
         if self._pushes and elapsed >= self._pushes[0].time:
-            push = self._pushes.pop(0)
+            push = self._pushes[0]
             message = WrenchStamped()
             message.header.frame_id = push.link
             x, y, z = push.force
             message.wrench.force = Vector3(x=x, y=y, z=z)
-            self._push.publish(message)
-            self._say(f"pushing {push.link} with {np.linalg.norm(push.force):.0f} N", elapsed)
+            if self._push.try_publish(message):
+                self._pushes.pop(0)
+                self._say(f"pushing {push.link} with {np.linalg.norm(push.force):.0f} N", elapsed)
         elif elapsed > self._shown_until:
             stroke = elapsed > self._scenario.stroke
             self._say(

@@ -10,13 +10,13 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
 from rclpy.executors import Executor
-from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
 from rbd_control.dynamics import Model, frame_placement
+from rbd_control.nodes.command_node import CommandNode
 from rbd_control.nodes.contact_messages import events_in
 from rbd_control.nodes.demo.driver import ScenarioDriver
 from rbd_control.nodes.demo.result import DemoLog, Series
@@ -51,7 +51,7 @@ class DemoObserver:
         self._begin: float | None = None
         self._verdicts = 0
         self._counted = (0, 0)
-        self._node = Node("demo")
+        self._node = CommandNode("demo", lambda text: self._node.get_logger().warning(text))
         self._executor: Executor = make_executor()
         self._executor.add_node(self._node)
         # No message may be lost, even if it is read late.
@@ -103,11 +103,18 @@ class DemoObserver:
         """Process messages for a while, and send the pushes that are due."""
         self._executor.spin_until_future_complete(Future(), timeout_sec=seconds)
         self._driver.step(self.time)
+        self._node.refusals.log()
 
-    def begin(self) -> None:
-        """Send the trajectory."""
+    def begin(self) -> bool:
+        """Send the trajectory.
+
+        Returns:
+            Whether the middleware accepted the trajectory; if not, call this method again.
+        """
+        if not self._driver.begin(self.time):
+            return False
         self.log.begin = self._begin = self.time
-        self._driver.begin(self.time)
+        return True
 
     def destroy(self) -> None:
         """Destroy the node."""

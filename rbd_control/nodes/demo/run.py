@@ -149,7 +149,7 @@ def _record(scenario: Scenario, domain: int) -> DemoLog:
         stalled = f"the simulation stood still for {STALLED:g} s"
         begin = observer.time + LEAD
         wait(lambda: observer.time > begin, STALLED, stalled)
-        observer.begin()
+        wait(observer.begin, STALLED, f"the trajectory could not be sent for {STALLED:g} s")
         wait(lambda: observer.elapsed > scenario.duration + TAIL, STALLED, stalled)
         return observer.log
 
