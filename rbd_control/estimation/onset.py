@@ -9,8 +9,10 @@ import numpy as np
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.estimation.observers import Observer
 
-RISEN = 0.63
-"""Fraction of its final value that a first-order filter reaches after one time constant."""
+LEAST = 20
+"""Smallest number of samples from which the correlation of the noise is estimated."""
+MOST_ALIKE = 30.0
+"""Largest number of successive samples that count as one."""
 
 
 class Onset(NamedTuple):
@@ -58,9 +60,13 @@ def estimate_onset(
     smallest weighted squared error over all joints. This removes the delay of the flag, which is
     the time that the residual needs to reach its threshold.
 
+    Errors of model and friction pass the filter as a slow drift, which over many samples looks more
+    like a step than the few samples since a collision. Therefore ``r`` and ``h`` are replaced by
+    their changes, ``r_k - exp(-K dt) r_(k-1)``, the input of a first-order filter.
+
     The uncertainty is the standard deviation over the candidates, with likelihoods from their
-    squared errors and the noise variance of the best candidate. Filtered noise is correlated over
-    the time constant of the filter, so the samples within one time constant count as one.
+    squared errors and the noise variance of the best candidate. Samples of correlated noise count
+    as fewer: the correlation of successive samples before the onset says how many are like one.
 
     Args:
         stamps: times of the last samples up to the detection, (k,) [s], increasing.
@@ -72,13 +78,16 @@ def estimate_onset(
     if k < 4:
         return Onset(float(stamps[-1]), np.nan)
     step, response = observer.rise(float(np.median(np.diff(stamps))), k)
-    centred = (residuals - residuals.mean(axis=0)) * weight
+    kept = np.exp(-observer.design["gain"] * step)
+    y = _changes(residuals, kept) * weight
+    centred = y - y.mean(axis=0)
+    response = _changes(response, kept)
     # Candidates leave a sample before for the offset and one after for the height.
     explained = np.empty(k - 2)
     _explained(stamps, step, response, centred, explained)
     best = int(np.argmax(explained))
     error = max(float((centred**2).sum() - explained[best]), 1e-300)
-    alike = 1.0 + float(np.median((response < RISEN).sum(axis=0)))
+    alike = _alike(centred[: best + 1])
     variance = alike * error / centred.size
     likelihood = np.exp((explained - explained[best]) / (2.0 * variance))
     likelihood /= likelihood.sum()
@@ -86,3 +95,17 @@ def estimate_onset(
     spread = likelihood @ (candidates - likelihood @ candidates) ** 2
     # An onset between two samples is indistinguishable from an onset at a sample.
     return Onset(float(candidates[best]), float(np.sqrt(spread + step**2 / 12.0)))
+
+
+def _changes(signal: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Return what each sample adds to the part ``kept`` (nv,) of the one before, (k, nv)."""
+    return np.concatenate([signal[:1] * (1.0 - kept), signal[1:] - kept * signal[:-1]])
+
+
+def _alike(noise: np.ndarray) -> float:
+    """Return how many successive samples of a noise (k, nv) have the information of one."""
+    if len(noise) < LEAST:
+        return MOST_ALIKE
+    noise = noise - noise.mean(axis=0)
+    correlation = float((noise[1:] * noise[:-1]).sum() / max((noise**2).sum(), 1e-300))
+    return min(max((1.0 + correlation) / max(1.0 - correlation, 1e-3), 1.0), MOST_ALIKE)
