@@ -67,10 +67,10 @@ LEAST_SPREAD = 1e-4
 """Smallest standard deviation in the weights [N·m or N], for data without noise."""
 
 COLUMNS = 4
-"""Coulomb, viscous, offset, excess near standstill; only the offset may be negative."""
-
+"""Number of friction coefficients of a joint: Coulomb, viscous, offset, excess near standstill."""
 
 LOWER = np.array([0.0, 0.0, -np.inf, 0.0])
+"""Lower bounds of the friction coefficients; only the offset may be negative."""
 
 
 @dataclass(frozen=True, eq=False)
