@@ -44,15 +44,21 @@ class ArmMotion:
         now: float,
         standstill_speed: float,
     ) -> bool:
-        """Process a joint state; return whether all monitored joints have a position.
+        """Process a joint state; return whether the speed of every monitored joint is known.
 
-        Without velocity the speed is the difference of two positions divided by their time step.
+        If the message has no velocities, a speed is the difference of the last two positions of the
+        joint divided by their time step, and is unknown after the first position.
 
         Args:
             stamp: time of the message by its sender [s].
-            names, position, velocity: its fields; velocity may be empty [rad or m, rad/s or m/s].
+            names: joints of the message.
+            position: their positions [rad or m].
+            velocity: their velocities [rad/s or m/s]; may be empty.
             now: time of its receipt on the steady clock [s].
-            standstill_speed: speed below which a joint stands still [rad/s or m/s].
+            standstill_speed: speed up to which a joint is at rest [rad/s or m/s].
+
+        Returns:
+            True if the speed is known, also from earlier messages; False for an ignored message.
         """
         n = len(names)
         if not 0 < n == len(position) <= MOST_JOINTS or len(velocity) not in (0, n):
@@ -104,7 +110,7 @@ class ArmMotion:
         self._still_since = inf
 
     def _is_complete(self) -> bool:
-        """Return whether each watched joint has a speed."""
+        """Return whether the speed of every monitored joint is known."""
         return bool(self._speed) and len(self._speed) >= len(self._joints)
 
     def _take(

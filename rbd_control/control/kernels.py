@@ -9,7 +9,7 @@ from rbd_control.dynamics.compiled import compiled, inlined
 
 @inlined
 def reference_motion(q, v, q_d, v_d, a_d, Lambda, bounds, v_r, a_r, s):
-    """Write v_r, its rate a_r and s of the law, with v_r bounded by speed and position limits."""
+    """Write v_r, its rate a_r and s of the law; speed and position limits bound v_r."""
     for i in range(q.shape[0]):
         speed = v_d[i] - Lambda[i] * (q[i] - q_d[i])
         rate = a_d[i] - Lambda[i] * (v[i] - v_d[i])
@@ -63,7 +63,7 @@ def equal(a, b):
 
 @compiled
 def largest_share(a, b, unit):
-    """Return the joint whose difference is the largest in its unit, and that difference."""
+    """Return the joint with the largest |a - b| / ``unit``, (nv,) each, and this ratio."""
     joint, largest = 0, 0.0
     for i in range(a.shape[0]):
         share = abs(a[i] - b[i]) / unit[i]
@@ -74,7 +74,7 @@ def largest_share(a, b, unit):
 
 @compiled
 def first_beyond(a, b, most):
-    """Return the index of the first joint whose difference exceeds ``most``, or -1 if none does."""
+    """Return the first row with |a - b| above ``most``, (nv,) each, or -1 if no row is."""
     for i in range(a.shape[0]):
         if abs(a[i] - b[i]) > most[i]:
             return i
@@ -83,7 +83,7 @@ def first_beyond(a, b, most):
 
 @compiled
 def first_above(v, most):
-    """Return the index of the first joint whose speed exceeds ``most``, or -1 if none does."""
+    """Return the first row with |v| above ``most``, (nv,) each, or -1 if no row is."""
     for i in range(v.shape[0]):
         if abs(v[i]) > most[i]:
             return i
@@ -92,7 +92,7 @@ def first_above(v, most):
 
 @compiled
 def needs_cut(torque, largest, q, lower, upper):
-    """Return whether a torque is over its limit, or a joint beyond ``lower`` or ``upper``."""
+    """Return whether a torque exceeds ``largest``, or a position ``lower`` or ``upper``."""
     cut = False
     for i in range(torque.shape[0]):
         cut |= abs(torque[i]) > largest[i] or q[i] > upper[i] or q[i] < lower[i]
@@ -101,7 +101,17 @@ def needs_cut(torque, largest, q, lower, upper):
 
 @compiled
 def slowed(torque, last, rate, dt, largest):
-    """Return the torque with a limited rate of change, and whether the limit was active."""
+    """Return the torque with a limited rate of change, and whether the limit was active.
+
+    One factor scales the change of all joints.
+
+    Args:
+        torque: requested torque, (nv,) [N·m or N].
+        last: last torque, (nv,) [N·m or N].
+        rate: largest rate of each joint, (nv,) [N·m/s or N/s].
+        dt: time since the last torque [s].
+        largest: torque limits, (nv,) [N·m or N].
+    """
     share = 1.0
     for i in range(torque.shape[0]):
         change = abs(torque[i] - last[i])
@@ -109,17 +119,25 @@ def slowed(torque, last, rate, dt, largest):
             share = min(share, rate[i] * dt / change)
     if share == 1.0:
         return torque, False
-    # The last torque lies outside of limits that have just been lowered.
+    # If the torque limits were just lowered, the last torque may exceed them.
     slow = last + share * (torque - last)
     return np.minimum(np.maximum(slow, -largest), largest), True
 
 
 @compiled
 def swinging(torque, swing, now, within, extreme, direction, times):
-    """Record swings of more than ``swing``; return a joint whose ``times`` are recent, or -1.
+    """Record swings of the torque; return a joint with many recent swings, or -1.
 
-    ``extreme`` has the turning points that are being approached in ``direction``. ``times`` has the
-    times of the last swings, the oldest first; all of them are to lie ``within`` the time to now.
+    A joint has many recent swings if all its ``times`` are less than ``within`` before ``now``.
+
+    Args:
+        torque: present torque, (nv,) [N·m or N].
+        swing: size above which a swing counts, (nv,) [N·m or N].
+        now: present time [s].
+        within: length of the time window [s].
+        extreme: extreme torque in ``direction`` since the last swing, (nv,); changed in place.
+        direction: 1 while the torque rises, -1 while it falls, (nv,); changed in place.
+        times: times of the last swings, (nv, k) [s], the oldest first; changed in place.
     """
     found, last = -1, times.shape[1] - 1
     for i in range(torque.shape[0]):

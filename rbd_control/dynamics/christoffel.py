@@ -50,7 +50,10 @@ from rbd_control.dynamics.sweep import (
 
 @inlined
 def christoffel_sweep(model, q, s, Gamma):
-    """Compute EW21 Algorithm 2 for one configuration; ``s`` is workspace."""
+    """Write the Christoffel symbols of one configuration to ``Gamma`` (nv, nv, nv).
+
+    ``s`` is workspace. Source: EW21 Algorithm 2.
+    """
     place_bodies(model, q, s)
     place_inertias(model, s)  # line 2
     Gamma[:] = 0.0

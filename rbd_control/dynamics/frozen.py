@@ -41,7 +41,7 @@ class FrozenDynamics:
 
     @cached_property
     def dynamics_terms(self) -> Any:
-        """``(q, v, M, C, CTv, g)``, see :func:`~rbd_control.dynamics.dynamics_terms`."""
+        """Kernel ``(q, v, M, C, CTv, g)``, see :func:`~rbd_control.dynamics.dynamics_terms`."""
         model, n = self._constants, self._rows
 
         @compiled
@@ -52,7 +52,7 @@ class FrozenDynamics:
 
     @cached_property
     def mass_matrix(self) -> Any:
-        """``(q, M)``, see :func:`~rbd_control.dynamics.mass_matrix`."""
+        """Kernel ``(q, M)``, see :func:`~rbd_control.dynamics.mass_matrix`."""
         model, n = self._constants, self._rows
 
         @compiled
@@ -63,7 +63,7 @@ class FrozenDynamics:
 
     @cached_property
     def christoffel_symbols(self) -> Any:
-        """``(q, Gamma)``, see :func:`~rbd_control.dynamics.christoffel_symbols`."""
+        """Kernel ``(q, Gamma)``, see :func:`~rbd_control.dynamics.christoffel_symbols`."""
         model, n = self._constants, self._rows
 
         @compiled
@@ -74,7 +74,7 @@ class FrozenDynamics:
 
     @cached_property
     def momentum_terms(self) -> Any:
-        """``(q, v, p, CTv, g)``, see :func:`~rbd_control.dynamics.momentum_terms`."""
+        """Kernel ``(q, v, p, CTv, g)``, see :func:`~rbd_control.dynamics.momentum_terms`."""
         model, n = self._constants, self._rows
 
         @compiled
@@ -85,7 +85,7 @@ class FrozenDynamics:
 
     @cached_property
     def gravity_torque(self) -> Any:
-        """``(q, g)``, see :func:`~rbd_control.dynamics.gravity_torque`."""
+        """Kernel ``(q, g)``, see :func:`~rbd_control.dynamics.gravity_torque`."""
         model, n = self._constants, self._rows
 
         @compiled
@@ -96,7 +96,7 @@ class FrozenDynamics:
 
     @cached_property
     def slotine_li_torque(self) -> Any:
-        """``(q, v, v_r, a_r, tau)``, see :func:`~rbd_control.dynamics.slotine_li_torque`."""
+        """Kernel ``(q, v, v_r, a_r, tau)``, see :func:`~rbd_control.dynamics.slotine_li_torque`."""
         model, n = self._constants, self._rows
 
         @compiled
@@ -107,7 +107,7 @@ class FrozenDynamics:
 
     @cached_property
     def inverse_dynamics(self) -> Any:
-        """``(q, v, a, tau)``, see :func:`~rbd_control.dynamics.inverse_dynamics`."""
+        """Kernel ``(q, v, a, tau)``, see :func:`~rbd_control.dynamics.inverse_dynamics`."""
         model, n = self._constants, self._rows
 
         @compiled
@@ -118,7 +118,7 @@ class FrozenDynamics:
 
     @cached_property
     def forward_dynamics(self) -> Any:
-        """``(q, v, tau, a)``, see :func:`~rbd_control.dynamics.forward_dynamics`."""
+        """Kernel ``(q, v, tau, a)``, see :func:`~rbd_control.dynamics.forward_dynamics`."""
         model, n = self._constants, self._rows
 
         @compiled

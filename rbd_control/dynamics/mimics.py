@@ -12,16 +12,20 @@ from rbd_control.wording import listed, quoted
 def resolved_mimics(
     joints: Sequence[Joint], positions: dict[str, float]
 ) -> tuple[dict[str, Mimic], list[str]]:
-    """Return how each moving mimic joint follows an independent joint, and remarks.
+    """Return the coupling of each moving mimic joint to an independent joint, and remarks.
 
     A mimic joint whose leader is not in the description counts as independent; a remark names it.
-    Joints in ``positions`` are locked there, including mimic joints. A mimic joint whose leader
-    does not move, or whose multiplier is zero, is fixed at the resulting position.
+    Joints in ``positions`` are locked, including mimic joints. A mimic joint whose leader does not
+    move, or whose multiplier is zero, is fixed at the resulting position.
 
     Args:
         joints: all joints of the description.
-        positions: positions of the locked joints; the positions of mimic joints that do not move
-            are added [rad or m].
+        positions: positions of the locked joints by name [rad or m]. The positions of mimic joints
+            that do not move are added in place.
+
+    Returns:
+        The coupling of each moving mimic joint by its name, with multiplier and offset to the last
+        joint of its chain of leaders; and remarks about unknown leaders.
 
     Raises:
         ModelError: for joints that follow one another in a circle.
@@ -46,7 +50,7 @@ def resolved_mimics(
 
 
 def _followed(joint: Joint, by_name: Mapping[str, Joint], positions: Mapping[str, float]) -> Mimic:
-    """Return how a joint follows the last joint of its chain; multiplier 0 if that is fixed."""
+    """Return the coupling of a joint to the last of its chain; multiplier 0 if that is fixed."""
     multiplier, offset, chain = 1.0, 0.0, [joint.name]
     while joint.name not in positions:
         mimic = joint.mimic

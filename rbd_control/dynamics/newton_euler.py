@@ -139,14 +139,14 @@ def forces_of_motion(model, q, v, a, s, f):
 
 @inlined
 def newton_euler_sweep(model, q, v, a, s, f, tau):
-    """Compute inverse dynamics of one state; ``s`` and ``f`` are workspace."""
+    """Write the inverse dynamics of one state to ``tau``; ``s`` and ``f`` are workspace."""
     forces_of_motion(model, q, v, a, s, f)
     gather_torques(model, s, f.force, tau)
 
 
 @inlined
 def slotine_li_sweep(model, q, v, v_r, a_r, s, f, tau):
-    """Write the Slotine-Li torque of one state; ``s`` and ``f`` are workspace."""
+    """Write ``M a_r + C(q, v) v_r + g`` of one state to ``tau``; ``s`` and ``f`` are workspace."""
     place_bodies(model, q, s)
     move_bodies(model, v, s)
     place_inertias(model, s)

@@ -203,7 +203,7 @@ def load6(array, i):
 
 @inlined
 def store6(array, i, x):
-    """Write row ``i`` of an (n, 6) array."""
+    """Write the spatial vector ``x``, a pair of 3-vectors, to row ``i`` of an (n, 6) array."""
     for k in range(3):
         array[i, k] = x[0][k]
         array[i, 3 + k] = x[1][k]

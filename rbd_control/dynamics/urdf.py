@@ -52,17 +52,20 @@ _KINDS = (*MOVABLE, "fixed", "floating", "planar")
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """A link; ``com`` (3,) and the inertia (3, 3) about it are in the axes of the link."""
+    """A link; its centre of mass and its inertia are in the frame of the link."""
 
     name: str
     mass: float
+    """Mass [kg]."""
     com: Array
+    """Centre of mass, (3,) [m]."""
     inertia: Array
+    """Inertia about the centre of mass, (3, 3) [kg·m²]."""
 
 
 @dataclass(frozen=True)
 class Mimic:
-    """How a joint follows another: its position is ``multiplier`` times the leader's + ``offset``.
+    """Coupling of a joint to another: ``position = multiplier * position of the leader + offset``.
 
     Attributes:
         leader: name of the joint that it follows.
@@ -77,20 +80,29 @@ class Mimic:
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """A joint; ``placement`` (4, 4) is the pose of its frame in the parent link's frame."""
+    """A joint of the description."""
 
     name: str
     kind: str
+    """Type of the joint in URDF, such as ``revolute``."""
     parent: str
+    """Name of the parent link."""
     child: str
+    """Name of the child link."""
     placement: Array
+    """Pose of the joint frame in the frame of the parent link, (4, 4)."""
     axis: Array
+    """Unit vector of the axis in the joint frame, (3,); zero for a fixed joint."""
     lower: float
+    """Lower position limit [rad or m]; infinite if the joint has none."""
     upper: float
+    """Upper position limit [rad or m]; infinite if the joint has none."""
     velocity: float
+    """Velocity limit [rad/s or m/s]; infinite if it is unknown."""
     effort: float
+    """Effort limit [N·m or N]; infinite if it is unknown."""
     mimic: Mimic | None
-    """The joint that it follows, and how; None for an independent joint."""
+    """Coupling to the joint that it follows; None for an independent joint."""
 
 
 @dataclass(frozen=True, eq=False)

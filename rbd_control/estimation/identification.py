@@ -67,10 +67,10 @@ LEAST_SPREAD = 1e-4
 """Smallest standard deviation in the weights [N·m or N], for data without noise."""
 
 COLUMNS = 4
-"""Coulomb, viscous, offset, excess near standstill; only the offset may be negative."""
-
+"""Number of friction coefficients of a joint: Coulomb, viscous, offset, excess near standstill."""
 
 LOWER = np.array([0.0, 0.0, -np.inf, 0.0])
+"""Lower bounds of the friction coefficients; only the offset may be negative."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,11 +78,17 @@ class Identification:
     """Identified friction and corrections; arrays have one row or value per joint."""
 
     coulomb: Array
+    """(nv,) [N·m or N]."""
     viscous: Array
+    """(nv,) [N·m·s/rad or N·s/m]."""
     offset: Array
+    """(nv,) [N·m or N]."""
     velocity_scale: Array
+    """(nv,) speed at which 76 % of the Coulomb friction is reached [rad/s or m/s]."""
     stribeck: Array
+    """(nv,) excess over Coulomb friction near standstill [N·m or N]."""
     stribeck_velocity: Array
+    """(nv,) speed at which 37 % of the excess is left [rad/s or m/s]."""
     corrections: Array
     """(nv, 5) corrections in the order of ``CORRECTIONS``; zero if they were not kept."""
     uncorrected_error: Array
@@ -98,11 +104,11 @@ class Columns:
     """Columns of the linear regression, filtered and downsampled to n rows."""
 
     x: Array
-    """(n, nv)."""
+    """Mean external torque of the described model without friction, (n, nv) [N·m or N]."""
     friction: Array
-    """(n, nv, shapes, 4)."""
+    """Torque per unit of each friction coefficient, (n, nv, shapes, 4)."""
     inertia: Array
-    """(n, nv, P)."""
+    """Mean external torque per unit of each correction, (n, nv, P)."""
     which: NDArray[np.int64]
     """(P, 2) joint and column of each correction."""
     spread: Array
@@ -190,7 +196,7 @@ def filtered_columns(
     maximum_gap: float,
     changes: Sequence[tuple[int, int, Model]] = (),
 ) -> Columns:
-    """Return external torque, friction and the effect of changes of inertia, filtered.
+    """Return the filtered columns of the regression: external torque, friction, corrections.
 
     Args:
         motions: motions without contact.
@@ -203,7 +209,7 @@ def filtered_columns(
         The columns, thinned out to one row per time constant of the filter.
 
     Raises:
-        RecordingError: when no stretch of the motions is long enough to be used.
+        RecordingError: if every stretch of the motions is too short.
     """
     rows: list[tuple[Array, Array, Array]] = []
     for motion in motions:

@@ -108,10 +108,16 @@ def read_bounded(path: str | os.PathLike[str], limit: int, kind: type[RbdControl
 
 
 def refuse_special(path: Path, kind: type[RbdControlError]) -> None:
-    """Raise an error for a path that is not a regular file, because opening a pipe may block.
+    """Raise an error for a path that is missing, empty or not a regular file.
+
+    The check comes before the file is opened, because opening a pipe may block.
+
+    Args:
+        path: the file to be read.
+        kind: class of the error.
 
     Raises:
-        RbdControlError: of class ``kind``.
+        RbdControlError: of class ``kind``, naming the file and the reason.
     """
     with reading(path, kind, "cannot be read"):
         if not path.exists():

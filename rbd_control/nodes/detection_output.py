@@ -96,7 +96,7 @@ class DetectionOutput:
             verdict: its verdict.
 
         Returns:
-            The detection; None for a sample without contact for which nobody needs it.
+            The detection; None for a sample without contact if no subscriber needs it.
         """
         sample, stamp = judged.sample, judged.stamp
         if sample.v is not None and sample.tau is not None:

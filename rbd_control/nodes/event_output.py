@@ -42,7 +42,7 @@ class EventOutput:
         Args:
             event: the onset or the release of a contact.
             stamp: time of the sample.
-            frame: the root link, whose axes are those of force, direction and point.
+            frame: name of the root link; force, direction and point are in its axes.
         """
         name = self._node.get_fully_qualified_name().lstrip("/")
         self._waiting.append(event_message(name, event, stamp, frame))

@@ -76,7 +76,7 @@ def run_live_view(
 
 
 def nothing_heard(arm: LiveArm) -> str:
-    """Return the message about an arm of which no topic was received."""
+    """Return the message that no topic of an arm was received."""
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     return (
         f"no message received from {arm.name} in ROS domain {domain}; waiting for "

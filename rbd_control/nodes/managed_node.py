@@ -55,6 +55,7 @@ class ManagedNode(GuardedNode, Generic[P_co]):
 
     parameters_type: type[P_co]
     needs_model: ClassVar[bool] = True
+    """Whether the node needs a robot description before it can be configured."""
     reads_joint_states: ClassVar[bool] = False
     """Whether the node uses joint states, which then determine joints without a parameter."""
 

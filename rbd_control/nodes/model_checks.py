@@ -69,13 +69,13 @@ class ModelChecks:
             self._start_check.end()
 
     def parameters_changed(self) -> None:
-        """Check the new parameters of the detector."""
+        """Check the new parameters of the detector, and compare model and robot again."""
         self.effort_kind.set_parameters(self._detector.model, self._detector.parameters)
         self._check_settings()
         self.restart_fit()
 
     def restart_fit(self) -> None:
-        """Compare model and robot again from the next sample on."""
+        """Discard the mismatches, and compare model and robot again from the next sample on."""
         self._fit, self._mismatches = FitWatch(FIRST_SECONDS), ()
 
     def add(self, sample: JointSample, verdict: Verdict | None) -> None:

@@ -83,13 +83,17 @@ class RobotSource:
         return robot
 
     def use(self, robot: Robot) -> None:
-        """Stop to search for joints, because the node is configured with this arm."""
+        """Stop the search for joints, and warn from now on if another description arrives.
+
+        Args:
+            robot: the arm with which the node is configured.
+        """
         self._in_use = robot.urdf
         if self._scout is not None:
             self._scout.stop()
 
     def release(self) -> None:
-        """Search for joints again, because the node is not configured any more."""
+        """Search for joints again after the node was cleaned up."""
         self._in_use = None
         if self._scout is not None:
             self._scout.start()

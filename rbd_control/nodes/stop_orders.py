@@ -135,7 +135,7 @@ class StopRequest:
 
 
 class GoalCanceller:
-    """Cancels all goals of one action, and new goals until :meth:`end` is called.
+    """Cancels all running goals of one action, and every new goal until :meth:`end` is called.
 
     The cancel request has neither goal id nor stamp, which means all goals. The type of the
     action need not be known.
@@ -173,13 +173,13 @@ class GoalCanceller:
         self._node.destroy_subscription(self._status)
 
     def begin(self) -> None:
-        """Cancel all goals, and new goals until :meth:`end`."""
+        """Cancel all running goals, and every new goal until :meth:`end` is called."""
         self.request.begin()
         self._forbids = True
         self.send()
 
     def send(self) -> None:
-        """Cancel all goals."""
+        """Request the cancellation of all running goals."""
         self._again = False
         self.request.send()
 

@@ -56,7 +56,7 @@ class ToolWrenchOutput:
             self._node.destroy_publisher(self._publishers.pop())
 
     def look_for_readers(self) -> None:
-        """Check for subscribers, without which no wrench is estimated. Call it periodically."""
+        """Check for subscribers; no wrench is estimated without them. Call it periodically."""
         if self._publishers:
             self._wrench.look_for_readers()
             self._covariance.look_for_readers()

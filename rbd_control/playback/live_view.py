@@ -64,7 +64,11 @@ class LiveState:
     events: deque[ContactEvent] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def verdict(self, now: float) -> str:
-        """Return ``contact``, ``free``, or ``no verdict`` if the last verdict has expired."""
+        """Return ``contact``, ``free``, or ``no verdict`` if the last verdict has expired.
+
+        Args:
+            now: time on the steady clock [s].
+        """
         if now - self.judged > SILENCE:
             return "no verdict"
         return "contact" if self.contact else "free"

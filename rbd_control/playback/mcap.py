@@ -33,7 +33,7 @@ class McapStorage:
     """The topics and messages of an ``.mcap`` file.
 
     Attributes:
-        is_indexed: whether the file has an index of its chunks; otherwise it is scanned for them.
+        is_indexed: whether the file has an index of its chunks; otherwise the file is scanned.
 
     Raises:
         Exception: of any kind, from the constructor and from every iteration, if the file is

@@ -170,7 +170,7 @@ class SigmoidFriction(Friction):
 
 def _rows(n: int, *values: np.ndarray) -> np.ndarray:
     rows = np.zeros((ROWS, n))
-    for row, value in zip(rows, values, strict=False):
+    for row, value in zip(rows[: len(values)], values, strict=True):
         row[:] = value
     return rows
 

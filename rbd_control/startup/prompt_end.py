@@ -128,7 +128,7 @@ class PromptEnd:
         self._previous = {}
 
     def call_off(self) -> None:
-        """Disarm it: from now on only the handler processes signals.
+        """Stop ending the process on signals; from now on only the handler processes them.
 
         After this method has returned, earlier signals no longer end the process.
         """

@@ -94,7 +94,7 @@ def change_coordinates(
 def change_christoffel_symbols(
     Gamma: np.ndarray, M: np.ndarray, A: np.ndarray, dA: np.ndarray
 ) -> np.ndarray:
-    """Return the Christoffel symbols of the first kind in coordinates ``q_bar``.
+    """Return the Christoffel symbols of the first kind in new coordinates ``q_bar``.
 
     ``Gamma_bar_ijk = A_ai A_bj A_ck Gamma_abc + A_ai M_ab d²q_b / dq_bar_j dq_bar_k``, summed over
     a, b and c.
@@ -106,7 +106,7 @@ def change_christoffel_symbols(
         dA: dA[b, j, k] = d²q_b / dq_bar_j dq_bar_k, (n, m, m).
 
     Returns:
-        (m, m, m).
+        Symbols in the new coordinates, (m, m, m).
 
     Source: EW21, proof of Theorem 1.
     """

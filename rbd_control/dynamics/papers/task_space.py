@@ -61,7 +61,7 @@ class TaskSpaceTerms(NamedTuple):
 
     @property
     def eta(self) -> np.ndarray:
-        """The bias mu + p, (..., k) [N·m, N]."""
+        """The bias force mu + p of Coriolis, centripetal and gravity forces, (..., k) [N·m, N]."""
         return self.mu + self.p
 
 
