@@ -135,15 +135,18 @@ def frame_jacobian(t: Tracing, body: int, placement: np.ndarray, q: Expressions)
 
 
 def momentum_observer(t: Tracing, friction: Friction, *given: Expressions) -> Results:
-    """Return momentum, rate and residual; ``given`` holds the inputs of the exported function."""
+    """Return momentum, rate and residual; ``given`` holds the inputs of the exported function.
+
+    The velocity is taken without delay against the torque.
+    """
     q, v, tau, dt, gain, last_p, last_rate, last_r = given
     p, CTv, g = momentum_terms(t, q, v)
     (losses,) = friction_torque(t, friction, v)
     rate = tau - losses + CTv - g
     r = t.zeros(v.size)
     for i in range(r.size):
-        state = SimpleNamespace(p=last_p[i], rate=last_rate[i], residual=last_r[i])
-        design = SimpleNamespace(gain=gain[i])
-        t.run(observe)(FIRST_ORDER, design, state, dt[()], p[i], rate[i], 0.0)
+        state = SimpleNamespace(p=last_p[i], rate=last_rate[i], drive=0.0, residual=last_r[i])
+        design = SimpleNamespace(gain=gain[i], delay=0.0)
+        t.run(observe)(FIRST_ORDER, design, state, dt[()], p[i], rate[i], 0.0, 0.0)
         r[i] = state.residual
     return p, rate, r
