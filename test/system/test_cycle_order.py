@@ -112,6 +112,13 @@ def until_detected(cycle: ComposedCycle, log: Log) -> list[str]:
     raise AssertionError("the push is not detected")
 
 
+def without_force(found: list[str]) -> list[str]:
+    """Return the publications without the force, which may be observable at once or later."""
+    if WRENCH in found:
+        assert found[found.index(EVENTS) + 1 :][:2] == [WRENCH, MARKERS]
+    return [topic for topic in found if topic not in (WRENCH, MARKERS)]
+
+
 def release(cycle: ComposedCycle, log: Log) -> None:
     """Let go of the arm until there is no contact."""
     for _ in range(SETTLING):
@@ -128,7 +135,8 @@ def test_the_flag_comes_before_the_torque_and_the_contact_after_it(
     cycle: ComposedCycle, log: Log
 ) -> None:
     found = until_detected(cycle, log)
-    assert found == [FLAG, TORQUE, RESIDUAL, ISOLATION, VERDICT, EVENTS, ERROR, ENERGY]
+    order = [FLAG, TORQUE, RESIDUAL, ISOLATION, VERDICT, EVENTS, ERROR, ENERGY]
+    assert without_force(found) == order
     again = [log.of(lambda raw=raw: cycle.receive(pushed(raw))) for raw in cycle.take(100)]  # type: ignore[misc]
     assert [TORQUE, RESIDUAL, ISOLATION, WRENCH, MARKERS, ERROR, ENERGY] in again
     assert all(each[:2] == [TORQUE, RESIDUAL] for each in again)
@@ -153,9 +161,9 @@ def test_the_detector_alone_publishes_flag_residual_contact(
     monkeypatch.setattr(cycle.controller._input, "tap", detector._on_sample)
     monkeypatch.setattr(JointStateInput, "_act", lambda *_: None)  # without the controller
     found = until_detected(cycle, log)
-    assert found == [FLAG, RESIDUAL, ISOLATION, VERDICT, EVENTS]
     monkeypatch.undo()
     release(cycle, log)
+    assert without_force(found) == [FLAG, RESIDUAL, ISOLATION, VERDICT, EVENTS]
 
 
 def test_a_failure_after_the_flag_changes_neither_torque_nor_verdict(
