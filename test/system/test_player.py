@@ -85,8 +85,8 @@ def test_a_rate_that_cannot_be_kept(bring_up: BringUp, probe: Probe, tmp_path: P
     )
     probe.wait(lambda: len(states) > 1000, "it does not play")
     probe.wait(lambda: "too slow for rate 1000" in player.output, "says nothing of being late")
-    report = probe.report("player_of_quick")
-    assert float(report.values["late [s]"]) > 0.0
+    late = "late [s]"
+    probe.wait_for_report("player_of_quick", lambda r: float(r.values[late]) > 0.0, "is not late")
     player.signal(signal.SIGINT)
     assert player.wait(10.0) == 0
 
