@@ -80,6 +80,7 @@ ORDINARY = (
     "parameters that differ",
     "control_msgs is not installed",
     "compiling",
+    "compiled in",
     "RTPS_TRANSPORT_SHM",
 )
 """Log lines that a node, or Fast DDS about shared memory of killed processes, may write before the
