@@ -1,4 +1,4 @@
-"""The seeded plan of a run: scenes of inputs, after each of which all nodes must work.
+"""The plan of a run, determined by its seed: scenes of inputs. All nodes must work after each scene.
 
 Each scene has a random generator of its own, made from the seed and the number of the scene, so
 that a scene can be repeated without the scenes before it.

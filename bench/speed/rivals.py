@@ -19,7 +19,7 @@ Found: TypeAlias = dict[tuple[Quantity, Column], Contestant]
 
 
 class Rivals:
-    """All contestants besides Pinocchio and MuJoCo.
+    """All libraries in the comparison except Pinocchio and MuJoCo.
 
     The first instance builds CasADi's generator, which takes two minutes; it is kept.
 

@@ -98,7 +98,7 @@ class PassivityController:
     def silence(self, now: float) -> Command | None:
         """Return the command to send while joint states are silent, for a watchdog.
 
-        The result is None while joint states arrive.
+        While joint states arrive, nothing has to be sent and the result is None.
 
         Args:
             now: time on the steady clock [s].

@@ -49,7 +49,7 @@ from rbd_control.estimation.effort_scale import (
 from rbd_control.estimation.identification import Identification, external_means, identify, means
 from rbd_control.estimation.mismatch import Mismatch, find_mismatches
 from rbd_control.estimation.motion import SLOW, Motion, refuse_little_motion
-from rbd_control.estimation.reversals import reversals
+from rbd_control.estimation.reversals import AWAY, reversals
 from rbd_control.estimation.tuning import SETTLING, choose_gains, covariance, statistic
 from rbd_control.robot.inertial_corrections import CORRECTIONS, InertialCorrections
 
@@ -61,8 +61,6 @@ MARGIN = 1.2
 """Ratio of a threshold to the level of the required false-alarm rate."""
 REVERSAL = 0.4
 """Margin of the thresholds for reversals, as a share of the joint's Coulomb friction."""
-AWAY = 0.05
-"""Value of the reversal trace below which a joint counts as away from reversals."""
 STATISTIC_MARGIN = 1.5
 """Ratio of ``statistic_threshold`` to its level."""
 MODEL_MARGIN = 2.0

@@ -34,15 +34,13 @@ from rbd_control.estimation.identification import (
     means,
 )
 from rbd_control.estimation.motion import SLOW, Motion
-from rbd_control.estimation.reversals import reversals
+from rbd_control.estimation.reversals import AWAY, reversals
 from rbd_control.estimation.second_order_observer import SecondOrderObserver
 from rbd_control.estimation.velocity_delay import delay_torques
 from rbd_control.robot.friction import Friction
 
 Array = NDArray[np.float64]
 
-AWAY = 0.05
-"""Value of the reversal trace below which a joint counts as away from reversals."""
 INDEPENDENT = 2.0
 """Time between independent values of the filtered signal, in time constants of the filter."""
 LEAST = 10.0
@@ -108,7 +106,7 @@ class _Terms(NamedTuple):
     x: Array
     """(k, nv) mean external torque without contact [N·m or N]."""
     regressors: Array
-    """(k, nv, 7), the first of them that of the delay."""
+    """(k, nv, 7) regressors of each joint; the coefficient of the first one is the delay."""
     used: NDArray[np.bool_]
     """(k, nv) whether the joint moves, away from reversals."""
     alike: float

@@ -11,6 +11,9 @@ import numpy as np
 
 from rbd_control.dynamics.compiled import compiled, inlined
 
+AWAY = 0.05
+"""Value of the trace below which a joint counts as away from reversals."""
+
 
 @inlined
 def reversing(v, last, before, speed, fade):

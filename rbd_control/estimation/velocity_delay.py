@@ -8,13 +8,15 @@ push.
 
 The remedy is an equal delay of the effort. A velocity behind a first-order filter with the time
 constant T is the velocity that the arm would have under the equally filtered torque, as long as the
-mass matrix changes little during T. The filtered torque is that of the motors less gravity, ``u``,
-as the other terms of the balance contain the delayed velocity already::
+mass matrix changes little during T. The filter is applied to the torque of the motors without
+gravity, ``u``, because the other terms of the balance contain the delayed velocity already::
 
     u_k' = u_k + exp(-dt / T) (u_(k-1)' - u_k)
 
-This is the exact solution for a torque that is constant between two samples. A contact is not
-detected later for it: its torque reaches the observer through the velocity, which is late anyway.
+This is the exact solution for a torque that is constant between two samples. A contact that
+moves the arm is detected no later, because its torque reaches the observer through the velocity,
+which is late anyway. A contact that stops an arm at rest, whose motors press harder and harder, is
+detected later by T.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class AnsweredSample(NamedTuple):
     stamp: Stamp
     command: Command
     torque: Array
-    """(nv,) the last published torque: that of the command, unless it was refused [N·m or N]."""
+    """(nv,) torque that was published last; a refused command does not count [N·m or N]."""
     effort: Array | None
     """(nv,) measured joint torque [N·m or N]; None for a sample without effort."""
 
