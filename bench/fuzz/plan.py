@@ -1,4 +1,4 @@
-"""The plan of a run, determined by its seed: scenes of inputs. All nodes must work after each scene.
+"""The plan of a run from a seed: scenes of inputs, each followed by a check that all nodes work.
 
 Each scene has a random generator of its own, made from the seed and the number of the scene, so
 that a scene can be repeated without the scenes before it.
