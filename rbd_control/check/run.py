@@ -20,7 +20,7 @@ from rbd_control.check.weakest_push import WeakestPush, weakest_pushes_in
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import RbdControlError, RecordingError
 from rbd_control.estimation import DetectorParameters, Motion, calibrate
-from rbd_control.estimation.calibration import START
+from rbd_control.estimation.calibrated_parameters import START
 from rbd_control.estimation.default_thresholds import (
     default_contact_thresholds,
     with_default_thresholds,

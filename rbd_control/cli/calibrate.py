@@ -24,7 +24,7 @@ from rbd_control.cli.replay import console_for_output
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import Calibration, Motion, calibrate
-from rbd_control.estimation.calibration import CalibratedParameters
+from rbd_control.estimation.calibrated_parameters import CalibratedParameters
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import prepare_output, write_whole
 from rbd_control.playback.arm_calibration import physical, starting_parameters, uncorrected

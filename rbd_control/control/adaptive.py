@@ -36,9 +36,14 @@ of such torques, and V decreases, on this average, whenever estimates change. A 
 than d is not learned. Friction is learned for sliding joints only, because the estimate for a
 sticking joint would keep growing.
 
-One period. In continuous time no step is too long, but a fast motion can make the gradient so large
-that the step of one period overshoots. Each step is shortened such that it changes the torque along
-s by at most a tenth of the torque that would end s within the period.
+Longest step. Learning acts on s like a spring: for a fixed state, ``d²s/dt² + d ds/dt + w² s = 0``
+with ``w² = learning_rate |grad|² / sᵀ M s`` and the rate ``d = sᵀ K_D s / sᵀ M s`` at which s
+decays. In continuous time and without a dead zone any w is stable. But the dead zone works on an
+average, which is late, and a fast motion makes the gradient so large that the step of one period
+overshoots. An arm with weak damping then swings for ever. Each step is therefore shortened to ``w
+<= d``, so that s decays within one oscillation, and such that it changes the torque along s by at
+most a tenth of the torque that would end s within the period. A shorter step in the same direction
+keeps V from increasing.
 
 Sources: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 6(3), 1987; Wensing,
 Kim & Slotine, *Linear Matrix Inequalities for Physically Consistent Inertial Parameter

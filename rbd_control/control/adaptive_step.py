@@ -126,9 +126,15 @@ def adaptive_step(packed, gains, bodies, friction, smooth, q, v, v_r, reference_
     for k in range(count):
         square += _gradient(bodies.S[k], coefficients[bodies.row[k]], gradients[k])
     # The step changes the torque by Y d pi, with the power -learning_rate dt |gradient|² along s.
+    dissipated = gains.damping_rate * present
+    for i in range(n):
+        dissipated += gains.damping[i] * s[i] * s[i]
+    # Learning is like a spring of the frequency w, with w² = learning_rate |gradient|² / sᵀ M s. It
+    # swings unless w is at most the rate at which s decays.
+    most = min(LEARNED_AT_ONCE * present, (dt * dissipated) ** 2 / present)
     step = gains.learning_rate * dt
-    if step * dt * square > LEARNED_AT_ONCE * present:
-        step = LEARNED_AT_ONCE * present / (dt * square)
+    if step * dt * square > most:
+        step = most / (dt * square)
     if np.isfinite(square):
         for k in range(count):
             _move(bodies, k, gradients[k], -step)

@@ -1,6 +1,7 @@
 """Contact detection: momentum observers, the detector, and the calibration of its parameters."""
 
-from rbd_control.estimation.calibration import CalibratedParameters, Calibration, calibrate
+from rbd_control.estimation.calibrated_parameters import CalibratedParameters
+from rbd_control.estimation.calibration import Calibration, calibrate
 from rbd_control.estimation.contact_detector import ContactDetector
 from rbd_control.estimation.detection import BlockDetection, ContactEvent, Detection, Verdict
 from rbd_control.estimation.detector_parameters import DetectorParameters

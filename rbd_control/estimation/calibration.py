@@ -5,22 +5,8 @@
 1. Friction and corrections of masses: :mod:`~rbd_control.estimation.identification`; and the delay
    of the velocity: :mod:`~rbd_control.estimation.delay_fit`.
 2. Observer gains with the shortest detection delay: :mod:`~rbd_control.estimation.tuning`.
-3. Contact thresholds. The residual exceeds the threshold of its joint at the required rate of false
-   alarms: :mod:`~rbd_control.estimation.alarm_levels`.
-
-Limits of the calibration data. Some tens of seconds contain every kind of noise, but not every
-posture and speed, and other motions have other model errors. The identification estimates the size
-of these errors: the error ``e`` of the prediction of parts of the motion that were left out of the
-fit. It grows with the motion, and so does the threshold of a joint::
-
-    threshold(v) = MARGIN level + REVERSAL coulomb + MODEL_MARGIN (e / rms(v)) |v|
-
-The second term is for reversals. Each reversal causes a peak of different height, a part of the
-Coulomb friction that passes the filter, and tens of seconds contain few reversals. Away from
-reversals the first two terms are smaller by the factor ``moving_ratio``, from the residuals there.
-
-The implied rate of false alarms holds for motions like the recorded ones; both margins are for
-other motions.
+3. Contact thresholds for a rate of false alarms:
+   :mod:`~rbd_control.estimation.threshold_calibration`.
 """
 
 from __future__ import annotations
@@ -34,8 +20,8 @@ from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
-from rbd_control.estimation.alarm_levels import BLOCK, SEEN, alarm_levels, block_maxima
-from rbd_control.estimation.default_thresholds import least_collision_thresholds
+from rbd_control.estimation.alarm_levels import BLOCK
+from rbd_control.estimation.calibrated_parameters import START, CalibratedParameters
 from rbd_control.estimation.delay_fit import estimate_delay, with_delay
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.drive_gains import DriveGain, GainEvidence, KnownPayload, drive_gains
@@ -48,50 +34,30 @@ from rbd_control.estimation.effort_scale import (
 )
 from rbd_control.estimation.identification import Identification, external_means, identify, means
 from rbd_control.estimation.mismatch import Mismatch, find_mismatches
-from rbd_control.estimation.motion import SLOW, Motion, refuse_little_motion
-from rbd_control.estimation.reversals import AWAY, reversals
-from rbd_control.estimation.tuning import SETTLING, choose_gains, covariance, statistic
-from rbd_control.robot.inertial_corrections import CORRECTIONS, InertialCorrections
+from rbd_control.estimation.motion import Motion, refuse_little_motion
+from rbd_control.estimation.threshold_calibration import (
+    FreeMotion,
+    refuse_contact,
+    with_thresholds,
+)
+from rbd_control.estimation.tuning import SETTLING, choose_gains
+from rbd_control.estimation.velocity_delay import LONGEST_DELAY
+from rbd_control.robot.inertial_corrections import CORRECTIONS
 
 Array = NDArray[np.float64]
 
 LEAST_TIME = 20.0
 """Shortest motion that suffices to estimate the distribution of the residual [s]."""
-MARGIN = 1.2
-"""Ratio of a threshold to the level of the required false-alarm rate."""
-REVERSAL = 0.4
-"""Margin of the thresholds for reversals, as a share of the joint's Coulomb friction."""
-STATISTIC_MARGIN = 1.5
-"""Ratio of ``statistic_threshold`` to its level."""
-MODEL_MARGIN = 2.0
-"""Margin of the thresholds for model errors, in standard deviations of the prediction error."""
-SUSPICIOUS = 8.0
-"""Residual of an apparent contact, in robust standard deviations."""
-SUSPICIOUS_FRICTION = 0.5
-"""Additional residual of an apparent contact, as a share of the joint's Coulomb friction."""
-SUSPICIOUS_TIME = 0.05
-"""Duration of an apparent contact [s]."""
 MOST_ROUNDS = 5
 """Largest number of identifications of friction and masses with the delay of the velocity."""
 DELAY_TOLERANCE = 0.05
 """Relative change of the delay at which its identification ends."""
 SURE = 4.0
 """Number of standard errors above which a delay is kept."""
-LONGEST_DELAY = 0.05
-"""Longest delay, the bound of the parameter [s]."""
 GROSS_FRICTION = 4.0
 """Errors below half of this multiple of the Coulomb friction are not reported as mismatches."""
 GROSS_SHARE = 0.05
 """Errors below half of this share of the effort limit are not reported as mismatches."""
-
-
-@dataclass(frozen=True)
-class CalibratedParameters(DetectorParameters, InertialCorrections):
-    """Results of the calibration: parameters of the detector, and corrections of the arm."""
-
-
-START = CalibratedParameters(observer="second_order", observer_damping=0.7)
-"""Initial parameters: the observer with the best measured results (docs/detection.md)."""
 
 
 @dataclass(frozen=True)
@@ -195,10 +161,30 @@ def calibrate(
     # Identified gains have standard errors; the scale check below does not include rotors.
     if not drives and not any(mismatch.kind == "gravity" for mismatch in mismatches):
         notes = (*notes, *_refuse_other_efforts(recorded, felt, gap))
-    calibration = _with_thresholds(
-        known, felt, found, stretches, noise, false_alarms_per_hour, notes, least_time
+    free = [FreeMotion.of(part, known, felt, x) for part, x in zip(stretches, noise, strict=True)]
+    duration = sum(float(part.t[-1] - part.t[0]) for part in free)
+    if duration < least_time:
+        raise RecordingError(
+            f"{duration:.0f} s of motion can be used; {least_time:.0f} s are needed: record "
+            f"longer, or give several recordings"
+        )
+    refuse_contact(free, found.coulomb, felt)
+    known = with_thresholds(
+        known,
+        felt,
+        free,
+        prediction_error=found.error,
+        false_alarms_per_hour=false_alarms_per_hour,
     )
-    return replace(calibration, gains=drives)
+    return Calibration(
+        known,
+        _joints(free, known, found.error, model),
+        duration,
+        false_alarms_per_hour,
+        (*notes, *found.notes),
+        tuple((x.name, x.t, x.described, x.residual, x.thresholds(known)) for x in free),
+        drives,
+    )
 
 
 def _identified(
@@ -310,124 +296,6 @@ def _what_does_not_fit(
     return find_mismatches(motion, model, plain)
 
 
-# Long: each step needs arrays of several previous steps, so separate functions would have a dozen
-# parameters each.
-def _with_thresholds(
-    known: CalibratedParameters,
-    model: Model,
-    found: Identification,
-    stretches: Sequence[Motion],
-    noise: Sequence[tuple[Array, Array]],
-    false_alarms_per_hour: float,
-    notes: tuple[str, ...],
-    least_time: float,
-) -> Calibration:
-    observer = known.make_observer(known.corrected(model))
-    settled = [part.t[1:] - part.t[0] >= known.settling_time for part in stretches]
-    residuals = [
-        observer.filter(np.diff(t), x)[rows] for (t, x), rows in zip(noise, settled, strict=True)
-    ]
-    described = [
-        observer.filter(np.diff(part.t), external_means(part, model))[rows]
-        for part, rows in zip(stretches, settled, strict=True)
-    ]
-    before, after = np.concatenate(described), np.concatenate(residuals)
-    speeds = [np.abs(part.v[1:][rows]) for part, rows in zip(stretches, settled, strict=True)]
-    times = [part.t[1:][rows] for part, rows in zip(stretches, settled, strict=True)]
-    duration = sum(float(t[-1] - t[0]) for t in times)
-    if duration < least_time:
-        raise RecordingError(
-            f"{duration:.0f} s of motion can be used; {least_time:.0f} s are needed: record "
-            f"longer, or give several recordings"
-        )
-    for part, t, r, v in zip(stretches, times, residuals, speeds, strict=True):
-        _refuse_contact(part.name, t, r, v, after, found.coulomb, model)
-    rms_speed = np.sqrt((np.concatenate(speeds) ** 2).mean(axis=0))
-    slope = MODEL_MARGIN * found.error / rms_speed
-    maxima = np.concatenate(
-        [block_maxima(t, np.abs(r)) for t, r in zip(times, residuals, strict=True)]
-    )
-    # Half of the false alarms are assigned to the statistic.
-    alarms = 0.5 * false_alarms_per_hour / model.nv
-    level = alarm_levels(maxima, alarms)
-    threshold = MARGIN * level + REVERSAL * found.coulomb
-    pole, slow = (known.for_joints(name, model.nv) for name in ("observer_gain", "reversal_speed"))
-    traces = [
-        reversals(np.diff(part.t), part.v, slow, pole)[rows]
-        for part, rows in zip(stretches, settled, strict=True)
-    ]
-    moving = _moving_ratio(times, residuals, traces, threshold, alarms)
-    known = replace(known, moving_ratio=tuple(moving))
-    left = [threshold * (1.0 - moving) * trace for trace in traces]
-    spared = [threshold * (1.0 - moving) * (1.0 - trace) for trace in traces]
-    unexplained = [r - np.clip(r, -a, a) for r, a in zip(residuals, left, strict=True)]
-    matrix, whitening = covariance(unexplained)
-    statistics = [statistic(r, whitening) for r in unexplained]
-    # A sum of squares has the exponential tail that the extreme-value fit assumes.
-    highest = np.concatenate(
-        [block_maxima(t, s[:, None]) for t, s in zip(times, statistics, strict=True)]
-    )
-    square = alarm_levels(np.square(highest), 0.5 * false_alarms_per_hour)[0]
-    statistic_level = STATISTIC_MARGIN * np.sqrt(square)
-    # The statistic of the model error if all joints are wrong at the same time.
-    fastest = np.sqrt(np.mean(np.concatenate(speeds).max(axis=1) ** 2))
-    statistic_slope = _rms_statistic(whitening, found.error) / fastest
-    known = replace(
-        known,
-        contact_threshold=tuple(threshold),
-        threshold_speed=tuple(slope),
-        residual_covariance=tuple(matrix.ravel()),
-        statistic_threshold=float(statistic_level),
-        statistic_speed=float(statistic_slope),
-        collision_threshold=tuple(least_collision_thresholds(model, threshold)),
-    )
-    joints = tuple(
-        JointCalibration(
-            joint=joint,
-            rms_before=_rms(before[:, i]),
-            rms_after=_rms(after[:, i]),
-            prediction_error=float(found.error[i]),
-            largest=float(np.abs(after[:, i]).max()),
-            threshold=float(threshold[i]),
-        )
-        for i, joint in enumerate(model.joint_names)
-    )
-    series = tuple(
-        (part.name, t, b, r, threshold - a + slope * v)
-        for part, t, b, r, v, a in zip(
-            stretches, times, described, residuals, speeds, spared, strict=True
-        )
-    )
-    return Calibration(
-        known, joints, duration, false_alarms_per_hour, (*notes, *found.notes), series
-    )
-
-
-def _moving_ratio(
-    times: Sequence[Array],
-    residuals: Sequence[Array],
-    traces: Sequence[Array],
-    threshold: Array,
-    alarms_per_hour: float,
-) -> Array:
-    """Return the share of the thresholds that suffices away from reversals, (nv,)."""
-    r, trace = np.abs(np.concatenate(residuals)), np.concatenate(traces)
-    away = [np.where(w < AWAY, np.abs(x), 0.0) for x, w in zip(residuals, traces, strict=True)]
-    maxima = np.concatenate([block_maxima(t, x) for t, x in zip(times, away, strict=True)])
-    ratio = np.ones_like(threshold)
-    for i, column in enumerate(maxima.T):
-        # Blocks in which the joint only reverses are excluded.
-        told = column[column > 0.0]
-        if told.size * BLOCK >= 0.5 * LEAST_TIME:
-            level = MARGIN * alarm_levels(told[:, None], alarms_per_hour)[0] / threshold[i]
-            # While the allowance of a reversal decays, it must still cover the residual.
-            fading = trace[:, i] < 1.0
-            w = trace[fading, i]
-            seen = (SEEN * r[fading, i] / threshold[i] - w) / (1.0 - w)
-            ratio[i] = min(max(level, float(seen.max(initial=0.0))), 1.0)
-    return ratio
-
-
 def _felt(model: Model, effort_kind: str) -> Model:
     """Return the model of the efforts; without gravity if the driver subtracts it."""
     if effort_kind != "torque_without_gravity":
@@ -435,33 +303,25 @@ def _felt(model: Model, effort_kind: str) -> Model:
     return replace(model, arrays=model.arrays._replace(gravity=np.zeros(3)))
 
 
-def _rms_statistic(whitening: Array, error: Array) -> float:
-    """Return the RMS of the statistic for independent joint errors of these sizes (nv,)."""
-    return float(np.linalg.norm(whitening * error))
+def _joints(
+    free: Sequence[FreeMotion], known: CalibratedParameters, error: Array, model: Model
+) -> tuple[JointCalibration, ...]:
+    """Return the results of each joint; ``error`` is its prediction error, (nv,) [N·m or N]."""
+    before = np.concatenate([motion.described for motion in free])
+    after = np.concatenate([motion.residual for motion in free])
+    threshold = known.for_joints("contact_threshold", model.nv)
+    return tuple(
+        JointCalibration(
+            joint=joint,
+            rms_before=_rms(before[:, i]),
+            rms_after=_rms(after[:, i]),
+            prediction_error=float(error[i]),
+            largest=float(np.abs(after[:, i]).max()),
+            threshold=float(threshold[i]),
+        )
+        for i, joint in enumerate(model.joint_names)
+    )
 
 
 def _rms(x: Array) -> float:
     return float(np.sqrt((x**2).mean()))
-
-
-def _refuse_contact(
-    name: str, t: Array, r: Array, speed: Array, every: Array, coulomb: Array, model: Model
-) -> None:
-    """Raise an error for a motion with apparent contact: a long outlier of the residual."""
-    centre = np.median(every, axis=0)
-    spread = 1.4826 * np.median(np.abs(every - centre), axis=0)
-    limit = SUSPICIOUS * spread + SUSPICIOUS_FRICTION * coulomb
-    # The static friction of a joint that hardly moves is unknown, so it is not checked.
-    out = (np.abs(r - centre) > limit) & (speed > SLOW)
-    for i, joint in enumerate(model.joint_names):
-        # Runs of outliers, by their first index and the index after their last.
-        edges = np.flatnonzero(np.diff(out[:, i].astype(int), prepend=0, append=0))
-        for begin, end in edges.reshape(-1, 2):
-            if t[end - 1] - t[begin] >= SUSPICIOUS_TIME:
-                peak = float(np.abs(r[begin:end, i]).max())
-                raise RecordingError(
-                    f"{name}: the residual of joint {joint!r} at {t[begin]:.2f} s reaches "
-                    f"{peak:.2f} N·m or N and stays above {limit[i]:.2f} for "
-                    f"{t[end - 1] - t[begin]:.2f} s, its usual spread being {spread[i]:.2g}: this "
-                    f"looks like contact; remove this part, or record a motion without contact"
-                )

@@ -29,8 +29,6 @@ from rbd_control.estimation.decision import (
     ENDED,
     LOOK_AT_PEAK,
     NOTHING,
-    ROUNDING,
-    TARE_TIME,
     decide,
     forget_mean,
     restart,
@@ -60,11 +58,9 @@ from rbd_control.estimation.detector_state import (
 )
 from rbd_control.estimation.isolation import LinkIsolation, found, residual_noise
 from rbd_control.estimation.momentum_balance import NOT_FINITE
+from rbd_control.estimation.tare import Tare
 from rbd_control.estimation.tool_wrench import ToolWrench, ToolWrenchEstimator
 from rbd_control.robot.surface import NO_SURFACE, Surface
-
-STEADY = 0.2
-"""Largest change of a residual during a tare, as a fraction of the contact threshold."""
 
 
 class ContactDetector:
@@ -95,12 +91,13 @@ class ContactDetector:
     ) -> None:
         self._surface = surface
         self._on_contact = on_contact
-        self._bias = np.zeros(model.nv)
         self._memory = new_memory(model.nq, model.nv)
+        self._tare = Tare(self._memory)
         self._events = ContactEvents(self._memory)
         self._row = np.empty((1, model.nq)), np.empty((1, model.nv)), np.empty((1, model.nv))
         self._shapes = (model.nq,), (model.nv,)
         self._stamps, self._verdict = np.empty(1), np.empty(1, VERDICT)
+        self._threshold = np.empty((1, model.nv))
         self._no_jacobian = np.empty((0, 3, model.nv))
         self._decide: Callable[..., Any] | None = None
         self._event: ContactEvent | None = None
@@ -130,7 +127,7 @@ class ContactDetector:
     @property
     def bias(self) -> np.ndarray:
         """Torque that tares have removed so far, (nv,) [N·m or N]."""
-        return self._bias.copy()
+        return self._tare.bias.copy()
 
     def tare(self) -> np.ndarray:
         """Subtract the mean residual of the last second from all later residuals.
@@ -144,38 +141,13 @@ class ContactDetector:
                 parameters; and if the residual still changes. In the last two cases the message
                 says how long to wait.
         """
-        self._refuse_tare()
-        joint = self._memory.joint
-        mean = joint["mean"].copy()
-        self._bias += mean
-        self._settings.joint["bias"] = self._bias
-        # The filters are linear: this state is the same as if the bias had always been removed.
-        self._memory.observer["residual"] -= mean
-        forget_mean(self._memory)
-        return self.bias
-
-    def _refuse_tare(self) -> None:
-        """Raise an InputError with the reason and the time to wait if no mean is available."""
         if self._code != VALID:
             raise InputError(f"cannot tare: there is no verdict ({REASONS[self._code]})")
         if self._events.open is not None:
             raise InputError("cannot tare while there is contact")
-        averaged = float(self._memory.arm["averaged"][0])
-        if averaged < TARE_TIME - ROUNDING:
-            raise InputError(
-                f"cannot tare: the residual has been averaged for {averaged:.2f} s since the last "
-                f"start, change or contact and {TARE_TIME:g} s are needed; try again in "
-                f"{TARE_TIME - averaged:.2f} s"
-            )
-        mean, recent = self._memory.joint["mean"], self._memory.joint["recent"]
-        change = np.abs(recent - mean) / self.contact_threshold
-        i = int(np.argmax(change))
-        if change[i] > STEADY:
-            joint = self.model.joint_names[i - self.model.nv]
-            raise InputError(
-                f"cannot tare: the residual of {joint} still changes, from {mean[i]:.3g} to "
-                f"{recent[i]:.3g} N·m or N; hold the arm still and try again in {TARE_TIME:g} s"
-            )
+        self._tare.refuse_unsteady(self.contact_threshold, self.model.joint_names)
+        self._tare.add_mean(self._settings)
+        return self.bias
 
     def set_parameters(self, parameters: DetectorParameters) -> None:
         """Apply new parameters; tare, open contact and validity are kept.
@@ -307,13 +279,14 @@ class ContactDetector:
             raise InputError(f"q, v and tau are {shape} samples but there are {count} stamps")
         self._refuse_old(stamps)
         residual, verdict = np.zeros((count, self.model.nv)), np.empty(count, VERDICT)
+        threshold = np.full_like(residual, math.inf)
         events: list[tuple[int, ContactEvent]] = []
         if count and (v is None or tau is None):
             events = self._lose("velocity" if v is None else "effort", stamps, verdict)
         elif count:
             assert v is not None
             assert tau is not None
-            events = self._events_of(stamps, q, v, tau, residual, verdict)
+            events = self._events_of(stamps, q, v, tau, residual, threshold, verdict)
         return BlockDetection(
             residual,
             verdict["reason"],
@@ -321,6 +294,7 @@ class ContactDetector:
             tuple(events),
             verdict["dropped"],
             verdict["joint"],
+            threshold,
         )
 
     def tool_wrench(self) -> ToolWrench | None:
@@ -344,7 +318,7 @@ class ContactDetector:
         model.link_index(force_link)
         tool = ToolWrenchEstimator.of(model, parameters) if parameters.tool_frame else None
         observer = parameters.make_observer(model)
-        settings = decision_settings(parameters, model, observer, self._bias)
+        settings = decision_settings(parameters, model, observer, self._tare.bias)
         observer.share(self._memory.observer)
         self._sample = Samples(
             self._stamps, *self._row, *observer.balance.single, self._no_jacobian
@@ -409,7 +383,8 @@ class ContactDetector:
         sample = self._sample
         if self._judges_force:
             sample = sample._replace(jacobian=self._jacobians(q))
-        arguments = (0, sample, self._settings, self._memory, residual, self._verdict)
+        written = (residual, self._threshold, self._verdict)
+        arguments = (0, sample, self._settings, self._memory, *written)
         if self._decide is None:
             self._decide = for_types_of(decide, arguments)
         return int(self._decide(*arguments)[1])
@@ -421,9 +396,10 @@ class ContactDetector:
         v: np.ndarray,
         tau: np.ndarray,
         residual: np.ndarray,
+        threshold: np.ndarray,
         verdict: np.ndarray,
     ) -> list[tuple[int, ContactEvent]]:
-        """Fill in residuals (k, nv) and verdicts (k,), and return the events."""
+        """Fill in residuals and thresholds (k, nv) and verdicts (k,); return the events."""
         balance = self._observer.balance.run(q, v, tau)
         if (balance.quality == NOT_FINITE).any():
             state(self.model, q, v=v, tau=tau)  # raises an InputError that names the number
@@ -431,7 +407,7 @@ class ContactDetector:
         events: list[tuple[int, ContactEvent]] = []
         count, k = stamps.shape[0], 0
         while k < count:
-            k, why = decide(k, samples, self._settings, self._memory, residual, verdict)
+            k, why = decide(k, samples, self._settings, self._memory, residual, threshold, verdict)
             if why != NOTHING:
                 if why == BEGUN:
                     self._on_contact()

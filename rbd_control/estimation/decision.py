@@ -115,6 +115,7 @@ def _restart(memory):
         joint.acceleration = 0.0
         joint.reversal = 1.0
         joint.unknown = 0.0
+        joint.threshold = math.inf
     _forget_mean(arm, joints)
 
 
@@ -314,7 +315,7 @@ def _excess(samples, k, settings, memory):
 
 
 @compiled_borrowing
-def decide(first, samples, settings, memory, residual, verdict):
+def decide(first, samples, settings, memory, residual, threshold, verdict):
     """Process the samples from ``first`` on, until the end or a stop.
 
     Args:
@@ -323,6 +324,7 @@ def decide(first, samples, settings, memory, residual, verdict):
         settings: of :class:`~.detector_state.Settings`.
         memory: of :class:`~.detector_state.Memory`, changed in place.
         residual: (k, nv), written.
+        threshold: (k, nv), written.
         verdict: (k,) of ``VERDICT``, written.
 
     Returns:
@@ -370,6 +372,7 @@ def decide(first, samples, settings, memory, residual, verdict):
             arm.reason = reason
         for i in range(joints.shape[0]):
             residual[k, i] = memory.observer[i].residual
+            threshold[k, i] = joints[i].threshold
         verdict[k].reason, verdict[k].level = reason, arm.level
         verdict[k].dropped, verdict[k].joint = dropped, row
         if event != NOTHING:

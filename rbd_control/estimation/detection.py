@@ -172,6 +172,9 @@ class BlockDetection:
     that were used."""
     joint: np.ndarray
     """(k,) row of the joint that ``reason`` or ``dropped`` concerns; -1 without a single joint."""
+    threshold: np.ndarray
+    """(k, nv) contact thresholds at the motion of each sample [N·m or N], see
+    :mod:`~rbd_control.estimation.thresholds`; infinite before the first verdict."""
 
     @property
     def valid(self) -> np.ndarray:

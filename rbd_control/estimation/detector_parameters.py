@@ -14,6 +14,7 @@ from rbd_control.estimation.momentum_balance import MomentumBalance
 from rbd_control.estimation.momentum_observer import MomentumObserver
 from rbd_control.estimation.observers import Observer
 from rbd_control.estimation.second_order_observer import SecondOrderObserver
+from rbd_control.estimation.velocity_delay import LONGEST_DELAY
 from rbd_control.joint_states.plausibility import EffortPlausibilityParameters
 from rbd_control.parameters import parameter
 from rbd_control.robot.effort import EffortParameters
@@ -60,7 +61,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         "filter; calibrate identifies it",
         unit="s",
         lower=0.0,
-        upper=0.05,
+        upper=LONGEST_DELAY,
     )
     observer_damping: float = parameter(
         1.0, "Damping of the filter; 1 is critical (second_order)", lower=0.3, upper=1.0

@@ -108,6 +108,7 @@ _JOINT_MEMORY = np.dtype(
         ("acceleration", "f8"),  # filtered acceleration
         ("reversal", "f8"),  # trace of the last reversal, see reversals.py
         ("unknown", "f8"),  # allowance for torque between samples [N·m or N]
+        ("threshold", "f8"),  # threshold of the last verdict [N·m or N]; infinite before the first
         ("zero_since", "f8"),  # stamp of the first effort of exactly zero; NaN if it is not zero
     ],
     align=True,
@@ -233,6 +234,7 @@ def new_memory(nq: int, nv: int) -> Memory:
     )
     memory.joint["zero_since"] = math.nan
     memory.joint["reversal"] = 1.0
+    memory.joint["threshold"] = math.inf
     arm = memory.arm[0]
     arm["stamp"] = arm["started"] = arm["period"] = math.nan
     arm["saturated"] = arm["resumed"] = -math.inf

@@ -58,8 +58,8 @@ def _deaf_joints(parameters: DetectorParameters, model: Model) -> list[str]:
         if base[i] < limit:
             name, value, when = "threshold_speed", moving[i], " at full speed"
         said.append(
-            f"{name} of joint {joint!r} lets a residual of {value:.3g} pass{when}, and its effort "
-            f"limit is {limit:.3g} N·m or N: it will hardly ever report contact{when}"
+            f"the threshold of joint {joint!r}{when} is {value:.3g} N·m or N ({name}), and its "
+            f"effort limit is {limit:.3g} N·m or N: it will hardly ever report contact{when}"
         )
     return said
 

@@ -58,7 +58,7 @@ def friction_allowance(setting, joint):
 
 @inlined_borrowing
 def highest_residual(settings, memory):
-    """Return the highest ratio of residual to threshold, with its joint and level.
+    """Store each joint's threshold; return the highest ratio, with its joint and level.
 
     Returns:
         Four values: the joint with the highest ratio, without the allowance for torque between
@@ -76,7 +76,8 @@ def highest_residual(settings, memory):
         ratio = size / threshold
         if ratio > highest:
             highest_joint, highest = i, ratio
-        deciding = max(deciding, size / (threshold + joint.unknown))
+        joint.threshold = threshold + joint.unknown
+        deciding = max(deciding, size / joint.threshold)
         collision = collision or size > setting.collision + moving + joint.unknown
     return highest_joint, highest, deciding, COLLISION if collision else CONTACT
 

@@ -25,6 +25,9 @@ import math
 
 from rbd_control.dynamics.compiled import compiled, inlined
 
+LONGEST_DELAY = 0.05
+"""Longest delay that the parameter ``velocity_delay`` may have [s]."""
+
 
 @inlined
 def delayed(before, drive, dt, delay):

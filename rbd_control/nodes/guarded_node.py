@@ -15,18 +15,16 @@ from rclpy.timer import Timer
 
 from rbd_control.nodes.declared_parameters import refusing_unknown_types
 from rbd_control.nodes.guard import LARGEST_MESSAGE, CallbackGuard
-from rbd_control.nodes.publications import GuardedPublisher, Refusals, guard_response, guarded
+from rbd_control.nodes.publications import PublishingNode, Refusals, guard_response
 
 
-class GuardedNode(LifecycleNode):
+class GuardedNode(PublishingNode, LifecycleNode):
     """A lifecycle node whose callbacks run through a guard, and whose publications cannot raise.
 
-    Every callback of the node runs through :attr:`guard`, including those that rclpy creates, and
-    every publisher is a :class:`GuardedPublisher`.
+    Every callback of the node runs through :attr:`guard`, including those that rclpy creates.
 
     Attributes:
         guard: handles exceptions of callbacks, see :class:`CallbackGuard`.
-        refusals: counts the messages that the middleware refused to send.
         steady: the steady clock, for watchdogs.
     """
 
@@ -75,14 +73,6 @@ class GuardedNode(LifecycleNode):
         return super().create_subscription(
             msg_type, topic, guarded, qos_profile, raw=True, **options
         )
-
-    def create_publisher(
-        self, msg_type: Any, topic: str, qos_profile: QoSProfile | int, **options: Any
-    ) -> GuardedPublisher[Any]:
-        """Create a publisher that counts refused messages; arguments as in rclpy."""
-        options["publisher_class"] = GuardedPublisher
-        publisher = super().create_publisher(msg_type, topic, qos_profile, **options)
-        return guarded(publisher, self.refusals)
 
     def create_timer(
         self, timer_period_sec: float, callback: Callable[[], None], *args: Any, **options: Any

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.client import Client
+from rclpy.node import Node
 from rclpy.publisher import Publisher
+from rclpy.qos import QoSProfile
 from rclpy.service import Service
 from rclpy.task import Future
 
@@ -105,8 +107,8 @@ class Refusals:
 class GuardedPublisher(_Publisher[Message]):
     """A publisher that does not raise when the middleware refuses a message.
 
-    :class:`GuardedNode` and :class:`CommandNode` make all publishers of this class, also those that
-    rclpy creates for the node.
+    A :class:`PublishingNode` makes all its publishers of this class, also those that rclpy creates
+    for the node.
 
     Attributes:
         refusals: counts the refused messages.
@@ -132,16 +134,25 @@ class GuardedPublisher(_Publisher[Message]):
         return True
 
 
-def guarded(publisher: Publisher[Any], refusals: Refusals) -> GuardedPublisher[Any]:
-    """Return a publisher that was created with the class GuardedPublisher, ready for use.
+class PublishingNode(Node):
+    """A node whose publications raise no exception when the middleware refuses them.
 
-    Args:
-        publisher: the publisher.
-        refusals: counts the messages that the middleware refuses.
+    Attributes:
+        refusals: counts the refused messages; a subclass sets it before it calls the constructor of
+            the node, which creates publishers and uses them.
     """
-    assert isinstance(publisher, GuardedPublisher)
-    publisher.refusals = refusals
-    return publisher
+
+    refusals: Refusals
+
+    def create_publisher(
+        self, msg_type: Any, topic: str, qos_profile: QoSProfile | int, **options: Any
+    ) -> GuardedPublisher[Any]:
+        """Create a publisher that counts refused messages; arguments as in rclpy."""
+        options["publisher_class"] = GuardedPublisher
+        publisher = super().create_publisher(msg_type, topic, qos_profile, **options)
+        assert isinstance(publisher, GuardedPublisher)
+        publisher.refusals = self.refusals
+        return publisher
 
 
 def try_request(client: Client, request: Any, refusals: Refusals) -> Future | None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError, RecordingError
-from rbd_control.estimation.calibration import START, CalibratedParameters
+from rbd_control.estimation.calibrated_parameters import START, CalibratedParameters
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.robot.robot import Robot
 from rbd_control.robot.robot_parameters import DescriptionParameters, RobotParameters

@@ -178,7 +178,6 @@ class _Run:
         }
         self._labels = labels
         self._threshold = parameters.for_joints("contact_threshold", n)
-        self._per_speed = parameters.for_joints("threshold_speed", n)
         self._efforts = EffortCheck(model, parameters)
         self._fit = FitWatch(CHECKED)
         self._effort_kind = EffortKindJudge(model, parameters)
@@ -221,7 +220,7 @@ class _Run:
             lasted = float(steps[found.reason == code].sum())
             self._invalid[REASONS[code]] = self._invalid.get(REASONS[code], 0.0) + lasted
         self._check_fit(block, times, ~touched)
-        self._measure(block, times, found, ~touched)
+        self._measure(times, found, ~touched)
 
     def _check_fit(self, block: SampleBlock, times: Array, free: Flags) -> None:
         """Collect samples without contact for the checks of efforts and of the model."""
@@ -239,27 +238,23 @@ class _Run:
             self._fit.add_block(times, q, v, tau)
             self._effort_kind.add_block(times, q, v, tau)
 
-    def _measure(
-        self, block: SampleBlock, times: Array, found: BlockDetection, free: Flags
-    ) -> None:
+    def _measure(self, times: Array, found: BlockDetection, free: Flags) -> None:
         """Add up the residual of the valid samples.
 
         True contacts count only for the largest residual.
         """
-        valid, residual, v = found.valid, found.residual, block.v
+        valid, residual, threshold = found.valid, found.residual, found.threshold
         if valid.all():
             self._series.add(times, residual)
         else:
             self._series.add(times, np.where(valid[:, None], residual, np.nan))
-            residual, free = residual[valid], free[valid]
-            v = None if v is None else v[valid]
+            residual, threshold, free = residual[valid], threshold[valid], free[valid]
         self._valid += len(residual)
         if not len(residual):
             return
         absolute = np.abs(residual)
         self._largest = np.maximum(self._largest, absolute.max(0))
-        speed = 0.0 if v is None else np.abs(v)
-        over = absolute > self._threshold + self._per_speed * speed
+        over = absolute > threshold
         if not free.all():
             residual, over = residual[free], over[free]
         self._sum += residual.sum(0)

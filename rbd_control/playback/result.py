@@ -27,7 +27,7 @@ class JointResidual:
         largest: largest magnitude, true contacts included.
         rms: root mean square, true contacts excluded.
         mean: mean, true contacts excluded.
-        over_fraction: share of the samples above the threshold of their speed, true contacts
+        over_fraction: share of the samples above the threshold at their motion, true contacts
             excluded.
     """
 

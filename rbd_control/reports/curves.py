@@ -11,9 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.dynamics import Model
-from rbd_control.estimation import BlockDetection, DetectorParameters
-from rbd_control.estimation.default_thresholds import with_default_thresholds
+from rbd_control.estimation import BlockDetection
 from rbd_control.joint_states import SampleBlock
 from rbd_control.playback.envelope import Envelope
 
@@ -111,26 +109,11 @@ class Curves:
 
 
 class ResidualCurves(Curves):
-    """Residuals in units of their thresholds, from the blocks of a replay.
+    """Residuals in units of their thresholds, from the blocks of a replay."""
 
-    The threshold is ``contact_threshold + threshold_speed |v|``, as for the time above the
-    threshold in a replay.
-
-    Args:
-        model: the robot.
-        parameters: parameters of the detector, as ``replay`` takes them.
-    """
-
-    def __init__(self, model: Model, parameters: DetectorParameters, budget: int = BUDGET) -> None:
-        super().__init__(model.nv, budget)
-        parameters = with_default_thresholds(parameters, model)
-        self._threshold = parameters.for_joints("contact_threshold", model.nv)
-        self._per_speed = parameters.for_joints("threshold_speed", model.nv)
-
-    def watch(self, times: Array, block: SampleBlock, found: BlockDetection) -> None:
+    def watch(self, times: Array, _: SampleBlock, found: BlockDetection) -> None:
         """Add a block; the method can be passed to ``replay`` as ``watch``."""
-        speed = 0.0 if block.v is None else np.abs(block.v)
-        ratios = found.residual / (self._threshold + self._per_speed * speed)
+        ratios = found.residual / found.threshold
         windows = []
         for k, event in found.events:
             now = float(times[k])

@@ -173,8 +173,8 @@ def _residual_plots(found: Json, curves: Curves) -> TimePlots:
     if found["truth"]:
         spans += [Span(c["start"], _or(c["end"], end), "true") for c in found["truth"]["contacts"]]
     note = (
-        "Residual (estimated external torque) of each joint, divided by its threshold at the speed "
-        "of the moment. Lines are interrupted where there is no verdict."
+        "Residual (estimated external torque) of each joint, divided by its threshold at that "
+        "time. Lines are interrupted where there is no verdict."
     )
     shown = sum(curves.shows_all_of(event["onset"]) for event in events)
     if shown < len(events):

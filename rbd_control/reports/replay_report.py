@@ -32,9 +32,7 @@ class ReplayReport:
     ) -> None:
         self._html, self._parameters = html, parameters
         plotted = min(recordings, MOST_PLOTTED) if html.is_wanted else 0
-        self._curves = [
-            ResidualCurves(model, parameters, BUDGET // plotted) for _ in range(plotted)
-        ]
+        self._curves = [ResidualCurves(model.nv, BUDGET // plotted) for _ in range(plotted)]
 
     def watch(self, k: int) -> Watch | None:
         """Return the argument ``watch`` of the replay of the recording with index k."""

@@ -251,7 +251,7 @@ class FrictionParameters(Parameters):
     friction_f3: tuple[float, ...] = parameter(
         (0.0,),
         "Velocity offset F3 of the friction step (sigmoid)",
-        unit="rad/s",
+        unit="rad/s or m/s",
         lower=-100.0,
         upper=100.0,
         per_joint=True,

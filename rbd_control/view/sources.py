@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import DetectorParameters
-from rbd_control.estimation.default_thresholds import with_default_thresholds
 from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.result import ReplayResult
@@ -88,12 +87,7 @@ class RecordingSource:
             ParameterError: as ``replay``.
         """
         model: Model = scene.model
-        used = with_default_thresholds(parameters, model)
-        recorder = TrackRecorder(
-            model.joint_names,
-            used.for_joints("contact_threshold", model.nv),
-            used.for_joints("threshold_speed", model.nv),
-        )
+        recorder = TrackRecorder(model.joint_names)
         result = replay(
             recording, model, parameters, joints=joints, surface=surface, watch=recorder.add
         )

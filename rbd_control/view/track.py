@@ -153,16 +153,13 @@ class TrackRecorder:
 
     Args:
         joints: the joints of the model.
-        threshold: threshold of each joint at rest, (n,) [N·m or N].
-        per_speed: increase of the threshold per unit of speed, (n,).
 
     Attributes:
         start: stamp of the first sample [s]; NaN before the first block.
     """
 
-    def __init__(self, joints: Sequence[str], threshold: Array, per_speed: Array) -> None:
+    def __init__(self, joints: Sequence[str]) -> None:
         self._joints = tuple(joints)
-        self._threshold, self._per_speed = threshold, per_speed
         self._step = STEP
         self.start = math.nan
         self._parts: list[tuple[Array, Array, Array, Array]] = []
@@ -178,9 +175,7 @@ class TrackRecorder:
         """
         if math.isnan(self.start):
             self.start = float(block.stamp[0] - times[0])
-        speed = 0.0 if block.v is None else np.abs(block.v)
-        ratios = found.residual / (self._threshold + self._per_speed * speed)
-        ratios = np.where(found.valid[:, None], ratios, np.nan)
+        ratios = np.where(found.valid[:, None], found.residual / found.threshold, np.nan)
         levels = np.where(found.valid, found.level, -1)
         self._append(times, block.q, ratios, levels)
         if self._count > MOST_FRAMES:

@@ -64,7 +64,7 @@ def outcome(blocks: Sequence[BlockDetection]) -> tuple[list[np.ndarray], list[tu
     for block in blocks:
         events += [(start + k, e.phase, *e.to_json().values()) for k, e in block.events]
         start += len(block.reason)
-    columns = zip(*((b.residual, b.reason, b.level) for b in blocks), strict=True)
+    columns = zip(*((b.residual, b.reason, b.level, b.threshold) for b in blocks), strict=True)
     return [np.concatenate(column) for column in columns], events
 
 
@@ -92,7 +92,7 @@ def test_any_cut_gives_the_same(
 
 
 def test_samples_one_by_one_give_the_same(model: Model, recording: tuple[np.ndarray, ...]) -> None:
-    (residual, reason, level), events = outcome(
+    (residual, reason, level, _), events = outcome(
         [ContactDetector(model, PARAMETERS).update_block(*recording)]
     )
     detector = ContactDetector(model, PARAMETERS)
@@ -114,6 +114,22 @@ def test_samples_one_by_one_give_the_same(model: Model, recording: tuple[np.ndar
     assert {d.level for d in detections} == {"none", "contact", "collision"}
 
 
+def test_the_thresholds_of_a_block_are_those_that_decide(
+    model: Model, recording: tuple[np.ndarray, ...]
+) -> None:
+    t, q, v, tau = (column[:850] for column in recording)  # before the gap
+    parameters = replace(PARAMETERS, residual_covariance=(), onset_debounce=0.0)
+    found = ContactDetector(model, parameters).update_block(t, q, v, tau)
+    above = (np.abs(found.residual) > found.threshold).any(axis=1)
+    begun = np.flatnonzero(np.diff(found.contact.astype(int), prepend=0) == 1)
+    assert begun.size >= 2
+    assert above[begun].all()
+    assert not above[found.valid & ~found.contact].any()
+    # The share for friction applies at reversals only; speed and acceleration add to it.
+    assert found.threshold[found.valid].min() < 0.75
+    assert found.threshold[found.valid].max() > 1.05
+
+
 def test_a_block_without_effort_gives_no_verdict(
     model: Model, recording: tuple[np.ndarray, ...]
 ) -> None:
@@ -124,6 +140,7 @@ def test_a_block_without_effort_gives_no_verdict(
     assert not block.valid.any()
     ((k, event),) = block.events
     assert (k, event.phase, event.release) == (0, "release", t[249])
+    assert np.isinf(block.threshold).all()
 
 
 def test_a_refused_block_leaves_no_trace(model: Model, recording: tuple[np.ndarray, ...]) -> None:

@@ -29,7 +29,7 @@ def test_good_settings_are_not_complained_of(model: Model) -> None:
                 "contact_threshold": (1.0, 1.0, 1.0, 900.0, 1.0, 1.0, 1.0),
                 "collision_threshold": (1e3,),
             },
-            "contact_threshold of joint 'joint_4' lets a residual of 900 pass, and its effort",
+            "threshold of joint 'joint_4' is 900 N·m or N .contact_threshold., and its effort",
         ),
         ({"threshold_speed": (400.0,)}, "'joint_1' .* at full speed"),
         ({"contact_threshold": (199.0,), "collision_threshold": (300.0,)}, "no push below"),

@@ -12,7 +12,8 @@ from free_motion import lively_motion
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import ParameterError
 from rbd_control.estimation import ContactDetector, DetectorParameters, Motion
-from rbd_control.estimation.calibration import START, calibrate
+from rbd_control.estimation.calibrated_parameters import START
+from rbd_control.estimation.calibration import calibrate
 from rbd_control.estimation.delay_fit import with_delay
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 

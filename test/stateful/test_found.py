@@ -53,3 +53,17 @@ def test_a_push_teaches_the_adaptive_law_no_inertia_that_makes_the_arm_shake() -
     machine.run(seconds=0.3)
     machine.teardown()
     assert np.abs(machine.rig.v).max() < 0.5
+
+
+def test_what_a_push_teaches_an_arm_with_weak_damping_lets_it_come_to_rest() -> None:
+    # Learning acts like a spring; it was eight times as stiff as the damping could bear, and the
+    # arm swung with 0.17 rad/s and 10 N·m for ever.
+    machine = ControllerMachine()
+    parameters = {"bandwidth": (20.0,), "damping_rate": 10.0, "adaptive": True}
+    start = (0.3, 0.4, 0.2)
+    machine.begin(setup=Setup(make_arm("crane", "none", 0), parameters, True, start=start))
+    machine.push(seconds=0.1, torque=(-0.78, 0.54, 0.04, -0.58))
+    for _ in range(5):
+        machine.run(seconds=1.0)
+    machine.teardown()
+    assert np.abs(machine.rig.v).max() < 0.005

@@ -28,17 +28,18 @@ JOINTS = ("a", "b")
 
 def detection(residual: np.ndarray, level: np.ndarray, reason: np.ndarray) -> BlockDetection:
     none = np.zeros(len(level), dtype=int)
-    return BlockDetection(residual, reason, level, (), none, none - 1)
+    threshold = np.broadcast_to([3.0, 4.0], residual.shape)
+    return BlockDetection(residual, reason, level, (), none, none - 1, threshold)
 
 
 def recorded(residual: np.ndarray, period: float = 0.001, **columns: np.ndarray) -> Track:
-    """Return the track of a recording with joint a at 1 rad/s, in blocks of 100 samples."""
+    """Return the track of a recording in blocks of 100 samples."""
     k = len(residual)
     times: NDArray[np.float64] = period * np.arange(k, dtype=np.float64)
     q = np.column_stack([times, 0.0 * times])
     level = columns.get("level", np.zeros(k, dtype=int))
     reason = columns.get("reason", np.zeros(k, dtype=int))
-    recorder = TrackRecorder(JOINTS, np.array([2.0, 4.0]), np.array([1.0, 0.0]))
+    recorder = TrackRecorder(JOINTS)
     for i in range(0, k, 100):
         part = slice(i, i + 100)
         block = SampleBlock(times[part], q[part], np.ones((len(q[part]), 2)), None)
@@ -51,7 +52,6 @@ def test_no_peak_between_two_frames_is_lost() -> None:
     residual[505] = [9.0, -8.0]  # one sample of a thousand
     track = recorded(residual)
     assert len(track.times) < 1000
-    # Joint a moves at 1 rad/s, which raises its threshold from 2 to 3.
     assert track.ratios.max() == pytest.approx(3.0)
     assert track.ratios.min() == pytest.approx(-2.0)
 

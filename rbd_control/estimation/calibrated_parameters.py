@@ -1,0 +1,17 @@
+"""The parameters that a calibration finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.robot.inertial_corrections import InertialCorrections
+
+
+@dataclass(frozen=True)
+class CalibratedParameters(DetectorParameters, InertialCorrections):
+    """Results of the calibration: parameters of the detector, and corrections of the arm."""
+
+
+START = CalibratedParameters(observer="second_order", observer_damping=0.7)
+"""Initial parameters: the observer with the best measured results (docs/detection.md)."""

@@ -1,0 +1,66 @@
+"""Tare: the mean residual of the last second is subtracted from all later residuals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rbd_control.errors import InputError
+from rbd_control.estimation.decision import ROUNDING, TARE_TIME, forget_mean
+from rbd_control.estimation.detector_state import Memory, Settings
+
+STEADY = 0.2
+"""Largest change of a residual during a tare, as a fraction of the contact threshold."""
+
+
+class Tare:
+    """The constant torque that tares have removed from the residual.
+
+    Args:
+        memory: memory of the decision, which averages the residual.
+
+    Attributes:
+        bias: torque removed so far, (nv,) [N·m or N].
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self.bias = np.zeros(memory.joint.size)
+
+    def add_mean(self, settings: Settings) -> None:
+        """Remove the mean residual as well; write the sum to the settings of the decision."""
+        mean = self._memory.joint["mean"].copy()
+        self.bias += mean
+        settings.joint["bias"] = self.bias
+        # The filters are linear: this state is the same as if the bias had always been removed.
+        self._memory.observer["residual"] -= mean
+        forget_mean(self._memory)
+
+    def refuse_unsteady(self, threshold: np.ndarray, joint_names: Sequence[str]) -> None:
+        """Check that the mean residual can be removed.
+
+        Args:
+            threshold: contact thresholds at rest, (nv,) [N·m or N].
+            joint_names: names of the joints, the last ones of the velocity.
+
+        Raises:
+            InputError: if the residual has been averaged for too short a time or still changes; the
+                message says how long to wait.
+        """
+        averaged = float(self._memory.arm["averaged"][0])
+        if averaged < TARE_TIME - ROUNDING:
+            raise InputError(
+                f"cannot tare: the residual has been averaged for {averaged:.2f} s since the last "
+                f"start, change or contact and {TARE_TIME:g} s are needed; try again in "
+                f"{TARE_TIME - averaged:.2f} s"
+            )
+        mean, recent = self._memory.joint["mean"], self._memory.joint["recent"]
+        change = np.abs(recent - mean) / threshold
+        i = int(np.argmax(change))
+        if change[i] > STEADY:
+            raise InputError(
+                f"cannot tare: the residual of {joint_names[i - mean.size]} still changes, from "
+                f"{mean[i]:.3g} to {recent[i]:.3g} N·m or N; hold the arm still and try again in "
+                f"{TARE_TIME:g} s"
+            )

@@ -1,0 +1,231 @@
+"""Contact thresholds from the residuals of motions without contact.
+
+The residual exceeds the threshold of its joint at the required rate of false alarms
+(:mod:`~rbd_control.estimation.alarm_levels`).
+
+Limits of the calibration data. Some tens of seconds contain every kind of noise, but not every
+posture and speed, and other motions have other model errors. The identification estimates the size
+of these errors: the error ``e`` of the prediction of parts of the motion that were left out of the
+fit. It grows with the motion, and so does the threshold of a joint::
+
+    threshold(v) = MARGIN level + REVERSAL coulomb + MODEL_MARGIN (e / rms(v)) |v|
+
+The second term is for reversals. Each reversal causes a peak of different height, a part of the
+Coulomb friction that passes the filter, and tens of seconds contain few reversals. Away from
+reversals the first two terms are smaller by the factor ``moving_ratio``, from the residuals there.
+
+The implied rate of false alarms holds for motions like the recorded ones; both margins are for
+other motions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics import Model
+from rbd_control.errors import RecordingError
+from rbd_control.estimation.alarm_levels import BLOCK, SEEN, alarm_levels, block_maxima
+from rbd_control.estimation.calibrated_parameters import CalibratedParameters
+from rbd_control.estimation.default_thresholds import least_collision_thresholds
+from rbd_control.estimation.identification import external_means
+from rbd_control.estimation.motion import SLOW, Motion
+from rbd_control.estimation.reversals import AWAY, reversals
+from rbd_control.estimation.tuning import covariance, statistic
+
+Array = NDArray[np.float64]
+
+MARGIN = 1.2
+"""Ratio of a threshold to the level of the required false-alarm rate."""
+REVERSAL = 0.4
+"""Margin of the thresholds for reversals, as a share of the joint's Coulomb friction."""
+STATISTIC_MARGIN = 1.5
+"""Ratio of ``statistic_threshold`` to its level."""
+MODEL_MARGIN = 2.0
+"""Margin of the thresholds for model errors, in standard deviations of the prediction error."""
+LEAST_MOVING_TIME = 10.0
+"""Shortest motion away from reversals from which ``moving_ratio`` is estimated [s]."""
+SUSPICIOUS = 8.0
+"""Residual of an apparent contact, in robust standard deviations."""
+SUSPICIOUS_FRICTION = 0.5
+"""Additional residual of an apparent contact, as a share of the joint's Coulomb friction."""
+SUSPICIOUS_TIME = 0.05
+"""Duration of an apparent contact [s]."""
+
+
+@dataclass(frozen=True, eq=False)
+class FreeMotion:
+    """Residuals of one stretch of motion without contact, after the observer has settled."""
+
+    name: str
+    t: Array
+    """(k,) times [s]."""
+    speed: Array
+    """(k, nv) magnitudes of the joint velocities [rad/s or m/s]."""
+    described: Array
+    """(k, nv) residuals of the arm as described, without friction [N·m or N]."""
+    residual: Array
+    """(k, nv) residuals with the identified model [N·m or N]."""
+    trace: Array
+    """(k, nv) traces of reversals (:mod:`~rbd_control.estimation.reversals`)."""
+
+    @classmethod
+    def of(
+        cls, part: Motion, known: CalibratedParameters, model: Model, noise: tuple[Array, Array]
+    ) -> FreeMotion:
+        """Return the residuals of a stretch.
+
+        Args:
+            part: the stretch, ``tau`` as torque.
+            known: the identified parameters with the observer's gains.
+            model: the robot as described.
+            noise: times (k + 1,) [s] and mean external torques (k, nv) with the identified model.
+        """
+        observer = known.make_observer(known.corrected(model))
+        settled = part.t[1:] - part.t[0] >= known.settling_time
+        pole, slow = (
+            known.for_joints(name, model.nv) for name in ("observer_gain", "reversal_speed")
+        )
+        return cls(
+            name=part.name,
+            t=part.t[1:][settled],
+            speed=np.abs(part.v[1:][settled]),
+            described=observer.filter(np.diff(part.t), external_means(part, model))[settled],
+            residual=observer.filter(np.diff(noise[0]), noise[1])[settled],
+            trace=reversals(np.diff(part.t), part.v, slow, pole)[settled],
+        )
+
+    def thresholds(self, known: CalibratedParameters) -> Array:
+        """Return the contact thresholds at each sample, (k, nv) [N·m or N]."""
+        at_rest, per_speed, moving = (
+            known.for_joints(name, self.speed.shape[1])
+            for name in ("contact_threshold", "threshold_speed", "moving_ratio")
+        )
+        return at_rest - at_rest * (1.0 - moving) * (1.0 - self.trace) + per_speed * self.speed
+
+
+def with_thresholds(
+    known: CalibratedParameters,
+    model: Model,
+    motions: Sequence[FreeMotion],
+    *,
+    prediction_error: Array,
+    false_alarms_per_hour: float,
+) -> CalibratedParameters:
+    """Return the parameters with all thresholds and the covariance of the residual.
+
+    Args:
+        known: the identified parameters with the observer's gains.
+        model: the robot as described.
+        motions: residuals of the motions without contact.
+        prediction_error: RMS error of the model in parts it was not fitted to, (nv,) [N·m or N].
+        false_alarms_per_hour: required rate over all joints; half of it is for the statistic.
+    """
+    half = 0.5 * false_alarms_per_hour
+    speed = np.concatenate([motion.speed for motion in motions])
+    maxima = np.concatenate([block_maxima(part.t, np.abs(part.residual)) for part in motions])
+    coulomb = known.for_joints("friction_coulomb", model.nv)
+    threshold = MARGIN * alarm_levels(maxima, half / model.nv) + REVERSAL * coulomb
+    moving = _moving_ratio(motions, threshold, half / model.nv)
+    known = _with_statistic(known, motions, threshold * (1.0 - moving), half, prediction_error)
+    return replace(
+        known,
+        contact_threshold=tuple(threshold),
+        threshold_speed=tuple(MODEL_MARGIN * prediction_error / np.sqrt((speed**2).mean(axis=0))),
+        moving_ratio=tuple(moving),
+        collision_threshold=tuple(least_collision_thresholds(model, threshold)),
+    )
+
+
+def _moving_ratio(motions: Sequence[FreeMotion], threshold: Array, alarms_per_hour: float) -> Array:
+    """Return the share of the thresholds that suffices away from reversals, (nv,)."""
+    r = np.abs(np.concatenate([motion.residual for motion in motions]))
+    trace = np.concatenate([motion.trace for motion in motions])
+    away = [np.where(part.trace < AWAY, np.abs(part.residual), 0.0) for part in motions]
+    maxima = np.concatenate(
+        [block_maxima(part.t, x) for part, x in zip(motions, away, strict=True)]
+    )
+    ratio = np.ones_like(threshold)
+    for i, column in enumerate(maxima.T):
+        # Blocks in which the joint only reverses are excluded.
+        told = column[column > 0.0]
+        if told.size * BLOCK >= LEAST_MOVING_TIME:
+            level = MARGIN * alarm_levels(told[:, None], alarms_per_hour)[0] / threshold[i]
+            # While the allowance of a reversal decays, it must still cover the residual.
+            fading = trace[:, i] < 1.0
+            w = trace[fading, i]
+            seen = (SEEN * r[fading, i] / threshold[i] - w) / (1.0 - w)
+            ratio[i] = min(max(level, float(seen.max(initial=0.0))), 1.0)
+    return ratio
+
+
+def _with_statistic(
+    known: CalibratedParameters,
+    motions: Sequence[FreeMotion],
+    reversal: Array,
+    alarms_per_hour: float,
+    prediction_error: Array,
+) -> CalibratedParameters:
+    """Return the parameters with the covariance of the residual and the statistic's threshold.
+
+    ``reversal`` is the allowance for friction while a joint reverses, (nv,) [N·m or N].
+    """
+    unexplained = [
+        part.residual - np.clip(part.residual, -reversal * part.trace, reversal * part.trace)
+        for part in motions
+    ]
+    matrix, whitening = covariance(unexplained)
+    # A sum of squares has the exponential tail that the extreme-value fit assumes.
+    highest = np.concatenate(
+        [
+            block_maxima(part.t, statistic(r, whitening)[:, None])
+            for part, r in zip(motions, unexplained, strict=True)
+        ]
+    )
+    level = np.sqrt(alarm_levels(np.square(highest), alarms_per_hour)[0])
+    # The model error is assumed to occur in all joints at the same time, independently.
+    error = float(np.linalg.norm(whitening * prediction_error))
+    fastest = np.concatenate([part.speed for part in motions]).max(axis=1)
+    return replace(
+        known,
+        residual_covariance=tuple(matrix.ravel()),
+        statistic_threshold=float(STATISTIC_MARGIN * level),
+        statistic_speed=float(error / np.sqrt(np.mean(fastest**2))),
+    )
+
+
+def refuse_contact(motions: Sequence[FreeMotion], coulomb: Array, model: Model) -> None:
+    """Raise an error for a motion with apparent contact: a long outlier of the residual.
+
+    Args:
+        motions: residuals of all motions, which define what is usual.
+        coulomb: identified Coulomb friction, (nv,) [N·m or N].
+        model: the robot.
+
+    Raises:
+        RecordingError: naming the joint, the time and the residual.
+    """
+    every = np.concatenate([motion.residual for motion in motions])
+    centre = np.median(every, axis=0)
+    spread = 1.4826 * np.median(np.abs(every - centre), axis=0)
+    limit = SUSPICIOUS * spread + SUSPICIOUS_FRICTION * coulomb
+    for motion in motions:
+        t, r = motion.t, motion.residual
+        # The static friction of a joint that hardly moves is unknown, so it is not checked.
+        out = (np.abs(r - centre) > limit) & (motion.speed > SLOW)
+        for i, joint in enumerate(model.joint_names):
+            # Runs of outliers, by their first index and the index after their last.
+            edges = np.flatnonzero(np.diff(out[:, i].astype(int), prepend=0, append=0))
+            for begin, end in edges.reshape(-1, 2):
+                if t[end - 1] - t[begin] >= SUSPICIOUS_TIME:
+                    peak = float(np.abs(r[begin:end, i]).max())
+                    raise RecordingError(
+                        f"{motion.name}: the residual of joint {joint!r} at {t[begin]:.2f} s "
+                        f"reaches {peak:.2f} N·m or N and stays above {limit[i]:.2f} for "
+                        f"{t[end - 1] - t[begin]:.2f} s, its usual spread being {spread[i]:.2g}: "
+                        f"this looks like contact; remove this part, or record a motion without "
+                        f"contact"
+                    )
