@@ -335,8 +335,9 @@ def position_limits_close_behind_the_arm(s: Stretch) -> None:
             allowed = rig.outside
             if history.goals[now] in ("moving", "reached"):
                 # A trajectory that begins in motion overshoots, returns to where it was given, and
-                # stays there.
-                allowed = np.maximum(allowed, np.abs(_beyond(s, rig.asked)))
+                # stays there. It was planned with limits that were open as far as the arm was.
+                for place in (rig.asked, rig.asked_at):
+                    allowed = np.maximum(allowed, np.abs(_beyond(s, place)))
             leads_out = desired[k] > desired[k - 1]
             worst = float((desired[k] - allowed)[leads_out].max(initial=0.0))
             # An arm too weak for its weight sinks, and its limits open and close as it does.

@@ -60,6 +60,8 @@ class Rig:
         self._desired = self.q.copy(), np.zeros(self.n)
         self.asked = self.q.copy()
         """Desired position when the last trajectory was given [rad or m]."""
+        self.asked_at = self.q.copy()
+        """Position that the controller had last seen then [rad or m]."""
         self.verdict: bool | None = None
         self._verdict_time = -inf
         """Steady time at which the detector last spoke."""
@@ -328,6 +330,7 @@ class Rig:
         """No order to stop holds any longer; motion may lead back to what is desired now."""
         self.orders.stopped = nan
         self.asked = self.desired.copy()
+        self.asked_at = self.history.column("seen_q")[-1].copy()
 
     def expect_stop(self) -> None:
         """From now on the arm must stop, and stay; a stop under way may end as it was planned."""

@@ -35,12 +35,16 @@ def wait_for_mode(probe: Probe, mode: str, node: str = NODE) -> Report:
 
 
 def resume(probe: Probe, node: str = NODE) -> None:
-    """Leave whatever mode a test has led to; joint states must be good again."""
+    """Leave whatever mode a test has led to; joint states must be good again.
+
+    It returns once a report says so: a report of mode safe that is still on its way would be taken
+    for one of the next fault.
+    """
 
     def resumed() -> bool:
         nonlocal answer
         answer = probe.call(Trigger, f"{node}/resume")
-        return bool(answer.success)
+        return bool(answer.success) and probe.report(node).values["mode"] != "safe"
 
     answer = None
     try:
