@@ -15,7 +15,12 @@ from rbd_control.control.adaptation_parameters import AdaptationParameters
 from rbd_control.control.adaptive import AdaptiveSlotineLiController
 from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError
-from rbd_control.robot.friction import CoulombViscousFriction, Friction, FrictionParameters
+from rbd_control.robot.friction import (
+    FRICTION_MODELS,
+    CoulombViscousFriction,
+    Friction,
+    FrictionParameters,
+)
 from rbd_control.simulation import arm7_urdf
 
 SPEEDS = np.linspace(-3.0, 3.0, 2001)[:, None]
@@ -24,7 +29,7 @@ ANY = st.floats(-50.0, 50.0)
 
 
 @given(
-    st.sampled_from(["coulomb_viscous", "stribeck", "sigmoid"]),
+    st.sampled_from(FRICTION_MODELS),
     st.tuples(POSITIVE, POSITIVE, ANY, st.floats(1e-3, 1.0)),
     st.tuples(POSITIVE, POSITIVE, ANY),
 )

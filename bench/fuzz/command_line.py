@@ -15,10 +15,18 @@ from pathlib import Path
 from rbd_control.cli.guard import BAD_INPUT, NO_RESULT
 from rbd_control.cli.main import main
 
-MISMATCHES = ("has no joint", "has no verdict at any time")
-"""Errors that name the recording although another file is damaged, because that file is valid.
+WARNING = "rbd-control: warning: "
+"""Beginning of a warning, which is due where a link has an inertia that no rigid body has."""
 
-A damaged description may still be valid, with another name of a joint or a distant mass.
+MISMATCHES = (
+    "has no joint",
+    "has no verdict at any time",
+    "times the model's torque",
+    "which the parameter joints names",
+)
+"""Errors that name another file than the damaged one, because that file is valid.
+
+A damaged description may still be valid, with another name of a joint or another mass.
 """
 
 LONGEST_ERROR = 300
@@ -77,17 +85,17 @@ def judgement(done: Run, damaged: Sequence[str]) -> tuple[str, str]:
         return "traceback", done.error.strip().splitlines()[-1][:200]
     lines = done.error.strip().splitlines()
     if done.code == 0:
-        # A warning is due where a link has an inertia that no rigid body has.
-        more = [line for line in lines if not line.startswith("rbd-control: warning: ")]
+        more = [line for line in lines if not line.startswith(WARNING)]
         return ("output on stderr", more[0][:200]) if more else ("", "")
     if done.code not in (NO_RESULT, BAD_INPUT):
         return "exit code", f"{done.code}: {lines[-1][:200] if lines else ''}"
-    if len(lines) != 1:
+    errors = [line for line in lines if not line.startswith(WARNING)] or lines
+    if len(errors) != 1:
         return "not one line", f"{len(lines)} lines: {lines[0][:200] if lines else ''}"
-    if len(lines[0]) > LONGEST_ERROR:
-        return "long line", f"{len(lines[0])} characters: {lines[0][:100]}"
-    if not any(text in lines[0] for text in (*MISMATCHES, *damaged)):
-        return "file not named", lines[0]
+    if len(errors[0]) > LONGEST_ERROR:
+        return "long line", f"{len(errors[0])} characters: {errors[0][:100]}"
+    if not any(text in errors[0] for text in (*MISMATCHES, *damaged)):
+        return "file not named", errors[0]
     return "", ""
 
 

@@ -97,7 +97,15 @@ class Evidence:
         return self._with(EFFORT, effort)
 
     def with_need(self, need: Array, field: Array | None = None) -> Evidence:
-        """Return the evidence of another model: its raw need (n, nv) and its gravity vector."""
+        """Return the evidence with another raw need, and another gravity vector if one is given.
+
+        Args:
+            need: torque that the model needs for the motion, (n, nv) [N·m or N].
+            field: gravity vector of the model (3,) [m/s²].
+
+        Returns:
+            The evidence; all other columns are kept.
+        """
         changed = self._with(NEED, need)
         return changed if field is None else replace(changed, field=field)
 

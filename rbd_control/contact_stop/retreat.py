@@ -51,7 +51,10 @@ class Retreat:
         return motion
 
     def is_hindered(self, now: float, is_touched: bool) -> bool:
-        """Return True once, if a new contact begins during the retreat.
+        """Take the contact flag, and return whether a new contact begins during the retreat.
+
+        The flag must have fallen since the retreat began. After a new contact, or the time of the
+        retreat, the result is False until the next retreat.
 
         Args:
             now: time on the steady clock [s].

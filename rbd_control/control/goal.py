@@ -43,7 +43,9 @@ class JointTolerance(NamedTuple):
 
 
 class Tolerances:
-    """Compares the arm with its desired motion.
+    """Judges how well the arm keeps to its desired motion.
+
+    It checks the tolerances of the path and of the goal, and the tracking error that is a fault.
 
     Args:
         joint_names: names of the joints.

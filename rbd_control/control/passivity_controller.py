@@ -249,7 +249,7 @@ class PassivityController:
 
     @property
     def sent(self) -> Array:
-        """(nv,) last command, without a command that was taken back [N·m or N]."""
+        """(nv,) last command that was not taken back [N·m or N]."""
         return self._path.sent
 
     @property
@@ -283,8 +283,9 @@ class PassivityController:
     ) -> PlannedTrajectory:
         """Plan a trajectory without following it; this method may run in another thread.
 
-        The motion begins with the desired state at the time ``lead`` from now. Call :meth:`accept`
-        before that time, unless the arm is at rest.
+        The motion begins with the desired state that the present motion has after the time
+        ``lead``, which is the time for planning. Call :meth:`accept` before that time, unless the
+        arm is at rest; it plans a small trajectory again that is late, and refuses a large one.
 
         Args:
             names, points: see :meth:`Waypoints.of`.

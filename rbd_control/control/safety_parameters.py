@@ -81,8 +81,8 @@ class LimitParameters(Parameters):
 class FaultParameters(PlausibilityParameters):
     """Parameters of faults and of the torque after a fault.
 
-    Implausible efforts are not a fault: the law does not use them, and drivers publish them in any
-    unit.
+    Implausible measured efforts are not a fault: the law computes without measured efforts, and
+    drivers publish efforts in any unit.
     """
 
     FORMER_NAMES: ClassVar[dict[str, str]] = {

@@ -1,5 +1,8 @@
 """The way from the desired state to the command: law, torque limits, energy tank, rate limit.
 
+With an energy tank the torque limits are applied again to what the tank permits, and the tank takes
+precedence over the rate limit.
+
 In mode safe the safe torque replaces these four steps.
 """
 

@@ -167,9 +167,19 @@ def safe_step(packed, described, q, v, last, largest, rate, slew, period):
 def cut_step(packed, described, gains, share, q, v, s, torque, largest, lower, upper, period):
     """Return the torque within the limits: gravity, the scaled remainder, and brakes.
 
-    The model ``packed`` determines the gravity torque, ``described`` the brakes. The torque
-    contains the damping ``-share K_D s``. Beyond ``lower`` or ``upper`` only a brake may act
-    outwards.
+    Beyond ``lower`` or ``upper``, the torque exceeds the gravity torque outwards only as far as it
+    brakes an inward motion.
+
+    Args:
+        packed: the model of the gravity torque.
+        described: the model of the brakes.
+        gains: gains of the law.
+        share: share of K_D in the damping ``-share K_D s`` that ``torque`` contains.
+        q, v, s: position, velocity and velocity error, (nv,) each.
+        torque: (nv,) torque of the motors [N·m or N].
+        largest: (nv,) torque limits [N·m or N].
+        lower, upper: (nv,) position limits [rad or m].
+        period: longest time for which the torque is held [s].
     """
     model, n = unpacked(packed), q.shape[0]
     sweep = new_sweep(model.parent.shape[0])
@@ -192,7 +202,8 @@ def cut_step(packed, described, gains, share, q, v, s, torque, largest, lower, u
             # The removed damping, as far as it brakes the joint.
             out[i] -= (1.0 - kept) * D[i] * (s[i] if abs(s[i]) < abs(v[i]) else v[i])
         out[i] = min(max(out[i], -largest[i]), largest[i])
-        # An arm beyond its limits gets no outward torque, except to brake an inward motion.
+        # Beyond its limits a joint gets no outward torque besides gravity torque, except to brake
+        # an inward motion.
         brake = weight[i] - D[i] * v[i]
         if q[i] > upper[i]:
             out[i] = min(out[i], max(weight[i], min(brake, largest[i])))

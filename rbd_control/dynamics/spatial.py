@@ -123,7 +123,7 @@ def add_transform(a, R, x):
 
 @inlined
 def transpose(R):
-    """Return Rᵀ."""
+    """Return Rᵀ for a matrix R as a tuple of three rows."""
     return (
         (R[0][0], R[1][0], R[2][0]),
         (R[0][1], R[1][1], R[2][1]),

@@ -161,13 +161,7 @@ def calibrate(
     # Identified gains have standard errors; the scale check below does not include rotors.
     if not drives and not any(mismatch.kind == "gravity" for mismatch in mismatches):
         notes = (*notes, *_refuse_other_efforts(recorded, felt, gap))
-    free = [FreeMotion.of(part, known, felt, x) for part, x in zip(stretches, noise, strict=True)]
-    duration = sum(float(part.t[-1] - part.t[0]) for part in free)
-    if duration < least_time:
-        raise RecordingError(
-            f"{duration:.0f} s of motion can be used; {least_time:.0f} s are needed: record "
-            f"longer, or give several recordings"
-        )
+    free = _free_motions(stretches, known, felt, noise, least_time)
     refuse_contact(free, found.coulomb, felt)
     known = with_thresholds(
         known,
@@ -179,7 +173,7 @@ def calibrate(
     return Calibration(
         known,
         _joints(free, known, found.error, model),
-        duration,
+        _duration(free),
         false_alarms_per_hour,
         (*notes, *found.notes),
         tuple((x.name, x.t, x.described, x.residual, x.thresholds(known)) for x in free),
@@ -301,6 +295,28 @@ def _felt(model: Model, effort_kind: str) -> Model:
     if effort_kind != "torque_without_gravity":
         return model
     return replace(model, arrays=model.arrays._replace(gravity=np.zeros(3)))
+
+
+def _free_motions(
+    stretches: Sequence[Motion],
+    known: CalibratedParameters,
+    model: Model,
+    noise: Sequence[tuple[Array, Array]],
+    least_time: float,
+) -> list[FreeMotion]:
+    """Return the residuals of all stretches; raise an error if they are too short."""
+    free = [FreeMotion.of(part, known, model, x) for part, x in zip(stretches, noise, strict=True)]
+    if _duration(free) < least_time:
+        raise RecordingError(
+            f"{_duration(free):.0f} s of motion can be used; {least_time:.0f} s are needed: record "
+            f"longer, or give several recordings"
+        )
+    return free
+
+
+def _duration(free: Sequence[FreeMotion]) -> float:
+    """Return the duration of all stretches after settling [s]."""
+    return sum(float(motion.t[-1] - motion.t[0]) for motion in free)
 
 
 def _joints(

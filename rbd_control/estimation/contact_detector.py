@@ -105,7 +105,10 @@ class ContactDetector:
         self._start()
 
     def reset(self) -> ContactEvent | None:
-        """Restart the observer; the next stamp may come from another clock.
+        """Restart the detector: end an open contact, and forget all samples; a tare is kept.
+
+        There is no verdict until ``settling_time`` after the next sample, whose stamp may come from
+        another clock.
 
         Returns:
             The release of an open contact, at the last sample; None without an open contact.

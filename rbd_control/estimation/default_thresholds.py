@@ -21,7 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.dynamics import Model, frame_jacobian
-from rbd_control.estimation.detector_parameters import DetectorParameters
+from rbd_control.estimation.detector_parameters import (
+    LARGEST_COLLISION_THRESHOLD,
+    LARGEST_THRESHOLD,
+    DetectorParameters,
+)
 from rbd_control.joint_states.plausibility import limits_or
 
 Array = NDArray[np.float64]
@@ -86,7 +90,7 @@ def default_contact_thresholds(model: Model) -> Array:
     # Without an effort limit the size of the drive is unknown.
     known = np.where(np.isfinite(limit), limit, 0.0)
     friction = np.minimum(SMALL_FRICTION, SMALL_SHARE * limit)
-    return np.maximum.reduce([push, LOWEST_SHARE * known, friction])
+    return np.minimum(np.maximum.reduce([push, LOWEST_SHARE * known, friction]), LARGEST_THRESHOLD)
 
 
 def least_collision_thresholds(model: Model, contact: Array) -> Array:
@@ -97,7 +101,8 @@ def least_collision_thresholds(model: Model, contact: Array) -> Array:
         contact: contact thresholds, (nv,) [N·m or N].
     """
     limit = limits_or(model.effort_limit, 0.0)
-    return np.maximum(COLLISION_RATIO * contact, COLLISION_SHARE * limit)
+    least = np.maximum(COLLISION_RATIO * contact, COLLISION_SHARE * limit)
+    return np.minimum(least, LARGEST_COLLISION_THRESHOLD)
 
 
 def uncalibrated(parameters: DetectorParameters, model: Model) -> str:

@@ -22,6 +22,9 @@ from rbd_control.robot.friction import FrictionParameters
 
 _TORQUE = "N·m or N"
 
+LARGEST_THRESHOLD, LARGEST_COLLISION_THRESHOLD = 1e5, 1e6
+"""Largest thresholds of a joint for contact and collision [N·m or N]."""
+
 LEAST_VARIANCE = 1e-15
 """Least eigenvalue of a residual covariance that can still be inverted [(N·m)² or N²]."""
 
@@ -96,7 +99,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         "Residual above which a joint reports contact; 0: estimated from effort limit and reach",
         unit=_TORQUE,
         lower=0.0,
-        upper=1e5,
+        upper=LARGEST_THRESHOLD,
         per_joint=True,
     )
     collision_threshold: tuple[float, ...] = parameter(
@@ -104,7 +107,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         "Residual above which a contact is a collision; 0: from contact_threshold and effort limit",
         unit=_TORQUE,
         lower=0.0,
-        upper=1e6,
+        upper=LARGEST_COLLISION_THRESHOLD,
         per_joint=True,
     )
     contact_force_threshold: float = parameter(

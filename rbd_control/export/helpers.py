@@ -124,12 +124,12 @@ static void @_cos_sin(int count, const double *angle, double *cosine, double *si
 
 
 def observer_declaration(prefix: str, form: NumberFormat, nq: int, nv: int) -> str:
-    """Return the declarations of the momentum observer: its state and its functions."""
+    """Return the C declarations of the momentum observer: its state and its functions."""
     return _filled(_OBSERVER_DECLARATION, prefix, form, nq, nv)
 
 
 def observer(prefix: str, form: NumberFormat, nq: int, nv: int) -> str:
-    """Return the definitions of the functions of the momentum observer."""
+    """Return the C definitions of the functions of the first-order momentum observer."""
     return _filled(_OBSERVER, prefix, form, nq, nv)
 
 

@@ -94,10 +94,9 @@ class Tracing:
         return np.full(shape, 0.0, dtype=object)
 
     def run(self, kernel: Any) -> Callable[..., Any]:
-        """Return a kernel as a Python function on expressions.
+        """Return a kernel as a Python function of expressions, without calling it.
 
-        Raises:
-            TracingError: when called, if the kernel branches on its inputs.
+        The function raises a TracingError if the kernel branches on its arguments.
         """
         return uncompiled(kernel, MATH)
 

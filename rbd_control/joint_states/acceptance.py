@@ -107,7 +107,12 @@ def _accept(stamp, receipt, position, velocity, effort, order, clock, tally, q, 
 
 @compiled_borrowing
 def accept_one(stamp, receipt, position, velocity, effort, order, clock, tally, sample):
-    """Do the same as :func:`_accept`, with q, v and tau as the rows of ``sample`` (3, n)."""
+    """Check one message, and write q, v and tau to the rows of ``sample`` (3, n).
+
+    Returns:
+        The sum of ``VELOCITY`` and ``EFFORT`` for the fields that the message has, or -1 for a
+        message that is dropped.
+    """
     q, v, tau = sample[0], sample[1], sample[2]
     return _accept(stamp, receipt, position, velocity, effort, order, clock, tally, q, v, tau)
 

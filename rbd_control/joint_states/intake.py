@@ -101,7 +101,8 @@ class JointStateIntake:
     def dropped(self) -> dict[str, int]:
         """Return the number of dropped messages by reason, without reasons that did not occur.
 
-        The reason "too large" includes the field: ``{"too large (effort of joint_2)": 3}``.
+        The reason "too large" names the field of the last such message, and its number counts all
+        of them: ``{"too large (effort of joint_2)": 3}``.
         """
         named = {"too large": f"too large ({self.too_large})"}
         counts = self.counts

@@ -85,7 +85,9 @@ class PlausibilityParameters(Parameters):
     )
 
     def assumed_velocity(self, model: Model, limit: Array) -> Array:
-        """Return velocity limits (nv,) with the default in place of missing ones; all are finite.
+        """Return velocity limits (nv,), all finite, with a default in place of missing ones.
+
+        The default is ``default_velocity_limit``, for prismatic joints a fifth of it in m/s.
 
         Args:
             model: the robot.

@@ -112,7 +112,7 @@ class FollowJointTrajectoryServer:
             self._goals.tick(self._controller().goal_motion, time.monotonic())
 
     def stop(self, why: str) -> None:
-        """Abort all goals."""
+        """Answer all goals as aborted, for the reason ``why``; the server goes on."""
         self._goals.interrupt(why)
 
     def closed(self, handle: Any) -> None:
@@ -265,7 +265,7 @@ class _Server(ActionServer):
             self.refused(error)
 
     def notify_execute(self, goal_handle: Any, execute_callback: Any) -> None:
-        """Do nothing, because the controller executes the goal."""
+        """Start no execution, as the method of rclpy would: the controller executes the goal."""
 
     def answer(self, goal_handle: Any, result: Any) -> None:
         """Send the result of a goal that has reached a final state."""

@@ -44,11 +44,13 @@ class _Plan(NamedTuple):
 
 
 class TrajectoryInput:
-    """Subscribes to ``~/joint_trajectory``; a running motion continues until a new plan is ready.
+    """Plans the trajectories of ``~/joint_trajectory`` and of the action during the present motion.
 
     The callback checks the size of the message and passes it to a thread, which reads and plans
-    it. :meth:`accept`, called with each joint state, takes microseconds. If a plan is too late for
-    the motion on which it is based, the trajectory is planned again with more time.
+    it; :meth:`submit` does so for a goal of the action. :meth:`accept`, called with each joint
+    state, follows a plan that is ready, in some microseconds. If a plan is too late for the motion
+    on which it is based, the trajectory is planned again: a small one at once (below 1 ms), a large
+    one by the thread with more time.
 
     Args:
         node: the node.

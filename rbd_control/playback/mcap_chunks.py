@@ -64,13 +64,13 @@ def chunk_records(file: BinaryIO, offset: int) -> NDArray[np.uint8]:
 
 
 def scan(file: BinaryIO) -> Summary | None:
-    """Return the summary of a file without an index; None if its messages are in no chunks.
+    """Return the summary of a file without an index; None if its messages lie outside chunks.
 
     The scan reads the file once, one chunk at a time.
 
     Raises:
-        ValueError: if a record is cut short, a chunk is too large, or some messages are in chunks
-            and others are not.
+        ValueError: if a record is cut short, a chunk is too large or its checksum is wrong, or some
+            messages are in chunks and others are not.
         Exception: of the decompression, for damaged data.
     """
     found = _Found()

@@ -21,6 +21,9 @@ _TORQUE = "N·m or N"
 _LARGEST = 1e4
 """Bound on the friction torques of the parameters [N·m or N]."""
 
+FRICTION_MODELS = ("none", "coulomb_viscous", "stribeck", "sigmoid")
+"""Values of the parameter ``friction_model``."""
+
 NONE, STEP, SIGMOID = 0, 1, 2
 """Kinds of friction models in compiled code."""
 ROWS = 6
@@ -182,7 +185,7 @@ class FrictionParameters(Parameters):
     friction_model: str = parameter(
         "none",
         "Joint friction model; tau_friction is part of the measured and of the commanded torque",
-        choices=("none", "coulomb_viscous", "stribeck", "sigmoid"),
+        choices=FRICTION_MODELS,
     )
     friction_coulomb: tuple[float, ...] = parameter(
         (0.0,),

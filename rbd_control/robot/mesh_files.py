@@ -62,7 +62,11 @@ class MeshFiles:
         return mesh
 
     def find(self, address: str) -> Path | None:
-        """Return the file of an address; None if it does not exist."""
+        """Return the file of an address as in a URDF, or None.
+
+        None means that no such file exists, that it is not on this machine, or that it is too large
+        or of an unknown format.
+        """
         if "\0" in address:
             return None
         if address.startswith("package://"):

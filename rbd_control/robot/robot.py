@@ -233,7 +233,8 @@ def _described(
             raise InputError(f"joints: {name!r} mimics another joint and moves with it; leave it")
         if name not in whole.joint_names:
             raise InputError(
-                f"joints: no movable joint {name!r}; joints are {', '.join(whole.joint_names)}"
+                f"no movable joint {name!r}, which the parameter joints names; joints are "
+                f"{', '.join(whole.joint_names)}"
             )
     if len(set(names)) != len(names):
         raise InputError(f"joints: a joint is named twice in {', '.join(names)}")

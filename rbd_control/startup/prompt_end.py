@@ -101,7 +101,11 @@ class PromptEnd:
         return self._pipe is not None
 
     def start(self) -> None:
-        """Install the handlers, except for a SIGHUP that ``nohup`` has set to be ignored."""
+        """Install the signal handlers, and start the thread that ends the process after a signal.
+
+        It replaces another instance that is active. A SIGHUP that ``nohup`` has set to be ignored
+        stays ignored. Outside the main thread, where Python permits no handlers, nothing happens.
+        """
         global _current
         if threading.current_thread() is not threading.main_thread():
             return

@@ -101,3 +101,9 @@ def test_a_floating_base_has_them_too() -> None:
     np.testing.assert_allclose(thresholds[6:], (8.0, 3.2, 2.0))
     assert np.isfinite(thresholds).all()
     assert (thresholds > 0.0).all()
+
+
+def test_an_absurd_effort_limit_leads_to_the_largest_thresholds() -> None:
+    given = with_default_thresholds(DetectorParameters(), arm(elbow=1e153))
+    assert given.contact_threshold[1] == 1e5
+    assert given.collision_threshold[1] == 1e6

@@ -12,6 +12,7 @@ from hypothesis.strategies import SearchStrategy
 from numpy.typing import NDArray
 
 from rbd_control.control import ControllerParameters, TrajectoryPoint
+from rbd_control.robot.friction import FRICTION_MODELS
 from stateful.arms import JOINTS, make_arm
 from stateful.rig import Rig
 from stateful.setup import Setup
@@ -69,7 +70,7 @@ GAINS: dict[str, SearchStrategy[Any]] = {
     "passivity_margin": numbers(0.0, 1.0),
     "passivity_tolerance": numbers(0.0, 10.0),
     "passivity_window": numbers(0.01, 1.0),
-    "friction_model": st.sampled_from(["none", "coulomb_viscous", "stribeck"]),
+    "friction_model": st.sampled_from(FRICTION_MODELS),
     "friction_coulomb": each(0.0, 0.2),
     "friction_viscous": each(0.0, 0.2),
     "friction_offset": st.just((0.0,)),

@@ -8,6 +8,7 @@ import pytest
 
 from . import controller_scenarios as scenarios
 from .bringup import BringUp
+from .fault_setting import hold_again
 from .probe import Probe, Source
 
 
@@ -32,7 +33,16 @@ def source(bring_up: BringUp, probe: Probe) -> Source:
 def test_controller(
     scenario: Callable[[Probe, Source], None], probe: Probe, source: Source
 ) -> None:
-    scenario(probe, source)
+    try:
+        scenario(probe, source)
+    except AssertionError:
+        if "no joint states for" not in probe.report(scenarios.NODE).message:
+            raise
+        # The machine has delayed joint states by more than the timeout, which is a fault, and no
+        # failure of the controller.
+        source.on = True
+        hold_again(probe)
+        scenario(probe, source)
 
 
 def test_zero_torque_at_the_end(probe: Probe, source: Source, bring_up: BringUp) -> None:

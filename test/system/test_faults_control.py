@@ -42,10 +42,15 @@ def plain(arms: Arms, probe: Probe) -> Iterator[Arm]:
     arm = arms.arm("plain")
     if probe.report(arm.name).values["mode"] == "safe":
         # The arm of the tests may have been late after the last one: it is no part of this one.
-        resume(probe, arm.name)
+        put_in_order(arm, probe)
     # The arm may still move: made still then, it would be one that repeats its samples.
     probe.wait(lambda: np.abs(arm.source.velocity).max() < 1e-3, "does not come to rest")
     yield arm
+    put_in_order(arm, probe)
+
+
+def put_in_order(arm: Arm, probe: Probe) -> None:
+    """Let the controller hold the arm where it is, whatever has happened."""
     arm.source.still, arm.source.noise = True, 0.0
     arm.source.velocity = np.zeros(MODEL.nv)
     # Not where it was: the same sample again would be the one that repeats. What the controller
