@@ -125,6 +125,21 @@ def test_replay_drops_and_finds_what_the_node_does(
     assert result.events[1].onset - second.onset == pytest.approx(moved, abs=1e-6)
 
 
+def test_a_clock_that_goes_back_after_a_replaced_stamp_is_followed() -> None:
+    """Both clocks go back: stamp and receipt of a message are old, and it counts once."""
+    intake, motion = JointStateIntake(sound.JOINTS, follow_jumps=True), sound.swing(1.2)
+    taken = []
+    for k in range(100):
+        now = 10.0 + PERIOD * k - (15.4 * PERIOD if k > 40 else 0.0)
+        values = motion.q[k], motion.v[k], motion.tau[k]
+        sample = intake.accept(0.0 if k == 40 else now, now, sound.JOINTS, *values)
+        if sample is not None:
+            taken.append(k)
+    dropped = sorted(set(range(100)) - set(taken))
+    assert dropped == list(range(41, 41 + JUMP_MESSAGES - 1))
+    assert intake.jumps == 1
+
+
 @pytest.mark.parametrize("pause", [PERIOD, 3.0])
 def test_the_time_line_goes_on_with_the_clock_of_the_recorder(pause: float) -> None:
     states = messages(100.0, pause)

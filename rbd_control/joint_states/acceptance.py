@@ -194,7 +194,8 @@ def _accept_time(stamp, receipt, clock, tally):
     if time == clock[LAST_STAMP]:
         return _SAME_STAMP
     if time < clock[LAST_STAMP] and not jumped:
-        if not (tally[FOLLOWS_JUMPS] and _went_back(time, receipt, clock, tally)):
+        # A late message has been counted above, and counts once.
+        if late or not (tally[FOLLOWS_JUMPS] and _went_back(time, receipt, clock, tally)):
             return _OLD_STAMP
         jumped = True
     if jumped:

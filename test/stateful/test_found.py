@@ -42,6 +42,18 @@ def test_a_joint_without_load_is_believed_again_after_frozen_joint_states() -> N
     assert rig.single.update(rig.time + PERIOD, *(x[0] for x in rig.states(1)[1:])).valid
 
 
+def test_a_clock_that_goes_back_after_a_replaced_stamp_is_no_contact() -> None:
+    # Each old message counted twice, and never as one of ten in order: all were dropped, until the
+    # stamps were in order again and the motion of 50 ms seemed to take one period.
+    machine = DetectorMachine()
+    machine.begin(arm="crane", amplitude=0.2)
+    for _ in range(4):
+        machine.long_clean()
+    machine.harmful(kind="a replaced stamp")
+    machine.jump_in_time(seconds=-0.05)
+    machine.long_clean()
+
+
 def test_a_push_teaches_the_adaptive_law_no_inertia_that_makes_the_arm_shake() -> None:
     # Two samples of the push multiplied the inertia of the light wrist, whose torque then jumped
     # from one limit to the other with each sample.
