@@ -82,7 +82,7 @@ class ControllerMachine(OrderRules):
         rig = self.rig
         rig.push = 0.5 * np.array(torque[: rig.n]) * rig.arm.strength
         self._run(seconds)
-        rig.push = np.zeros(rig.n)
+        rig.push, rig.pushed_until = np.zeros(rig.n), rig.now
         rig.disturbed = True
 
     @rule(seconds=st.sampled_from([0.005, 0.03, 0.3]))

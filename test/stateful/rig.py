@@ -54,6 +54,8 @@ class Rig:
         self.v = np.zeros(self.n)
         self.motors = np.zeros(self.n)
         self.push = np.zeros(self.n)
+        self.pushed_until = -inf
+        """Time of the end of the last push [s]."""
         self.shown_effort: Array | None = self.motors
         """Effort that joint states carry; None when they carry none."""
         self._last_q = self.q.copy()
