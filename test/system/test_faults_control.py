@@ -50,15 +50,29 @@ def plain(arms: Arms, probe: Probe) -> Iterator[Arm]:
 
 
 def put_in_order(arm: Arm, probe: Probe) -> None:
-    """Let the controller hold the arm where it is, whatever has happened."""
-    arm.source.still, arm.source.noise = True, 0.0
-    arm.source.velocity = np.zeros(MODEL.nv)
-    # Not where it was: the same sample again would be the one that repeats. What the controller
-    # wanted before the fault is not followed any more.
-    arm.source.position = np.array(arm.source.position) + 1e-4
-    arm.source.answered = to_seconds(arm.errors[-1].header.stamp)
-    resume(probe, arm.name)
-    arm.source.still = False
+    """Let the controller go on with the arm where it is, whatever has happened."""
+
+    def is_in_order() -> bool:
+        arm.source.still, arm.source.noise = True, 0.0
+        arm.source.velocity = np.zeros(MODEL.nv)
+        # Not where it was: the same sample again would be the one that repeats. What the controller
+        # wanted before the fault is not followed any more.
+        arm.source.position = np.array(arm.source.position) + 1e-4
+        arm.source.answered = to_seconds(arm.errors[-1].header.stamp)
+        try:
+            probe.wait(lambda: resumed(arm, probe), "cannot resume", timeout=2.0)
+        except AssertionError:
+            return False  # The arm was late, and its samples have repeated again.
+        # The arm follows at once: the controller may go on with a trajectory.
+        arm.source.still = False
+        # A report of mode safe that is still on its way is not one of the next fault.
+        return probe.report(arm.name).values["mode"] != "safe"
+
+    probe.wait(is_in_order, "does not go on")
+
+
+def resumed(arm: Arm, probe: Probe) -> bool:
+    return bool(probe.call(Trigger, arm.topic("resume")).success)
 
 
 def send_away(arm: Arm, probe: Probe) -> None:
