@@ -345,7 +345,10 @@ class Rig:
 
     def set_parameters(self, parameters: ControllerParameters) -> None:
         """Change parameters while the arm moves."""
+        requires = parameters.require_detector and not self.parameters.require_detector
         self.controller.set_parameters(parameters)
+        if requires and self.now - self._verdict_time > VERDICT_LOST:
+            self.expect_stop()  # without a verdict, the arm stops as soon as one is required
         self.disturbed = True
         self.orders.stop_time = max(self.orders.stop_time, parameters.stop_time)
         self.longest_stop = max(self.longest_stop, parameters.stop_time)
