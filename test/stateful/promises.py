@@ -135,9 +135,11 @@ def _damping(s: Stretch) -> tuple[NDArray[np.bool_], Array, Array]:
     rows &= (s.rate_limited == 0) & s.torque.any(axis=1)
     rows &= s.rig.parameters.safe_torque == "damping"
     rows[0] = False
-    q, largest = s.seen_q[rows], s.rig.largest
-    weight = np.clip(gravity_torque(s.rig.controller.law.model, q), -largest, largest)
-    beyond = s.torque[rows] - weight * (not s.rig.setup.compensated)
+    q, largest, compensated = s.seen_q[rows], s.rig.largest, s.rig.setup.compensated
+    # What is learned is no part of the weight that an arm carries by itself.
+    carried = s.rig.own_weight(q) if compensated else gravity_torque(s.rig.controller.law.model, q)
+    weight = np.clip(carried, -largest, largest)
+    beyond = s.torque[rows] - weight * (not compensated)
     return rows, beyond, largest - np.abs(weight)
 
 
