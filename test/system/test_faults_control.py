@@ -108,27 +108,31 @@ def test_an_arm_that_does_not_follow_its_command_is_a_fault(plain: Arm, probe: P
     assert (np.abs(sent) <= MODEL.effort_limit + 1e-9).all()
 
 
-def set_in_motion(arm: Arm, probe: Probe, state: str) -> None:
+def set_out(arm: Arm, probe: Probe, state: str) -> None:
+    """Order a motion: a retreat from a force, or a trajectory, slowed down or not."""
     if state == "retracting":
         wrench = WrenchStamped()
         wrench.header.frame_id = "link_6"
         wrench.wrench.force.y = 12.0
         probe.send(arm.topic("wrench"), wrench)
         assert probe.call(Trigger, arm.topic("retract")).success
-    else:
-        if state == "slowed":
-            assert probe.call(Trigger, arm.topic("slow")).success
-        send_away(arm, probe)
+        return
+    if state == "slowed":
+        assert probe.call(Trigger, arm.topic("slow")).success
+    send_away(arm, probe)
+
+
+def set_in_motion(arm: Arm, probe: Probe, state: str) -> None:
+    set_out(arm, probe, state)
     sent = time.monotonic()
 
     def moves() -> bool:
         nonlocal sent
-        if state != "retracting" and time.monotonic() > sent + 5.0:
-            # What the case before did last may have been heard after the trajectory.
+        if time.monotonic() > sent + 5.0:
+            # What the case before did last may have been heard after the order, or the motion may
+            # have ended before it was seen.
             probe.call(Trigger, arm.topic("resume"))
-            if state == "slowed":
-                probe.call(Trigger, arm.topic("slow"))
-            send_away(arm, probe)
+            set_out(arm, probe, state)
             sent = time.monotonic()
         return bool(np.abs(arm.source.velocity).max() > 0.02)
 
