@@ -16,6 +16,7 @@ from rbd_control.control.kernels import first_beyond
 from rbd_control.control.motion_parameters import TrajectoryParameters
 from rbd_control.control.waypoints import TrajectoryJointsError
 from rbd_control.errors import TrajectoryError
+from rbd_control.wording import listed, quoted
 
 Array = NDArray[np.float64]
 
@@ -130,10 +131,10 @@ class Tolerances:
         for tolerance in given:
             if tolerance.name not in self._names:
                 raise TrajectoryJointsError(
-                    f"{what} names joint {tolerance.name!r}; joints are {', '.join(self._names)}"
+                    f"{what} names joint {quoted(tolerance.name)}; joints are {listed(self._names)}"
                 )
             value = float(getattr(tolerance, field))
-            _check(f"{what}, joint {tolerance.name!r}: {field}", value)
+            _check(f"{what}, joint {quoted(tolerance.name)}: {field}", value)
             if value:
                 limits[self._names.index(tolerance.name)] = inf if value == ERASED else value
         return limits

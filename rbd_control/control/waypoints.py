@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.errors import TrajectoryError
+from rbd_control.wording import quoted
 
 Array = NDArray[np.float64]
 
@@ -188,13 +189,13 @@ def _places(joint_names: Sequence[str], names: Sequence[str], partial: bool) -> 
     for name in names[: len(joint_names) + 1]:
         place = index.get(name)
         if place is None:
-            raise TrajectoryJointsError(f"no joint {name!r}; joints are {known}")
+            raise TrajectoryJointsError(f"no joint {quoted(name)}; joints are {known}")
         if place in places:
-            raise TrajectoryJointsError(f"joint {name!r} is named twice")
+            raise TrajectoryJointsError(f"joint {quoted(name)} is named twice")
         places.append(place)
     if not partial and len(places) < len(joint_names):
         missing = next(name for name in joint_names if name not in names)
-        raise TrajectoryJointsError(f"joint {missing!r} is missing; joints are {known}")
+        raise TrajectoryJointsError(f"joint {quoted(missing)} is missing; joints are {known}")
     return places
 
 

@@ -18,6 +18,7 @@ from rbd_control.dynamics.checks import numbers_of
 from rbd_control.dynamics.compiled import compiled
 from rbd_control.dynamics.model import Model
 from rbd_control.errors import InputError
+from rbd_control.wording import listed, quoted
 
 
 @compiled
@@ -107,7 +108,7 @@ def link_attachment(model: Model, link: str) -> tuple[int, np.ndarray]:
     try:
         return model.link_body[link], model.link_placement[link]
     except KeyError:
-        raise InputError(f"no link {link!r}; links are {', '.join(model.link_names)}") from None
+        raise InputError(f"no link {quoted(link)}; links are {listed(model.link_names)}") from None
 
 
 _NO_BODIES, _NO_POINTS = np.empty(0, dtype=np.int64), np.empty((0, 3))

@@ -27,7 +27,7 @@ from rbd_control.dynamics.rotors import Rotor, with_rotor
 from rbd_control.dynamics.tree import merged_tree
 from rbd_control.dynamics.urdf import naming, parse_urdf
 from rbd_control.errors import InputError, ModelError, ModelWarning
-from rbd_control.wording import quoted
+from rbd_control.wording import listed, quoted
 
 MOST_NAMED = 20
 """Maximum number of links that a warning names."""
@@ -250,7 +250,7 @@ class Model:
             InputError: when there is no such link; the message lists them.
         """
         if link not in self.link_body:
-            raise InputError(f"no link {link!r}; links are {', '.join(self.link_names)}")
+            raise InputError(f"no link {quoted(link)}; links are {listed(self.link_names)}")
         return self.link_body[link]
 
 

@@ -15,6 +15,7 @@ from rbd_control.errors import ParameterError
 from rbd_control.nodes.guard import shortened
 from rbd_control.parameters import Parameters
 from rbd_control.robot.robot_parameters import RobotParameters
+from rbd_control.wording import quoted
 
 P = TypeVar("P", bound=Parameters)
 
@@ -92,7 +93,7 @@ class DeclaredParameters(Generic[P]):
                 raise ParameterError(
                     f"{old} is the former name of {name} and both are given; keep {name}"
                 )
-            node.get_logger().warning(f"parameter {old!r} is now called {name!r}; rename it")
+            node.get_logger().warning(f"parameter {old!r} is now called {quoted(name)}; rename it")
             found[name] = given[old].value
         return found
 
@@ -116,7 +117,8 @@ class DeclaredParameters(Generic[P]):
         for name in getattr(node, "_parameter_overrides", {}):
             if name not in known and not name.startswith(_OF_ROS):
                 node.get_logger().warning(
-                    f"no parameter {name!r}, ignored; parameters are {', '.join(self._fields)}"
+                    f"no parameter {quoted(name)}, ignored; parameters are "
+                    f"{', '.join(self._fields)}"
                 )
 
     def _merged(self, changes: Sequence[Parameter]) -> P:
@@ -154,7 +156,7 @@ def _refuse_renamed(node: Node) -> None:
     """Raise a :class:`ParameterError` for a start-up value given under a refused former name."""
     for name in getattr(node, "_parameter_overrides", {}):
         if name in RENAMED:
-            raise ParameterError(f"no parameter {name!r}: {RENAMED[name]}")
+            raise ParameterError(f"no parameter {quoted(name)}: {RENAMED[name]}")
 
 
 def _refuse_deletion(changes: Sequence[Parameter]) -> None:
@@ -182,7 +184,7 @@ def refusing_unknown_types(callback: Callable[[Any, Any], Any]) -> Callable[[Any
         first = unknown[0]
         refusal = SetParametersResult(
             successful=False,
-            reason=f"{first.name!r} has the unknown type {first.value.type}; nothing was set",
+            reason=f"{quoted(first.name)} has the unknown type {first.value.type}; nothing was set",
         )
         if hasattr(response, "results"):
             response.results = [refusal] * len(request.parameters)

@@ -18,6 +18,7 @@ from rbd_control.simulation.obstacles import Obstacle
 from rbd_control.simulation.plant import Surroundings, Truth, advance
 from rbd_control.simulation.sensors import Sensors
 from rbd_control.simulation.simulation_parameters import SimulationParameters
+from rbd_control.wording import quoted
 
 Array = NDArray[np.float64]
 
@@ -222,7 +223,7 @@ class SimulatedArm:
         """
         body = self.model.link_index(link)
         if body < 0:
-            raise InputError(f"link {link!r} is fixed to the world: a push does not move it")
+            raise InputError(f"link {quoted(link)} is fixed to the world: a push does not move it")
         wrench = np.concatenate((_vector("moment", moment), _vector("force", force)))
         if np.abs(wrench).max() > LARGEST_PUSH:
             raise InputError(

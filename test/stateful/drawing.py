@@ -253,7 +253,7 @@ UNUSABLE: dict[str, Unusable] = {
     "infinite position": lambda rig, q, v: (_with(q, -1, np.inf), v, None),
     "huge velocity": lambda rig, q, v: (q, _with(v, 0, 1e300), None),
     "implausible velocity": lambda rig, q, v: (q, _with(v, 0, 1e4), None),
-    "a jump": lambda rig, q, v: (_with(q, rig.limited, q[rig.limited] + 100.0), v, None),
+    "a jump": lambda rig, q, v: (_with(q, rig.limited, q[rig.limited] + 1e6), v, None),
     "another number of joints": lambda rig, q, v: (np.append(q, 0.0), v, None),
     "no joints": lambda rig, q, v: (np.zeros(0), np.zeros(0), None),
     "a stamp that is no number": lambda rig, q, v: (q, v, np.nan),

@@ -357,8 +357,9 @@ def position_limits_close_behind_the_arm(s: Stretch) -> None:
                     allowed = np.maximum(allowed, np.abs(_beyond(s, place)))
             leads_out = desired[k] > desired[k - 1]
             worst = float((desired[k] - allowed)[leads_out].max(initial=0.0))
+            # The limit leaves 1 mrad to the arm, the spline another, and the arm moves in between.
             # An arm too weak for its weight sinks, and its limits open and close as it does.
-            assert worst <= (0.002 if rig.is_strong else 0.02), f"by {worst:.3g}"
+            assert worst <= (0.0025 if rig.is_strong else 0.02), f"by {worst:.3g}"
             if s.time[k] > rig.outside_until:  # a stop is over, which may swing in and back
                 rig.outside = np.minimum(rig.outside, np.maximum(desired[k], real[k]))
 
