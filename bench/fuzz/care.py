@@ -23,8 +23,8 @@ from bench.rig import Rig
 ANSWER = 120.0
 """Longest time that a node may take to answer a service [s].
 
-The requests of a burst may activate a controller twenty times one after the other, and each
-activation waits for ``discovery_time`` (3.5 s); a detector in the same process answers afterwards.
+A node that has been started again first loads its compiled code, and a burst may activate a
+controller several times, each time for ``discovery_time`` (3.5 s).
 """
 
 STARTING = 180.0

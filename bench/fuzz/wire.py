@@ -24,6 +24,9 @@ DEPTH = 2000
 IN_FLIGHT = 10
 """Requests sent before the first is answered: the queue depth of a ROS service."""
 
+ASK_AGAIN = 5.0
+"""Time without an answer after which a node is asked for its state again [s]."""
+
 POLL = 0.001
 """Period at which conditions are checked while waiting [s]."""
 
@@ -175,8 +178,14 @@ class Wire:
     # Nodes -----------------------------------------------------------------------------------
 
     def state(self, name: str, seconds: float) -> int | None:
-        """Return the lifecycle state of a node, None when it does not answer."""
-        answer = self.call(GetState, f"/{name}/get_state", GetState.Request(), seconds)
+        """Return the lifecycle state of a node, None when it does not answer.
+
+        The request is repeated: a node whose process has just been replaced may still be known, and
+        a request to it is lost.
+        """
+        answer, deadline = None, time.monotonic() + seconds
+        while answer is None and time.monotonic() < deadline:
+            answer = self.call(GetState, f"/{name}/get_state", GetState.Request(), ASK_AGAIN)
         return None if answer is None else int(answer.current_state.id)
 
     def change_state(self, name: str, transition: int, seconds: float) -> bool:
