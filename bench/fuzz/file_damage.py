@@ -62,7 +62,8 @@ def damaged_csv(random: Random, text: str) -> bytes:
         return damaged_bytes(random, text.encode())
     rows = [line.split(",") for line in text.splitlines()]
     for _ in range(random.choice((1, 1, 2, 3))):
-        random.choice(_CSV_CHANGES)(random, rows)
+        if rows:  # a change may have taken all rows
+            random.choice(_CSV_CHANGES)(random, rows)
     joined = "\n".join(",".join(row) for row in rows) + "\n"
     choice = random.random()
     if choice < 0.03:
