@@ -131,7 +131,8 @@ def adaptive_step(packed, gains, bodies, friction, smooth, q, v, v_r, reference_
         dissipated += gains.damping[i] * s[i] * s[i]
     # Learning is like a spring of the frequency w, with w² = learning_rate |gradient|² / sᵀ M s. It
     # swings unless w is at most the rate at which s decays.
-    most = min(LEARNED_AT_ONCE * present, (dt * dissipated) ** 2 / present)
+    decay = dissipated / present if present > 0.0 else 0.0  # s may be exactly zero
+    most = present * min(LEARNED_AT_ONCE, (dt * decay) ** 2)
     step = gains.learning_rate * dt
     if step * dt * square > most:
         step = most / (dt * square)

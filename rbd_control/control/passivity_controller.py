@@ -98,7 +98,7 @@ class PassivityController:
     def silence(self, now: float) -> Command | None:
         """Return the command to send while joint states are silent, for a watchdog.
 
-        While joint states arrive, nothing has to be sent and the result is None.
+        The result is None, as nothing has to be sent, unless joint states are missing.
 
         Args:
             now: time on the steady clock [s].

@@ -17,8 +17,8 @@ D is ``diag(damping) + damping_rate diag(M)``, reduced to be stable at one compu
 see :func:`~rbd_control.control.torque_step.joint_damper`. M is the mass matrix of the described
 arm: an overestimated inertia would make the brakes unstable.
 
-A joint beyond its soft limit gets no outward torque besides its gravity torque, except to brake an
-inward motion.
+Beyond its soft limit, a joint is not driven outwards: outward torque is at most its gravity torque,
+or what brakes an inward motion.
 """
 
 from __future__ import annotations

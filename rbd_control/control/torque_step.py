@@ -202,7 +202,7 @@ def cut_step(packed, described, gains, share, q, v, s, torque, largest, lower, u
             # The removed damping, as far as it brakes the joint.
             out[i] -= (1.0 - kept) * D[i] * (s[i] if abs(s[i]) < abs(v[i]) else v[i])
         out[i] = min(max(out[i], -largest[i]), largest[i])
-        # Beyond its limits a joint gets no outward torque besides gravity torque, except to brake
+        # Beyond its limits, outward torque of a joint is at most its gravity torque, or what brakes
         # an inward motion.
         brake = weight[i] - D[i] * v[i]
         if q[i] > upper[i]:
