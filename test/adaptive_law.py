@@ -26,6 +26,7 @@ FRICTION = ControllerParameters(
     friction_velocity_scale=(0.1,),
 )
 EAGER = AdaptationParameters(adapted_links=("all",), adaptation_dead_zone=(0.0,))
+SEVERAL = replace(EAGER, adapted_links=("tool", "link_4"), adapt_friction=True)
 COM, INERTIA = np.array([0.02, -0.03, 0.06]), np.diag([0.006, 0.007, 0.005])
 
 State = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -44,8 +45,7 @@ def random_state(n: int, seed: int = 0) -> State:
 
 def learned() -> AdaptiveSlotineLiController:
     """Return a law for two links and friction that has learned from 20 random states."""
-    adaptation = replace(EAGER, adapted_links=("tool", "link_4"), adapt_friction=True)
-    law = AdaptiveSlotineLiController(arm7(), FRICTION, adaptation)
+    law = AdaptiveSlotineLiController(arm7(), FRICTION, SEVERAL)
     for seed in range(20):
         law.torque(*random_state(7, seed), dt=1e-3)
     return law

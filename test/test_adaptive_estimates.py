@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from adaptive_law import FRICTION, learned, random_state
+from adaptive_law import FRICTION, SEVERAL, arm7, learned, random_state
 
-from rbd_control.control import Estimates, SlotineLiController
+from rbd_control.control import AdaptiveSlotineLiController, Estimates, SlotineLiController
 from rbd_control.errors import InputError
 
 
@@ -28,6 +28,26 @@ def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
     q, _, q_d, v_d, _ = state
     friction = law.friction.torque(v_d - 20.0 * (q - q_d))
     assert np.allclose(model_tau.torque(*state) + friction, tau, rtol=0.0, atol=1e-9)
+
+
+def test_what_was_learned_in_a_moment_is_taken_back() -> None:
+    """A push of 20 ms is 2 % of the average over a second; a law that goes on keeps both."""
+    law, before = learned(), learned()
+    rest = law.estimates
+    law.set_estimates(rest)
+    assert not law.take_back()
+    assert law.payload == pytest.approx(before.payload)
+    for seed in range(20):
+        law.torque(*random_state(7, 100 + seed), dt=1e-3)
+    pushed = law.payload
+    assert abs(pushed - before.payload) > 0.01
+    follower = AdaptiveSlotineLiController(arm7(), FRICTION, SEVERAL)
+    follower.continue_from(law)
+    assert follower.payload == pytest.approx(pushed)
+    for each in (law, follower):
+        assert each.take_back()
+        assert abs(each.payload - before.payload) < 0.05 * abs(pushed - before.payload)
+        assert not each.take_back()
 
 
 def test_estimates_that_do_not_fit_are_refused(tmp_path: Path) -> None:

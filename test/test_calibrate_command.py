@@ -80,6 +80,7 @@ def test_a_joint_with_bad_effort_is_named(
     if code == 2:
         assert err.startswith(f"rbd-control: {tmp_path / 'log.csv'}: ")
         assert err.count("\n") == 1
+        assert err.count("log.csv") == 1
         assert name in err
         assert not (tmp_path / "detector.yaml").exists()
         return

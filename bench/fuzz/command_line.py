@@ -21,6 +21,7 @@ WARNING = "rbd-control: warning: "
 MISMATCHES = (
     "has no joint",
     "has no verdict at any time",
+    "is implausible in",
     "times the model's torque",
     "which the parameter joints names",
 )

@@ -45,6 +45,13 @@ overshoots. An arm with weak damping then swings for ever. Each step is therefor
 most a tenth of the torque that would end s within the period. A shorter step in the same direction
 keeps V from increasing.
 
+Taking back. A push is a torque that no weight explains, and the law learns from it until a detector
+reports the contact. The estimates are then replaced by their average over the last second of
+learning (:meth:`AdaptiveSlotineLiController.take_back`), of which a push of 20 ms changes 2 %. The
+same is done before their weight is compensated without feedback, where nothing would correct it.
+Each average lies in the same convex sets, and is no farther from the true parameters than the
+estimates of that second were.
+
 Sources: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 6(3), 1987; Wensing,
 Kim & Slotine, *Linear Matrix Inequalities for Physically Consistent Inertial Parameter
 Identification*, RA-L 2018; Lee, Kwon & Park, *A Natural Adaptive Control Law for Robot
@@ -138,6 +145,36 @@ class AdaptiveSlotineLiController:
         self._bodies = _bodies(self._nominal, self._links, self._adaptation)
         self._smooth = np.zeros(self._nominal.nv)
         self._friction.coulomb[:], self._friction.viscous[:] = self._given_friction
+        self._friction.average[:] = self._given_friction
+        self._is_recent = False
+
+    def take_back(self) -> bool:
+        """Replace the estimates by their average over the last second of learning.
+
+        Call it when a contact begins, and before the weight of the estimates is compensated without
+        feedback.
+
+        Returns:
+            Whether the estimates have changed; a second call changes nothing.
+        """
+        if not self._is_recent:
+            return False
+        self._is_recent = False
+        self._use(self._bodies.average, self._friction.average)
+        return True
+
+    def continue_from(self, before: AdaptiveSlotineLiController) -> None:
+        """Take over the estimates of another law for the same arm, and their average.
+
+        Raises:
+            InputError: as :meth:`set_estimates`; nothing has changed then.
+        """
+        W, friction = self._checked(before.estimates)
+        recent = before._estimates_of(before._bodies.average, before._friction.average)
+        averages = self._checked(recent)
+        self._use(W, friction)
+        self._bodies.average[:], self._friction.average[:] = averages
+        self._is_recent = before._is_recent
 
     def torque(
         self, q: Array, v: Array, q_d: Array, v_d: Array, a_d: Array, dt: float = 0.0
@@ -205,6 +242,7 @@ class AdaptiveSlotineLiController:
         if learned < 0:
             return None
         self._learning = learned > 0
+        self._is_recent |= dt > 0.0
         if self._other_friction is not None:
             tau += self._other_friction.torque(v_r)
         return tau
@@ -265,14 +303,17 @@ class AdaptiveSlotineLiController:
     @property
     def estimates(self) -> Estimates:
         """The present estimates of the adapted links, and of friction if it is adapted."""
+        f = self._friction
+        return self._estimates_of(self._bodies.W, np.array([f.coulomb, f.viscous]))
+
+    def _estimates_of(self, bodies: Array, friction: Array) -> Estimates:
         links = []
-        for link, S, W in zip(self._links, self._bodies.S, self._bodies.W, strict=True):
+        for link, S, W in zip(self._links, self._bodies.S, bodies, strict=True):
             to_link = np.linalg.inv(self._nominal.link_placement[link])
             P = to_link @ S @ W @ S.T @ to_link.T
             mass = float(P[3, 3])
             links.append(LinkEstimate(link, mass, P[:3, 3] / mass, central_inertia(P)))
-        f = self._friction
-        joints = zip(self._friction_joints, f.coulomb.tolist(), f.viscous.tolist(), strict=False)
+        joints = zip(self._friction_joints, *friction.tolist(), strict=False)
         return Estimates(tuple(links), tuple(FrictionEstimate(*joint) for joint in joints))
 
     def set_estimates(self, estimates: Estimates) -> None:
@@ -282,6 +323,13 @@ class AdaptiveSlotineLiController:
             InputError: naming a missing or unknown entry, or a value outside the bounds; the
                 estimates are then unchanged.
         """
+        W, friction = self._checked(estimates)
+        self._use(W, friction)
+        self._bodies.average[:], self._friction.average[:] = W, friction
+        self._is_recent = False
+
+    def _checked(self, estimates: Estimates) -> tuple[Array, Array]:
+        """Return W and (2, nv) friction of estimates; raise an InputError if they cannot be."""
         W = np.empty_like(self._bodies.W)
         friction = np.array([self._friction.coulomb, self._friction.viscous])
         units = (self._friction.coulomb_unit, self._friction.viscous_unit)
@@ -309,9 +357,7 @@ class AdaptiveSlotineLiController:
                         f"{name} friction of {joint} is {value:g}; it can be 0 to {most:g}"
                     )
                 row[i] = value
-        self._bodies.W[:] = W
-        self._friction.coulomb[:], self._friction.viscous[:] = friction
-        self._write_bodies()
+        return W, friction
 
     @property
     def friction(self) -> CoulombViscousFriction | None:
@@ -344,7 +390,9 @@ class AdaptiveSlotineLiController:
             )
         return np.asarray(0.5 * (W + W.T))
 
-    def _write_bodies(self) -> None:
+    def _use(self, bodies: Array, friction: Array) -> None:
+        self._bodies.W[:] = bodies
+        self._friction.coulomb[:], self._friction.viscous[:] = friction
         for row, S, W in zip(self._bodies.row, self._bodies.S, self._bodies.W, strict=True):
             P = S @ W @ S.T
             self._arrays.mass[row] = P[3, 3]
@@ -395,7 +443,7 @@ def _bodies(model: Model, links: tuple[str, ...], adaptation: AdaptationParamete
             most[k, c] = (A * P).sum() + room
     # A described body may be a point or a rod, on the border of the physically possible bodies.
     least = np.maximum(0.5 * np.linalg.eigvalsh(W)[:, 0], 1e-9)
-    return Bodies(rows, S, W, least, W.copy(), cap, most)
+    return Bodies(rows, S, W, W.copy(), least, W.copy(), cap, most)
 
 
 def _joint_friction(friction: Any, n: int, adapt: bool) -> JointFriction:
@@ -407,7 +455,9 @@ def _joint_friction(friction: Any, n: int, adapt: bool) -> JointFriction:
                 "begin from"
             )
         zero = np.zeros(n)
-        return JointFriction(zero.copy(), zero.copy(), zero, np.ones(n), zero, zero)
+        return JointFriction(
+            zero.copy(), zero.copy(), np.zeros((2, n)), zero, np.ones(n), zero, zero
+        )
     given = (friction.coulomb, friction.viscous)
     if adapt:
         for name, values in zip(("friction_coulomb", "friction_viscous"), given, strict=True):
@@ -420,6 +470,7 @@ def _joint_friction(friction: Any, n: int, adapt: bool) -> JointFriction:
     return JointFriction(
         friction.coulomb.copy(),
         friction.viscous.copy(),
+        np.array(given),
         friction.offset.copy(),
         friction.velocity_scale.copy(),
         *units,

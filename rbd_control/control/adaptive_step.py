@@ -47,6 +47,9 @@ The equations hold in continuous time. In a fast motion, after a collision for i
 one period may otherwise exceed the error that it is to reduce, and the loop oscillates.
 """
 
+REMEMBERED = 1.0
+"""Time constant of the average of the estimates [s]."""
+
 ROUNDS = 3
 """Number of cycles of projections of an estimate onto its bounds."""
 
@@ -67,6 +70,7 @@ class Bodies(NamedTuple):
     row: np.ndarray  # (k,) of the model's arrays
     S: np.ndarray  # (k, 4, 4) Cholesky factor of the metric
     W: np.ndarray  # (k, 4, 4), changed by every step that learns
+    average: np.ndarray  # (k, 4, 4) W averaged over REMEMBERED
     least: np.ndarray  # (k,) bound on the eigenvalues of W from below
     start: np.ndarray  # (k, 4, 4) W of the described body, which is within all bounds
     cap: np.ndarray  # (k, c, 4, 4) symmetric; the sum of cap * W is at most
@@ -78,6 +82,7 @@ class JointFriction(NamedTuple):
 
     coulomb: np.ndarray  # changed by every step that learns
     viscous: np.ndarray  # likewise
+    average: np.ndarray  # (2, n) both averaged over REMEMBERED
     offset: np.ndarray
     scale: np.ndarray
     coulomb_unit: np.ndarray  # 0 where it is not learned
@@ -111,6 +116,10 @@ def adaptive_step(packed, gains, bodies, friction, smooth, q, v, v_r, reference_
     if dt <= 0.0:
         return 0
 
+    share = 1.0 - np.exp(-dt / REMEMBERED)
+    _approach(bodies.average, bodies.W, share)
+    _approach(friction.average[0], friction.coulomb, share)
+    _approach(friction.average[1], friction.viscous, share)
     power, disturbance = 0.0, 0.0
     for i in range(n):
         smooth[i] += (1.0 - np.exp(-dt / SMOOTHING)) * (s[i] - smooth[i])
@@ -155,6 +164,14 @@ def adaptive_step(packed, gains, bodies, friction, smooth, q, v, v_r, reference_
             value = friction.viscous[i] + change
             friction.viscous[i] = min(max(value, 0.0), LARGEST_FRICTION * unit)
     return 1
+
+
+@inlined
+def _approach(average, value, share):
+    """Move an average by ``share`` of its distance to the value."""
+    flat, target = average.reshape(-1), value.reshape(-1)
+    for i in range(flat.shape[0]):
+        flat[i] += share * (target[i] - flat[i])
 
 
 @inlined

@@ -95,6 +95,9 @@ class TorquePath:
             FloatingPointError: for a torque that is not finite.
         """
         samples, law = self._samples, self._law
+        if desired is None or has_contact:
+            # A contact is reported late, and without feedback nothing corrects a wrong weight.
+            law.take_back()
         if desired is None:
             wanted = law.floating(samples.q, samples.v)
         else:
@@ -135,6 +138,7 @@ class TorquePath:
         if self._safe.is_zero or not samples.good:
             return self.zero()
         self.is_tracking = False
+        self._law.take_back()
         self._law.tank.skip()
         sent, _ = self._safe.torque(
             self._law.packed,

@@ -71,7 +71,7 @@ class TrackingLaw:
     def _keep(self, before: AdaptiveSlotineLiController) -> None:
         assert self.adaptive is not None
         try:
-            self.adaptive.set_estimates(before.estimates)
+            self.adaptive.continue_from(before)
         except InputError:  # other links or bounds: learning restarts
             return
         self._use_estimates()
@@ -91,6 +91,11 @@ class TrackingLaw:
         """Return to the described arm, if the law is adaptive."""
         if self.adaptive is not None:
             self.adaptive.reset()
+            self._use_estimates()
+
+    def take_back(self) -> None:
+        """Take back recent estimates, see :meth:`AdaptiveSlotineLiController.take_back`."""
+        if self.adaptive is not None and self.adaptive.take_back():
             self._use_estimates()
 
     @property

@@ -121,13 +121,14 @@ def usable_efforts(
         RecordingError: naming the joint, the problem of its effort, and its frequency.
     """
     usable, notes = [], []
+    several = len({motion.name for motion in motions}) > 1
     _refuse_dead(motions, model)
     for motion in motions:
         fine = in_range(motion)
         bad = ~(np.abs(motion.tau) <= stray_bounds(motion.tau))
         if not are_unknown_currents(model, parameters):
             bad |= implausible(motion, model, parameters)
-        _refuse_absurd(motion, bad, model)
+        _refuse_absurd(motion, bad, model, f"{motion.name}: " if several else "")
         dropped = bad.any(axis=1) | ~fine
         if dropped.any():
             joint = model.joint_names[int(np.argmax(bad.sum(axis=0))) - model.nv]
@@ -176,8 +177,8 @@ def _refuse_dead(motions: Sequence[Motion], model: Model) -> None:
             )
 
 
-def _refuse_absurd(motion: Motion, bad: NDArray[np.bool_], model: Model) -> None:
-    """Raise an error for a motion with more than a few outliers of effort."""
+def _refuse_absurd(motion: Motion, bad: NDArray[np.bool_], model: Model, where: str) -> None:
+    """Raise an error, which begins with ``where``, for more than a few outliers of effort."""
     share = bad.mean(axis=0)
     i = int(np.argmax(share))
     if share[i] <= STRAY_SHARE:
@@ -185,7 +186,7 @@ def _refuse_absurd(motion: Motion, bad: NDArray[np.bool_], model: Model) -> None
     joint = model.joint_names[i - model.nv]
     worst = float(np.abs(motion.tau[:, i]).max())
     raise RecordingError(
-        f"{motion.name}: effort or speed of joint {joint!r} is implausible in {share[i]:.0%} of "
+        f"{where}effort or speed of joint {joint!r} is implausible in {share[i]:.0%} of "
         f"the samples: the effort reaches {worst:.4g}, the effort limit is "
         f"{float(model.effort_limit[i]):.4g} N·m or N; declare what the effort is (--effort), or "
         f"fix the driver"

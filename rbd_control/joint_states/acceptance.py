@@ -31,8 +31,16 @@ DROPS = (
 LARGEST = 1e9
 """Largest accepted position, velocity or effort, in any unit."""
 
-JUMP_MESSAGES = 10
-"""Number of consecutive messages with old stamps in order that show that the clock went back."""
+JUMP_MESSAGES = 3
+"""Number of consecutive messages in order, the first with an old stamp, that show a jump back.
+
+The others may have newer stamps than the last sample, if the clock went back by less: a message
+that continues the old ones (:data:`CONTINUES`) is not the next after the last sample, although its
+stamp is. Fewer messages are dropped, as are those that arrive late.
+"""
+
+CONTINUES = 1.5
+"""Longest time from a late message to the message that continues it, in mean periods."""
 
 REMARKS = ("stamp replaced", "velocity missing", "effort missing")
 """Deficiencies of an accepted message; also keys of an intake's ``counts``."""
@@ -54,8 +62,8 @@ _BEGIN, _END = len(COUNTED), len(COUNTED) + 7
 GAPS, JUMPS, FOLLOWS_JUMPS, LAST_REASON, TOO_LARGE, _ON_RECEIPT, _STRAGGLERS = range(_BEGIN, _END)
 """``TOO_LARGE``: index of the last too large value among position, velocity, effort; or -1."""
 
-VELOCITY, EFFORT = 1, 2
-"""Flags of the fields that a sample has; their sum describes a sample."""
+VELOCITY, EFFORT, AFTER_JUMP = 1, 2, 4
+"""Flags of a sample: the fields that it has, and a jump of the clock before it; combined by sum."""
 
 
 def new_memory(follow_jumps: bool) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -73,9 +81,9 @@ def _accept(stamp, receipt, position, velocity, effort, order, clock, tally, q, 
     ``order`` (n,) contains the indices of the model's joints in the message.
 
     Returns:
-        The sum of ``VELOCITY`` and ``EFFORT`` for the fields that the message has, or -1 for a
-        message that is dropped.
+        The sum of the flags of the sample, or -1 for a message that is dropped.
     """
+    jumps = tally[JUMPS]
     places = _take(position, order, q)
     for i in range(q.shape[0]):
         if not isfinite(q[i]):
@@ -93,7 +101,7 @@ def _accept(stamp, receipt, position, velocity, effort, order, clock, tally, q, 
         if reason == _TOO_LARGE:
             tally[TOO_LARGE] = _first_too_large(places, q, speeds, v, tau)
         return -1
-    has = 0
+    has = AFTER_JUMP if tally[JUMPS] != jumps else 0
     if speeds == _ACCEPTED:
         has += VELOCITY
     else:
@@ -110,8 +118,7 @@ def accept_one(stamp, receipt, position, velocity, effort, order, clock, tally, 
     """Check one message, and write q, v and tau to the rows of ``sample`` (3, n).
 
     Returns:
-        The sum of ``VELOCITY`` and ``EFFORT`` for the fields that the message has, or -1 for a
-        message that is dropped.
+        The sum of the flags of the sample, or -1 for a message that is dropped.
     """
     q, v, tau = sample[0], sample[1], sample[2]
     return _accept(stamp, receipt, position, velocity, effort, order, clock, tally, q, v, tau)
@@ -191,9 +198,10 @@ def _accept_time(stamp, receipt, clock, tally):
     time = receipt if on_receipt else stamp
     if not isfinite(time):
         return _NOT_FINITE
-    if time == clock[LAST_STAMP]:
+    continues = not late and _continues_late_ones(time, clock, tally)
+    if time == clock[LAST_STAMP] and not continues:
         return _SAME_STAMP
-    if time < clock[LAST_STAMP] and not jumped:
+    if not jumped and (time < clock[LAST_STAMP] or continues):
         # A late message has been counted above, and counts once.
         if late or not (tally[FOLLOWS_JUMPS] and _went_back(time, receipt, clock, tally)):
             return _OLD_STAMP
@@ -210,8 +218,15 @@ def _accept_time(stamp, receipt, clock, tally):
 
 
 @inlined_borrowing
+def _continues_late_ones(time, clock, tally):
+    """Return whether a message with a new stamp is the next after late messages."""
+    step = time - clock[_STRAGGLER]
+    return tally[_STRAGGLERS] > 0 and 0.0 < step <= CONTINUES * clock[PERIOD]
+
+
+@inlined_borrowing
 def _went_back(time, receipt, clock, tally):
-    """Return whether a message older than the last sample shows that a clock has gone back."""
+    """Return whether a message that does not follow the last sample shows a jump back."""
     if receipt < clock[LAST_STAMP] - FUTURE_TOLERANCE:
         return True
     tally[_STRAGGLERS] = tally[_STRAGGLERS] + 1 if time > clock[_STRAGGLER] else 1

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rbd_control.errors import InputError
 from rbd_control.joint_states.acceptance import (
+    AFTER_JUMP,
     COUNTED,
     DROPS,
     EFFORT,
@@ -44,7 +45,8 @@ class JointStateIntake:
             ignored.
         follow_jumps: restart when the clock has gone back: the clock of the receiver to before the
             last sample, or the clock of the sender for :data:`JUMP_MESSAGES` messages. The next
-            sample is then older than the previous one. Otherwise old messages are dropped.
+            sample is then marked ``after_jump``, and usually older than the previous one. Otherwise
+            old messages are dropped.
 
     Attributes:
         counts: ``accepted``, each reason of :data:`DROPS` and each remark of :data:`REMARKS`.
@@ -187,6 +189,7 @@ class JointStateIntake:
             sample[0],
             sample[1] if has & VELOCITY else None,
             sample[2] if has & EFFORT else None,
+            bool(has & AFTER_JUMP),
         )
 
     def accept_block(self, block: JointBlock) -> list[SampleBlock]:
@@ -206,16 +209,16 @@ class JointStateIntake:
             or block.effort.shape not in empty
         ):
             return self._drop("lengths", k)
-        before, time, has = self.last_stamp, np.empty(k), np.empty(k, dtype=np.int64)
+        time, has = np.empty(k), np.empty(k, dtype=np.int64)
         out = np.empty((3, k, len(order)))
         accepted = accept_block(
             *block[:2], *block[3:], order, self._clock, self._tally, time, has, out
         )
         if not accepted:
             return []
-        has = has[:accepted]
+        back = has[:accepted] & AFTER_JUMP != 0
+        has = has[:accepted] & ~AFTER_JUMP
         changes = np.diff(has, prepend=-1, append=-1) != 0
-        back = np.diff(time[:accepted], prepend=before) < 0.0
         changes[:-1] |= back
         edges = np.flatnonzero(changes).tolist()
         return [

@@ -86,12 +86,15 @@ class JointSample:
         v: (n,) velocities [rad/s or m/s]; None if the velocity of any joint is missing.
         tau: (n,) efforts [N·m or N]; None if the effort of any joint is missing. Missing values
             never count as zero.
+        after_jump: whether the clock went back before this sample, so that an observer must
+            restart.
     """
 
     stamp: float
     q: Array
     v: Array | None
     tau: Array | None
+    after_jump: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,4 +119,4 @@ class SampleBlock:
         for k, stamp in enumerate(self.stamp.tolist()):
             v = None if self.v is None else self.v[k]
             tau = None if self.tau is None else self.tau[k]
-            yield JointSample(stamp, self.q[k], v, tau)
+            yield JointSample(stamp, self.q[k], v, tau, self.after_jump and k == 0)

@@ -39,18 +39,15 @@ class SharedSamples:
         self._node = node
         self.latest: JointSample | None = None
         self._heard = 0.0
-        self._last_stamp = -float("inf")
         self._watchdog = node.create_timer(WATCH_PERIOD, self._watch, clock=node.steady)
 
     def destroy(self) -> None:
         """Stop the watchdog."""
         self._node.destroy_timer(self._watchdog)
 
-    def take(self, sample: JointSample) -> bool:
-        """Store a sample; return whether the clock has gone back."""
+    def take(self, sample: JointSample) -> None:
+        """Store a sample."""
         self.latest, self._heard = sample, time.monotonic()
-        went_back, self._last_stamp = sample.stamp < self._last_stamp, sample.stamp
-        return went_back
 
     def _watch(self) -> None:
         if self._node.is_active and time.monotonic() - self._heard > SILENCE:
@@ -73,10 +70,10 @@ class TappingDetector(ContactDetectorNode):
             self.guard.run("joint states", self._tap, self._shared, sample, stamp)
 
     def _tap(self, shared: SharedSamples, sample: JointSample, stamp: Stamp) -> None:
-        went_back = shared.take(sample)
+        shared.take(sample)
         if not self.is_active:
             return
-        if went_back:
+        if sample.after_jump:
             self._on_jump()
         self.judge(sample, stamp)
 

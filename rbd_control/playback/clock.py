@@ -14,7 +14,10 @@ Array = NDArray[np.float64]
 
 
 class ClockJump(NamedTuple):
-    """A backward jump of the recorded clock: ``time`` in the replay, and size ``back`` [s]."""
+    """A backward jump of the recorded clock: ``time`` in the replay, and size ``back`` [s].
+
+    The size is the time by which the stamps are older than the time line expects them.
+    """
 
     time: float
     back: float
@@ -43,10 +46,6 @@ class ReplayClock:
         self.jumps: list[ClockJump] = []
         self._stamp = self._receipt = nan
 
-    def goes_back(self, block: TimedBlock) -> bool:
-        """Return whether a block begins before the last sample of the previous block."""
-        return bool(block.samples.stamp[0] < self._stamp)
-
     def times(self, block: TimedBlock, period: float) -> Array:
         """Return the times of a block of samples, (k,) [s], and advance to its end.
 
@@ -58,11 +57,11 @@ class ReplayClock:
         first = float(stamp[0])
         if isnan(self.offset):
             self.offset = self.start = first
-        elif self.goes_back(block):
+        elif block.samples.after_jump:
             passed = block.first_receipt - self._receipt
             usual = 0.0 if isnan(period) else period
             step = passed if passed > 0.0 else usual
-            self.jumps.append(ClockJump(self.time + step, self._stamp - first))
+            self.jumps.append(ClockJump(self.time + step, self._stamp + step - first))
             self.offset = first - (self.time + step)
         times = stamp - self.offset
         self._stamp, self._receipt = float(stamp[-1]), block.last_receipt

@@ -80,9 +80,8 @@ def read_motions(
         times: list[Array] = []
         parts: list[tuple[float, list[SampleBlock]]] = [(0.0, [])]
         for timed in recording.timed_blocks(intake):
-            goes_back = clock.goes_back(timed)
             times.append(clock.times(timed, intake.period))
-            if goes_back:
+            if timed.samples.after_jump:
                 parts.append((0.0, []))
             if timed.samples.v is not None and timed.samples.tau is not None:
                 if not parts[-1][1]:

@@ -201,7 +201,7 @@ class _Run:
             period: usual time between samples [s].
         """
         block, clock = timed.samples, self._clock
-        if clock.goes_back(timed):
+        if block.after_jump:
             for detector in (self._detector, *self._scaled.values()):
                 detector.start_again(clock.offset)
         last = clock.time

@@ -219,7 +219,7 @@ class DetectorMachine(RuleBasedStateMachine):
         self.rig._pass(round(seconds / PERIOD))
         self.rig.clean = 0.0
 
-    @rule(seconds=st.sampled_from([-50.0, -0.05, 50.0]))
+    @rule(seconds=st.sampled_from([-50.0, -0.05, -0.015, -0.003, 50.0]))
     def jump_in_time(self, seconds: float) -> None:
         """The clock of the sender jumps, or that of both."""
         self.rig.time += seconds

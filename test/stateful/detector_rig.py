@@ -52,7 +52,6 @@ class DetectorRig:
         self._intakes = [
             JointStateIntake(self.model.joint_names, follow_jumps=True) for _ in range(2)
         ]
-        self._last = [-np.inf, -np.inf]
         self.messages = 0
         self.time = self.receipt = START
         self._phase = 0.0
@@ -95,24 +94,18 @@ class DetectorRig:
         for message in block.messages():
             sample = self._intakes[0].accept(*message)
             if sample is not None:
-                self._restart_after_jump(0, self.single, sample.stamp)
+                if sample.after_jump:
+                    self._add_event(self.one_by_one, self.single.reset())
                 self._add_one(sample.stamp, sample.q, sample.v, sample.tau)
         for part in self._intakes[1].accept_block(block):
-            self._restart_after_jump(1, self.blocks, float(part.stamp[0]))
+            if part.after_jump:
+                self._add_event(self.in_blocks, self.blocks.reset())
             self._add_block(part.stamp, part.q, part.v, part.tau)
-            self._last[1] = float(part.stamp[-1])
-
-    def _restart_after_jump(self, which: int, detector: ContactDetector, stamp: float) -> None:
-        """Do as the node does when the clock has gone back."""
-        if stamp <= self._last[which]:
-            self._add_event((self.one_by_one, self.in_blocks)[which], detector.reset())
-        self._last[which] = stamp
 
     def reset(self) -> None:
         """Reset both detectors."""
         self._add_event(self.one_by_one, self.single.reset())
         self._add_event(self.in_blocks, self.blocks.reset())
-        self._last = [-np.inf, -np.inf]
 
     # --- Verdicts ----------------------------------------------------------------------------
 

@@ -43,8 +43,8 @@ def test_a_joint_without_load_is_believed_again_after_frozen_joint_states() -> N
 
 
 def test_a_clock_that_goes_back_after_a_replaced_stamp_is_no_contact() -> None:
-    # Each old message counted twice, and never as one of ten in order: all were dropped, until the
-    # stamps were in order again and the motion of 50 ms seemed to take one period.
+    # Each old message counted twice, and never as one of several in order: all were dropped, until
+    # the stamps were in order again and the motion of 50 ms seemed to take one period.
     machine = DetectorMachine()
     machine.begin(arm="crane", amplitude=0.2)
     for _ in range(4):
@@ -79,3 +79,22 @@ def test_what_a_push_teaches_an_arm_with_weak_damping_lets_it_come_to_rest() -> 
         machine.run(seconds=1.0)
     machine.teardown()
     assert np.abs(machine.rig.v).max() < 0.005
+
+
+def test_an_arm_that_floats_after_a_push_is_not_carried_with_the_weight_that_the_push_taught() -> (
+    None
+):
+    # The push of 20 ms taught 1 kg; nothing corrects a wrong weight in float, and the arm sped up
+    # until it was too fast.
+    machine = ControllerMachine()
+    parameters = {"bandwidth": (20.0,), "damping_rate": 40.0, "adaptive": True}
+    parameters |= {"contact_reaction": "hold"}
+    arm = make_arm("crane", "none", 0)
+    machine.begin(setup=Setup(arm, parameters, friction=(0.0, 0.0), start=(0.3, 0.4, 0.2)))
+    machine.push(seconds=0.02, torque=(-1.0, -1.0, -1.0, -1.0))
+    machine.tell(verdict=True)
+    machine.run(seconds=0.12)
+    machine.let_float()
+    machine.run(seconds=1.0)
+    machine.teardown()
+    assert np.abs(machine.rig.v).max() < 0.1
