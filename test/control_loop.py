@@ -40,12 +40,20 @@ IDEAL = SimulationParameters(
 class Loop:
     """A controller and an arm at 1 kHz."""
 
-    def __init__(self, model: Model, q: np.ndarray = HOME, **parameters: Any) -> None:
+    def __init__(
+        self,
+        model: Model,
+        q: np.ndarray = HOME,
+        verdict: bool | None = None,
+        **parameters: Any,
+    ) -> None:
         simulation = SimulationParameters(initial_position=tuple(q), coulomb=(0.3,), viscous=(0.3,))
         self.arm = SimulatedArm(model, simulation)
         self.controller = PassivityController(model, ControllerParameters(**parameters))
         sample = self.arm.reading()
         assert sample is not None
+        if verdict is not None:
+            self.controller.contact(verdict, sample.stamp)
         self.controller.start(sample.stamp, sample.q, sample.v)
 
     def run(self, time: float, each: Callable[[Command], None] = lambda command: None) -> Command:

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 from adaptive_law import FRICTION, SEVERAL, arm7, learned, random_state
 
-from rbd_control.control import AdaptiveSlotineLiController, Estimates, SlotineLiController
+from rbd_control.control import (
+    AdaptiveSlotineLiController,
+    ControllerParameters,
+    Estimates,
+    PassivityController,
+    SlotineLiController,
+)
 from rbd_control.errors import InputError
 
 
@@ -35,7 +41,7 @@ def test_what_was_learned_in_a_moment_is_taken_back() -> None:
     law, before = learned(), learned()
     rest = law.estimates
     law.set_estimates(rest)
-    assert not law.take_back()
+    assert not law.forget_recent()
     assert law.payload == pytest.approx(before.payload)
     for seed in range(20):
         law.torque(*random_state(7, 100 + seed), dt=1e-3)
@@ -45,9 +51,25 @@ def test_what_was_learned_in_a_moment_is_taken_back() -> None:
     follower.continue_from(law)
     assert follower.payload == pytest.approx(pushed)
     for each in (law, follower):
-        assert each.take_back()
+        assert each.forget_recent()
         assert abs(each.payload - before.payload) < 0.05 * abs(pushed - before.payload)
-        assert not each.take_back()
+        assert not each.forget_recent()
+
+
+def test_a_controller_keeps_estimates_for_another_model_object_of_the_same_arm() -> None:
+    """A node makes a new model of a loaded arm for every change of a parameter."""
+    parameters = ControllerParameters(adaptive=True)
+    loaded = [arm7().with_payload("tool", 1.0, np.zeros(3), 0.01 * np.eye(3)) for _ in range(2)]
+    controller = PassivityController(loaded[0], parameters)
+    learner = AdaptiveSlotineLiController(
+        loaded[0].with_payload("tool", 0.5, np.zeros(3), 0.01 * np.eye(3)), parameters, parameters
+    )
+    controller.law.set_estimates(learner.estimates)
+    for model, payload in ((loaded[1], 0.5), (arm7(), 0.0)):
+        controller.set_parameters(replace(parameters, stop_time=0.2), model)
+        adaptive = controller.law.adaptive
+        assert adaptive is not None
+        assert adaptive.payload == pytest.approx(payload, abs=1e-9)
 
 
 def test_estimates_that_do_not_fit_are_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from adaptive_law import COM, FRICTION, INERTIA, arm7
+from adaptive_law import COM, FRICTION, INERTIA, arm7, random_state
 
 from rbd_control.control import (
     AdaptationParameters,
@@ -14,7 +14,8 @@ from rbd_control.control import (
     ControllerParameters,
     SlotineLiController,
 )
-from rbd_control.dynamics import Model
+from rbd_control.control.adaptive_step import LEARNED_AT_ONCE
+from rbd_control.dynamics import Model, mass_matrix
 from rbd_control.robot.friction import CoulombViscousFriction
 from rbd_control.simulation import SimulatedArm, SimulationParameters
 
@@ -78,6 +79,25 @@ def test_at_rest_nothing_drifts() -> None:
         assert sample.v is not None
         arm.step(law.torque(sample.q, sample.v, zero, zero, zero, dt=1e-3))
     assert law.learned_energy == 0.0
+
+
+def test_no_step_changes_the_torque_by_more_than_its_bound() -> None:
+    """With friction that is large for the inertia its estimates swung from bound to bound."""
+    parameters = replace(FRICTION, friction_coulomb=(30.0,), friction_velocity_scale=(0.01,))
+    adaptation = AdaptationParameters(adaptation_dead_zone=(0.0,), adapt_friction=True)
+    law = AdaptiveSlotineLiController(arm7(), parameters, adaptation)
+    dt, learned = 1e-3, False
+    for seed in range(20):
+        q, v, q_d, v_d, a_d = random_state(7, seed)
+        s = v - v_d + 20.0 * (q - q_d)
+        before = law.torque(q, v, q_d, v_d, a_d)
+        law.torque(q, v, q_d, v_d, a_d, dt)
+        learned |= law.learning
+        change = s @ (law.torque(q, v, q_d, v_d, a_d) - before)
+        M = mass_matrix(law.model, q)
+        # Reducing s by a tenth in this period; estimates at a bound change less.
+        assert -LEARNED_AT_ONCE * (s @ M @ s) / dt * 1.01 <= change <= 1e-9
+    assert learned
 
 
 def test_friction_is_learned() -> None:

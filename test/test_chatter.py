@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from control_loop import Loop
 
-from rbd_control.control import ControllerParameters
+from rbd_control.control import AdaptiveSlotineLiController, ControllerParameters
 from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.chatter import SWINGS, WITHIN, Chatter
 from rbd_control.dynamics import Model
@@ -52,6 +52,42 @@ def test_a_loop_that_is_not_stable_ends_in_mode_safe_and_at_rest(model: Model) -
     assert "the torque of joint_7 swung" in command.reason
     assert modes.index("safe") < 1000 * (WITHIN + 0.1)
     assert np.abs(loop.arm.v).max() < 0.05
+
+
+def test_samples_that_cannot_be_used_hide_no_swings(model: Model) -> None:
+    """A joint that shakes may be the reason why some samples are implausible."""
+    loop = Loop(model, damping=(0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 20.0))
+    loop.arm.push("link_7", (0.0, 0.0, 0.0), (0.0, 0.0, 3.0), 0.05)
+    for k in range(700):
+        sample = loop.arm.reading()
+        assert sample is not None
+        v = None if k % 50 == 49 else sample.v
+        command = loop.controller.update(sample.stamp, sample.q, v, effort=sample.tau)
+        loop.arm.step(command.torque)
+    assert "the torque of joint_7 swung" in command.reason
+
+
+def test_what_was_given_is_kept(model: Model) -> None:
+    """Estimates of a file hold a payload that is there; only what came later may be wrong."""
+    heavy = AdaptiveSlotineLiController(
+        model.with_payload("tool", 1.0, np.zeros(3), 0.01 * np.eye(3)),
+        ControllerParameters(),
+        ControllerParameters(adaptive=True),
+    )
+    loop = Loop(model, adaptive=True)
+    law = loop.controller.law
+    law.set_estimates(heavy.estimates)
+    assert law.adaptive is not None
+    given = law.adaptive.payload
+    assert given == pytest.approx(1.0)
+    loop.arm.push("link_7", (0.0, 0.0, -20.0), duration=0.05)
+    loop.run(0.05)
+    assert law.adaptive.payload != given
+    loop.controller.set_parameters(loop.controller.parameters)
+    law = loop.controller.law
+    law.discard_estimates()
+    assert law.adaptive is not None
+    assert law.adaptive.payload == pytest.approx(given)
 
 
 def test_what_was_learned_is_discarded(model: Model) -> None:

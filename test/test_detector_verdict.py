@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from control_loop import HOME, SCRIPTED, STILL, started
+from control_loop import HOME, SCRIPTED, STILL, Loop, started
 
 from rbd_control.control import Command, ControllerParameters, PassivityController, TrajectoryPoint
 from rbd_control.control.detector_verdict import VERDICT_TIMEOUT, DetectorVerdict
@@ -109,6 +109,26 @@ def test_the_arm_is_held_when_verdicts_stop_that_are_required(
     assert see(controller, 1.8, 1.9, False).mode == ("follow" if moves else "hold")
 
 
+def test_a_retreat_ends_with_the_verdicts_that_are_required(model: Model) -> None:
+    """Nobody would tell of an obstacle on its way."""
+    loop = Loop(
+        model,
+        require_detector=True,
+        contact_reaction="retract",
+        retract_distance=0.3,
+        retract_time=1.5,
+        verdict=False,
+    )
+    loop.controller.contact(True)
+    loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
+    command = loop.run(VERDICT_TIMEOUT - 0.01)
+    assert np.abs(loop.arm.v).max() > 0.01
+    assert "retracted" in command.reason
+    command = loop.run(0.3)
+    assert command.reason.startswith("no verdict about contact")
+    assert np.abs(loop.arm.v).max() < 0.01
+
+
 def test_float_and_safe_go_on_without_verdicts_but_do_not_end(model: Model) -> None:
     for order, mode in (("float_", "float"), ("fault", "safe")):
         controller = PassivityController(model, REQUIRED)
@@ -148,8 +168,8 @@ def test_a_missing_detector_is_reported(
     assert bool(controller.detector_warning(9.0)) == bool(late)
 
 
-def test_nothing_is_learned_in_contact_only(model: Model) -> None:
-    """An expired contact flag no longer prevents learning."""
+def test_nothing_is_learned_in_contact_or_while_the_detector_is_silent(model: Model) -> None:
+    """Without a verdict the arm may be touched."""
     controller = started(
         model,
         ControllerParameters(
@@ -170,5 +190,6 @@ def test_nothing_is_learned_in_contact_only(model: Model) -> None:
     assert move(51) != before
     controller.contact(True)
     held = move(52)
-    assert all(move(k) == held for k in range(53, 540))
-    assert any(move(k) != held for k in range(540, 600))
+    assert all(move(k) == held for k in range(53, 600))
+    controller.contact(False, 0.6)
+    assert any(move(k) != held for k in range(600, 650))

@@ -255,11 +255,14 @@ def least_forces(rules: Rules, J: Array) -> Generator[tuple[Array, Array]]:
 
     Args:
         rules: the thresholds at k samples, or at one sample for all.
-        J: translational Jacobian of the point that is pushed, (k, 3, nv) in the axes of the root.
+        J: translational Jacobian of the point that is pushed, (k, 3, nv) in the axes of the root
+            [m or 1].
 
     Yields:
-        Directions (k, 3) and forces (k,) [N]: the axes of the root, directions over half of the
-        sphere, and the principal axes of the map from force to joint torque.
+        Directions (k, 3), unit vectors, and forces (k,) [N], which are infinite where no force in
+        this direction is detectable. The order is: the axes x, y, z of the root, directions over
+        half of the sphere, and the principal axes of the map from force to joint torque in units of
+        the thresholds.
     """
     weighted = J / rules.threshold[:, None, :]
     # One of the principal axes may load no joint at all.

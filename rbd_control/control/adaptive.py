@@ -45,12 +45,12 @@ overshoots. An arm with weak damping then swings for ever. Each step is therefor
 most a tenth of the torque that would end s within the period. A shorter step in the same direction
 keeps V from increasing.
 
-Taking back. A push is a torque that no weight explains, and the law learns from it until a detector
-reports the contact. The estimates are then replaced by their average over the last second of
-learning (:meth:`AdaptiveSlotineLiController.take_back`), of which a push of 20 ms changes 2 %. The
-same is done before their weight is compensated without feedback, where nothing would correct it.
-Each average lies in the same convex sets, and is no farther from the true parameters than the
-estimates of that second were.
+Forgetting. The law takes a push for a weight until a detector reports the contact. The estimates
+are then replaced by their average over the learning before, with the time constant 1 s
+(:meth:`AdaptiveSlotineLiController.forget_recent`). A push of 20 ms changes this average by 2 % of
+what it teaches. The same is done before the weight of the estimates is compensated without
+feedback, where nothing would correct it. The average lies in the same convex sets, and is at most
+as far from the true parameters as the farthest of the estimates that it contains.
 
 Sources: Slotine & Li, *On the Adaptive Control of Robot Manipulators*, IJRR 6(3), 1987; Wensing,
 Kim & Slotine, *Linear Matrix Inequalities for Physically Consistent Inertial Parameter
@@ -148,18 +148,19 @@ class AdaptiveSlotineLiController:
         self._friction.average[:] = self._given_friction
         self._is_recent = False
 
-    def take_back(self) -> bool:
-        """Replace the estimates by their average over the last second of learning.
+    def forget_recent(self) -> bool:
+        """Replace the estimates by their average over the learning before, time constant 1 s.
 
         Call it when a contact begins, and before the weight of the estimates is compensated without
         feedback.
 
         Returns:
-            Whether the estimates have changed; a second call changes nothing.
+            Whether there was any learning time since the last call; a second call changes nothing.
         """
         if not self._is_recent:
             return False
         self._is_recent = False
+        self._smooth[:] = 0.0
         self._use(self._bodies.average, self._friction.average)
         return True
 

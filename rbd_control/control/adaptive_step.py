@@ -134,7 +134,7 @@ def adaptive_step(packed, gains, bodies, friction, smooth, q, v, v_r, reference_
     gradients, square = np.empty((count, 4, 4)), 0.0
     for k in range(count):
         square += _gradient(bodies.S[k], coefficients[bodies.row[k]], gradients[k])
-    # The step changes the torque by Y d pi, with the power -learning_rate dt |gradient|² along s.
+    # A step changes the torque by Y d pi, with the power -learning_rate dt |gradient|² along s.
     dissipated = gains.damping_rate * present
     for i in range(n):
         dissipated += gains.damping[i] * s[i] * s[i]
@@ -142,17 +142,19 @@ def adaptive_step(packed, gains, bodies, friction, smooth, q, v, v_r, reference_
     # swings unless w is at most the rate at which s decays.
     decay = dissipated / present if present > 0.0 else 0.0  # s may be exactly zero
     most = present * min(LEARNED_AT_ONCE, (dt * decay) ** 2)
-    step = gains.learning_rate * dt
-    if step * dt * square > most:
-        step = most / (dt * square)
+    effect = gains.learning_rate * square
+    effect += gains.friction_learning_rate * _friction_gradient(friction, v, v_r, s)
+    # All estimates take the same share of their steps, so that the direction is kept.
+    kept = most / (dt * dt * effect) if dt * dt * effect > most else 1.0
+    step = kept * gains.learning_rate * dt
     if np.isfinite(square):
         for k in range(count):
             _move(bodies, k, gradients[k], -step)
             write_body(model, bodies.row[k], bodies.S[k], bodies.W[k])
-    step = -gains.friction_learning_rate * dt
+    step = -kept * gains.friction_learning_rate * dt
     for i in range(n):
-        if not v[i] * v_r[i] > friction.scale[i] * abs(v_r[i]):
-            continue  # The joint sticks or reverses, so this is not sliding friction.
+        if not _is_sliding(friction, i, v, v_r):
+            continue
         unit = friction.coulomb_unit[i]
         change = step * unit * unit * np.tanh(v_r[i] / friction.scale[i]) * s[i]
         if unit > 0.0 and np.isfinite(change):
@@ -164,6 +166,24 @@ def adaptive_step(packed, gains, bodies, friction, smooth, q, v, v_r, reference_
             value = friction.viscous[i] + change
             friction.viscous[i] = min(max(value, 0.0), LARGEST_FRICTION * unit)
     return 1
+
+
+@inlined
+def _is_sliding(friction, i, v, v_r):
+    """Return whether joint i slides; a joint that sticks or reverses shows no sliding friction."""
+    return v[i] * v_r[i] > friction.scale[i] * abs(v_r[i])
+
+
+@inlined
+def _friction_gradient(friction, v, v_r, s):
+    """Return the squared norm of the gradient of the friction's power along s."""
+    square = 0.0
+    for i in range(s.shape[0]):
+        if _is_sliding(friction, i, v, v_r):
+            coulomb = friction.coulomb_unit[i] * np.tanh(v_r[i] / friction.scale[i]) * s[i]
+            viscous = friction.viscous_unit[i] * v_r[i] * s[i]
+            square += coulomb * coulomb + viscous * viscous
+    return square
 
 
 @inlined

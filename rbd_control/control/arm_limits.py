@@ -79,14 +79,15 @@ class ArmLimits:
             )
 
     def require_weight(self, model: Model, q: Array) -> None:
-        """Raise an error if the motors cannot hold the weight of the arm.
+        """Raise an error if the weight of the arm needs more than the torque limits allow.
 
         Args:
             model: the arm with a payload.
             q: (nv,) its position [rad or m].
 
         Raises:
-            InputError: naming the joint, its torque and its limit.
+            InputError: naming the first such joint, its gravity torque and its torque limit, which
+                is ``torque_share`` of its effort limit.
         """
         weight = gravity_torque(model, q)
         for i in np.flatnonzero(np.abs(weight) > self.torque)[:1]:

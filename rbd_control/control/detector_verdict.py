@@ -108,6 +108,13 @@ class DetectorVerdict:
             return f"no verdict about contact for {age:.1f} s"
         return "no contact detector has published yet"
 
+    def excludes_contact(self, now: float) -> bool:
+        """Return whether there is no contact, as far as detectors tell.
+
+        A silent detector excludes nothing; an arm without a detector is taken to be free.
+        """
+        return not (self._flag if self.fresh(now) else isfinite(self._heard))
+
     def contact(self, now: float) -> bool:
         """Return whether the detector reports contact."""
         return self._flag and self.fresh(now)

@@ -84,6 +84,11 @@ class Modes:
         return self.mode in ("hold", "follow")
 
     @property
+    def is_retreating(self) -> bool:
+        """Whether an arm in mode hold retracts, or waits for the force to retract along."""
+        return self._retracting or (self._motion.moving and not self._stopping)
+
+    @property
     def goal_motion(self) -> GoalMotion:
         """The state of the motion for the feedback and results of goals."""
         found = self._verdict.force(self._samples.stamp, FORCE_AGE)
@@ -147,9 +152,9 @@ class Modes:
         if self.mode == "follow":
             self._give_up("cancelled by request")
             self._hold_here()
-        elif self.mode == "hold" and (self._paused is not None or self._is_retreating()):
+        elif self.mode == "hold" and (self._paused is not None or self.is_retreating):
             self._give_up("cancelled by request")
-            if self._is_retreating():
+            if self.is_retreating:
                 self._stop()
         else:
             raise InputError(f"no trajectory to cancel: in {self.mode}")
@@ -356,9 +361,6 @@ class Modes:
             return
         self._motion.run(way)
         self.reason += f": retracted along the force on {found.link}"
-
-    def _is_retreating(self) -> bool:
-        return self._retracting or (self._motion.moving and not self._stopping)
 
     def _stop(self) -> None:
         """Bring the desired motion to rest at the arm's position, unless a stop is in progress."""

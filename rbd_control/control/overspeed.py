@@ -28,6 +28,10 @@ class Overspeed:
     """Checks the measured speed of one arm."""
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the time above the limits."""
         self._time = 0.0
 
     def fault(self, dt: float, v: Array, limits: ArmLimits) -> str:

@@ -145,14 +145,16 @@ class PassivityController:
         self._start.check(follows)
         self._parts.soft.close_behind(samples.q)
         watches.speed()
-        watches.chatter(path.acting, path.is_tracking)
+        watches.chatter(path.acting)
         watches.detector(samples.now)
         desired = modes.advance(samples.dt)
         watches.tracking()
         if modes.mode == "safe":
             return self._answer(path.brake())
         tracks = modes.tracks
-        wanted = path.wanted(desired if tracks else None, self._verdict.contact(samples.now))
+        wanted = path.wanted(
+            desired if tracks else None, self._verdict.excludes_contact(samples.now)
+        )
         if watches.finds_frozen(wanted.torque):
             return self._answer(path.brake())
         return self._answer(path.limit(wanted, tracks))

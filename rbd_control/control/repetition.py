@@ -67,7 +67,10 @@ class Repetition:
         self._names, self._effort, self._parameters = names, effort, parameters
 
     def reset(self) -> None:
-        """Forget the last sample, so that the next one is not compared."""
+        """Forget the last samples and torques; joint states count as frozen no longer.
+
+        The next sample is not compared.
+        """
         self._last: tuple[Array, Array, Array | None] | None = None
         self._count = 0
         self._since = self._stamp = 0.0

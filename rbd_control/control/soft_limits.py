@@ -51,12 +51,12 @@ Encoder noise does not move the limit closer, so that its spring does not follow
 
 @dataclass(frozen=True, eq=False)
 class PositionLimits:
-    """Limits for the check of trajectories at one instant, each (nv,)."""
+    """Limits of planned motions at one instant, each (nv,): soft position limits and speed."""
 
     lower_limit: Array
-    """Lowest position [rad or m]."""
+    """Lowest position, opened for an arm beyond it [rad or m]; infinite without limit."""
     upper_limit: Array
-    """Highest position [rad or m]."""
+    """Highest position, likewise."""
     velocity_limit: Array
     """Greatest speed [rad/s or m/s]; infinite without limit."""
 

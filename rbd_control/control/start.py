@@ -63,6 +63,7 @@ class Start:
             raise InputError(f"cannot start: {refusal}")
         self.here()
         self._verdict.forget_force()
+        self._watches.reset()
         self._clock_jumped = False
         self._modes.start()
         self._path.zero()

@@ -56,12 +56,18 @@ class TorqueOutput:
         return slower if short else torque
 
     def send(self, motors: Array, q: Array) -> Array:
-        """Return the command for a motor torque at the positions ``q``.
+        """Return the command for a motor torque at ``q``, and store both as the last command.
+
+        Args:
+            motors: (nv,) torque of the motors [N·m or N].
+            q: (nv,) measured positions [rad or m].
+
+        Returns:
+            (nv,) command [N·m or N], without the gravity torque that the arm adds by itself.
 
         Raises:
             FloatingPointError: for a torque that is not finite; nothing is changed then.
         """
-        # The command excludes the torque that the arm adds by itself.
         sent = motors - gravity_torque(self._model, q) if self._compensated else motors
         return self.send_both(sent, motors)
 

@@ -84,25 +84,25 @@ class TorquePath:
             return ""
         return f"joint states have repeated for {time:.3g} s while torque is sent"
 
-    def wanted(self, desired: DesiredState | None, has_contact: bool) -> LawTorque:
+    def wanted(self, desired: DesiredState | None, may_learn: bool) -> LawTorque:
         """Return the torque of the law before limits.
 
         Args:
             desired: the state to track; None to compensate gravity only.
-            has_contact: whether the detector reports contact, from which the law must not learn.
+            may_learn: whether the arm has no contact, from which the law must not learn.
 
         Raises:
             FloatingPointError: for a torque that is not finite.
         """
         samples, law = self._samples, self._law
-        if desired is None or has_contact:
+        if desired is None or not may_learn:
             # A contact is reported late, and without feedback nothing corrects a wrong weight.
-            law.take_back()
+            law.forget_recent()
         if desired is None:
             wanted = law.floating(samples.q, samples.v)
         else:
             # Contact and saturation would falsify the estimates of the adaptive law.
-            learn = 0.0 if self._is_limited or has_contact else samples.dt
+            learn = samples.dt if may_learn and not self._is_limited else 0.0
             wanted = law.torque(samples.q, samples.v, desired, learn)
         # The limits would turn NaN into a number.
         require_finite(wanted.torque, "torque of the law")
@@ -138,7 +138,7 @@ class TorquePath:
         if self._safe.is_zero or not samples.good:
             return self.zero()
         self.is_tracking = False
-        self._law.take_back()
+        self._law.forget_recent()
         self._law.tank.skip()
         sent, _ = self._safe.torque(
             self._law.packed,

@@ -32,7 +32,7 @@ class TrackingLaw:
         parameters: gains, friction, learned parameters, energies.
         soft: soft position limits.
         before: the law that this one replaces. The level of its tank is kept; its estimates are
-            kept if the model is the same.
+            kept if all constants of the model are the same.
 
     Attributes:
         adaptive: the adaptive law, if it is selected.
@@ -61,19 +61,23 @@ class TrackingLaw:
             self.tank.take_over(before.tank)
         self.adaptive: AdaptiveSlotineLiController | None = None
         self._taken_over = -inf
+        self._given: Estimates | None = None
+        """Estimates that were set, to which a fault returns."""
         if parameters.adaptive:
             self.adaptive = AdaptiveSlotineLiController(model, parameters, parameters)
             # Estimates describe the errors of their model only.
-            if before is not None and before.adaptive is not None and before._described is model:
-                self._keep(before.adaptive)
+            if before is not None and _is_same(before._described, model):
+                self._keep(before)
         self._last: LawTorque | None = None
 
-    def _keep(self, before: AdaptiveSlotineLiController) -> None:
-        assert self.adaptive is not None
+    def _keep(self, before: TrackingLaw) -> None:
+        if self.adaptive is None or before.adaptive is None:
+            return
         try:
-            self.adaptive.continue_from(before)
+            self.adaptive.continue_from(before.adaptive)
         except InputError:  # other links or bounds: learning restarts
             return
+        self._given = before._given
         self._use_estimates()
 
     def set_estimates(self, estimates: Estimates) -> None:
@@ -85,17 +89,21 @@ class TrackingLaw:
         if self.adaptive is None:
             raise InputError("nothing is learned: parameter adaptive is false")
         self.adaptive.set_estimates(estimates)
+        self._given = estimates
         self._use_estimates()
 
     def discard_estimates(self) -> None:
-        """Return to the described arm, if the law is adaptive."""
-        if self.adaptive is not None:
-            self.adaptive.reset()
-            self._use_estimates()
+        """Discard what was learned: return to the estimates that were set, or the described arm."""
+        if self.adaptive is None:
+            return
+        self.adaptive.reset()
+        if self._given is not None:
+            self.adaptive.set_estimates(self._given)
+        self._use_estimates()
 
-    def take_back(self) -> None:
-        """Take back recent estimates, see :meth:`AdaptiveSlotineLiController.take_back`."""
-        if self.adaptive is not None and self.adaptive.take_back():
+    def forget_recent(self) -> None:
+        """Do :meth:`AdaptiveSlotineLiController.forget_recent`, if the law is adaptive."""
+        if self.adaptive is not None and self.adaptive.forget_recent():
             self._use_estimates()
 
     @property
@@ -155,3 +163,8 @@ class TrackingLaw:
     def jump(self) -> None:
         """Restart the balance after a jump of the desired motion, or control by another law."""
         self._monitor.reset()
+
+
+def _is_same(model: Model, other: Model) -> bool:
+    """Return whether all constants are equal; integers among them read as NaN."""
+    return np.array_equal(model.packed, other.packed, equal_nan=True)

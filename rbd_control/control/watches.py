@@ -48,10 +48,10 @@ class Watches:
         """Check the time since the previous sample, by stamps and by the steady clock."""
         samples, timeout = self._samples, self._parameters.timeout
         # After a stop of the process its queue has samples without a gap, but no torque was sent.
-        gap = max(samples.dt, samples.wait)
-        if gap > timeout:
-            cause = "stamps jumped by" if samples.wait <= timeout else "no joint states for"
-            self._modes.fault(f"{cause} {gap:.3g} s")
+        if samples.wait > timeout:
+            self._modes.fault(f"no joint states for {samples.wait:.3g} s")
+        elif samples.dt > timeout:
+            self._modes.fault(f"stamps jumped by {samples.dt:.3g} s")
 
     def speed(self) -> None:
         """Check for a joint that has been too fast for too long."""
@@ -66,14 +66,18 @@ class Watches:
             if lost:
                 self._modes.fault(lost)
 
-    def chatter(self, torque: Array, is_tracking: bool) -> None:
+    def reset(self) -> None:
+        """Forget speeds and torques before a start."""
+        self._overspeed.reset()
+        self._chatter.reset()
+
+    def chatter(self, torque: Array) -> None:
         """Check for torque that swings to and fro; a fault discards what was learned.
 
         Args:
             torque: (nv,) torque of the motors until this sample [N·m or N].
-            is_tracking: whether it followed a desired motion under the law.
         """
-        if not is_tracking:
+        if not self._modes.tracks:
             self._chatter.reset()
             return
         swings = self._chatter.fault(self._samples.now, torque, self._limits)
@@ -121,7 +125,7 @@ class Watches:
             self._modes.fault(f"no torque could be published for {age:.3g} s")
 
     def detector(self, now: float) -> None:
-        """Hold the arm if required verdicts have stopped.
+        """Hold the arm if required verdicts have stopped; a retreat ends as well.
 
         Args:
             now: time on the steady clock [s].
@@ -129,7 +133,8 @@ class Watches:
         modes = self._modes
         if not self._parameters.require_detector or self._verdict.fresh(now):
             return
-        if modes.mode == "follow" or (modes.mode == "hold" and not modes.latched):
+        moves = not modes.latched or modes.is_retreating
+        if modes.mode == "follow" or (modes.mode == "hold" and moves):
             modes.hold(self._verdict.missing(now))
 
     def require_verdict(self, what: str, now: float) -> None:
@@ -147,7 +152,9 @@ class Watches:
             raise InputError(f"cannot {what}: require_detector is true, and {missing}")
 
     def detector_warning(self, now: float) -> str:
-        """Return a warning while a required verdict is missing, otherwise an empty text.
+        """Return a warning while a verdict is missing that is required or would be reacted to.
+
+        Otherwise the text is empty.
 
         Args:
             now: time on the steady clock [s].

@@ -11,7 +11,7 @@ SUFFIX = ".xacro"
 
 
 def is_xacro(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path names a xacro file, such as ``arm.urdf.xacro``."""
+    """Return whether the name of a file ends in ``.xacro``, as in ``arm.urdf.xacro``."""
     return os.fspath(path).endswith(SUFFIX)
 
 

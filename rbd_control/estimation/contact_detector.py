@@ -129,7 +129,10 @@ class ContactDetector:
 
     @property
     def bias(self) -> np.ndarray:
-        """Torque that tares have removed so far, (nv,) [N·m or N]."""
+        """Torque that all tares since the construction subtract from the residual.
+
+        It is a copy, (nv,) [N·m or N]. A reset keeps it.
+        """
         return self._tare.bias.copy()
 
     def tare(self) -> np.ndarray:

@@ -78,7 +78,7 @@ class Graph:
         return self.add(a, self.negate(b))
 
     def multiply(self, a: int, b: int) -> int:
-        """Return the node of a b."""
+        """Return the node of the product ``a * b``, simplified as the module describes."""
         x, y = self._values[a], self._values[b]
         if x is not None and y is not None:
             return self.constant(x * y)

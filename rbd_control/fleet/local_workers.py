@@ -36,8 +36,9 @@ class LocalWorkers:
     """Runs jobs in processes of this machine, each with one job at a time.
 
     Args:
-        count: number of processes.
-        preparation: called in each process before its first job.
+        count: number of processes, at least 1.
+        preparation: called in each process before its first job, and in a process that replaces
+            another. It must be picklable, as processes are spawned.
     """
 
     def __init__(self, count: int, preparation: Callable[[], Any] = prepare) -> None:

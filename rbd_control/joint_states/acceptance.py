@@ -32,15 +32,20 @@ LARGEST = 1e9
 """Largest accepted position, velocity or effort, in any unit."""
 
 JUMP_MESSAGES = 3
-"""Number of consecutive messages in order, the first with an old stamp, that show a jump back.
+"""Number of consecutive late messages, in order, that show that the clock went back.
 
-The others may have newer stamps than the last sample, if the clock went back by less: a message
-that continues the old ones (:data:`CONTINUES`) is not the next after the last sample, although its
-stamp is. Fewer messages are dropped, as are those that arrive late.
+A message is late if its stamp is older than the last sample, or if its stamp is newer but continues
+late messages: one period after the last of them, and not one period after the last sample.
+"""
+
+BURST_MESSAGES = 10
+"""The same number while late messages fit into a gap before the last sample.
+
+They may have been overtaken on the way, as in a recording that was merged from two.
 """
 
 CONTINUES = 1.5
-"""Longest time from a late message to the message that continues it, in mean periods."""
+"""Longest step to the next message without a gap, in mean periods."""
 
 REMARKS = ("stamp replaced", "velocity missing", "effort missing")
 """Deficiencies of an accepted message; also keys of an intake's ``counts``."""
@@ -57,9 +62,9 @@ _VELOCITY_MISSING = COUNTED.index("velocity missing")
 _EFFORT_MISSING = COUNTED.index("effort missing")
 
 # Memory of an intake: indices of its clock, and indices of its tally after the counts.
-LAST_STAMP, PERIOD, LARGEST_GAP, _STRAGGLER = range(4)
+LAST_STAMP, PERIOD, LARGEST_GAP, _LAST_LATE, _BEFORE, _OFFSET = range(6)
 _BEGIN, _END = len(COUNTED), len(COUNTED) + 7
-GAPS, JUMPS, FOLLOWS_JUMPS, LAST_REASON, TOO_LARGE, _ON_RECEIPT, _STRAGGLERS = range(_BEGIN, _END)
+GAPS, JUMPS, FOLLOWS_JUMPS, LAST_REASON, TOO_LARGE, _ON_RECEIPT, _LATE = range(_BEGIN, _END)
 """``TOO_LARGE``: index of the last too large value among position, velocity, effort; or -1."""
 
 VELOCITY, EFFORT, AFTER_JUMP = 1, 2, 4
@@ -71,7 +76,7 @@ def new_memory(follow_jumps: bool) -> tuple[NDArray[np.float64], NDArray[np.int6
     tally = np.zeros(_END, dtype=np.int64)
     tally[FOLLOWS_JUMPS] = follow_jumps
     tally[TOO_LARGE] = -1
-    return np.array([nan, nan, 0.0, -inf]), tally
+    return np.array([nan, nan, 0.0, -inf, nan, 0.0]), tally
 
 
 @inlined_borrowing
@@ -195,10 +200,11 @@ def _accept_time(stamp, receipt, clock, tally):
         late = True
         jumped = tally[FOLLOWS_JUMPS] and _went_back(stamp, receipt, clock, tally)
         on_receipt = not jumped
-    time = receipt if on_receipt else stamp
+    # The offset is the age of the last message with a usable stamp at its receipt.
+    time = receipt - clock[_OFFSET] if on_receipt else stamp
     if not isfinite(time):
         return _NOT_FINITE
-    continues = not late and _continues_late_ones(time, clock, tally)
+    continues = not late and _continues_late_messages(time, clock, tally)
     if time == clock[LAST_STAMP] and not continues:
         return _SAME_STAMP
     if not jumped and (time < clock[LAST_STAMP] or continues):
@@ -210,7 +216,9 @@ def _accept_time(stamp, receipt, clock, tally):
         tally[JUMPS] += 1
         clock[LAST_STAMP] = nan
     if jumped or not late:
-        tally[_STRAGGLERS] = 0
+        tally[_LATE] = 0
+    if not on_receipt:
+        clock[_OFFSET] = receipt - stamp
     tally[_ON_RECEIPT] = on_receipt and time != stamp
     tally[_STAMP_REPLACED] += tally[_ON_RECEIPT]
     _measure(time, clock, tally)
@@ -218,27 +226,30 @@ def _accept_time(stamp, receipt, clock, tally):
 
 
 @inlined_borrowing
-def _continues_late_ones(time, clock, tally):
-    """Return whether a message with a new stamp is the next after late messages."""
-    step = time - clock[_STRAGGLER]
-    return tally[_STRAGGLERS] > 0 and 0.0 < step <= CONTINUES * clock[PERIOD]
+def _continues_late_messages(time, clock, tally):
+    """Return whether a message follows the last late message rather than the last sample."""
+    period, step = clock[PERIOD], time - clock[_LAST_LATE]
+    fits = abs(step - period) <= abs(time - clock[LAST_STAMP] - period)
+    return tally[_LATE] > 0 and 0.0 < step <= CONTINUES * period and fits
 
 
 @inlined_borrowing
 def _went_back(time, receipt, clock, tally):
-    """Return whether a message that does not follow the last sample shows a jump back."""
+    """Count a late message; return whether the clock has gone back."""
     if receipt < clock[LAST_STAMP] - FUTURE_TOLERANCE:
         return True
-    tally[_STRAGGLERS] = tally[_STRAGGLERS] + 1 if time > clock[_STRAGGLER] else 1
-    clock[_STRAGGLER] = time
-    return tally[_STRAGGLERS] >= JUMP_MESSAGES
+    tally[_LATE] = tally[_LATE] + 1 if time > clock[_LAST_LATE] else 1
+    clock[_LAST_LATE] = time
+    has_gap = clock[LAST_STAMP] - clock[_BEFORE] > CONTINUES * clock[PERIOD]
+    fills_gap = has_gap and time > clock[_BEFORE]
+    return tally[_LATE] >= (BURST_MESSAGES if fills_gap else JUMP_MESSAGES)
 
 
 @inlined_borrowing
 def _measure(time, clock, tally):
     """Update the period, the gaps, and the time of the last sample."""
     step = time - clock[LAST_STAMP]
-    clock[LAST_STAMP] = time
+    clock[_BEFORE], clock[LAST_STAMP] = clock[LAST_STAMP], time
     if isnan(step):  # the first sample, or the first after a jump of the clock
         return
     if isnan(clock[PERIOD]):

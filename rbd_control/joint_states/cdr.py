@@ -129,12 +129,19 @@ class Layout:
 def decode_and_learn(
     raw: bytes, receipt: float, decode: Decode
 ) -> tuple[JointMessage, Layout | None]:
-    """Return a decoded message, and its layout if that yields the same message to the last bit.
+    """Decode a message, and find its layout for later messages of the same kind.
 
     Args:
         raw: the bytes of the message.
         receipt: time of receipt [s].
-        decode: the decoder that both results come from or are compared with.
+        decode: the decoder of the middleware or of rosbags.
+
+    Returns:
+        The message from ``decode``; and the layout of its fields, or None if there is none or if
+        reading by it does not give the same message to the last bit.
+
+    Raises:
+        Exception: what ``decode`` raises for damaged bytes.
     """
     decoded, layout = decode(receipt, raw), Layout.of(raw)
     if layout is None or not _is_same(layout.message(raw, receipt), decoded):

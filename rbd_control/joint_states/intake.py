@@ -156,7 +156,8 @@ class JointStateIntake:
 
         Args:
             stamp: time of the message by its sender [s]. Zero, or more than
-                :data:`FUTURE_TOLERANCE` ahead of ``receipt``, is replaced by ``receipt``.
+                :data:`FUTURE_TOLERANCE` ahead of ``receipt``, is replaced by ``receipt`` less the
+                age that the last message with a usable stamp had at its receipt.
             receipt: time of its receipt [s].
             name, position, velocity, effort: fields of the message. Velocity or effort that is
                 empty, or NaN for a wanted joint, is missing: None in the sample. A message with

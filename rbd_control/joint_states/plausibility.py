@@ -117,9 +117,10 @@ class EffortPlausibilityParameters(PlausibilityParameters):
     )
 
     def bounds(self, model: Model) -> Bounds:
-        """Return the bounds of plausible joint states for a robot.
+        """Return the bounds of plausible joint states for a robot, (nv,) each.
 
-        A limit of zero in a description counts as missing.
+        They are multiples of the limits of the description. For a limit that is missing or zero,
+        the default of the parameters takes its place.
         """
         n = model.nv
         first = n - len(model.joint_names)

@@ -47,7 +47,14 @@ class DetectorListener:
         self.state.contact, self.state.judged = bool(message.data), now
 
     def on_residual(self, message: JointState, now: float) -> None:
-        """Store the residuals of all joints."""
+        """Store the residuals of all joints with their thresholds.
+
+        Args:
+            message: residuals in ``effort`` [N·m or N].
+            now: time of receipt on the steady clock [s].
+
+        There are no thresholds as long as the threshold of any of these joints is unknown.
+        """
         names = tuple(shortened(name, LONGEST) for name in message.name[:MOST_JOINTS])
         if not (0 < len(names) == len(set(names)) == len(message.name) == len(message.effort)):
             self.state.ignored += 1
@@ -63,7 +70,7 @@ class DetectorListener:
         state.thresholds = tuple(self._thresholds[joint] for joint in names) if known else ()
 
     def on_wrench(self, message: WrenchStamped) -> None:
-        """Store the estimated force on the touched link."""
+        """Store the frame of the touched link, with its prefix, and the force in its axes [N]."""
         force = (message.wrench.force.x, message.wrench.force.y, message.wrench.force.z)
         if not _are_plausible(force):
             self.state.ignored += 1

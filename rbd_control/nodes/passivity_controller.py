@@ -221,7 +221,12 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         self._controller.contact(flag, time.monotonic())
 
     def on_force(self, link: str, force: Array) -> None:
-        """Process the touched link and the force on it, (3,) in world axes [N]."""
+        """Store a contact force for the reaction ``retract``; ignore it while not active.
+
+        Args:
+            link: the touched link.
+            force: (3,) force on it, in world axes [N].
+        """
         if self.is_active:
             self.controller.touched(link, force)
 

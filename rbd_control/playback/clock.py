@@ -14,9 +14,12 @@ Array = NDArray[np.float64]
 
 
 class ClockJump(NamedTuple):
-    """A backward jump of the recorded clock: ``time`` in the replay, and size ``back`` [s].
+    """A backward jump of the recorded clock.
 
-    The size is the time by which the stamps are older than the time line expects them.
+    Attributes:
+        time: time of the first sample after it on the time line of the replay [s].
+        back: its size: the time from the stamp of this sample to the stamp that it would have
+            without the jump [s].
     """
 
     time: float

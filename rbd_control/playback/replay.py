@@ -56,10 +56,11 @@ def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants t
     progress: Callable[[int], None] | None = None,
     watch: Watch | None = None,
 ) -> ReplayResult:
-    """Run the detector over a recording.
+    """Run the detector over a recording, in blocks, and return what it finds.
 
-    Messages are processed as in the node: the same messages are dropped, and when the clock goes
-    back, the detector restarts after the same number of messages.
+    Messages are processed as in the node: the same messages are dropped, and the detector restarts
+    where the clock goes back. Thresholds of zero are replaced by the defaults for the arm, with a
+    note in the result.
 
     Args:
         recording: the recording from :func:`~rbd_control.playback.recording.read_recording`.
@@ -75,6 +76,10 @@ def replay(  # noqa: PLR0913 - what a detector takes and what the caller wants t
         progress: called repeatedly with the number of messages read.
         watch: called with each block: times of its samples since the first sample of the
             recording, (k,) [s], the samples, and their detections.
+
+    Returns:
+        Events, statistics of the residual, scores against the true contacts, notes and warnings;
+        its size does not grow with the recording, but for the events.
 
     Raises:
         RecordingError: naming the file, if the recording lacks joints of the model, has no usable

@@ -80,11 +80,14 @@ def replay_page(
 
 
 def event_rows(events: Sequence[Json], end: float) -> list[Row]:
-    """Return the rows of a table of events; a click shows the event in the plots.
+    """Return one row for each event, with the columns of ``_EVENT_HEADINGS``.
+
+    Each row has the times of its event, so that a click on it shows the event in the plots, and the
+    level "bad" for a collision, otherwise "doubtful".
 
     Args:
-        events: events of the JSON.
-        end: end of the recording [s].
+        events: events of the JSON; they are numbered from 1.
+        end: end of the recording [s], for events that last.
     """
     return [
         Row(

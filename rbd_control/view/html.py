@@ -26,7 +26,10 @@ _CELL = "padding:0.1em 0.5em 0.1em 0"
 
 
 def verdict_html(state: ArmState) -> str:
-    """Return the verdict, the touched link and the force."""
+    """Return a coloured block of HTML: the verdict, the touched link and the force.
+
+    With several candidates it names the probability of the link; the force is its magnitude [N].
+    """
     text: str = state.verdict
     touch = state.touch
     if touch is not None and touch.link:

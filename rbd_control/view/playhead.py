@@ -82,9 +82,10 @@ class Playhead:
         self.go_to_event(bisect_right(self._marks, self._time + 1e-9))
 
     def previous_event(self) -> None:
-        """Go to the previous event; before the first event, go to the start."""
-        # With a margin, so that during playback the present event is not selected again.
-        index = bisect_left(self._marks, self._time - LEAD) - 1
+        """Go to shortly before the onset of the previous event; before the first, to the start."""
+        # While it plays, the present event must not be selected again.
+        margin = LEAD if self._playing else 1e-9
+        index = bisect_left(self._marks, self._time - margin) - 1
         if index < 0:
             self.seek(0.0)
         self.go_to_event(index)

@@ -85,6 +85,14 @@ def test_playhead_goes_from_event_to_event() -> None:
     assert playhead.time == 0.0
 
 
+def test_of_two_events_shortly_after_each_other_none_is_skipped() -> None:
+    playhead = Playhead(10.0, [4.0, 4.3])
+    playhead.toggle()
+    playhead.seek(4.3 - LEAD)
+    playhead.previous_event()
+    assert playhead.time == 4.0 - LEAD
+
+
 def test_the_verdict_names_link_probability_and_force() -> None:
     touch = Touch("forearm", probabilities(EVENT), np.array([0.0, 3.0, -4.0]), None)
     text = verdict_html(ArmState(0.0, verdict="contact", touch=touch))
