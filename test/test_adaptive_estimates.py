@@ -70,6 +70,11 @@ def test_a_controller_keeps_estimates_for_another_model_object_of_the_same_arm()
         adaptive = controller.law.adaptive
         assert adaptive is not None
         assert adaptive.payload == pytest.approx(payload, abs=1e-9)
+        assert bool(controller.law.discarded) == (not payload)
+    assert controller.law.discarded == "the model of the arm has changed"
+    controller.law.set_estimates(learner.estimates)
+    controller.set_parameters(replace(parameters, largest_payload_mass=0.1))
+    assert "beyond largest_payload_mass" in controller.law.discarded
 
 
 def test_estimates_that_do_not_fit_are_refused(tmp_path: Path) -> None:

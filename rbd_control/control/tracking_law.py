@@ -37,6 +37,8 @@ class TrackingLaw:
     Attributes:
         adaptive: the adaptive law, if it is selected.
         tank: bound on the injected energy.
+        discarded: why estimates that ``before`` had learned or been given were not kept; an empty
+            text if there were none, or they were kept.
 
     Raises:
         InputError: for a floating base, or an unknown link to learn.
@@ -60,22 +62,28 @@ class TrackingLaw:
         if before is not None:
             self.tank.take_over(before.tank)
         self.adaptive: AdaptiveSlotineLiController | None = None
+        self.discarded = ""
         self._taken_over = -inf
         self._given: Estimates | None = None
         """Estimates that were set, to which a fault returns."""
         if parameters.adaptive:
             self.adaptive = AdaptiveSlotineLiController(model, parameters, parameters)
-            # Estimates describe the errors of their model only.
-            if before is not None and _is_same(before._described, model):
+            if before is not None:
                 self._keep(before)
         self._last: LawTorque | None = None
 
     def _keep(self, before: TrackingLaw) -> None:
         if self.adaptive is None or before.adaptive is None:
             return
+        has_estimates = before.adaptive.learned_energy > 0.0
+        if not _is_same(before._described, self._described):
+            # Estimates describe the errors of their model only.
+            self.discarded = "the model of the arm has changed" if has_estimates else ""
+            return
         try:
             self.adaptive.continue_from(before.adaptive)
-        except InputError:  # other links or bounds: learning restarts
+        except InputError as error:  # other links or bounds: learning restarts
+            self.discarded = str(error) if has_estimates else ""
             return
         self._given = before._given
         self._use_estimates()

@@ -354,6 +354,9 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         """Apply new parameters from the next sample on."""
         self.robot = self.robot.with_parameters(self.parameters)
         self.controller.set_parameters(self.robot.in_model_order(self.parameters), self.robot.model)
+        why = self.controller.law.discarded
+        if why:
+            self.get_logger().warning(f"what the adaptive law had learned is discarded: {why}")
 
     def _load_estimates(self) -> None:
         path, law = self.parameters.estimates, self.controller.law
