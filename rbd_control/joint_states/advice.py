@@ -8,6 +8,12 @@ from difflib import get_close_matches
 from rbd_control.joint_states.intake import JointStateIntake
 from rbd_control.wording import listed, quoted
 
+WITHOUT_SHARED_MEMORY = "FASTDDS_BUILTIN_TRANSPORTS=UDPv4"
+"""Environment variable that makes Fast DDS send over the loopback interface only.
+
+A participant that does not answer a check of its shared memory within a second loses it for ever.
+"""
+
 
 def advice(topic: str, publishers: int, intake: JointStateIntake) -> str:
     """Return the reason why there are no usable joint states, and the remedy.
@@ -20,7 +26,11 @@ def advice(topic: str, publishers: int, intake: JointStateIntake) -> str:
     if not publishers:
         return f"no node publishes {topic}; remap joint_states to the topic of the robot's driver"
     if not intake.last_reason:
-        return f"no message arrives on {topic}, although it has {_count(publishers)}"
+        return (
+            f"no message arrives on {topic}, although it has {_count(publishers)}: the driver "
+            f"sends none, or Fast DDS has lost its shared memory on a busy computer (start the "
+            f"nodes with {WITHOUT_SHARED_MEMORY} then)"
+        )
     if intake.last_reason == "missing joint":
         return f"joint states on {topic} {_lack(intake.joint_names, intake.refused_names)}"
     reason = intake.last_reason
