@@ -68,7 +68,7 @@ def run_live_view(
             if page is not None:
                 page.close()
             node.destroy_node()
-            rclpy.try_shutdown()
+            rclpy.try_shutdown(uninstall_handlers=False)
     silent = [arm for arm in arms if not arm.has_heard]
     for arm in silent:
         console.print(nothing_heard(arm), markup=False, soft_wrap=True)

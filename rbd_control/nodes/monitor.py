@@ -145,4 +145,4 @@ def _running() -> Iterator[Callable[[], bool]]:
         try:
             yield stopped
         finally:
-            rclpy.try_shutdown()
+            rclpy.try_shutdown(uninstall_handlers=False)

@@ -142,4 +142,4 @@ def _node(namespace: str) -> Iterator[CommandNode]:
         yield node
         node.destroy_node()
     finally:
-        rclpy.try_shutdown()
+        rclpy.try_shutdown(uninstall_handlers=False)

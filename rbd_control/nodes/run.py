@@ -89,7 +89,9 @@ def run_together(
                 node.end()
             for node in reversed(nodes):
                 node.guard.run("destroy_node", node.destroy_node)
-            rclpy.try_shutdown()
+            # To uninstall handlers that it has not installed, rclpy sets SIG_DFL for a moment, in
+            # which a signal kills the process.
+            rclpy.try_shutdown(uninstall_handlers=False)
             release_standard_streams()
             if signals.received and not signals.has_started:
                 end_now(0)  # the shutdown of the interpreter would take a second

@@ -32,11 +32,13 @@ DURING = {
     "while it waits for the arm": "patch(Publisher, 'wait_for_all_acked')",
     "before the node is destroyed": "patch(Node, 'destroy_node')",
     "while the handlers are given back": "patch_handlers()",
+    "while rclpy would set default handlers": "rclpy.uninstall_signal_handlers = killed",
 }
 """Places of a second and a third signal after the first one."""
 
 PREAMBLE = """
 import os, signal
+import rclpy
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rbd_control.nodes.managed_node import ManagedNode
@@ -51,6 +53,10 @@ def patch(kind, name):
             os.kill(os.getpid(), signal.SIGINT)
         return original(self, *arguments, **options)
     setattr(kind, name, patched)
+
+def killed():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)
 
 def patch_handlers():
     original = signal.signal
