@@ -52,6 +52,16 @@ def recorded() -> DemoLog:
     return log
 
 
+def test_a_fault_of_the_controller_is_named_first() -> None:
+    log = recorded()
+    log.fault = "safe torque: no joint states for 1 s"
+    log.staged = (*log.staged, "another push")
+    assert judge(log).failures == (
+        "controller: safe torque: no joint states for 1 s",
+        "another push: did not happen",
+    )
+
+
 def test_a_good_run_passes() -> None:
     result = judge(recorded())
     assert result.failures == ()

@@ -19,7 +19,8 @@ from rbd_control.simulation import arm7_urdf
 
 from .bringup import BringUp
 from .controller_scenarios import COMMANDS, NODE, POSTURE, resting, wait_for_torque
-from .probe import LATCHED, Probe, efforts
+from .fault_setting import resume
+from .probe import LATCHED, Probe, Report, efforts
 
 DETECTOR = "contact_detector"
 GRAVITY = (2.0, 0.0, -9.6)
@@ -67,8 +68,25 @@ def test_a_payload_reaches_both_nodes(
     source = probe.stream(resting())
     source.effort = at_start / -2.0
     names = {"passivity_controller": NODE, "contact_detector": DETECTOR}
-    for executable in names:
-        bring_up.start(executable, {**ARM, "timeout": 1.0} if executable == NODE else ARM)
+    processes = {
+        name: bring_up.start(name, {**ARM, "timeout": 1.0} if name == NODE else ARM)
+        for name in names
+    }
+
+    def wait_for_refusal(name: str, reason: str) -> Report:
+        """Wait for the reason in the log, and on /diagnostics unless a fault is reported there."""
+        probe.wait(lambda: reason in processes[name].output, f"{name}: no {reason!r} in its log")
+        report = probe.wait_for_report(
+            names[name],
+            lambda r: reason in r.message or r.values.get("mode") == "safe",
+            "the refusal is not told of",
+        )
+        if report.values.get("mode") == "safe":
+            # A busy machine has delayed the joint states of this test by more than a second.
+            assert "no joint states" in report.message, report
+            resume(probe)
+        return report
+
     commands = probe.listen(Float64MultiArray, COMMANDS)
     residuals = probe.listen(JointState, f"{DETECTOR}/external_joint_torques")
     # The file of the arm is the same picture of it for both.
@@ -86,21 +104,20 @@ def test_a_payload_reaches_both_nodes(
 
     ended = command(bring_up, "--mass", "500")
     assert ended.returncode == 1
-    for node in names.values():
+    for name, node in names.items():
         assert f"/{node}: refused; see its log" in ended.stdout
-        report = probe.wait_for_report(
-            node, lambda r: "too heavy" in r.message, "the refusal is not told of"
-        )
+        report = wait_for_refusal(name, "too heavy")
         assert float(report.values["payload [kg]"]) == 1.5
     seen = len(commands)
     probe.wait(lambda: len(commands) > seen + 20, "no torque")
-    assert np.allclose(commands[-1].data, loaded, atol=1e-6)
+    wait_for_torque(probe, commands, loaded)
 
     message = InertiaStamped()
     message.inertia.m = float("nan")
     probe.node.create_publisher(InertiaStamped, "payload", LATCHED).publish(message)
-    for node in names.values():
-        probe.wait_for_report(node, lambda r: "finite" in r.message, "NaN is not refused")
+    for name in names:
+        wait_for_refusal(name, "finite")
+    wait_for_torque(probe, commands, loaded)
     assert np.allclose(commands[-1].data, loaded, atol=1e-6)
 
 

@@ -17,13 +17,14 @@ from std_msgs.msg import Bool
 
 from rbd_control.dynamics import Model, frame_placement
 from rbd_control.nodes.command_node import CommandNode
-from rbd_control.nodes.contact_messages import events_in
+from rbd_control.nodes.contact_messages import LONGEST, events_in
 from rbd_control.nodes.demo.driver import ScenarioDriver
 from rbd_control.nodes.demo.result import DemoLog, Series
 from rbd_control.nodes.demo.scenario import Scenario
 from rbd_control.nodes.messages import to_seconds
 from rbd_control.nodes.run import make_executor
 from rbd_control.simulation import arm7_urdf
+from rbd_control.wording import shortened
 
 STARTING_NODES = (
     "starting the nodes; where no compiled code is stored, they compile for a minute or two"
@@ -161,7 +162,10 @@ class DemoObserver:
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:
-            if status.name == "contact_detector":
+            if status.name == "passivity_controller" and self._begin is not None:
+                if any(item.key == "mode" and item.value == "safe" for item in status.values):
+                    self.log.fault = self.log.fault or shortened(status.message, LONGEST)
+            elif status.name == "contact_detector":
                 values = {item.key: item.value for item in status.values if item.key in _COUNTS}
                 counts = [values.get(key, "0") for key in _COUNTS]
                 if all(count.isdecimal() and len(count) < 20 for count in counts):

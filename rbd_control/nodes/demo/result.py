@@ -66,6 +66,7 @@ class DemoLog:
         events: the last event of each reported contact, by contact id.
         begin: time at which the trajectory was sent.
         valid_fraction: share of the samples during the motion with a verdict.
+        fault: why the controller switched to the safe torque; an empty text if it did not.
     """
 
     def __init__(self, joints: Sequence[str], thresholds: ArrayLike, staged: Sequence[str]) -> None:
@@ -77,6 +78,7 @@ class DemoLog:
         self.events: dict[int, ContactEvent] = {}
         self.begin = float("nan")
         self.valid_fraction = 0.0
+        self.fault = ""
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,7 @@ def _tracking_rms(
 def _failures(
     log: DemoLog, contacts: Sequence[StagedContact], scored: Score, rms: float
 ) -> list[str]:
-    said = []
+    said = [f"controller: {log.fault}"] if log.fault else []
     for what in log.staged[len(contacts) :]:
         said.append(f"{what}: did not happen")
     for contact, found in zip(contacts, scored.contacts, strict=True):
