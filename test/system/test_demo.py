@@ -68,6 +68,7 @@ def alive(number: int) -> bool:
     return True
 
 
+@pytest.mark.timeout(3 * 2 * PATIENCE + 60.0)
 def test_every_contact_is_found_and_no_other(tmp_path: Path) -> None:
     for _ in range(3):
         demo = started(tmp_path)
