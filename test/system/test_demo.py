@@ -77,7 +77,8 @@ def test_every_contact_is_found_and_no_other(tmp_path: Path) -> None:
         finally:
             demo.kill()
         # On a machine that is too busy for 1 kHz the controller ends the motion, as it should.
-        if "controller: safe torque: no joint states" not in demo.output:
+        late = "controller: safe torque: (no joint states|the node did not respond)"
+        if not re.search(late, demo.output):
             break
     assert code == 0, demo.output
     plain = json.loads((tmp_path / "out" / "demo.json").read_text(encoding="utf-8"))
