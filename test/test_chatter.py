@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from control_loop import Loop
@@ -88,6 +90,23 @@ def test_what_was_given_is_kept(model: Model) -> None:
     law.discard_estimates()
     assert law.adaptive is not None
     assert law.adaptive.payload == pytest.approx(given)
+
+
+def test_given_estimates_beyond_new_bounds_do_not_prevent_the_safe_torque(model: Model) -> None:
+    heavy = model.with_payload("tool", 1.0, np.zeros(3), 0.01 * np.eye(3))
+    parameters = ControllerParameters(adaptive=True)
+    loop = Loop(model, adaptive=True)
+    law = loop.controller.law
+    given = AdaptiveSlotineLiController(heavy, parameters, parameters).estimates
+    law.set_estimates(given)
+    assert law.adaptive is not None
+    # Learned away since, so that lower bounds are possible.
+    law.adaptive.set_estimates(AdaptiveSlotineLiController(model, parameters, parameters).estimates)
+    loop.controller.set_parameters(replace(loop.controller.parameters, largest_payload_mass=0.1))
+    law = loop.controller.law
+    law.discard_estimates()
+    assert law.adaptive is not None
+    assert law.adaptive.payload == 0.0
 
 
 def test_what_was_learned_is_discarded(model: Model) -> None:

@@ -46,7 +46,7 @@ most a tenth of the torque that would end s within the period. A shorter step in
 keeps V from increasing.
 
 Forgetting. The law takes a push for a weight until a detector reports the contact. The estimates
-are then replaced by their average over the learning before, with the time constant 1 s
+are then replaced by their exponential average over the time of learning, time constant 1 s
 (:meth:`AdaptiveSlotineLiController.forget_recent`). A push of 20 ms changes this average by 2 % of
 what it teaches. The same is done before the weight of the estimates is compensated without
 feedback, where nothing would correct it. The average lies in the same convex sets, and is at most
@@ -149,7 +149,7 @@ class AdaptiveSlotineLiController:
         self._is_recent = False
 
     def forget_recent(self) -> bool:
-        """Replace the estimates by their average over the learning before, time constant 1 s.
+        """Replace the estimates by their exponential average, time constant 1 s of learning.
 
         Call it when a contact begins, and before the weight of the estimates is compensated without
         feedback.

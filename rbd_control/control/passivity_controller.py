@@ -98,7 +98,7 @@ class PassivityController:
     def silence(self, now: float) -> Command | None:
         """Return the command to send while joint states are silent, for a watchdog.
 
-        The result is None, as nothing has to be sent, unless joint states are missing.
+        While joint states arrive, the result is None: nothing has to be sent.
 
         Args:
             now: time on the steady clock [s].

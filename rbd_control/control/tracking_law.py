@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import inf
 
 import numpy as np
@@ -106,11 +107,13 @@ class TrackingLaw:
             return
         self.adaptive.reset()
         if self._given is not None:
-            self.adaptive.set_estimates(self._given)
+            # Its bounds may have changed since; a fault must lead to the safe torque all the same.
+            with suppress(InputError):
+                self.adaptive.set_estimates(self._given)
         self._use_estimates()
 
     def forget_recent(self) -> None:
-        """Do :meth:`AdaptiveSlotineLiController.forget_recent`, if the law is adaptive."""
+        """Call :meth:`AdaptiveSlotineLiController.forget_recent`, if the law is adaptive."""
         if self.adaptive is not None and self.adaptive.forget_recent():
             self._use_estimates()
 

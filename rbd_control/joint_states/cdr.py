@@ -137,8 +137,8 @@ def decode_and_learn(
         decode: the decoder of the middleware or of rosbags.
 
     Returns:
-        The message from ``decode``; and the layout of its fields, or None if there is none or if
-        reading by it does not give the same message to the last bit.
+        The message from ``decode``, and the layout of its fields. The layout is None if these bytes
+        have no fixed layout, or if reading by it gives another message.
 
     Raises:
         Exception: what ``decode`` raises for damaged bytes.

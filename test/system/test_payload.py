@@ -79,7 +79,7 @@ def test_a_payload_reaches_both_nodes(
         report = probe.wait_for_report(
             names[name],
             lambda r: reason in r.message or r.values.get("mode") == "safe",
-            "the refusal is not told of",
+            "the refusal is not reported",
         )
         if report.values.get("mode") == "safe":
             # A busy machine has delayed the joint states of this test by more than a second.
