@@ -61,18 +61,17 @@ Manipulators*, IROS 2018.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.adaptation_parameters import ALL, AdaptationParameters
+from rbd_control.control.adaptation_parameters import AdaptationParameters
+from rbd_control.control.adapted_bodies import adapted_bodies, adapted_friction, adapted_links
 from rbd_control.control.adaptive_step import (
     LARGEST,
     LARGEST_FRICTION,
-    Bodies,
     Gains,
-    JointFriction,
     adaptive_step,
 )
 from rbd_control.control.controller_parameters import ControllerParameters
@@ -81,7 +80,7 @@ from rbd_control.dynamics import Model
 from rbd_control.dynamics.checks import checked_array
 from rbd_control.dynamics.constants import constants_of, views
 from rbd_control.dynamics.inertia import central_inertia, pseudo_inertia
-from rbd_control.errors import InputError, ParameterError
+from rbd_control.errors import InputError
 from rbd_control.robot.friction import CoulombViscousFriction
 
 Array = NDArray[np.float64]
@@ -117,7 +116,7 @@ class AdaptiveSlotineLiController:
         self._nominal = model
         self._adaptation = adaptation
         self._Lambda = parameters.for_joints("bandwidth", n)
-        self._links = _links(model, adaptation)
+        self._links = adapted_links(model, adaptation)
         self._gains = Gains(
             parameters.for_joints("damping", n),
             adaptation.for_joints("adaptation_dead_zone", n),
@@ -129,7 +128,7 @@ class AdaptiveSlotineLiController:
         learnable = type(friction) is CoulombViscousFriction
         self._other_friction = None if learnable else friction
         self._friction_joints = model.joint_names if adaptation.adapt_friction else ()
-        self._friction = _joint_friction(friction, n, adaptation.adapt_friction)
+        self._friction = adapted_friction(friction, n, adaptation.adapt_friction)
         self._given_friction = (self._friction.coulomb.copy(), self._friction.viscous.copy())
         self._learning = False
         self.reset()
@@ -142,7 +141,7 @@ class AdaptiveSlotineLiController:
         self._arrays = arrays._replace(
             mass=own.mass, first_moment=own.first_moment, second_moment=own.second_moment
         )
-        self._bodies = _bodies(self._nominal, self._links, self._adaptation)
+        self._bodies = adapted_bodies(self._nominal, self._links, self._adaptation)
         self._smooth = np.zeros(self._nominal.nv)
         self._friction.coulomb[:], self._friction.viscous[:] = self._given_friction
         self._friction.average[:] = self._given_friction
@@ -399,80 +398,3 @@ class AdaptiveSlotineLiController:
             self._arrays.mass[row] = P[3, 3]
             self._arrays.first_moment[row] = P[:3, 3]
             self._arrays.second_moment[row] = P[:3, :3]
-
-
-# --- Construction --------------------------------------------------------------------------------
-
-
-def _links(model: Model, adaptation: AdaptationParameters) -> tuple[str, ...]:
-    names = adaptation.adapted_links
-    if not names:
-        names = model.joint_links[-1:]
-    elif names == (ALL,):
-        names = model.joint_links
-    rows = [model.link_index(name) for name in names]
-    for name, row in zip(names, rows, strict=True):
-        if row < 0:
-            raise InputError(f"link {name!r} is fixed to the world: there is nothing to learn")
-        if rows.count(row) > 1:
-            raise InputError(f"link {name!r} is fixed to another of {', '.join(names)}: name one")
-    return names
-
-
-def _bodies(model: Model, links: tuple[str, ...], adaptation: AdaptationParameters) -> Bodies:
-    rows = np.array([model.link_index(link) for link in links], dtype=np.int64)
-    mass, reach = adaptation.largest_payload_mass, adaptation.largest_payload_reach
-    # Of a solid ball; 2/5 m r² is its inertia.
-    ball = pseudo_inertia(mass, np.zeros(3), 0.4 * mass * reach**2 * np.eye(3))
-    S, W = np.empty((2, len(links), 4, 4))
-    cap, most = np.empty((len(links), 2, 4, 4)), np.empty((len(links), 2))
-    for k, (link, row) in enumerate(zip(links, rows, strict=True)):
-        arrays, placement = model.arrays, model.link_placement[link]
-        P = np.empty((4, 4))
-        P[:3, :3] = arrays.second_moment[row]
-        P[:3, 3] = P[3, :3] = arrays.first_moment[row]
-        P[3, 3] = arrays.mass[row]
-        S[k] = np.linalg.cholesky(P + placement @ ball @ placement.T)
-        inverse = np.linalg.inv(S[k])
-        W[k] = inverse @ P @ inverse.T
-        W[k] = 0.5 * (W[k] + W[k].T)
-        # Linear in P, and so in W: the mass, and the second moment about the link's origin.
-        origin = np.vstack((-np.eye(3), placement[:3, 3]))
-        weights = np.diag([0.0, 0.0, 0.0, 1.0]), origin @ origin.T
-        for c, (A, room) in enumerate(zip(weights, (mass, mass * reach**2), strict=True)):
-            cap[k, c] = S[k].T @ A @ S[k]
-            most[k, c] = (A * P).sum() + room
-    # A described body may be a point or a rod, on the border of the physically possible bodies.
-    least = np.maximum(0.5 * np.linalg.eigvalsh(W)[:, 0], 1e-9)
-    return Bodies(rows, S, W, W.copy(), least, W.copy(), cap, most)
-
-
-def _joint_friction(friction: Any, n: int, adapt: bool) -> JointFriction:
-    # Not a derived class, whose coefficients have another meaning.
-    if type(friction) is not CoulombViscousFriction:
-        if adapt:
-            raise ParameterError(
-                "adapt_friction needs friction_model coulomb_viscous or stribeck, with values to "
-                "begin from"
-            )
-        zero = np.zeros(n)
-        return JointFriction(
-            zero.copy(), zero.copy(), np.zeros((2, n)), zero, np.ones(n), zero, zero
-        )
-    given = (friction.coulomb, friction.viscous)
-    if adapt:
-        for name, values in zip(("friction_coulomb", "friction_viscous"), given, strict=True):
-            if not (values > 0.0).all():
-                raise ParameterError(
-                    f"{name} is {values.tolist()}; adapt_friction needs positive values to begin "
-                    f"from"
-                )
-    units = [values.copy() if adapt else np.zeros(n) for values in given]
-    return JointFriction(
-        friction.coulomb.copy(),
-        friction.viscous.copy(),
-        np.array(given),
-        friction.offset.copy(),
-        friction.velocity_scale.copy(),
-        *units,
-    )
