@@ -129,9 +129,9 @@ def set_in_motion(arm: Arm, probe: Probe, state: str) -> None:
     def moves() -> bool:
         nonlocal sent
         if time.monotonic() > sent + 5.0:
-            # What the case before did last may have been heard after the order, or the motion may
-            # have ended before it was seen.
-            probe.call(Trigger, arm.topic("resume"))
+            # What the case before did last may have been heard after the order, the motion may have
+            # ended before it was seen, or the arm's own samples may have been late.
+            put_in_order(arm, probe)
             set_out(arm, probe, state)
             sent = time.monotonic()
         return bool(np.abs(arm.source.velocity).max() > 0.02)
