@@ -64,6 +64,11 @@ class Plant:
             q[turns] = (q[turns] + np.pi) % (2.0 * np.pi) - np.pi
         return q, v
 
+    def is_at_a_stop(self, q: Array) -> bool:
+        """Return whether a mechanical stop pushes a joint back at ``q``, (n,) [rad or m]."""
+        beyond = (q < self._around.lower) | (q > self._around.upper)
+        return bool(beyond.any())
+
     def move(self, q: Array, v: Array, command: Array, push: Array) -> Array:
         """Advance ``q`` and ``v`` by one period, in place; return the torque of the motors.
 

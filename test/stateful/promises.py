@@ -34,7 +34,7 @@ AT_REST = 1e-6
 """Largest desired speed of an arm that has stopped [rad/s or m/s]; in theory it is zero."""
 
 RECOIL = 0.3
-"""Time after a push in which an arm recoils from it [s]."""
+"""Time after a push, or a blow on a mechanical stop, in which an arm recoils [s]."""
 HARD_SPEED = 2.0
 """Largest speed under control, in velocity limits: the reference stays below 1.2 of them."""
 
@@ -281,7 +281,8 @@ def _charged(s: Stretch) -> NDArray[np.bool_]:
 def speed_has_a_hard_bound(s: Stretch) -> None:
     """Under control no joint is faster than twice its velocity limit, or than twice at first.
 
-    A joint that recoils from a push may be faster, for as long as it takes to be a fault.
+    A joint that recoils from a push or a mechanical stop may be faster, for as long as it takes to
+    be a fault.
     """
     # Joint states that repeat are a fault in time, but until then the torque does not change.
     rows = _charged(s) & (s.frozen == 0.0)

@@ -55,7 +55,7 @@ class Rig:
         self.motors = np.zeros(self.n)
         self.push = np.zeros(self.n)
         self.pushed_until = -inf
-        """Time of the end of the last push [s]."""
+        """Time of the end of the last push, by a mechanical stop too [s]."""
         self.shown_effort: Array | None = self.motors
         """Effort that joint states carry; None when they carry none."""
         self._last_q = self.q.copy()
@@ -232,6 +232,8 @@ class Rig:
 
     def _move(self) -> None:
         self.motors = self._plant.move(self.q, self.v, self.torque, self.push)
+        if self._plant.is_at_a_stop(self.q):
+            self.pushed_until = self.now
 
     # --- What is known of the arm ------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from stateful.arms import make_arm
 from stateful.controller_machine import ControllerMachine
 from stateful.detector_machine import DetectorMachine
 from stateful.detector_rig import PERIOD
+from stateful.plant import STOPS_BEYOND
 from stateful.setup import Setup
 
 
@@ -98,3 +99,16 @@ def test_an_arm_that_floats_after_a_push_is_not_carried_with_the_weight_that_the
     machine.run(seconds=1.0)
     machine.teardown()
     assert np.abs(machine.rig.v).max() < 0.1
+
+
+def test_a_joint_that_a_mechanical_stop_throws_back_is_a_fault_in_time() -> None:
+    # It had fallen on the stop with the safe torque zero; the judge called it the controller's.
+    arm = make_arm("crane", "none", 0)
+    beyond = arm.model.upper_limit[2] + STOPS_BEYOND
+    parameters = {"safe_torque": "zero", "bandwidth": (20.0,), "damping_rate": 40.0}
+    machine = ControllerMachine()
+    machine.begin(setup=Setup(arm, parameters, start=(0.3, -1.2, beyond + 0.034)))
+    machine.run(seconds=0.1)
+    machine.teardown()
+    assert np.abs(machine.rig.history.column("v")[:, 2]).max() > 2.0 * arm.model.velocity_limit[2]
+    assert "too fast" in machine.rig.history.reasons[-1]
