@@ -55,6 +55,7 @@ def process(bring_up: BringUp, probe: Probe, source: Source) -> Process:
             "urdf": "arm7",
             "contact_reaction": "float",
             "require_detector": True,
+            "timeout": 1.0,
             "torque_rate": 1e5,
             "tool_frame": "tool",
         },
