@@ -25,7 +25,7 @@ from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.detector_verdict import FORCE_AGE, FORCE_WAIT, DetectorVerdict
 from rbd_control.control.goal import Tolerances
 from rbd_control.control.motion import Motion, Place
-from rbd_control.control.retreat import retreat
+from rbd_control.control.retreat_along_force import retreat
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.trajectory import START_TOLERANCE, DesiredState, Trajectory

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.configured_parts import ConfiguredParts
+from rbd_control.control.motor_torque import MotorTorque, require_finite
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.slotine_li import LawTorque
-from rbd_control.control.torque_output import TorqueOutput, require_finite
 from rbd_control.control.trajectory import DesiredState
 from rbd_control.dynamics import Model
 
@@ -50,13 +50,13 @@ class TorquePath:
 
     def __init__(self, model: Model, samples: SampleJudge) -> None:
         self._samples = samples
-        self._output = TorqueOutput(model)
+        self._motors = MotorTorque(model)
         self._is_limited = False
         self.is_tracking = False
 
     def set_parts(self, parts: ConfiguredParts) -> None:
         """Use the parts for new parameters from the next sample on."""
-        self._output.set_parameters(parts.model, parts.limits, parts.parameters)
+        self._motors.set_parameters(parts.model, parts.limits, parts.parameters)
         self._law, self._limits, self._safe = parts.law, parts.torque_limits, parts.safe
         self._timeout = parts.parameters.timeout
         self._has_tank = parts.parameters.tank_capacity > 0.0
@@ -64,23 +64,23 @@ class TorquePath:
     @property
     def acted(self) -> Array:
         """Motor torque between the last two commands, (nv,) [N·m or N]."""
-        return self._output.acted
+        return self._motors.acted
 
     @property
     def acting(self) -> Array:
         """Motor torque since the last command, (nv,) [N·m or N]."""
-        return self._output.acting
+        return self._motors.acting
 
     @property
     def sent(self) -> Array:
         """(nv,) last command, without a command that was taken back [N·m or N]."""
-        return self._output.sent
+        return self._motors.sent
 
     @property
     def frozen(self) -> str:
         """A warning while joint states at rest repeat under torque, otherwise an empty text."""
         time = self._samples.repetition.time_at_rest
-        if not time or not self._output.sent.any():
+        if not time or not self._motors.sent.any():
             return ""
         return f"joint states have repeated for {time:.3g} s while torque is sent"
 
@@ -118,16 +118,16 @@ class TorquePath:
         Raises:
             FloatingPointError: for a torque that is not finite; the last command is kept.
         """
-        samples, law, limits, output = self._samples, self._law, self._limits, self._output
+        samples, law, limits, motors = self._samples, self._law, self._limits, self._motors
         q, v, period = samples.q, samples.v, samples.longest_period
         cut = limits.cut(wanted.torque, law.packed, q, v, wanted.s, period, wanted.share)
         let = limited = cut
         if self._has_tank:
             let = law.tank.limit(q, v, cut, max(samples.dt, SHORTEST))
             limited = limits.cut(let, law.packed, q, v, v, period)
-        slow = output.slow(limited, self._elapsed())
+        slow = motors.slow(limited, self._elapsed())
         final = law.tank.sent(let, slow, limits.largest)
-        sent = output.send(final, q)
+        sent = motors.send(final, q)
         self._is_limited = final is not wanted.torque
         self.is_tracking = is_tracking
         return LimitedTorque(sent, cut is not wanted.torque, slow is not limited)
@@ -144,32 +144,32 @@ class TorquePath:
             self._law.packed,
             samples.q,
             samples.v,
-            self._output.acting,
+            self._motors.acting,
             self._elapsed(),
             samples.longest_period,
         )
-        return LimitedTorque(self._output.send_command(sent, samples.q))
+        return LimitedTorque(self._motors.send_command(sent, samples.q))
 
     def repeat(self) -> LimitedTorque:
         """Return the last command again."""
         self.is_tracking = False
-        return LimitedTorque(self._output.repeat())
+        return LimitedTorque(self._motors.repeat())
 
     def zero(self) -> LimitedTorque:
         """Store and return exactly zero."""
         self.is_tracking = False
         self._law.tank.skip()
-        return LimitedTorque(self._output.zero(self._samples.q))
+        return LimitedTorque(self._motors.zero(self._samples.q))
 
     def halt(self) -> LimitedTorque:
         """Store and return exactly zero without any computation that could fail."""
         self.is_tracking = False
-        return LimitedTorque(self._output.halt())
+        return LimitedTorque(self._motors.halt())
 
     def take_back(self) -> None:
         """Treat the last command as not sent, so that the previous command goes on acting."""
-        self._output.take_back()
-        self._law.tank.acts(self._output.acting)
+        self._motors.take_back()
+        self._law.tank.acts(self._motors.acting)
         self._is_limited = True
 
     def _elapsed(self) -> float:

@@ -15,7 +15,7 @@ from rbd_control.dynamics import Model, gravity_torque
 Array = NDArray[np.float64]
 
 
-class TorqueOutput:
+class MotorTorque:
     """Stores the motor torque and the command of one arm.
 
     For an arm that adds its gravity torque (parameter ``gravity_compensated``) the motor torque is
