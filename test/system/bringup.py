@@ -20,6 +20,10 @@ SOURCE = Path(rbd_control.__file__).resolve().parent.parent
 PATIENCE = 120.0
 """Deadline of whatever should take a second or two [s]; a first run compiles."""
 
+STANDSTILL = 3.0
+"""Timeout of the controllers [s]: joint states of a test on a busy machine may be late by a second.
+"""
+
 
 def command(executable: str) -> list[str]:
     """How to start an executable of this environment, or its module when it is not installed."""

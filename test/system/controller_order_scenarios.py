@@ -20,7 +20,7 @@ from std_srvs.srv import Trigger
 from rbd_control.control import ControllerParameters, Estimates
 from rbd_control.dynamics import frame_placement
 
-from .bringup import BringUp, Process
+from .bringup import STANDSTILL, BringUp, Process
 from .controller_scenarios import (
     COMMANDS,
     MODEL,
@@ -71,7 +71,7 @@ def frozen(probe: Probe, source: Source, bring_up: BringUp) -> None:
     """[13, 51] The source repeats one joint state whose speed is not zero."""
     process = bring_up.start(
         NODE,
-        {"urdf": "arm7", "timeout": 1.0, "discovery_time": 0.0},
+        {"urdf": "arm7", "timeout": STANDSTILL, "discovery_time": 0.0},
         ["-r", f"{COMMANDS}:=frozen/commands", "-r", "__node:=frozen"],
     )
     commands = probe.listen(Float64MultiArray, "frozen/commands")

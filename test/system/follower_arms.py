@@ -17,7 +17,7 @@ from std_msgs.msg import Float64MultiArray
 from rbd_control.nodes.messages import to_seconds
 from rbd_control.simulation import arm7_urdf
 
-from .bringup import BringUp, Process
+from .bringup import STANDSTILL, BringUp, Process
 from .controller_scenarios import COMMANDS, MODEL, NODE, POSTURE
 from .fault_setting import wait_for_mode
 from .probe import Heard, Probe, Source
@@ -138,7 +138,7 @@ class Arms:
         joint_states = f"{name}/joint_states"
         process = self._bring_up.start(
             NODE,
-            {"timeout": 1.0, **ARMS[name]},
+            {"timeout": STANDSTILL, **ARMS[name]},
             ["-r", f"__node:={name}", "-r", f"joint_states:={joint_states}"]
             + ["-r", f"{COMMANDS}:={name}/commands"]
             + ["-r", f"contact_detector/contact:={name}/contact"]

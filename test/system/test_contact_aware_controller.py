@@ -13,7 +13,7 @@ from std_msgs.msg import Bool, Float64MultiArray
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.simulation import arm7_urdf
 
-from .bringup import BringUp, Process
+from .bringup import STANDSTILL, BringUp, Process
 from .probe import Heard, Probe, Source
 from .test_security_policy import agree
 
@@ -55,7 +55,7 @@ def process(bring_up: BringUp, probe: Probe, source: Source) -> Process:
             "urdf": "arm7",
             "contact_reaction": "float",
             "require_detector": True,
-            "timeout": 1.0,
+            "timeout": STANDSTILL,
             "torque_rate": 1e5,
             "tool_frame": "tool",
         },

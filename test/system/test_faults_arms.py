@@ -17,7 +17,7 @@ from std_srvs.srv import Trigger
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.simulation import arm7_urdf
 
-from .bringup import BringUp
+from .bringup import STANDSTILL, BringUp
 from .controller_scenarios import COMMANDS, MODEL, NODE, POSTURE, WEIGHT
 from .fault_setting import wait_for_mode
 from .follower_arms import ARMS, RATE, WEAK, Arm, Arms, continuous
@@ -135,7 +135,7 @@ def test_no_activation_without_an_effort_limit(bring_up: BringUp, probe: Probe) 
     probe.stream(source, "unknown/joint_states", RATE)
     remapped = ["-r", "joint_states:=unknown/joint_states", "-r", f"{COMMANDS}:=unknown/commands"]
     commands = probe.listen(Float64MultiArray, "unknown/commands")
-    description = {"robot_description": without_effort_limit(arm7_urdf()), "timeout": 1.0}
+    description = {"robot_description": without_effort_limit(arm7_urdf()), "timeout": STANDSTILL}
     refused = bring_up.start(NODE, description, ["-r", "__node:=unknown", *remapped])
     probe.wait(lambda: "no effort limit for joint_2" in refused.output, "is not refused")
     assert not commands
@@ -153,7 +153,7 @@ def test_a_required_detector_is_waited_for(bring_up: BringUp, probe: Probe) -> N
     probe.stream(source, "alone/joint_states", RATE)
     process = bring_up.start(
         NODE,
-        {"urdf": "arm7", "timeout": 1.0, "require_detector": True},
+        {"urdf": "arm7", "timeout": STANDSTILL, "require_detector": True},
         ["-r", "__node:=alone", "-r", "joint_states:=alone/joint_states"]
         + ["-r", f"{COMMANDS}:=alone/commands", "-r", "contact_detector/contact:=alone/contact"],
     )

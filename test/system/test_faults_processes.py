@@ -19,7 +19,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray
 
-from .bringup import BringUp, Process, command
+from .bringup import STANDSTILL, BringUp, Process, command
 from .controller_scenarios import (
     COMMANDS,
     NODE,
@@ -123,7 +123,7 @@ def failing(
     folder = tmp_path_factory.mktemp("failing")
     process = Process(
         [sys.executable, "-c", FAILING, str(folder), ",".join(METHODS.values()), "--ros-args"]
-        + ["-p", "urdf:=arm7", "-p", "timeout:=1.0", "-r", "__node:=failing"]
+        + ["-p", "urdf:=arm7", "-p", f"timeout:={STANDSTILL}", "-r", "__node:=failing"]
         + ["-r", f"{COMMANDS}:=failing/commands", "-r", "contact_detector/contact:=flag"],
         bring_up.environment,
         folder / "log",

@@ -28,7 +28,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from rbd_control.control import TrajectoryArrays
 
-from .bringup import SINGLE_THREADED, BringUp, Process
+from .bringup import SINGLE_THREADED, STANDSTILL, BringUp, Process
 from .controller_scenarios import COMMANDS, MODEL, NODE
 from .probe import Probe
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.skipif(
 EXECUTORS = {"events": "", "single_threaded": SINGLE_THREADED}
 PARAMETERS = {
     "urdf": "arm7",
-    "timeout": 1.0,
+    "timeout": STANDSTILL,
     "discovery_time": 0.0,
     "contact_reaction": "float",
     "goal_tolerance": [0.05],

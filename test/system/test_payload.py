@@ -17,7 +17,7 @@ from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.simulation import arm7_urdf
 
-from .bringup import BringUp
+from .bringup import STANDSTILL, BringUp
 from .controller_scenarios import COMMANDS, NODE, POSTURE, resting, wait_for_torque
 from .fault_setting import resume
 from .probe import LATCHED, Probe, Report, efforts
@@ -69,7 +69,7 @@ def test_a_payload_reaches_both_nodes(
     source.effort = at_start / -2.0
     names = {"passivity_controller": NODE, "contact_detector": DETECTOR}
     processes = {
-        name: bring_up.start(name, {**ARM, "timeout": 1.0} if name == NODE else ARM)
+        name: bring_up.start(name, {**ARM, "timeout": STANDSTILL} if name == NODE else ARM)
         for name in names
     }
 

@@ -13,7 +13,7 @@ from std_srvs.srv import Trigger
 
 from rbd_control.dynamics import gravity_torque
 
-from .bringup import BringUp
+from .bringup import STANDSTILL, BringUp
 from .controller_scenarios import COMMANDS, MODEL, POSTURE, trajectory
 from .probe import LATCHED, Probe, Source
 
@@ -24,7 +24,7 @@ PARAMETERS = {
         "urdf": "arm7",
         "gravity_compensated": True,
         "safe_torque": "zero",
-        "timeout": 1.0,
+        "timeout": STANDSTILL,
         "discovery_time": 0.0,
         "repeated_time": 1.0,
         "contact_reaction": "none",

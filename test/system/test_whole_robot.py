@@ -9,7 +9,7 @@ import pytest
 from robots import urdf_path
 from std_msgs.msg import Float64MultiArray
 
-from .bringup import BringUp, Process
+from .bringup import STANDSTILL, BringUp, Process
 from .probe import Probe, Source
 from .whole_robot import ARM, OPEN, publish_robot, verdict_without_contact, weight
 
@@ -44,7 +44,7 @@ def test_the_detector_takes_the_joints_whose_effort_is_reported(
 def test_the_controller_holds_the_arm_it_is_told_of(
     bring_up: BringUp, probe: Probe, arm: Source, description: Path
 ) -> None:
-    bring_up.start("passivity_controller", {"joints": list(arm.names), "timeout": 1.0})
+    bring_up.start("passivity_controller", {"joints": list(arm.names), "timeout": STANDSTILL})
     torque = probe.listen(Float64MultiArray, "effort_controller/commands")
     probe.wait(lambda: len(torque) > 50, "no torque")
     sent = np.array(torque[-1].data)
