@@ -77,6 +77,25 @@ def test_a_controller_keeps_estimates_for_another_model_object_of_the_same_arm()
     assert "beyond largest_payload_mass" in controller.law.discarded
 
 
+def test_estimates_of_a_file_come_back_when_learning_is_switched_on_again() -> None:
+    """What was learned beyond them is discarded, which is said."""
+    parameters = ControllerParameters(adaptive=True)
+    model = arm7()
+    learner = AdaptiveSlotineLiController(
+        model.with_payload("tool", 0.5, np.zeros(3), 0.01 * np.eye(3)), parameters, parameters
+    )
+    controller = PassivityController(model, parameters)
+    controller.law.set_estimates(learner.estimates)
+    controller.set_parameters(replace(parameters, adaptive=False))
+    assert controller.law.discarded == "adaptive is false now"
+    controller.set_parameters(replace(parameters, adaptive=False, stop_time=0.2))
+    assert not controller.law.discarded
+    controller.set_parameters(parameters)
+    adaptive = controller.law.adaptive
+    assert adaptive is not None
+    assert adaptive.payload == pytest.approx(0.5, abs=1e-9)
+
+
 def test_estimates_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     law = learned()
     good, tau = law.estimates.to_dict(), law.torque(*random_state(7))

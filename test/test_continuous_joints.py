@@ -122,7 +122,7 @@ def test_a_wrap_is_never_implausible(model: Model) -> None:
             controller = started(
                 model,
                 ControllerParameters(
-                    tracking_limit=(0.0,), overspeed_factor=1000.0, repeated_time=60.0
+                    tracking_limit=(0.0,), overspeed_factor=4.9, repeated_time=60.0
                 ),
                 np.array([3.0, *HOME[1:]]),
             )

@@ -94,7 +94,7 @@ def test_no_joint_state_teaches_more_than_the_expected_payload(
         learning_rate=1000.0,
         adaptation_dead_zone=(0.0,),
         torque_rate=(1e9,),
-        overspeed_factor=1000.0,
+        overspeed_factor=4.9,
         contact_reaction="none",
         implausible_jump=10.0,
         **SCRIPTED,

@@ -239,7 +239,13 @@ def test_the_controller_at_a_bound(name: str, value: float) -> None:
         changes["friction_viscous"] = (1.0,)
     if "tank" in name:
         changes["tank_capacity"] = 1.0
+    if name == "overspeed_factor":
+        changes["implausible_speed"] = 1000.0
     changes[name] = value_of(ControllerParameters, name, value)
+    if name == "implausible_speed" and value < ControllerParameters().overspeed_factor:
+        with pytest.raises(ParameterError, match="overspeed_factor"):
+            ControllerParameters(**changes)
+        return
     loop = Loop(MODEL, **changes)
     controller = loop.controller
     limit = MODEL.effort_limit * (1.0 + 1e-12)

@@ -9,8 +9,11 @@ import pytest
 from control_loop import HOME, SCRIPTED, STILL, Loop, started
 
 from rbd_control.control import Command, ControllerParameters, TrajectoryPoint
+from rbd_control.control.retreat_along_force import retreat
+from rbd_control.control.soft_limits import SoftLimits
+from rbd_control.control.trajectory import DesiredState
 from rbd_control.dynamics import Model, frame_placement, gravity_torque, kinetic_energy
-from rbd_control.errors import InputError
+from rbd_control.errors import InputError, TrajectoryError
 from rbd_control.simulation import HalfSpace, SimulatedArm, arm7_urdf
 
 REACTIONS = ("hold", "float", "retract", "slow")
@@ -226,6 +229,94 @@ def test_an_arm_that_carries_itself_gets_the_rest(model: Model) -> None:
     without.float_()
     assert np.allclose(without.update(0.005, HOME, STILL).torque, 0.0, atol=1e-12)
     assert not without.silence(9.0).torque.any()
+
+
+@pytest.mark.parametrize("lift", [3.0, -1.0])
+def test_a_payload_does_not_make_the_command_of_an_arm_that_carries_itself_jump(
+    model: Model, lift: float
+) -> None:
+    """The arm's own compensation changes with the payload: the right command stays the same."""
+
+    def loaded(mass: float) -> Model:
+        return model.with_payload("tool", mass, np.zeros(3), 0.01 * np.eye(3))
+
+    parameters = ControllerParameters(gravity_compensated=True, torque_rate=(900.0,), **SCRIPTED)
+    controller = started(loaded(1.5), parameters)
+    for k in range(1, 50):
+        before = controller.update(0.001 * k, HOME, STILL).torque
+    controller.set_parameters(parameters, loaded(1.5 + lift))
+    for k in range(50, 60):
+        torque = controller.update(0.001 * k, HOME, STILL).torque
+        assert np.allclose(torque, before, atol=1e-9)
+
+
+@pytest.mark.parametrize("reaction", ["hold", "float", "retract"])
+def test_no_trajectory_begins_or_continues_while_the_flag_is_raised(
+    model: Model, reaction: str
+) -> None:
+    """[96] Resumed with the flag raised, the arm would go on into whom it touches, unnoticed."""
+    loop = moving(model, contact_reaction=reaction)
+    controller = loop.controller
+    controller.contact(True)
+    loop.run(0.3)
+    controller.contact(True)
+    if reaction == "float":  # its trajectory is over: held where it is, the arm does not move
+        assert controller.resume() == "holding here"
+    else:
+        with pytest.raises(InputError, match="reports contact; end the contact first"):
+            controller.resume()
+        controller.cancel()
+        assert controller.resume() == "holding here"
+    for flag in (True, False):
+        controller.contact(flag)
+        loop.run(0.02)
+        if flag:
+            with pytest.raises(TrajectoryError, match="the contact detector reports contact"):
+                loop.follow(HOME, 1.0)
+    loop.follow(HOME, 1.0)
+    assert loop.run(0.1).mode == "follow"
+
+
+def test_a_contact_that_lasts_stops_an_arm_whose_reaction_becomes_to_stop(model: Model) -> None:
+    loop = moving(model, contact_reaction="none")
+    loop.controller.contact(True)
+    assert loop.run(0.1).mode == "follow"
+    loop.controller.set_parameters(ControllerParameters(contact_reaction="hold"))
+    loop.controller.contact(True)
+    assert loop.run(0.001).reason == "contact"
+
+
+@pytest.mark.parametrize("stop_time", [0.1, 1.0])
+def test_a_force_older_than_the_order_is_not_followed(model: Model, stop_time: float) -> None:
+    """It may be 0.1 s older, however long the stop lasts that was in progress."""
+    loop = moving(model, stop_time=stop_time)
+    loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
+    loop.run(0.06)
+    loop.controller.hold()
+    loop.run(0.06)
+    loop.controller.retract()
+    assert loop.run(stop_time + 0.1).reason.endswith("no force is known to retract along")
+
+
+def test_a_retreat_is_along_the_force_or_none_at_all(model: Model) -> None:
+    """Joints at their limits turn the rest of the motion; one went 7 cm against the force."""
+    soft = SoftLimits(model, ControllerParameters())
+    random = np.random.default_rng(1)
+    refused = 0
+    for _ in range(600):
+        q = random.uniform(soft.lowest, soft.highest)
+        end = np.where(random.random(7) < 0.5, soft.lowest, soft.highest)
+        q = np.where(random.random(7) < 0.3, end, q)
+        link, force = model.joint_links[random.integers(2, 7)], random.normal(size=3)
+        start = DesiredState.at_rest(q)
+        try:
+            way = retreat(model, soft.now(), start, link, force, 0.05, 0.5)
+        except TrajectoryError:
+            refused += 1
+            continue
+        places = frame_placement(model, q + np.linspace(0, 1, 5)[:, None] * (way.final - q), link)
+        assert (np.diff(places[:, :3, 3] @ force) > 0.0).all()
+    assert refused < 60
 
 
 def test_a_fault_from_outside_is_latched(model: Model) -> None:

@@ -38,7 +38,7 @@ def test_zero_is_exactly_zero_at_once(model: Model, compensated: bool) -> None:
     )
     controller = started(model, parameters)
     for k in range(1, 400):
-        command = controller.update(0.001 * k, HOME, (0.1 + 1e-6 * k) * V)
+        command = controller.update(0.001 * k, HOME + 1e-6 * k, (0.1 + 1e-6 * k) * V)
     assert command.mode == "hold"
     assert np.abs(command.torque).max() > 1.0
     controller.fault("test")

@@ -151,6 +151,7 @@ def test_at_rest_within_stop_time(
     if word == "cancel":
         assert end.goal == "cancelled"
     else:
+        loop.controller.contact(False)
         assert loop.controller.resume()
 
 

@@ -38,8 +38,9 @@ def cut(
     limits = TorqueLimits(model, parameters)
     torque = weight - K_D @ s + rest
     less = limits.cut(torque, model.packed, q, s, s, 0.001)
-    assert (np.abs(less) <= limits.largest * (1.0 + 1e-12)).all()
-    return less - np.clip(weight, -limits.largest, limits.largest)
+    least, most = limits.bounds(q)
+    assert (np.abs(less) <= most * (1.0 + 1e-12)).all()
+    return less - np.clip(weight, least, most)
 
 
 @settings(max_examples=300, deadline=None)
@@ -107,7 +108,7 @@ def test_an_arm_with_one_weak_joint_stays_damped(model: Model, mode: str) -> Non
 
 def test_a_saturated_arm_is_braked(model: Model) -> None:
     """All joints far too fast for the limits: it comes to rest, and no joint is thrown about."""
-    loop = Loop(model, torque_share=(0.4,), tracking_limit=(0.0,), overspeed_factor=1000.0)
+    loop = Loop(model, torque_share=(0.4,), tracking_limit=(0.0,), overspeed_factor=4.9)
     loop.run(0.1)
     loop.arm._v = np.array([1.5, 0.5, -1.5, 1.0, 1.0, -1.0, 1.0])
     speeds = []
@@ -123,6 +124,33 @@ def without(model: Model, what: str, joints: list[int], value: float) -> Model:
     limits = np.array(getattr(model, what))
     limits[joints] = value
     return replace(model, **{what: limits})
+
+
+def test_effort_limits_of_an_arm_in_motion_cannot_be_removed(model: Model) -> None:
+    """[35] The description has none: without those of the parameters torque had no limit at all."""
+    arm = without(model, "effort_limit", list(range(7)), 0.0)
+    given = ControllerParameters(effort_limit=tuple(model.effort_limit))
+    controller = started(arm, given)
+    for change in (controller.set_parameters, lambda new: controller.check_parameters(new, arm)):
+        with pytest.raises(InputError, match="no effort limit for joint_1"):
+            change(ControllerParameters())
+    assert controller.parameters is given
+
+
+@pytest.mark.parametrize("mode", ["hold", "float"])
+def test_an_arm_that_carries_itself_is_not_pushed_down(model: Model, mode: str) -> None:
+    """Its weight is beyond the torque that may be commanded; the arm carries it without command."""
+    weight = gravity_torque(model, HOME)
+    share = 0.5 * abs(weight[1]) / model.effort_limit[1]
+    controller = started(
+        model, replace(NO_RATE, gravity_compensated=True, torque_share=(share,)), HOME
+    )
+    if mode == "float":
+        controller.float_()
+    for k in range(1, 20):
+        command = controller.update(0.001 * k, HOME, STILL)
+        assert np.allclose(command.torque, 0.0, atol=1e-9)
+    assert command.mode == mode
 
 
 @pytest.mark.parametrize("value", [0.0, np.inf])

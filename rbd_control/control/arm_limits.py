@@ -26,6 +26,8 @@ class ArmLimits:
         joint_names: names of the joints.
         effort: largest torque of the motors [N·m or N].
         torque: largest torque that the controller uses, ``torque_share * effort`` [N·m or N].
+        weight: largest gravity torque that the arm can hold [N·m or N]: ``torque``, or ``effort``
+            if the arm adds its gravity torque to the command.
         velocity: speed limit of planned motions [rad/s or m/s].
         assumed_velocity: ``velocity``, with an assumed limit for joints without a limit; finite.
         plausible_speed: speed above which a sample is implausible [rad/s or m/s]; finite.
@@ -35,6 +37,7 @@ class ArmLimits:
     joint_names: tuple[str, ...]
     effort: Array
     torque: Array
+    weight: Array
     velocity: Array
     assumed_velocity: Array
     plausible_speed: Array
@@ -51,10 +54,12 @@ class ArmLimits:
         effort = _replaced(model.effort_limit, parameters.for_joints("effort_limit", n))
         velocity = _replaced(model.velocity_limit, parameters.for_joints("velocity_limit", n))
         assumed = parameters.assumed_velocity(model, velocity)
+        torque = parameters.for_joints("torque_share", n) * effort
         return cls(
             joint_names=model.joint_names,
             effort=effort,
-            torque=parameters.for_joints("torque_share", n) * effort,
+            torque=torque,
+            weight=effort if parameters.gravity_compensated else torque,
             velocity=velocity,
             assumed_velocity=assumed,
             plausible_speed=parameters.implausible_speed * assumed,
@@ -86,14 +91,13 @@ class ArmLimits:
             q: (nv,) its position [rad or m].
 
         Raises:
-            InputError: naming the first such joint, its gravity torque and its torque limit, which
-                is ``torque_share`` of its effort limit.
+            InputError: naming the first such joint, its gravity torque and its limit.
         """
         weight = gravity_torque(model, q)
-        for i in np.flatnonzero(np.abs(weight) > self.torque)[:1]:
+        for i in np.flatnonzero(np.abs(weight) > self.weight)[:1]:
             raise InputError(
                 f"too heavy: {self.joint_names[i]} needs {abs(weight[i]):.3g} to carry it "
-                f"here and may use {self.torque[i]:.3g} N·m or N"
+                f"here and may use {self.weight[i]:.3g} N·m or N"
             )
 
 

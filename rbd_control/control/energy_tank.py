@@ -172,14 +172,14 @@ class EnergyTank:
         """
         self._pushing = tau - self._weight
 
-    def sent(self, limited: Array, tau: Array, largest: Array | float = np.inf) -> Array:
+    def sent(self, limited: Array, tau: Array, bounds: tuple[Array, Array] | None = None) -> Array:
         """Return the torque to send in place of ``limited``, and correct the account.
 
         Args:
             limited: result of :meth:`limit` for this sample, (nv,) [N·m or N].
             tau: the same after other limits, (nv,) [N·m or N].
-            largest: largest torque of the motors, (nv,) [N·m or N]. If a motor is too weak to hold
-                the weight, the driving torque of its joint cannot be reduced.
+            bounds: least and largest torque of the motors, (nv,) each [N·m or N]. If a motor is too
+                weak to hold the weight, the driving torque of its joint cannot be reduced.
 
         Returns:
             (nv,) [N·m or N]; ``tau`` itself unless it would inject more than the level.
@@ -193,6 +193,8 @@ class EnergyTank:
         most = max(self._level, 0.0) / self._dt + taken
         if driving > most:
             pushing = np.where(drives, most / driving * pushing, pushing)
-            tau = np.minimum(np.maximum(self._weight + pushing, -largest), largest)
+            tau = self._weight + pushing
+            if bounds is not None:
+                tau = np.minimum(np.maximum(tau, bounds[0]), bounds[1])
         self._pushing = tau - self._weight
         return tau

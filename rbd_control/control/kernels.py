@@ -91,16 +91,19 @@ def first_above(v, most):
 
 
 @compiled
-def needs_cut(torque, largest, q, lower, upper):
-    """Return whether a torque exceeds ``largest``, or a position ``lower`` or ``upper``."""
+def needs_cut(torque, least, most, q, lower, upper):
+    """Return whether a torque exceeds ``least`` or ``most``, or a position ``lower`` or ``upper``.
+
+    All arguments are (nv,) [N·m or N; rad or m].
+    """
     cut = False
     for i in range(torque.shape[0]):
-        cut |= abs(torque[i]) > largest[i] or q[i] > upper[i] or q[i] < lower[i]
+        cut |= not least[i] <= torque[i] <= most[i] or not lower[i] <= q[i] <= upper[i]
     return cut
 
 
 @compiled
-def slowed(torque, last, rate, dt, largest):
+def slowed(torque, last, rate, dt, least, most):
     """Return the torque with a limited rate of change, and whether the limit was active.
 
     One factor scales the change of all joints.
@@ -110,7 +113,7 @@ def slowed(torque, last, rate, dt, largest):
         last: last torque, (nv,) [N·m or N].
         rate: largest rate of each joint, (nv,) [N·m/s or N/s].
         dt: time since the last torque [s].
-        largest: torque limits, (nv,) [N·m or N].
+        least, most: torque limits, (nv,) each [N·m or N].
     """
     share = 1.0
     for i in range(torque.shape[0]):
@@ -121,7 +124,7 @@ def slowed(torque, last, rate, dt, largest):
         return torque, False
     # If the torque limits were just lowered, the last torque may exceed them.
     slow = last + share * (torque - last)
-    return np.minimum(np.maximum(slow, -largest), largest), True
+    return np.minimum(np.maximum(slow, least), most), True
 
 
 @compiled

@@ -17,6 +17,8 @@ A mode that was ordered, or that is a reaction to contact, is latched: it lasts 
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,11 +32,14 @@ from rbd_control.control.samples import SampleJudge
 from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.trajectory import START_TOLERANCE, DesiredState, Trajectory
 from rbd_control.control.trajectory_goal import GoalMotion, TrajectoryGoal
-from rbd_control.control.trajectory_outcome import TrajectoryOutcome
+from rbd_control.control.trajectory_outcome import STOPPING_REACTIONS, TrajectoryOutcome
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, RbdControlError, TrajectoryError
 
 Array = NDArray[np.float64]
+
+CONTACT_LASTS = "the contact detector reports contact"
+"""Why no trajectory begins or continues."""
 
 
 class Modes:
@@ -69,6 +74,8 @@ class Modes:
         self.started = False
         self._paused: Place | None = None
         self._retracting = False
+        self._ordered = -inf
+        """Time of the last order to retract [s]."""
         self._stopping = False
 
     def set_parameters(
@@ -115,13 +122,15 @@ class Modes:
         self._hold_here()
 
     def require_free(self) -> None:
-        """Raise an error while the mode does not permit a trajectory.
+        """Raise an error while the mode or a contact does not permit a trajectory.
 
         Raises:
-            TrajectoryError: naming the mode.
+            TrajectoryError: naming the mode or the contact.
         """
         if self.mode == "safe" or self.latched:
             raise TrajectoryError(f"the arm stays in {self.mode} ({self.reason}): resume first")
+        if self._is_kept_by_contact():
+            raise TrajectoryError(f"{CONTACT_LASTS}: the arm moves after the contact has ended")
 
     def follow(
         self, trajectory: Trajectory, at: float | None, sent: TrajectoryGoal | None = None
@@ -213,14 +222,15 @@ class Modes:
     def retract(self, reason: str) -> None:
         """Stop, move the touched link along the force on it, and hold until :meth:`resume`.
 
-        The force is the last estimate that is no older than ``FORCE_AGE``, or arrives during the
-        stop or within ``FORCE_WAIT`` after it; without an estimate the arm stays where it stopped.
+        The force is the last estimate that was no older than ``FORCE_AGE`` when the order came, or
+        arrives during the stop or within ``FORCE_WAIT`` after it; without an estimate the arm stays
+        where it stopped.
 
         Raises:
             InputError: in mode safe.
         """
         self.hold(reason, again=True)
-        self._retracting = True
+        self._retracting, self._ordered = True, self._samples.stamp
 
     def slow(self, reason: str) -> None:
         """Continue at ``slow_factor`` of the speed, also in later trajectories, until resumed.
@@ -233,9 +243,15 @@ class Modes:
         if not self.latched:
             self.reason = reason
 
-    def react(self) -> None:
-        """React to the begin of a contact as the parameter ``contact_reaction`` selects."""
-        if not self.tracks:
+    def react(self, begins: bool) -> None:
+        """React to a contact as the parameter ``contact_reaction`` selects.
+
+        Args:
+            begins: whether the contact begins; one that lasts stops only an arm on a trajectory,
+                which can have another reaction since it began.
+        """
+        lasts_in_motion = self.mode == "follow" and self._is_kept_by_contact()
+        if not self.tracks or not (begins or lasts_in_motion):
             return
         reaction = self._parameters.contact_reaction
         self.outcome.touch(reaction)
@@ -255,12 +271,17 @@ class Modes:
         float and safe the arm is held at its present position.
 
         Raises:
-            InputError: before the start, and after a fault while joint states are not valid.
+            InputError: before the start; after a fault while joint states are not valid; and with
+                an interrupted trajectory while the detector reports a contact to react to.
         """
         if not self.started:
             raise InputError("cannot resume: not started")
         if not self._samples.good:
             raise InputError(f"cannot resume: no good joint states ({self.reason})")
+        if self._paused is not None and self._is_kept_by_contact():
+            raise InputError(
+                f"cannot resume: {CONTACT_LASTS}; end the contact first, or order float or retract"
+            )
         slowed = self._motion.wanted_pace != 1.0
         self._motion.wanted_pace = 1.0
         if self.mode != "safe" and not self.latched:
@@ -338,8 +359,8 @@ class Modes:
 
     def _retreat(self) -> None:
         """Retract along the force, or wait for it: it arrives after the flag."""
-        p, stamp = self._parameters, self._samples.stamp
-        found = self._verdict.force(stamp, FORCE_AGE + p.stop_time)
+        p = self._parameters
+        found = self._verdict.force(self._ordered, FORCE_AGE)
         if found is None and self._motion.overtime < FORCE_WAIT:
             return
         self._retracting = False
@@ -381,6 +402,11 @@ class Modes:
         self._give_up(why)
         self._motion.drop_waiting()
         self._retracting = self._stopping = False
+
+    def _is_kept_by_contact(self) -> bool:
+        """Whether the detector reports a contact, and the reaction to it is to stop."""
+        stops = self._parameters.contact_reaction in STOPPING_REACTIONS
+        return stops and self._verdict.contact(self._samples.now)
 
     def _slowness(self) -> str:
         return "" if self._motion.wanted_pace == 1.0 else "slowed"

@@ -7,7 +7,6 @@ from math import isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.kernels import slowed
 from rbd_control.dynamics import Model, gravity_torque
@@ -37,22 +36,35 @@ class MotorTorque:
         self._before = self.acting, self.sent
 
     def set_parameters(
-        self, model: Model, limits: ArmLimits, parameters: ControllerParameters
+        self, model: Model, parameters: ControllerParameters, q: Array | None = None
     ) -> None:
-        """Apply new limits or another payload from the next torque on."""
+        """Apply another rate or payload from the next torque on.
+
+        The command continues from the last one: if the gravity torque that the arm adds changes
+        with the payload, so does the stored motor torque.
+
+        Args:
+            model: the arm with its payload.
+            parameters: rate limit, and whether the arm adds its gravity torque.
+            q: (nv,) measured positions [rad or m]; None if they are unknown.
+        """
         self._model = model
-        self._largest = limits.torque
         self._rate = parameters.for_joints("torque_rate", self._model.nv)
         self._compensated = parameters.gravity_compensated
+        if q is not None:
+            added = gravity_torque(model, q) if self._compensated else np.zeros(model.nv)
+            self.acting = self.sent + added
+            self._before = self._before[1] + added, self._before[1]
 
-    def slow(self, torque: Array, dt: float) -> Array:
+    def slow(self, torque: Array, dt: float, bounds: tuple[Array, Array]) -> Array:
         """Return the torque after the rate limit; one factor scales the change of all joints.
 
         Args:
             torque: (nv,) requested motor torque [N·m or N].
             dt: time since the last torque [s].
+            bounds: least and largest motor torque, (nv,) each [N·m or N].
         """
-        slower, short = slowed(torque, self.acting, self._rate, dt, self._largest)
+        slower, short = slowed(torque, self.acting, self._rate, dt, *bounds)
         return slower if short else torque
 
     def send(self, motors: Array, q: Array) -> Array:

@@ -195,12 +195,22 @@ class PassivityController:
                 of the adaptive law belong to the previous model and are discarded.
 
         Raises:
-            InputError: for a model with other joints.
+            InputError: for a model with other joints, and without effort limits after the start.
             ParameterError: for a per-joint parameter of the wrong length.
         """
-        here = self._samples.q if self._samples.good else None
-        self._use(ConfiguredParts.of(model or self.model, parameters, self._parts, here))
+        self._use(self._parts_for(parameters, model))
         self._samples.repetition.forget_torque()
+
+    def check_parameters(self, parameters: ControllerParameters, model: Model) -> None:
+        """Raise the errors that :meth:`set_parameters` would raise, and change nothing."""
+        self._parts_for(parameters, model)
+
+    def _parts_for(self, parameters: ControllerParameters, model: Model | None) -> ConfiguredParts:
+        here = self._samples.q if self._samples.good else None
+        parts = ConfiguredParts.of(model or self.model, parameters, self._parts, here)
+        if self._modes.started:
+            parts.limits.require_effort()
+        return parts
 
     def _use(self, parts: ConfiguredParts) -> None:
         """Use newly built parts from the next sample on; nothing here can fail."""
@@ -370,12 +380,15 @@ class PassivityController:
     def contact(self, flag: bool, now: float | None = None) -> None:
         """Process a verdict of the contact detector; a rising flag starts the reaction.
 
+        While the flag stays raised and the reaction is to stop, no trajectory begins or continues.
+
         A verdict expires after ``VERDICT_TIMEOUT``; a contact after that counts as a new contact.
         Verdicts also count before the start. ``now`` is a time on the steady clock [s], by default
         that of the last joint state.
         """
-        if self._verdict.hear(bool(flag), self._samples.now if now is None else now):
-            self._modes.react()
+        begins = self._verdict.hear(bool(flag), self._samples.now if now is None else now)
+        if flag:
+            self._modes.react(begins)
 
     def touched(self, link: str, force: Array) -> None:
         """Store the estimated contact force, along which the reaction ``retract`` moves the link.

@@ -9,18 +9,25 @@ from numpy.typing import NDArray
 
 from rbd_control.control.trajectory import DesiredState, JointLimits, Trajectory
 from rbd_control.control.waypoints import TrajectoryPoint
-from rbd_control.dynamics import Model, frame_jacobian
+from rbd_control.dynamics import Model, frame_jacobian, frame_placement
+from rbd_control.errors import TrajectoryError
 
 Array = NDArray[np.float64]
 
 LARGEST_TURN = 0.5
 """Largest motion of a joint in one retreat [rad or m]."""
 
+LEAST_SHARE = 0.02
+"""Smallest part of the distance along the force that counts as a retreat."""
+
 _DAMPING = 0.05
 """Damping of the least-squares inverse of the Jacobian [m]."""
 
 _PEAK = 1.875
 """Peak speed of a quintic from rest to rest, in mean speeds."""
+
+_PARTS = 8
+"""Number of equal parts of a motion after which its way along the force is computed."""
 
 
 def retreat(
@@ -35,8 +42,9 @@ def retreat(
     """Return a motion of ``link`` along ``force`` by about ``distance``, which ends at rest.
 
     The joint motion is ``Jᵀ (J Jᵀ + d² 1)⁻¹ distance force / |force|``, the damped least-squares
-    inverse of the link's Jacobian J, within the limits and by at most :data:`LARGEST_TURN`. If the
-    link cannot move in this direction, it moves as far as possible.
+    inverse of the link's Jacobian J, by at most :data:`LARGEST_TURN`. If a position limit shortens
+    it, the motion without the limiting joints is computed as well, and the motion with the longest
+    way along the force is chosen. It ends before the link's origin would move against the force.
 
     Args:
         model: the arm.
@@ -49,16 +57,55 @@ def retreat(
 
     Raises:
         InputError: for an unknown link.
-        TrajectoryError: if no such motion exists within the limits.
+        TrajectoryError: if the link cannot move along the force within the limits.
     """
-    q = start.q_d
+    q, along = start.q_d, force / hypot(*force)
     J = frame_jacobian(model, q, link)[3:]
-    wanted = distance * (force / hypot(*force))
-    change = J.T @ np.linalg.solve(J @ J.T + _DAMPING**2 * np.eye(3), wanted)
-    change *= min(1.0, LARGEST_TURN / max(np.abs(change).max(), 1e-9))
-    low, high = np.minimum(limits.lower_limit, q), np.maximum(limits.upper_limit, q)
-    change = np.clip(q + change, low, high) - q
+    change, best = np.zeros(model.nv), LEAST_SHARE * distance
+    free = np.ones(model.nv)
+    for _ in range(model.nv):
+        J_free = J * free
+        wanted = J_free.T @ np.linalg.solve(J_free @ J_free.T + _DAMPING**2 * np.eye(3), along)
+        step, hindered = _within(distance * wanted, q, limits)
+        part, way = _progress(model, q, step, link, along)
+        if way > best:
+            change, best = part * step, way
+        if hindered < 0:
+            break
+        free[hindered] = 0.0
+    if not change.any():
+        raise TrajectoryError("the link cannot move along the force within the position limits")
     duration = max(time, float((_PEAK * np.abs(change) / limits.velocity_limit).max()))
     zero = [0.0] * model.nv
     point = TrajectoryPoint((q + change).tolist(), zero, zero, duration)
     return Trajectory.from_points(model.joint_names, model.joint_names, [point], start=start)
+
+
+def _within(step: Array, q: Array, limits: JointLimits) -> tuple[Array, int]:
+    """Scale a motion to the limits; return it and the joint whose position limit shortens it most.
+
+    The joint is -1 if no position limit shortens the motion.
+    """
+    step = step * min(1.0, LARGEST_TURN / max(np.abs(step).max(), 1e-9))
+    room = np.where(step > 0.0, limits.upper_limit - q, q - limits.lower_limit)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(step == 0.0, np.inf, np.maximum(room, 0.0) / np.abs(step))
+    j = int(share.argmin())
+    return (share[j] * step, j) if share[j] < 1.0 else (step, -1)
+
+
+def _progress(model: Model, q: Array, step: Array, link: str, along: Array) -> tuple[float, float]:
+    """Return the part of a motion in which the link moves along a direction, and by how much [m].
+
+    Args:
+        model: the arm.
+        q, step: positions at the start, and their change, (nv,) each [rad or m].
+        link: the link.
+        along: (3,) unit vector in world axes.
+    """
+    parts = np.arange(_PARTS + 1) / _PARTS
+    positions = frame_placement(model, q + parts[:, None] * step, link)[:, :3, 3]
+    way = (positions - positions[0]) @ along
+    against = np.flatnonzero(np.diff(way) <= 0.0)
+    last = int(against[0]) if against.size else _PARTS
+    return float(parts[last]), float(way[last])

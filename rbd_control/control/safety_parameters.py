@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rbd_control.errors import ParameterError
 from rbd_control.joint_states.plausibility import PlausibilityParameters
 from rbd_control.parameters import Parameters, parameter
 
@@ -51,6 +52,7 @@ class LimitParameters(Parameters):
         False,
         "the arm adds its gravity torque to the command (Franka, KUKA FRI): send the torque "
         "without gravity",
+        live=False,
     )
     limit_margin: tuple[float, ...] = parameter(
         (0.05,),
@@ -163,7 +165,7 @@ class FaultParameters(PlausibilityParameters):
         2.0,
         "multiple of the velocity limit at which a measured speed is a fault if it lasts for 20 ms",
         lower=1.0,
-        upper=1000.0,
+        upper=500.0,
     )
     implausible_jump: float = parameter(
         0.02,
@@ -180,3 +182,12 @@ class FaultParameters(PlausibilityParameters):
         upper=100.0,
         per_joint=True,
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.implausible_speed <= self.overspeed_factor:
+            raise ParameterError(
+                f"implausible_speed is {self.implausible_speed:g} but overspeed_factor "
+                f"{self.overspeed_factor:g}; it must be larger: samples of an arm that is too fast "
+                f"must be usable, or the arm gets zero torque instead of damping"
+            )

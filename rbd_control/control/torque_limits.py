@@ -32,7 +32,7 @@ from rbd_control.control.kernels import needs_cut
 from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.torque_step import cut_step, law_gains
 from rbd_control.control.trajectory import POSITION_SLACK
-from rbd_control.dynamics import Model
+from rbd_control.dynamics import Model, gravity_torque
 
 Array = NDArray[np.float64]
 
@@ -41,15 +41,14 @@ class TorqueLimits:
     """Limits on torque, from the model and the parameters.
 
     The limits apply to the motor torque. For an arm that adds its gravity torque (parameter
-    ``gravity_compensated``) this is the sum of command and gravity torque.
+    ``gravity_compensated``) this is the sum of command and gravity torque. Such an arm may carry a
+    weight beyond the limits by itself; the limits are then extended to this weight, because a
+    command that subtracted it would push the arm down.
 
     Args:
         model: the arm.
         parameters: gains, and shares of the effort limits.
         soft: soft position limits; none by default.
-
-    Attributes:
-        largest: (nv,) largest motor torque [N·m or N].
 
     Raises:
         ParameterError: for a per-joint parameter of the wrong length.
@@ -59,13 +58,26 @@ class TorqueLimits:
         self, model: Model, parameters: ControllerParameters, soft: SoftLimits | None = None
     ) -> None:
         n = model.nv
-        self._described = model.packed
-        self.largest: Array = ArmLimits.of(model, parameters).torque
+        self._model, self._described = model, model.packed
+        self._compensated = parameters.gravity_compensated
+        self._most: Array = ArmLimits.of(model, parameters).torque
+        self._least: Array = -self._most
         self._gains = law_gains(parameters, n)
         none = np.full(n, np.inf)
         # Trajectories may pass a soft limit by this much.
         self._lower = -none if soft is None else soft.lowest - POSITION_SLACK
         self._upper = none if soft is None else soft.highest + POSITION_SLACK
+
+    def bounds(self, q: Array) -> tuple[Array, Array]:
+        """Return the least and the largest motor torque at ``q``, (nv,) each [N·m or N].
+
+        Args:
+            q: measured positions, (nv,) [rad or m].
+        """
+        if not self._compensated:
+            return self._least, self._most
+        weight = gravity_torque(self._model, q)
+        return np.minimum(self._least, weight), np.maximum(self._most, weight)
 
     def cut(
         self,
@@ -87,7 +99,8 @@ class TorqueLimits:
             period: longest time for which the torque is held [s].
             share: share of K_D.
         """
-        if not needs_cut(torque, self.largest, q, self._lower, self._upper):
+        least, most = self.bounds(q)
+        if not needs_cut(torque, least, most, q, self._lower, self._upper):
             return torque
         less: Array = cut_step(
             packed,
@@ -98,7 +111,8 @@ class TorqueLimits:
             v,
             s,
             torque,
-            self.largest,
+            least,
+            most,
             self._lower,
             self._upper,
             period,

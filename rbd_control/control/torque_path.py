@@ -56,7 +56,8 @@ class TorquePath:
 
     def set_parts(self, parts: ConfiguredParts) -> None:
         """Use the parts for new parameters from the next sample on."""
-        self._motors.set_parameters(parts.model, parts.limits, parts.parameters)
+        here = self._samples.q if self._samples.good else None
+        self._motors.set_parameters(parts.model, parts.parameters, here)
         self._law, self._limits, self._safe = parts.law, parts.torque_limits, parts.safe
         self._timeout = parts.parameters.timeout
         self._has_tank = parts.parameters.tank_capacity > 0.0
@@ -125,8 +126,9 @@ class TorquePath:
         if self._has_tank:
             let = law.tank.limit(q, v, cut, max(samples.dt, SHORTEST))
             limited = limits.cut(let, law.packed, q, v, v, period)
-        slow = motors.slow(limited, self._elapsed())
-        final = law.tank.sent(let, slow, limits.largest)
+        bounds = limits.bounds(q)
+        slow = motors.slow(limited, self._elapsed(), bounds)
+        final = law.tank.sent(let, slow, bounds)
         sent = motors.send(final, q)
         self._is_limited = final is not wanted.torque
         self.is_tracking = is_tracking

@@ -164,7 +164,7 @@ def safe_step(packed, described, q, v, last, largest, rate, slew, period):
 
 
 @compiled
-def cut_step(packed, described, gains, share, q, v, s, torque, largest, lower, upper, period):
+def cut_step(packed, described, gains, share, q, v, s, torque, least, most, lower, upper, period):
     """Return the torque within the limits: gravity, the scaled remainder, and brakes.
 
     Beyond ``lower`` or ``upper``, the torque exceeds the gravity torque outwards only as far as it
@@ -177,7 +177,7 @@ def cut_step(packed, described, gains, share, q, v, s, torque, largest, lower, u
         share: share of K_D in the damping ``-share K_D s`` that ``torque`` contains.
         q, v, s: position, velocity and velocity error, (nv,) each.
         torque: (nv,) torque of the motors [N·m or N].
-        largest: (nv,) torque limits [N·m or N].
+        least, most: (nv,) torque limits [N·m or N].
         lower, upper: (nv,) position limits [rad or m].
         period: longest time for which the torque is held [s].
     """
@@ -191,9 +191,9 @@ def cut_step(packed, described, gains, share, q, v, s, torque, largest, lower, u
     weight, rest, out = np.empty(n), np.empty(n), np.empty(n)
     kept = 1.0
     for i in range(n):
-        weight[i] = min(max(g[i], -largest[i]), largest[i])
+        weight[i] = min(max(g[i], least[i]), most[i])
         rest[i] = torque[i] - g[i]
-        room = largest[i] - weight[i] if rest[i] > 0.0 else largest[i] + weight[i]
+        room = most[i] - weight[i] if rest[i] > 0.0 else weight[i] - least[i]
         if abs(rest[i]) > room:
             kept = min(kept, room / abs(rest[i]))
     for i in range(n):
@@ -201,12 +201,12 @@ def cut_step(packed, described, gains, share, q, v, s, torque, largest, lower, u
         if s[i] * v[i] > 0.0:
             # The removed damping, as far as it brakes the joint.
             out[i] -= (1.0 - kept) * D[i] * (s[i] if abs(s[i]) < abs(v[i]) else v[i])
-        out[i] = min(max(out[i], -largest[i]), largest[i])
+        out[i] = min(max(out[i], least[i]), most[i])
         # Beyond its limits, outward torque of a joint is at most its gravity torque, or what brakes
         # an inward motion.
         brake = weight[i] - D[i] * v[i]
         if q[i] > upper[i]:
-            out[i] = min(out[i], max(weight[i], min(brake, largest[i])))
+            out[i] = min(out[i], max(weight[i], min(brake, most[i])))
         elif q[i] < lower[i]:
-            out[i] = max(out[i], min(weight[i], max(brake, -largest[i])))
+            out[i] = max(out[i], min(weight[i], max(brake, least[i])))
     return out

@@ -69,25 +69,30 @@ class TrackingLaw:
         """Estimates that were set, to which a fault returns."""
         if parameters.adaptive:
             self.adaptive = AdaptiveSlotineLiController(model, parameters, parameters)
-            if before is not None:
-                self._keep(before)
+        if before is not None:
+            self._keep(before)
         self._last: LawTorque | None = None
 
     def _keep(self, before: TrackingLaw) -> None:
-        if self.adaptive is None or before.adaptive is None:
-            return
-        has_estimates = before.adaptive.learned_energy > 0.0
+        """Continue from the estimates of another law, or say why they are discarded."""
+        why = ""
         if not _is_same(before._described, self._described):
             # Estimates describe the errors of their model only.
-            self.discarded = "the model of the arm has changed" if has_estimates else ""
-            return
-        try:
-            self.adaptive.continue_from(before.adaptive)
-        except InputError as error:  # other links or bounds: learning restarts
-            self.discarded = str(error) if has_estimates else ""
-            return
-        self._given = before._given
-        self._use_estimates()
+            why = "the model of the arm has changed"
+        else:
+            self._given = before._given
+            if self.adaptive is None:
+                why = "adaptive is false now"
+            elif before.adaptive is None:
+                self.discard_estimates()
+            else:
+                try:
+                    self.adaptive.continue_from(before.adaptive)
+                    self._use_estimates()
+                except InputError as error:  # other links or bounds: learning restarts
+                    self._given, why = None, str(error)
+        if before.adaptive is not None and before.adaptive.learned_energy > 0.0:
+            self.discarded = why
 
     def set_estimates(self, estimates: Estimates) -> None:
         """Replace the estimates, see :meth:`AdaptiveSlotineLiController.set_estimates`.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control import ControllerParameters, PassivityController
+from rbd_control.control.trajectory_outcome import STOPPING_REACTIONS
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import CommandingParameters, FrameParameters
 from rbd_control.nodes.command_report import AnsweredSample, CommandReport
@@ -215,7 +216,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         """Process a verdict of the contact detector."""
         if self._controller is None:
             return
-        if flag and self.parameters.contact_reaction in ("hold", "float", "retract"):
+        if flag and self.parameters.contact_reaction in STOPPING_REACTIONS:
             self._trajectories.discard("contact")
         # Verdicts count before the activation as well, because require_detector needs one.
         self._controller.contact(flag, time.monotonic())
@@ -342,12 +343,12 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     # Parameters --------------------------------------------------------------------------------
 
     def check_parameters(self, new: PassivityControllerParameters) -> None:
-        """Raise an error for per-joint values of the wrong number, or a payload too heavy."""
+        """Raise an error for values that do not fit the arm, or a payload too heavy."""
         robot = self.robot.with_parameters(new)
-        PassivityController(robot.model, robot.in_model_order(new))
+        self.controller.check_parameters(robot.in_model_order(new), robot.model)
         loads = PayloadParameters.names()
         other = any(getattr(new, name) != getattr(self.parameters, name) for name in loads)
-        if other and self.is_active and not new.gravity_compensated:
+        if other and self.is_active:
             self.controller.refuse_heavy(robot.model)
 
     def parameters_changed(self) -> None:

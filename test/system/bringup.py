@@ -20,9 +20,8 @@ SOURCE = Path(rbd_control.__file__).resolve().parent.parent
 PATIENCE = 120.0
 """Deadline of whatever should take a second or two [s]; a first run compiles."""
 
-STANDSTILL = 3.0
-"""Timeout of the controllers [s]: joint states of a test on a busy machine may be late by a second.
-"""
+STANDSTILL = 1.0
+"""Timeout of the controllers, the longest: on a busy machine joint states may be late [s]."""
 
 
 def command(executable: str) -> list[str]:
