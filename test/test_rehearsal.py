@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
+
+from rbd_control.estimation import DetectorParameters
+from rbd_control.startup.rehearsal import selects_other_code
 
 # In a process of its own, where no other test has called anything yet.
 PRELUDE = """
@@ -117,3 +121,21 @@ def test_nothing_is_left_to_compile_or_load(what: str) -> None:
     )
     assert ended.returncode == 0, ended.stderr
     assert not ended.stdout.split()
+
+
+def test_a_change_of_numbers_selects_no_other_code() -> None:
+    """The rehearsal takes 20 ms, in which a controller in the same process sends no torque."""
+    before = DetectorParameters(contact_threshold=(1.0,) * 7)
+    for same in (
+        {"contact_threshold": (2.0,) * 7},
+        {"observer_gain": (40.0,)},
+        {"onset_debounce": 0.01},
+    ):
+        assert not selects_other_code(before, replace(before, **same))
+    for other in (
+        {"contact_threshold": (0.0,)},
+        {"observer": "kalman"},
+        {"friction_model": "sigmoid"},
+        {"tool_frame": "tool"},
+    ):
+        assert selects_other_code(before, replace(before, **other))

@@ -166,7 +166,11 @@ NAN = float("nan")
         (points(), {"delay": NAN}, "give a finite time"),
         (points(), {"delay": 1.7e9}, "starts in 1.7e\\+09 s; give a finite time of this clock"),
         # At a time so far away there are no nanoseconds between numbers.
-        (points(times=(1.0, 1.0 + 1e-9, 3.0)), {"delay": 1e8}, "point 1: its time is too close to"),
+        (
+            points(times=(1.0, 1.0 + 1e-9, 3.0)),
+            {"delay": 1e8},
+            "point 1: its time cannot be distinguished",
+        ),
         (refused(2, time_from_start=1e300), {}, "point 2: time_from_start is 1e\\+300 s"),
         (refused(2, velocities=(0.0, 0.1)), {}, "point 2, joint 'elbow': the last velocity is 0.1"),
         (refused(1, positions=(0.0, 2.1)), {}, "point 1, joint 'elbow': position 2.1 .* -2 to 2"),

@@ -67,8 +67,9 @@ class TravelledPath:
     def back(self, position: list[float], distance: float) -> list[list[float]]:
         """Return the points of the retreat, beginning with ``position``.
 
-        The motions of the joint that moves most between points add up to ``distance``, or less
-        if the path is shorter. Without a path the result is ``position`` alone.
+        The length of the retreat is ``distance`` [rad or m], or less if the path is shorter; the
+        length of a step is the largest motion of any joint in it. Without a path the result is
+        ``position`` alone.
         """
         way, left = [position], distance
         for _, point in reversed(self._points):

@@ -37,11 +37,11 @@ LARGEST_FRICTION = 4.0
 """Largest estimate of a friction coefficient, in multiples of the given value."""
 
 
-SMOOTHING = 0.05
+DEAD_ZONE_AVERAGE = 0.05
 """Time over which s is averaged for the dead zone [s]."""
 
 LEARNED_AT_ONCE = 0.1
-"""Largest change of the torque by learning in one period, as a share of what would end s in it.
+"""Largest change of the torque by learning in one period, as a share of what would bring s to zero.
 
 The equations hold in continuous time. In a fast motion, after a collision for instance, the step of
 one period may otherwise exceed the error that it is to reduce, and the loop oscillates.
@@ -122,7 +122,7 @@ def adaptive_step(packed, gains, bodies, friction, smooth, q, v, v_r, reference_
     _approach(friction.average[1], friction.viscous, share)
     power, disturbance = 0.0, 0.0
     for i in range(n):
-        smooth[i] += (1.0 - np.exp(-dt / SMOOTHING)) * (s[i] - smooth[i])
+        smooth[i] += (1.0 - np.exp(-dt / DEAD_ZONE_AVERAGE)) * (s[i] - smooth[i])
         power += gains.damping[i] * smooth[i] * smooth[i]
         disturbance += gains.dead_zone[i] * abs(smooth[i])
     coefficients = np.empty((rows, 10))

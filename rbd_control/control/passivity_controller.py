@@ -377,7 +377,7 @@ class PassivityController:
             self._start.here()
         return self._modes.resume()
 
-    def contact(self, flag: bool, now: float | None = None) -> None:
+    def contact(self, flag: bool, now: float | None = None) -> bool:
         """Process a verdict of the contact detector; a rising flag starts the reaction.
 
         While the flag stays raised and the reaction is to stop, no trajectory begins or continues.
@@ -385,10 +385,14 @@ class PassivityController:
         A verdict expires after ``VERDICT_TIMEOUT``; a contact after that counts as a new contact.
         Verdicts also count before the start. ``now`` is a time on the steady clock [s], by default
         that of the last joint state.
+
+        Returns:
+            Whether a contact begins with this verdict.
         """
         begins = self._verdict.hear(bool(flag), self._samples.now if now is None else now)
         if flag:
             self._modes.react(begins)
+        return begins
 
     def touched(self, link: str, force: Array) -> None:
         """Store the estimated contact force, along which the reaction ``retract`` moves the link.

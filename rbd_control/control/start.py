@@ -77,7 +77,7 @@ class Start:
         self._law.tank.skip()
 
     def check(self, follows: bool) -> None:
-        """Check the time before a valid sample, and restart after a jump of the clock.
+        """Check the gap before a valid sample, and restart after a jump of the clock.
 
         Args:
             follows: whether the previous sample was valid.

@@ -343,5 +343,5 @@ def _check_start(q: Array, here: Array, joint_names: Sequence[str], point: int) 
     if distance[j] > START_TOLERANCE:
         raise TrajectoryError(
             f"point {point}, joint {joint_names[j]!r}: it is due at once but {distance[j]:.4g} "
-            f"away (from {here[j]:.4g} to {q[j]:.4g}); give it time"
+            f"away (from {here[j]:.4g} to {q[j]:.4g}); increase its time_from_start"
         )

@@ -170,7 +170,7 @@ class Waypoints:
         if len(together):
             i = int(together[0])
             raise TrajectoryError(
-                f"point {i + 1}: its time is too close to that of point {i} to be told from it "
+                f"point {i + 1}: its time cannot be distinguished from that of point {i}, "
                 f"{abs(times[i]):.4g} s from now"
             )
         return times

@@ -165,7 +165,7 @@ def _root(robot: Robot) -> str:
     roots = [name for name in names if name not in parents]
     if len(roots) > 1:
         raise ModelError(
-            f"{len(roots)} links hang from nothing: {listed(map(quoted, roots))}; "
+            f"{len(roots)} links have no parent joint: {listed(map(quoted, roots))}; "
             f"a robot has one root"
         )
     return roots[0]

@@ -31,7 +31,7 @@ the estimated force is too large, the force is reported as not observable, never
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -363,15 +363,30 @@ def _along(model: Model, body: int) -> tuple[np.ndarray, np.ndarray]:
     """
     arrays = model.arrays
     fixed = [link for link, row in model.link_body.items() if row == body]
-    ideal = [np.zeros(3)]
-    if arrays.mass[body] > 0.0:
-        ideal.append(arrays.first_moment[body] / arrays.mass[body])
+    mass = arrays.mass[body]
+    center = arrays.first_moment[body] / mass if mass > 0.0 else np.zeros(3)
     carried = np.flatnonzero(arrays.parent[: model.bodies] == body)
-    middle = [np.zeros(3)]
     ends = [model.link_placement[link][:3, 3] for link in fixed]
-    for end in (*ideal, *ends, *arrays.translation[carried]):
+    return _places_of_body(np.array([center, *ends, *arrays.translation[carried]]).tobytes())
+
+
+@lru_cache(maxsize=1000)
+def _places_of_body(points: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places of :func:`_along` for the center of mass and other points of a body.
+
+    They are stored: a change of parameters of a running detector must not take many milliseconds.
+
+    Args:
+        points: bytes of (n, 3) numbers [m], the center of mass first.
+    """
+    ends = np.frombuffer(points).reshape(-1, 3)
+    ideal = np.unique(np.round([np.zeros(3), ends[0]], 6), axis=0)
+    middle = [np.zeros(3)]
+    for end in (np.zeros(3), *ends):
         steps = min(int(np.ceil(np.linalg.norm(end) / SPACING)), MOST_PLACES)
         for place in np.linspace(np.zeros(3), end, steps + 1)[1:]:
             if min(np.linalg.norm(place - other) for other in middle) > 0.5 * SPACING:
                 middle.append(place)
-    return np.unique(np.round(ideal, 6), axis=0), np.array(middle)
+    along = np.array(middle)
+    ideal.flags.writeable = along.flags.writeable = False
+    return ideal, along

@@ -42,7 +42,7 @@ class CommandReport:
         last: the last command; None before the first command of an activation.
     """
 
-    def __init__(self, node: GuardedNode, on_fault: Callable[[], None]) -> None:
+    def __init__(self, node: GuardedNode, on_fault: Callable[[], object]) -> None:
         self._node, self._on_fault = node, on_fault
         self._errors = node.create_publisher(JointState, "~/tracking_error", EVERY_SAMPLE)
         self._energy = EnergyOutput(node)

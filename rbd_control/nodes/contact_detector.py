@@ -31,7 +31,7 @@ from rbd_control.nodes.run import run
 from rbd_control.nodes.verdict_counts import VerdictCounts
 from rbd_control.parameters import parameter
 from rbd_control.robot.surface import missing_geometry, surface_of_robot
-from rbd_control.startup.rehearsal import rehearse_detector
+from rbd_control.startup.rehearsal import rehearse_detector, selects_other_code
 
 SILENCE = 0.1
 """Time without a usable sample after which there is no verdict [s]."""
@@ -282,9 +282,8 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         """Apply new parameters; an open contact, the tare and the residual are kept."""
         self.robot = self.robot.with_parameters(self.parameters)
         parameters, before = self._detector_parameters(), self._detector.parameters
-        names = DetectorParameters.names()
-        if any(getattr(parameters, name) != getattr(before, name) for name in names):
-            # Not after a change of the payload alone, because the verdict would pause.
+        if selects_other_code(before, parameters):
+            # Not after each change, because the verdict pauses, and a controller in this process.
             rehearse_detector(self.robot.model, parameters)
         self._detector.set_parameters(parameters)
         self._detector.set_model(self.robot.model)

@@ -25,7 +25,8 @@ class OrderServices:
     Args:
         node: the node.
         controller: returns the controller of the configured node.
-        before_stop: called with the name of an order that stops the arm, before it is executed.
+        before_stop: called with the name of an order that stops the arm, before it is executed;
+            returns whether it has discarded a trajectory that was being planned.
         obstacle: returns the reason why resuming is forbidden; an empty text if it is allowed.
         estimates: path of the file for ``~/save_estimates``; with an empty text the service is
             refused.
@@ -35,7 +36,7 @@ class OrderServices:
         self,
         node: ManagedNode[NodeParameters],
         controller: Callable[[], PassivityController],
-        before_stop: Callable[[str], None],
+        before_stop: Callable[[str], bool],
         obstacle: Callable[[], str],
         estimates: str,
     ) -> None:
@@ -72,10 +73,16 @@ class OrderServices:
 
         self._node.create_service(Trigger, f"~/{what}", answer)
 
-    def _stopping(self, what: str, order: Callable[[], None]) -> Callable[[], None]:
-        def stop() -> None:
-            self._before_stop(what)
-            order()
+    def _stopping(self, what: str, order: Callable[[], None]) -> Callable[[], str | None]:
+        def stop() -> str | None:
+            discarded = self._before_stop(what)
+            try:
+                order()
+            except InputError:
+                if what != "cancel" or not discarded:
+                    raise
+                return "the trajectory being planned is discarded"
+            return None
 
         return stop
 

@@ -216,10 +216,10 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         """Process a verdict of the contact detector."""
         if self._controller is None:
             return
-        if flag and self.parameters.contact_reaction in STOPPING_REACTIONS:
-            self._trajectories.discard("contact")
         # Verdicts count before the activation as well, because require_detector needs one.
-        self._controller.contact(flag, time.monotonic())
+        begins = self._controller.contact(flag, time.monotonic())
+        if begins and self.parameters.contact_reaction in STOPPING_REACTIONS:
+            self._trajectories.discard("contact")
 
     def on_force(self, link: str, force: Array) -> None:
         """Store a contact force for the reaction ``retract``; ignore it while not active.

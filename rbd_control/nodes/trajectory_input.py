@@ -91,14 +91,19 @@ class TrajectoryInput:
         except TrajectoryError as error:
             self._refuse(plan.order, error)
 
-    def discard(self, why: str) -> None:
-        """Discard trajectories that were sent before a stop and would start after it."""
+    def discard(self, why: str) -> bool:
+        """Discard trajectories that were sent before a stop and would start after it.
+
+        Returns:
+            Whether there was one.
+        """
         discarded = [] if self._thread is None else self._thread.discard()
         for order in discarded:
             if order.goal is not None:
                 order.goal.interrupt(why)
         if discarded:
             self._node.get_logger().info(f"the trajectory being planned is discarded: {why}")
+        return bool(discarded)
 
     def submit(self, read: Callable[[], TrajectoryMessage], goal: TrajectoryGoal) -> None:
         """Plan a trajectory of another origin than the topic, and follow it.

@@ -64,6 +64,26 @@ def rehearse_detector(model: Model, parameters: DetectorParameters) -> None:
         judge.add(0.01 * k, rest, zero, strong)
 
 
+def selects_other_code(before: DetectorParameters, after: DetectorParameters) -> bool:
+    """Return whether a detector with new parameters may run functions that it has not run yet.
+
+    Texts, switches, and numbers that become zero or cease to be zero select functions; other
+    changes of numbers do not.
+    """
+
+    def choices(parameters: DetectorParameters) -> list[object]:
+        return [_choice(getattr(parameters, name)) for name in type(parameters).names()]
+
+    return choices(before) != choices(after)
+
+
+def _choice(value: object) -> object:
+    """Return a value that changes if another value of a parameter may select other functions."""
+    if isinstance(value, tuple):
+        return tuple(map(_choice, value)) if value and isinstance(value[0], str) else any(value)
+    return bool(value) if isinstance(value, (int, float)) else value
+
+
 def rehearse_controller(model: Model) -> None:
     """Run all functions of a controller of this arm, including disabled ones."""
     from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint

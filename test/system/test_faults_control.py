@@ -18,7 +18,7 @@ from rbd_control.nodes.messages import to_seconds
 
 from .bringup import BringUp
 from .controller_scenarios import MODEL, POSTURE, trajectory
-from .fault_setting import resume, wait_for_mode
+from .fault_setting import count, resume, wait_for_mode
 from .follower_arms import RATE, Arm, Arms
 from .probe import Probe
 
@@ -158,6 +158,26 @@ def test_every_order_stops_the_arm(order: str, state: str, plain: Arm, probe: Pr
         if stamp > stopped:
             assert np.allclose(plain.source.sent[stamp][1], message.velocity, atol=1e-9)
     probe.send(plain.topic("contact"), Bool(data=False))
+
+
+def test_no_trajectory_begins_while_the_flag_is_raised(plain: Arm, probe: Probe) -> None:
+    """[111] It is refused with the reason, and the arm stays where it is."""
+    publisher = probe.node.create_publisher(Bool, plain.topic("contact"), 10)
+    timer = probe.node.create_timer(0.02, lambda: publisher.publish(Bool(data=True)))
+    try:
+        probe.wait(lambda: "hold" in plain.process.output.splitlines()[-1], "does not react")
+        assert probe.call(Trigger, plain.topic("resume")).success  # there is nothing to continue
+        refused = count(probe.report(plain.name), "trajectories refused")
+        probe.send(plain.topic("joint_trajectory"), trajectory(0.3, seconds=3.0))
+        probe.wait_for_report(
+            plain.name, lambda r: count(r, "trajectories refused") > refused, "is not refused"
+        )
+        assert "the contact detector reports contact" in plain.process.output
+        assert np.abs(plain.source.velocity).max() < 1e-3
+    finally:
+        probe.node.destroy_timer(timer)
+        probe.node.destroy_publisher(publisher)
+        probe.send(plain.topic("contact"), Bool(data=False))
 
 
 def test_a_reaction_without_a_detector_is_reported(plain: Arm, probe: Probe) -> None:
