@@ -32,11 +32,6 @@ def each(low: float, high: float) -> SearchStrategy[tuple[float, ...]]:
     return numbers(low, high).map(lambda x: (x,))
 
 
-FIXED = {
-    "gravity_compensated": "a fact about the arm: a live change would be a lie about it",
-}
-"""Parameters that are not drawn live, and why."""
-
 GAINS: dict[str, SearchStrategy[Any]] = {
     # What is stable on these arms at 200 Hz; at 1 kHz more would be, but differs in nothing.
     "bandwidth": each(4.0, 25.0),
@@ -108,7 +103,7 @@ def _parameter_values() -> dict[str, SearchStrategy[Any]]:
     return {
         item.name: GAINS[item.name] if item.name in GAINS else _of_bounds(item)
         for item in fields(ControllerParameters)
-        if item.name not in FIXED
+        if item.metadata["live"]
     }
 
 
