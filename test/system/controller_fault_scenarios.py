@@ -60,7 +60,8 @@ def reacts_to_the_contact_flag_in_time(probe: Probe, source: Source) -> None:
         steps = [(at, np.abs(x - WEIGHT).max()) for at, x in seen[before:]]
         top = steps[0][1]
         delays.append(next(at for at, x in steps if x < 0.95 * top) - begin)
-        assert probe.call(Trigger, f"{NODE}/resume").success
+        probe.send("contact_detector/contact", Bool(data=False))
+        probe.wait(lambda: probe.call(Trigger, f"{NODE}/resume").success, "cannot resume")
         probe.send(f"{NODE}/joint_trajectory", trajectory(0.0, seconds=0.3))
         wait_for_torque(probe, probe.listen(Float64MultiArray, COMMANDS), WEIGHT)
     assert sorted(delays)[len(delays) // 3] < REACTION, delays

@@ -93,7 +93,10 @@ class Follower(Source):
         now = to_seconds(made.header.stamp)
         self.sent[now] = np.array(made.position), np.array(made.velocity)
         if self.noise:
-            made.velocity = [x + self.noise * np.sin(7.0 * len(self.errors)) for x in made.velocity]
+            swing = float(np.sin(7.0 * len(self.errors)))
+            made.velocity = [x + self.noise * swing for x in made.velocity]
+            # A position that repeats would be another fault.
+            made.position = [x + 1e-6 * swing for x in made.position]
         return made
 
 
