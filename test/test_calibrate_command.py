@@ -15,6 +15,7 @@ from rbd_control.cli.main import main
 from rbd_control.estimation import DetectorParameters
 from rbd_control.node_parameters import law_parameters
 from rbd_control.parameters import read_parameter_file
+from rbd_control.robot.robot import Robot
 
 MOTION = sound.swing(22.0, 100.0)
 
@@ -124,3 +125,26 @@ def test_arguments_that_do_not_fit(
     code = run(tmp_path, MOTION.tau, *more)
     assert code == (2 if says else 0)  # a CSV recording has no topics
     assert says in capsys.readouterr().err
+
+
+GAINS = {"shoulder": 2.0, "elbow": -5.0}
+
+
+@pytest.mark.parametrize("joints", [("shoulder", "elbow"), ("elbow", "shoulder")])
+def test_gains_are_given_in_the_order_of_the_joints(
+    tmp_path: Path, joints: tuple[str, str]
+) -> None:
+    """The result is the same for either order of ``joints``."""
+    (tmp_path / "two.urdf").write_text(sound.URDF)
+    arm = tmp_path / "two.yaml"
+    arm.write_text(f"/**: {{ros__parameters: {{urdf: two.urdf, joints: [{', '.join(joints)}]}}}}")
+    log, out = tmp_path / "log.csv", tmp_path / "arm.yaml"
+    tau = MOTION.tau / [GAINS["shoulder"], GAINS["elbow"]]
+    log.write_text(sound.csv_text(replace(MOTION, tau=tau)))
+    gains = ",".join(str(GAINS[joint]) for joint in joints)
+    files = [str(log), "--urdf", str(arm), "--out", str(out)]
+    assert main(["calibrate", *files, f"--effort-gain={gains}"]) == 0
+    robot = Robot.load(out)
+    assert robot.joints == joints
+    assert robot.parameters.effort_gain == (2.0, -5.0)
+    np.testing.assert_allclose(robot.parameters.friction_coulomb, [0.5, 0.3], atol=0.05)

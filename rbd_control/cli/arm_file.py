@@ -92,11 +92,11 @@ def arm_file(
         "/**:",
         "  ros__parameters:",
         *_description(robot, locked),
-        *_entries(RobotParameters(**corrections), _identified(corrections)),
+        *_entries(robot, RobotParameters(**corrections), _identified(corrections)),
         "",
         "contact_detector:",
         "  ros__parameters:",
-        *_entries(parameters, _OF_THE_DETECTOR),
+        *_entries(robot, parameters, _OF_THE_DETECTOR),
         "",
         "passivity_controller:",
         "  ros__parameters:",
@@ -160,11 +160,19 @@ def _description(robot: Robot, locked: Mapping[str, float]) -> list[str]:
         for name in ("gravity", *PayloadParameters.names())
         if getattr(arm, name) != getattr(plain, name)
     ]
-    return lines + _entries(arm, names)
+    return lines + _entries(robot, arm, names)
 
 
-def _entries(parameters: Parameters, names: Iterable[str]) -> list[str]:
-    """Return one line for each parameter, with its unit."""
+def _entries(robot: Robot, parameters: Parameters, names: Iterable[str]) -> list[str]:
+    """Return one line for each parameter, with its unit.
+
+    Args:
+        robot: the arm, whose ``joints`` the file names.
+        parameters: per-joint values in the order of the model; the lines have the order of
+            ``robot.joints``.
+        names: the parameters to write.
+    """
+    parameters = robot.in_joint_order(parameters)
     units = {item.name: item.metadata["unit"] for item in fields(parameters)}
     lines = []
     for name in names:

@@ -37,6 +37,7 @@ from rbd_control.reports.calibration_page import calibration_page
 from rbd_control.reports.output import HtmlOutput, analysed_now
 from rbd_control.robot.inertial_corrections import CORRECTIONS, ROTOR
 from rbd_control.robot.robot import Robot
+from rbd_control.wording import printable
 
 
 def run_calibrate(arguments: argparse.Namespace) -> int:
@@ -62,7 +63,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
 
     motions = [motion for path in arguments.recordings for motion in read(path)]
     evidence = gain_evidence(arguments, read)
-    start = _start(arguments, model.nv)
+    start = _start(arguments, robot)
     with about(_named(arguments.recordings)), physical(model), refused_gains_shown(console):
         calibration = calibrate(
             motions,
@@ -95,14 +96,14 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _start(arguments: argparse.Namespace, n: int) -> CalibratedParameters:
-    """Return the initial parameters of the calibration of ``n`` joints.
+def _start(arguments: argparse.Namespace, robot: Robot) -> CalibratedParameters:
+    """Return the initial parameters of the calibration of an arm, in the order of its model.
 
     Raises:
-        ParameterError: for another number of effort gains than one or ``n``.
+        ParameterError: for another number of effort gains than one or the number of joints.
     """
     return starting_parameters(
-        n,
+        robot,
         observer=arguments.observer,
         effort=arguments.effort,
         effort_gain=tuple(arguments.effort_gain or (1.0,)),
@@ -155,13 +156,11 @@ def _print(calibration: Calibration, console: Console) -> None:
     console.print(_model_table(calibration))
     console.print(_friction_table(calibration))
     console.print(_detection_table(calibration))
-    n = len(calibration.joints)
     if parameters.effort_kind == "current" and not calibration.gains:
-        gains = ", ".join(f"{g:.4g}" for g in parameters.for_joints("effort_gain", n))
-        console.print(f"torque per unit of effort: {gains}")
-    rotor = parameters.for_joints(CORRECTIONS[ROTOR], n)
-    if rotor.any():
-        rotors = ", ".join(f"{J:.3g}" for J in rotor)
+        gains = _by_joint(calibration, "effort_gain", ".4g")
+        console.print(f"torque per unit of effort: {gains}", markup=False)
+    if any(parameters.rotor_inertia):
+        rotors = _by_joint(calibration, CORRECTIONS[ROTOR], ".3g")
         console.print(f"inertia of motor and gear [kg·m² or kg]: {rotors}", markup=False)
     if parameters.velocity_delay:
         console.print(f"velocity is late by {1e3 * parameters.velocity_delay:.2g} ms")
@@ -234,6 +233,13 @@ def _formatted(calibration: Calibration, name: str, form: str) -> list[str]:
     """Return the value of a parameter for each joint as text."""
     values = calibration.parameters.for_joints(name, len(calibration.joints))
     return [format(float(value), form) for value in values]
+
+
+def _by_joint(calibration: Calibration, name: str, form: str) -> str:
+    """Return a text with the value of a parameter for each joint, by name."""
+    values = _formatted(calibration, name, form)
+    joints = (printable(joint.joint) for joint in calibration.joints)
+    return ", ".join(f"{joint} {value}" for joint, value in zip(joints, values, strict=True))
 
 
 def _table(calibration: Calibration, title: str, columns: Mapping[str, Sequence[str]]) -> Table:

@@ -141,7 +141,8 @@ class CalibrateJob(_SourceJob):
     Attributes:
         false_alarms: acceptable false alarms, over all joints [1/h].
         effort: kind of the recorded effort, see ``effort_kind``.
-        effort_gain: torque per unit of effort; one number or one per joint.
+        effort_gain: torque per unit of effort; one number, or one per joint in the order of the
+            parameter ``joints``.
         observer: kind of observer.
         gain: observer gain [1/s]; None if it is chosen.
         known_gains: known torque per unit of effort by joint, with its standard error.
@@ -169,11 +170,12 @@ class CalibrateJob(_SourceJob):
             named(source.urdf), locked=dict(source.locked), measured=measured_in([recording])
         )
         say_held(robot)
-        model = uncorrected(robot).model
+        robot = uncorrected(robot)
+        model = robot.model
         found = read_motions(recording, model, source.joints)
         motions = with_effort(recording, found)
         start = starting_parameters(
-            model.nv,
+            robot,
             observer=self.observer,
             effort=self.effort,
             effort_gain=self.effort_gain,

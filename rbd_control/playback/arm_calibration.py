@@ -41,7 +41,7 @@ def uncorrected(robot: Robot) -> Robot:
 
 
 def starting_parameters(
-    n: int,
+    robot: Robot,
     *,
     observer: str,
     effort: str,
@@ -49,18 +49,19 @@ def starting_parameters(
     gain: float | None,
     trusted: bool,
 ) -> CalibratedParameters:
-    """Return the initial parameters of a calibration of ``n`` joints.
+    """Return the initial parameters of a calibration, in the order of the model.
 
     Args:
-        n: number of joints.
+        robot: the arm.
         observer: kind of observer.
         effort: kind of the recorded effort, see ``effort_kind``.
-        effort_gain: torque per unit of effort; one number or one per joint.
+        effort_gain: torque per unit of effort; one number, or one per joint in the order of
+            ``robot.joints``.
         gain: observer gain [1/s]; None if the calibration chooses it.
         trusted: whether to use the declared effort kind even if the efforts refute it.
 
     Raises:
-        ParameterError: for another number of effort gains than one or ``n``.
+        ParameterError: for another number of effort gains than one or the number of joints.
     """
     start = replace(
         START,
@@ -70,5 +71,5 @@ def starting_parameters(
         observer_gain=(gain or 50.0,),
         check_effort_kind=not trusted,
     )
-    start.for_joints("effort_gain", n)
-    return start
+    start.for_joints("effort_gain", robot.model.nv)
+    return robot.in_model_order(start)

@@ -176,17 +176,39 @@ class Robot:
         return self.parameters.friction(self.model.nv)
 
     def in_model_order(self, parameters: P) -> P:
-        """Return the same parameters with per-joint values in the order of the model."""
-        changes: dict[str, Any] = {}
-        place = np.argsort(self.order)
-        for item in fields(parameters):
-            value = getattr(parameters, item.name)
-            if item.metadata["per_joint"] and len(value) == len(self.joints) > 1:
-                changes[item.name] = tuple(np.array(value)[place])
-            if item.metadata["joint_matrix"] and len(value) == len(self.joints) ** 2:
-                matrix = np.array(value).reshape(place.size, place.size)
-                changes[item.name] = tuple(matrix[np.ix_(place, place)].ravel())
-        return replace(parameters, **changes)
+        """Return parameters in the order of ``joints`` with values in the order of the model.
+
+        This concerns per-joint values and matrices of the joints. A single value for all joints,
+        and a value of the wrong length, remain unchanged.
+        """
+        return _rearranged(parameters, np.argsort(self.order))
+
+    def in_joint_order(self, parameters: P) -> P:
+        """Return parameters in the order of the model with values in the order of ``joints``.
+
+        This is the inverse of :meth:`in_model_order`, for values that are written to a parameter
+        file.
+        """
+        return _rearranged(parameters, self.order)
+
+
+def _rearranged(parameters: P, place: NDArray[np.intp]) -> P:
+    """Return parameters whose value ``i`` of each joint is the given value ``place[i]``.
+
+    Args:
+        parameters: parameters with a value for each joint, or a matrix of the joints.
+        place: permutation of the joints, (n,).
+    """
+    n = place.size
+    changes: dict[str, Any] = {}
+    for item in fields(parameters):
+        value = getattr(parameters, item.name)
+        if item.metadata["per_joint"] and len(value) == n > 1:
+            changes[item.name] = tuple(np.array(value)[place])
+        if item.metadata["joint_matrix"] and len(value) == n**2:
+            matrix = np.array(value).reshape(n, n)
+            changes[item.name] = tuple(matrix[np.ix_(place, place)].ravel())
+    return replace(parameters, **changes)
 
 
 def described_by(urdf: str, parameters: RobotParameters | None = None) -> RobotParameters:

@@ -76,8 +76,8 @@ def _add_model(calibrate: argparse.ArgumentParser) -> None:
         "--effort-gain",
         type=numbers,
         metavar="G,...",
-        help="torque per unit of effort, one number for all joints or one per joint; the sign "
-        "counts",
+        help="torque per unit of effort, one number for all joints or one per joint in the order "
+        "of the parameter joints (without it, of the URDF); the sign counts",
     )
 
 
