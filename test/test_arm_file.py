@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rbd_control.cli.arm_file import arm_file
+from rbd_control.cli.arm_file import arm_file, write_arm_file
+from rbd_control.errors import RbdControlError
 from rbd_control.estimation import Calibration, DetectorParameters
 from rbd_control.estimation.calibrated_parameters import START, CalibratedParameters
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.robot.robot import Robot
 from rbd_control.robot.robot_parameters import RobotParameters
+from rbd_control.simulation import arm7_urdf
 
 JOINTS = tuple(f"joint_{i}" for i in (3, 1, 2, 7, 4, 6, 5))
 """The joints of the arm in an order that differs from the inverse of its permutation."""
@@ -65,6 +67,37 @@ def test_every_joint_gets_its_own_values(tmp_path: Path, joints: tuple[str, ...]
         compared += len(expected) >= 7
     # Corrections 5, friction 6, gains of drives and observer 2, thresholds, covariance.
     assert compared >= 17
+
+
+CALIBRATION = Calibration(START, (), 24.0, 1.0, (), ())
+
+TEXTS = {
+    "text": arm7_urdf(),
+    "text with characters that YAML escapes": arm7_urdf().replace(
+        "<robot ", '<!-- \u00e9 \u2028 \U0001f600 "quoted" \\ #: \t -->\r\n<robot ', 1
+    ),
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_a_description_that_is_text_is_written_as_text(tmp_path: Path, text: str) -> None:
+    given = Robot.of(RobotParameters(robot_description=text, joints=JOINTS))
+    out = tmp_path / "arm.yaml"
+    write_arm_file(out, CALIBRATION, [], given, {})
+    robot = Robot.load(out)
+    assert robot.parameters.robot_description == text
+    assert robot.parameters.urdf == ""
+    assert robot.joints == given.joints
+
+
+def test_a_file_that_would_not_load_is_not_written(tmp_path: Path) -> None:
+    """The description is accepted as text, but a parameter file has at most 2 MB."""
+    text = arm7_urdf().replace("</robot>", f"<!--{2_000_000 * ' '}--></robot>")
+    robot, out = Robot.of(RobotParameters(robot_description=text)), tmp_path / "arm.yaml"
+    with pytest.raises(RbdControlError, match="it would not load .is larger than 2 MB") as caught:
+        write_arm_file(out, CALIBRATION, [], robot, {})
+    assert caught.value.path == str(out)
+    assert not out.exists()
 
 
 def test_the_order_of_the_joints_and_back() -> None:

@@ -127,6 +127,14 @@ def test_arguments_that_do_not_fit(
     assert says in capsys.readouterr().err
 
 
+def test_an_arm_that_is_described_by_text_keeps_its_description(tmp_path: Path) -> None:
+    arm, log, out = tmp_path / "two.yaml", tmp_path / "log.csv", tmp_path / "arm.yaml"
+    arm.write_text(yaml.safe_dump({"/**": {"ros__parameters": {"robot_description": sound.URDF}}}))
+    log.write_text(sound.csv_text(MOTION))
+    assert main(["calibrate", str(log), "--urdf", str(arm), "--out", str(out)]) == 0
+    assert Robot.load(out).urdf == sound.URDF
+
+
 GAINS = {"shoulder": 2.0, "elbow": -5.0}
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from rbd_control.cli.arm_file import alarms, arm_file
+from rbd_control.cli.arm_file import alarms, write_arm_file
 from rbd_control.cli.calibration_json import calibration_json, calibration_values
 from rbd_control.cli.drive_gains import (
     gain_evidence,
@@ -76,10 +76,8 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     if calibration.gains:
         console.print(gain_table(calibration.gains, evidence.accepted_error))
     _print(calibration, console)
-    write_whole(
-        arguments.out,
-        arm_file(calibration, arguments.recordings, robot, dict(arguments.lock)).encode(),
-    )
+    locked = dict(arguments.lock)
+    write_arm_file(arguments.out, calibration, arguments.recordings, robot, locked)
     console.print(f"parameters in {arguments.out}", markup=False)
     if html.is_wanted:
         analysed = analysed_now(arguments.recordings, arguments.urdf)
