@@ -27,11 +27,9 @@ from rbd_control.estimation import Calibration, Motion, calibrate
 from rbd_control.estimation.calibrated_parameters import CalibratedParameters
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import prepare_output, write_whole
-from rbd_control.playback.arm_calibration import physical, starting_parameters, uncorrected
-from rbd_control.playback.configuration import named, say_held
+from rbd_control.playback.arm_calibration import arm_to_calibrate, physical, starting_parameters
 from rbd_control.playback.motions import read_motions, with_effort
 from rbd_control.playback.picture import draw_calibration
-from rbd_control.playback.recorded_joints import measured_in
 from rbd_control.playback.recording import read_recording
 from rbd_control.reports.calibration_page import calibration_page
 from rbd_control.reports.output import HtmlOutput, analysed_now
@@ -52,10 +50,8 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     console = console_for_output()
     _refuse_repetition([*arguments.recordings, *payload_paths(arguments)])
     recordings = [read_recording(path, arguments.topic) for path in arguments.recordings]
-    measured = measured_in(recordings)
-    robot = Robot.load(named(arguments.urdf), locked=dict(arguments.lock), measured=measured)
-    say_held(robot)
-    robot = uncorrected(robot)
+    locked = dict(arguments.lock)
+    robot = arm_to_calibrate(arguments.urdf, locked, recordings)
     model = robot.model
 
     def read(path: Path) -> list[Motion]:
@@ -76,7 +72,6 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     if calibration.gains:
         console.print(gain_table(calibration.gains, evidence.accepted_error))
     _print(calibration, console)
-    locked = dict(arguments.lock)
     write_arm_file(arguments.out, calibration, arguments.recordings, robot, locked)
     console.print(f"parameters in {arguments.out}", markup=False)
     if html.is_wanted:

@@ -18,16 +18,14 @@ from rbd_control.estimation import GainEvidence, KnownGain, calibrate
 from rbd_control.estimation.calibration import Calibration
 from rbd_control.files.input_files import about, reason
 from rbd_control.fleet.outcome import DONE, NO_VERDICT, Outcome
-from rbd_control.playback.arm_calibration import physical, starting_parameters, uncorrected
-from rbd_control.playback.configuration import configured_robot, named, say_held
+from rbd_control.playback.arm_calibration import arm_to_calibrate, physical, starting_parameters
+from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.curve import FACTORS
 from rbd_control.playback.motions import read_motions, with_effort
-from rbd_control.playback.recorded_joints import measured_in
 from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.truth import Label
 from rbd_control.robot.inertial_corrections import CORRECTIONS
-from rbd_control.robot.robot import Robot
 from rbd_control.robot.surface import surface_of_robot
 from rbd_control.startup.warmup import steps
 
@@ -112,7 +110,7 @@ class ReplayJob(_SourceJob):
         """
         source, recording = self.source, self._read()
         robot, parameters = configured_robot(
-            source.urdf, source.config, dict(source.locked), measured_in([recording])
+            source.urdf, source.config, dict(source.locked), [recording]
         )
         if source.trusted:
             parameters = replace(parameters, check_effort_kind=False)
@@ -166,11 +164,7 @@ class CalibrateJob(_SourceJob):
             RbdControlError: when the recording cannot be used.
         """
         source, recording = self.source, self._read()
-        robot = Robot.load(
-            named(source.urdf), locked=dict(source.locked), measured=measured_in([recording])
-        )
-        say_held(robot)
-        robot = uncorrected(robot)
+        robot = arm_to_calibrate(source.urdf, dict(source.locked), [recording])
         model = robot.model
         found = read_motions(recording, model, source.joints)
         motions = with_effort(recording, found)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError, RecordingError
 from rbd_control.estimation.calibrated_parameters import START, CalibratedParameters
+from rbd_control.playback.configuration import named, say_held
+from rbd_control.playback.recorded_joints import RecordedJoints
+from rbd_control.playback.recording import Recording
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.robot.robot import Robot
 from rbd_control.robot.robot_parameters import DescriptionParameters, RobotParameters
@@ -30,6 +33,28 @@ def physical(model: Model) -> Iterator[None]:
         raise RecordingError(
             f"an identified value is not physical: {which}; check sign and unit of its efforts"
         ) from error
+
+
+def arm_to_calibrate(
+    urdf: str, locked: Mapping[str, float], recordings: Sequence[Recording]
+) -> Robot:
+    """Return the arm of recordings without the parameters that the calibration identifies.
+
+    Args:
+        urdf: path of the description, or of a parameter file that names it.
+        locked: positions of joints that do not move [rad or m].
+        recordings: the recordings, which determine the joints of the arm and the positions of the
+            joints that do not move.
+
+    Raises:
+        RbdControlError: for an invalid file; the message names it.
+    """
+    recorded = RecordedJoints(recordings)
+    robot = Robot.load(
+        named(urdf), locked=locked, reported=recorded.positions, measured=recorded.measured
+    )
+    say_held(robot, recorded)
+    return uncorrected(robot)
 
 
 def uncorrected(robot: Robot) -> Robot:
