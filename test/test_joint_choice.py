@@ -14,7 +14,7 @@ from rbd_control import Robot
 from rbd_control.cli.main import main
 from rbd_control.dynamics import Model, gravity_torque, mass_matrix
 from rbd_control.errors import InputError, ModelError, ModelWarning
-from rbd_control.playback.arm_calibration import arm_to_calibrate
+from rbd_control.playback.arm_calibration import EffortOptions, arm_to_calibrate
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.recorded_joints import RecordedJoints, joints_to_play
 from rbd_control.playback.recording import Recording, read_recording
@@ -194,7 +194,7 @@ def tilted(path: Path, positions: np.ndarray, prefix: str = "panda") -> Recordin
 TILT = "panda_torso_tilt"
 MAKERS = {
     "replay": lambda urdf, recordings: configured_robot(urdf, None, {}, recordings)[0],
-    "calibrate": lambda urdf, recordings: arm_to_calibrate(urdf, {}, recordings),
+    "calibrate": lambda urdf, recordings: arm_to_calibrate(urdf, {}, recordings, EffortOptions()),
 }
 
 

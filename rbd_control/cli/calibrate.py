@@ -15,6 +15,7 @@ from rich.table import Table
 from rbd_control.cli.arm_file import alarms, write_arm_file
 from rbd_control.cli.calibration_json import calibration_json, calibration_values
 from rbd_control.cli.drive_gains import (
+    effort_options,
     gain_evidence,
     gain_table,
     payload_paths,
@@ -24,7 +25,6 @@ from rbd_control.cli.replay import console_for_output
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import Calibration, Motion, calibrate
-from rbd_control.estimation.calibrated_parameters import CalibratedParameters
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import prepare_output, write_whole
 from rbd_control.playback.arm_calibration import arm_to_calibrate, physical, starting_parameters
@@ -34,7 +34,6 @@ from rbd_control.playback.recording import read_recording
 from rbd_control.reports.calibration_page import calibration_page
 from rbd_control.reports.output import HtmlOutput, analysed_now
 from rbd_control.robot.inertial_corrections import CORRECTIONS, ROTOR
-from rbd_control.robot.robot import Robot
 from rbd_control.wording import printable
 
 
@@ -51,7 +50,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     _refuse_repetition([*arguments.recordings, *payload_paths(arguments)])
     recordings = [read_recording(path, arguments.topic) for path in arguments.recordings]
     locked = dict(arguments.lock)
-    robot = arm_to_calibrate(arguments.urdf, locked, recordings)
+    robot = arm_to_calibrate(arguments.urdf, locked, recordings, effort_options(arguments))
     model = robot.model
 
     def read(path: Path) -> list[Motion]:
@@ -59,7 +58,12 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
 
     motions = [motion for path in arguments.recordings for motion in read(path)]
     evidence = gain_evidence(arguments, read)
-    start = _start(arguments, robot)
+    start = starting_parameters(
+        robot,
+        observer=arguments.observer,
+        gain=arguments.gain,
+        trusted=arguments.trust_effort_kind,
+    )
     with about(_named(arguments.recordings)), physical(model), refused_gains_shown(console):
         calibration = calibrate(
             motions,
@@ -87,22 +91,6 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         draw_calibration(calibration, arguments.report / "calibration.png")
         console.print(f"picture in {arguments.report / 'calibration.png'}", markup=False)
     return 0
-
-
-def _start(arguments: argparse.Namespace, robot: Robot) -> CalibratedParameters:
-    """Return the initial parameters of the calibration of an arm, in the order of its model.
-
-    Raises:
-        ParameterError: for another number of effort gains than one or the number of joints.
-    """
-    return starting_parameters(
-        robot,
-        observer=arguments.observer,
-        effort=arguments.effort,
-        effort_gain=tuple(arguments.effort_gain or (1.0,)),
-        gain=arguments.gain,
-        trusted=arguments.trust_effort_kind,
-    )
 
 
 def _refuse_repetition(paths: list[Path]) -> None:
@@ -149,7 +137,7 @@ def _print(calibration: Calibration, console: Console) -> None:
     console.print(_model_table(calibration))
     console.print(_friction_table(calibration))
     console.print(_detection_table(calibration))
-    if parameters.effort_kind == "current" and not calibration.gains:
+    if not calibration.gains and any(gain != 1.0 for gain in parameters.effort_gain):
         gains = _by_joint(calibration, "effort_gain", ".4g")
         console.print(f"torque per unit of effort: {gains}", markup=False)
     if any(parameters.rotor_inertia):

@@ -19,7 +19,8 @@ from rbd_control.playback.recording import Recording
 from rbd_control.robot.robot import Robot, beside, described_by, robot_parameters
 from rbd_control.robot.robot_parameters import RobotParameters
 
-_NODE = "contact_detector"
+NODE = "contact_detector"
+"""Node whose section of a parameter file the commands read."""
 YAML = (".yaml", ".yml")
 """Endings of parameter files."""
 
@@ -52,7 +53,7 @@ def described_arm(urdf: str, config: Path | None) -> DescribedArm:
         config, urdf = Path(urdf), ""
     if config is None:
         return DescribedArm(described_by(named(urdf)), None, {})
-    values = read_parameter_file(config, _NODE)
+    values = read_parameter_file(config, NODE)
     with about(config):
         arm = robot_parameters(values)
         arm = described_by(urdf, arm) if urdf else beside(arm, config)
