@@ -67,7 +67,7 @@ def panda() -> RecordingSource:
     package = distribution("example-robot-data")
     share = str(package.locate_file("cmeel.prefix/share"))
     recording = read_recording(RECORDING)
-    robot, parameters = configured_robot(arm("panda").urdf, CONFIG, {}, recording.joint_names)
+    robot, parameters = configured_robot(arm("panda").urdf, CONFIG, {}, [recording])
     scene = scene_of(robot.model, robot.urdf, MeshFiles(None, {"ROS_PACKAGE_PATH": share}))
     surface = surface_of_robot(robot)
     return RecordingSource.of(recording, scene, parameters, surface=surface)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +14,15 @@ import yaml
 from damage import sound
 
 from rbd_control.cli.main import main
+from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.errors import InputError
 from rbd_control.estimation import DetectorParameters
+from rbd_control.fleet.jobs import CalibrateJob, Source
 from rbd_control.node_parameters import law_parameters
 from rbd_control.parameters import read_parameter_file
+from rbd_control.playback.arm_calibration import EffortOptions
+from rbd_control.robot.robot import Robot
+from rbd_control.robot.robot_parameters import RobotParameters
 
 MOTION = sound.swing(22.0, 100.0)
 
@@ -124,3 +132,125 @@ def test_arguments_that_do_not_fit(
     code = run(tmp_path, MOTION.tau, *more)
     assert code == (2 if says else 0)  # a CSV recording has no topics
     assert says in capsys.readouterr().err
+
+
+def test_an_arm_that_is_described_by_text_keeps_its_description(tmp_path: Path) -> None:
+    arm, log, out = tmp_path / "two.yaml", tmp_path / "log.csv", tmp_path / "arm.yaml"
+    arm.write_text(yaml.safe_dump({"/**": {"ros__parameters": {"robot_description": sound.URDF}}}))
+    log.write_text(sound.csv_text(MOTION))
+    assert main(["calibrate", str(log), "--urdf", str(arm), "--out", str(out)]) == 0
+    assert Robot.load(out).urdf == sound.URDF
+
+
+GAINS = {"shoulder": 2.0, "elbow": -5.0}
+
+
+@pytest.mark.parametrize("joints", [("shoulder", "elbow"), ("elbow", "shoulder")])
+def test_gains_are_given_in_the_order_of_the_joints(
+    tmp_path: Path, joints: tuple[str, str]
+) -> None:
+    """The result is the same for either order of ``joints``."""
+    log, out = geared(tmp_path), tmp_path / "arm.yaml"
+    arm = arm_of(tmp_path, joints=list(joints))
+    gains = ",".join(str(GAINS[joint]) for joint in joints)
+    files = [str(log), "--urdf", str(arm), "--out", str(out)]
+    assert main(["calibrate", *files, f"--effort-gain={gains}"]) == 0
+    robot = Robot.load(out)
+    assert robot.joints == joints
+    assert robot.parameters.effort_gain == (2.0, -5.0)
+    np.testing.assert_allclose(robot.parameters.friction_coulomb, [0.5, 0.3], atol=0.05)
+
+
+def geared(folder: Path, torque: np.ndarray = MOTION.tau) -> Path:
+    """Write a recording whose effort times :data:`GAINS` is a torque, (k, 2) [N·m]."""
+    log = folder / "log.csv"
+    tau = torque / [GAINS["shoulder"], GAINS["elbow"]]
+    log.write_text(sound.csv_text(replace(MOTION, tau=tau)))
+    return log
+
+
+def arm_of(folder: Path, section: str = "/**", **parameters: Any) -> Path:
+    """Write an arm file that names the URDF, and has parameters in a section."""
+    (folder / "two.urdf").write_text(sound.URDF)
+    content: dict[str, Any] = {"/**": {"ros__parameters": {"urdf": "two.urdf"}}}
+    content.setdefault(section, {"ros__parameters": {}})["ros__parameters"].update(parameters)
+    file = folder / "two.yaml"
+    file.write_text(yaml.safe_dump(content))
+    return file
+
+
+@pytest.mark.parametrize("section", ["/**", "contact_detector"])
+@pytest.mark.parametrize("kind", ["torque", "torque_without_gravity", "current"])
+def test_the_effort_of_the_arm_file_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, section: str
+) -> None:
+    """Also per joint, in another order of the joints; and in a fleet."""
+    model = Model.from_urdf(sound.URDF)
+    weight = gravity_torque(model, MOTION.q) if kind == "torque_without_gravity" else 0.0
+    log, out = geared(tmp_path, MOTION.tau - weight), tmp_path / "arm.yaml"
+    effort = {"effort_kind": kind, "effort_gain": [-5.0, 2.0]}
+    arm = arm_of(tmp_path, section, joints=["elbow", "shoulder"], **effort)
+    assert main(["calibrate", str(log), "--urdf", str(arm), "--out", str(out)]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert "torque per unit of effort: shoulder 2, elbow -5" in printed.out
+    robot = Robot.load(out)
+    assert robot.parameters.effort_kind == kind
+    assert robot.parameters.effort_gain == (2.0, -5.0)
+    np.testing.assert_allclose(robot.parameters.friction_coulomb, [0.5, 0.3], atol=0.05)
+    found = CalibrateJob(Source(log, str(arm))).run().result
+    assert found is not None
+    assert found["effort_kind"] == kind
+    assert found["joints"]["elbow"]["effort_gain"] == -5.0
+
+
+OVERRIDDEN = [
+    # kind and gain of the file, options, kind and gain in force
+    (("torque", (1.3,)), {}, None),
+    (("torque", (1.3,)), {"kind": "torque", "gain": (1.3,)}, None),
+    (("torque", (1.3,)), {"gain": (2.0,)}, ("torque", (2.0,))),
+    (("torque", (1.3,)), {"kind": "torque_without_gravity"}, ("torque_without_gravity", (1.3,))),
+    (("torque", (1.3,)), {"kind": "current"}, ("current", (1.0,))),
+    (("current", (8.0, 9.0)), {}, None),
+    (("current", (8.0, 9.0)), {"kind": "current"}, None),
+    (("current", (8.0, 9.0)), {"kind": "torque"}, ("torque", (1.0,))),
+    (("current", (8.0, 9.0)), {"gain": (1.0,)}, ("current", (1.0,))),
+    (("current", (8.0, 9.0)), {"gain": (9.0, 8.0)}, ("current", (9.0, 8.0))),
+    (("current", (8.0, 9.0)), {"has_evidence": True}, ("current", (1.0,))),
+]
+
+
+@pytest.mark.parametrize(("declared", "options", "in_force"), OVERRIDDEN)
+def test_options_override_the_effort_of_the_arm_file(
+    declared: tuple[str, tuple[float, ...]],
+    options: dict[str, Any],
+    in_force: tuple[str, tuple[float, ...]] | None,
+) -> None:
+    """And one line says so, but only if they differ and there is an arm file."""
+    kind, gain = declared
+    parameters = RobotParameters(
+        robot_description=sound.URDF,
+        joints=("elbow", "shoulder"),
+        effort_kind=kind,
+        effort_gain=gain,
+    )
+    robot = Robot.of(parameters)
+    for file in ("", "arm.yaml"):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = robot.in_joint_order(EffortOptions(**options).applied(robot, file).parameters)
+        assert (result.effort_kind, result.effort_gain) == (in_force or declared)
+        said = [str(each.message) for each in caught]
+        assert len(said) == (in_force is not None and file != "")
+        for line in said:
+            assert line.startswith(f"arm.yaml declares effort_kind {kind}, effort_gain {gain[0]:g}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("torque", {}), ("current", {"gain": (1.0,)}), ("current", {"kind": "torque"})],
+)
+def test_evidence_for_gains_that_are_known_is_refused(kind: str, options: dict[str, Any]) -> None:
+    robot = Robot.of(RobotParameters(robot_description=sound.URDF, effort_kind=kind))
+    with pytest.raises(InputError, match="give --effort current, and no --effort-gain"):
+        EffortOptions(has_evidence=True, **options).applied(robot, "")

@@ -12,10 +12,12 @@ from robots import random_tree_urdf, urdf_path
 
 from rbd_control import Robot
 from rbd_control.cli.main import main
-from rbd_control.dynamics import Model, mass_matrix
-from rbd_control.errors import InputError, ModelError
-from rbd_control.playback.recorded_joints import joints_to_play, measured_in
-from rbd_control.playback.recording import read_recording
+from rbd_control.dynamics import Model, gravity_torque, mass_matrix
+from rbd_control.errors import InputError, ModelError, ModelWarning
+from rbd_control.playback.arm_calibration import EffortOptions, arm_to_calibrate
+from rbd_control.playback.configuration import configured_robot
+from rbd_control.playback.recorded_joints import RecordedJoints, joints_to_play
+from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.robot.joint_choice import ReportedJoints, held_in_words, is_one_arm
 from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.simulation import arm7_urdf
@@ -91,9 +93,7 @@ def test_held_joints_stand_where_they_are_reported(panda: str) -> None:
     same = Model.from_urdf(panda, locked={FINGER: 0.03, "panda_finger_joint2": 0.03})
     q = np.linspace(0.1, 0.7, 7)
     assert np.array_equal(mass_matrix(robot.model, q), mass_matrix(same, q))
-    assert held_in_words(robot.held, {FINGER: 0.03}) == (
-        "panda_finger_joint1 at 0.03 as joint states report"
-    )
+    assert robot.held_in_words == ("panda_finger_joint1 at 0.03 as joint states report")
 
 
 def test_held_joints_of_which_nothing_is_known_stand_at_zero_or_midway() -> None:
@@ -158,7 +158,7 @@ def test_joints_that_a_recording_lacks_are_held(
 ) -> None:
     path = recorded(tmp_path / "log.csv", names, zeros)
     whole = RobotParameters(robot_description=panda)
-    robot = Robot.of(whole, measured=measured_in([read_recording(path)]))
+    robot = Robot.of(whole, measured=RecordedJoints([read_recording(path)]).measured)
     assert robot.joints == ARM
     assert robot.held == {FINGER: 0.0}
     # As the launch file that plays a recording tells the detector.
@@ -169,6 +169,76 @@ def test_a_recording_of_all_joints_needs_no_choice(panda: str, tmp_path: Path) -
     path = recorded(tmp_path / "log.csv", (*ARM, FINGER))
     whole = RobotParameters(robot_description=panda)
     assert joints_to_play(str(path), "/joint_states", whole) == ()
+
+
+def torso(panda: str, folder: Path) -> Path:
+    """Write the description of the Panda on a torso that tilts."""
+    joint = f"""<link name="pelvis"/><joint name="{TILT}" type="revolute"><parent link="pelvis"/>
+      <child link="panda_link0"/><axis xyz="0 1 0"/>
+      <limit lower="-1" upper="1" effort="500" velocity="1"/></joint></robot>"""
+    path = folder / "torso.urdf"
+    path.write_text(panda.replace("</robot>", joint))
+    return path
+
+
+def tilted(path: Path, positions: np.ndarray, prefix: str = "panda") -> Recording:
+    """Write a recording of the arm, whose torso reports positions [rad] and no effort."""
+    names = [name.replace("panda", prefix) for name in (*ARM, TILT)]
+    columns = [f"{what}/{name}" for what in ("position", "velocity", "effort") for name in names]
+    others = 7 * ",0.0" + "," + 7 * ",1.0" + ","
+    lines = [f"{0.01 * k}{7 * ',0.1'},{at}{others}" for k, at in enumerate(positions)]
+    path.write_text("\n".join([",".join(["time", *columns]), *lines, ""]))
+    return read_recording(path)
+
+
+TILT = "panda_torso_tilt"
+MAKERS = {
+    "replay": lambda urdf, recordings: configured_robot(urdf, None, {}, recordings)[0],
+    "calibrate": lambda urdf, recordings: arm_to_calibrate(urdf, {}, recordings, EffortOptions()),
+}
+
+
+@pytest.mark.parametrize("prefix", ["panda", "fer"])
+@pytest.mark.parametrize("command", MAKERS)
+def test_a_recorded_joint_is_held_where_the_node_holds_it(
+    panda: str, tmp_path: Path, command: str, prefix: str
+) -> None:
+    urdf = str(torso(panda, tmp_path))
+    recording = tilted(tmp_path / "log.csv", np.full(60, 0.5), prefix)
+    with pytest.warns(ModelWarning) as caught:
+        robot = MAKERS[command](urdf, [recording])
+    assert [str(each.message) for each in caught if "held" in str(each.message)] == [
+        f"held joints: {TILT} at 0.5 as joint states report; {FINGER} at 0, which no joint state "
+        "has reported"
+    ]
+    node = Robot.of(RobotParameters(urdf=urdf), reported={TILT: 0.5}, measured=ARM)
+    q = np.linspace(0.1, 0.7, 7)
+    assert np.array_equal(gravity_torque(robot.model, q), gravity_torque(node.model, q))
+    assert robot.joints == node.joints
+    assert robot.held == node.held
+
+
+def test_a_held_joint_that_moves_in_the_recordings_is_named(panda: str, tmp_path: Path) -> None:
+    """Also if it moves between recordings; it is held where it is at the beginning."""
+    urdf = str(torso(panda, tmp_path))
+    still, moves = np.full(60, 0.3), np.linspace(0.3, 0.35, 60)
+    for positions, last in (((still, still), 0.3), ((moves,), 0.35), ((still, still + 0.1), 0.4)):
+        recordings = [tilted(tmp_path / f"{k}.csv", each) for k, each in enumerate(positions)]
+        with pytest.warns(ModelWarning) as caught:
+            robot = configured_robot(urdf, None, {}, recordings)[0]
+        assert robot.held[TILT] == 0.3
+        said = [str(each.message) for each in caught if "held joints move" in str(each.message)]
+        assert len(said) == (last != 0.3)
+        if said:
+            assert said[0].endswith(f": {TILT} between 0.3 and {last}")
+
+
+@pytest.mark.filterwarnings("ignore::rbd_control.errors.ModelWarning")
+def test_impossible_positions_are_not_held(panda: str, tmp_path: Path) -> None:
+    positions = np.concatenate([[math.nan, 1e30], np.full(58, 0.2)])
+    recording = tilted(tmp_path / "log.csv", positions)
+    robot = configured_robot(str(torso(panda, tmp_path)), None, {}, [recording])[0]
+    assert robot.held == {TILT: 0.2, FINGER: 0.0}
 
 
 def test_commands_hold_what_a_recording_lacks(
@@ -182,3 +252,12 @@ def test_commands_hold_what_a_recording_lacks(
         code = main([*arguments, str(path), "--urdf", str(urdf)])
         assert code in (0, 1), arguments
         assert capsys.readouterr().err.count(f"held joints: {FINGER} at 0, ") == 1
+
+
+def test_commands_hold_a_joint_where_it_is_recorded(
+    panda: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    urdf, log = torso(panda, tmp_path), tmp_path / "log.csv"
+    tilted(log, np.full(60, 0.5))
+    assert main(["check", str(log), "--urdf", str(urdf)]) in (0, 1)
+    assert f"held joints: {TILT} at 0.5 as joint states report" in capsys.readouterr().err

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import json
+import math
 import os
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
+from rbd_control.errors import ModelWarning, RbdControlError
 from rbd_control.estimation import Calibration
+from rbd_control.files.input_files import about
+from rbd_control.files.output_files import ScratchFolder, write_whole
 from rbd_control.parameters import Parameters
+from rbd_control.playback.configuration import configured_robot
 from rbd_control.robot.inertial_corrections import CORRECTIONS, without_payload
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.robot.robot import ARM7, Robot
@@ -65,6 +71,25 @@ def alarms(calibration: Calibration) -> str:
     return f"{rate:g} false alarm{'' if rate == 1.0 else 's'}"
 
 
+def write_arm_file(
+    out: Path,
+    calibration: Calibration,
+    recordings: Sequence[Path],
+    robot: Robot,
+    locked: Mapping[str, float],
+) -> None:
+    """Write the parameter file; arguments as :func:`arm_file`.
+
+    Raises:
+        RbdControlError: naming ``out``, if no node could load the file; nothing is written then.
+        OSError: if the file cannot be written.
+    """
+    text = arm_file(calibration, recordings, robot, locked)
+    with about(out):
+        _refuse_unloadable(text)
+    write_whole(out, text.encode())
+
+
 def arm_file(
     calibration: Calibration,
     recordings: Sequence[Path],
@@ -92,11 +117,11 @@ def arm_file(
         "/**:",
         "  ros__parameters:",
         *_description(robot, locked),
-        *_entries(RobotParameters(**corrections), _identified(corrections)),
+        *_entries(robot, RobotParameters(**corrections), _identified(corrections)),
         "",
         "contact_detector:",
         "  ros__parameters:",
-        *_entries(parameters, _OF_THE_DETECTOR),
+        *_entries(robot, parameters, _OF_THE_DETECTOR),
         "",
         "passivity_controller:",
         "  ros__parameters:",
@@ -104,6 +129,26 @@ def arm_file(
         f"    friction_velocity_scale: [{FRICTION_SCALE}]  # [rad/s or m/s]",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _refuse_unloadable(text: str) -> None:
+    """Raise an error if arm and detector cannot be made from the text of a parameter file.
+
+    Raises:
+        RbdControlError: with the reason.
+    """
+    scratch = ScratchFolder()
+    file = scratch.path / "arm.yaml"
+    file.write_text(text, encoding="utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelWarning)
+        try:
+            configured_robot("", file, {})
+        except RbdControlError as error:
+            raise RbdControlError(
+                f"is not written because it would not load ({error.message}); give the arm by the "
+                "path of its URDF"
+            ) from error
 
 
 def _drives(calibration: Calibration) -> list[str]:
@@ -143,11 +188,13 @@ _NEUTRAL = {**dict.fromkeys(CORRECTIONS, 0.0), "effort_gain": 1.0}
 def _description(robot: Robot, locked: Mapping[str, float]) -> list[str]:
     """Return the lines with description, joints, mounting and payload of the arm."""
     arm = robot.parameters
-    urdf = arm.urdf if arm.urdf == ARM7 else os.path.abspath(arm.urdf)
-    lines = [
-        f"    urdf: {_text(urdf)}",
-        f"    joints: [{', '.join(map(_text, robot.joints))}]",
-    ]
+    lines = []
+    if arm.robot_description:
+        lines.append(f"    robot_description: {_text(arm.robot_description)}")
+    if arm.urdf:
+        urdf = arm.urdf if arm.urdf == ARM7 else os.path.abspath(arm.urdf)
+        lines.append(f"    urdf: {_text(urdf)}")
+    lines.append(f"    joints: [{', '.join(map(_text, robot.joints))}]")
     still = {**arm.locked, **locked}
     if still:
         lines += [
@@ -160,11 +207,19 @@ def _description(robot: Robot, locked: Mapping[str, float]) -> list[str]:
         for name in ("gravity", *PayloadParameters.names())
         if getattr(arm, name) != getattr(plain, name)
     ]
-    return lines + _entries(arm, names)
+    return lines + _entries(robot, arm, names)
 
 
-def _entries(parameters: Parameters, names: Iterable[str]) -> list[str]:
-    """Return one line for each parameter, with its unit."""
+def _entries(robot: Robot, parameters: Parameters, names: Iterable[str]) -> list[str]:
+    """Return one line for each parameter, with its unit.
+
+    Args:
+        robot: the arm, whose ``joints`` the file names.
+        parameters: per-joint values in the order of the model; the lines have the order of
+            ``robot.joints``.
+        names: the parameters to write.
+    """
+    parameters = robot.in_joint_order(parameters)
     units = {item.name: item.metadata["unit"] for item in fields(parameters)}
     lines = []
     for name in names:
@@ -180,7 +235,10 @@ def _entries(parameters: Parameters, names: Iterable[str]) -> list[str]:
 def _text(text: str) -> str:
     """Return a text as YAML, quoted unless it has only characters of names and paths."""
     usual = re.fullmatch(r"[A-Za-z_/][\w./-]*", text, re.ASCII)
-    return text if usual and text.lower() not in _NOT_TEXT else json.dumps(text)
+    if usual and text.lower() not in _NOT_TEXT:
+        return text
+    quoted: str = yaml.safe_dump(text, default_style='"', width=math.inf)
+    return quoted.rstrip("\n")
 
 
 _NOT_TEXT = ("y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "nan")

@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from rbd_control.cli.arm_file import alarms, arm_file
+from rbd_control.cli.arm_file import alarms, write_arm_file
 from rbd_control.cli.calibration_json import calibration_json, calibration_values
 from rbd_control.cli.drive_gains import (
+    effort_options,
     gain_evidence,
     gain_table,
     payload_paths,
@@ -24,19 +25,16 @@ from rbd_control.cli.replay import console_for_output
 from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation import Calibration, Motion, calibrate
-from rbd_control.estimation.calibrated_parameters import CalibratedParameters
 from rbd_control.files.input_files import about
 from rbd_control.files.output_files import prepare_output, write_whole
-from rbd_control.playback.arm_calibration import physical, starting_parameters, uncorrected
-from rbd_control.playback.configuration import named, say_held
+from rbd_control.playback.arm_calibration import arm_to_calibrate, physical, starting_parameters
 from rbd_control.playback.motions import read_motions, with_effort
 from rbd_control.playback.picture import draw_calibration
-from rbd_control.playback.recorded_joints import measured_in
 from rbd_control.playback.recording import read_recording
 from rbd_control.reports.calibration_page import calibration_page
 from rbd_control.reports.output import HtmlOutput, analysed_now
 from rbd_control.robot.inertial_corrections import CORRECTIONS, ROTOR
-from rbd_control.robot.robot import Robot
+from rbd_control.wording import printable
 
 
 def run_calibrate(arguments: argparse.Namespace) -> int:
@@ -51,10 +49,8 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     console = console_for_output()
     _refuse_repetition([*arguments.recordings, *payload_paths(arguments)])
     recordings = [read_recording(path, arguments.topic) for path in arguments.recordings]
-    measured = measured_in(recordings)
-    robot = Robot.load(named(arguments.urdf), locked=dict(arguments.lock), measured=measured)
-    say_held(robot)
-    robot = uncorrected(robot)
+    locked = dict(arguments.lock)
+    robot = arm_to_calibrate(arguments.urdf, locked, recordings, effort_options(arguments))
     model = robot.model
 
     def read(path: Path) -> list[Motion]:
@@ -62,7 +58,12 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
 
     motions = [motion for path in arguments.recordings for motion in read(path)]
     evidence = gain_evidence(arguments, read)
-    start = _start(arguments, model.nv)
+    start = starting_parameters(
+        robot,
+        observer=arguments.observer,
+        gain=arguments.gain,
+        trusted=arguments.trust_effort_kind,
+    )
     with about(_named(arguments.recordings)), physical(model), refused_gains_shown(console):
         calibration = calibrate(
             motions,
@@ -75,10 +76,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
     if calibration.gains:
         console.print(gain_table(calibration.gains, evidence.accepted_error))
     _print(calibration, console)
-    write_whole(
-        arguments.out,
-        arm_file(calibration, arguments.recordings, robot, dict(arguments.lock)).encode(),
-    )
+    write_arm_file(arguments.out, calibration, arguments.recordings, robot, locked)
     console.print(f"parameters in {arguments.out}", markup=False)
     if html.is_wanted:
         analysed = analysed_now(arguments.recordings, arguments.urdf)
@@ -93,22 +91,6 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
         draw_calibration(calibration, arguments.report / "calibration.png")
         console.print(f"picture in {arguments.report / 'calibration.png'}", markup=False)
     return 0
-
-
-def _start(arguments: argparse.Namespace, n: int) -> CalibratedParameters:
-    """Return the initial parameters of the calibration of ``n`` joints.
-
-    Raises:
-        ParameterError: for another number of effort gains than one or ``n``.
-    """
-    return starting_parameters(
-        n,
-        observer=arguments.observer,
-        effort=arguments.effort,
-        effort_gain=tuple(arguments.effort_gain or (1.0,)),
-        gain=arguments.gain,
-        trusted=arguments.trust_effort_kind,
-    )
 
 
 def _refuse_repetition(paths: list[Path]) -> None:
@@ -155,13 +137,11 @@ def _print(calibration: Calibration, console: Console) -> None:
     console.print(_model_table(calibration))
     console.print(_friction_table(calibration))
     console.print(_detection_table(calibration))
-    n = len(calibration.joints)
-    if parameters.effort_kind == "current" and not calibration.gains:
-        gains = ", ".join(f"{g:.4g}" for g in parameters.for_joints("effort_gain", n))
-        console.print(f"torque per unit of effort: {gains}")
-    rotor = parameters.for_joints(CORRECTIONS[ROTOR], n)
-    if rotor.any():
-        rotors = ", ".join(f"{J:.3g}" for J in rotor)
+    if not calibration.gains and any(gain != 1.0 for gain in parameters.effort_gain):
+        gains = _by_joint(calibration, "effort_gain", ".4g")
+        console.print(f"torque per unit of effort: {gains}", markup=False)
+    if any(parameters.rotor_inertia):
+        rotors = _by_joint(calibration, CORRECTIONS[ROTOR], ".3g")
         console.print(f"inertia of motor and gear [kg·m² or kg]: {rotors}", markup=False)
     if parameters.velocity_delay:
         console.print(f"velocity is late by {1e3 * parameters.velocity_delay:.2g} ms")
@@ -234,6 +214,13 @@ def _formatted(calibration: Calibration, name: str, form: str) -> list[str]:
     """Return the value of a parameter for each joint as text."""
     values = calibration.parameters.for_joints(name, len(calibration.joints))
     return [format(float(value), form) for value in values]
+
+
+def _by_joint(calibration: Calibration, name: str, form: str) -> str:
+    """Return a text with the value of a parameter for each joint, by name."""
+    values = _formatted(calibration, name, form)
+    joints = (printable(joint.joint) for joint in calibration.joints)
+    return ", ".join(f"{joint} {value}" for joint, value in zip(joints, values, strict=True))
 
 
 def _table(calibration: Calibration, title: str, columns: Mapping[str, Sequence[str]]) -> Table:

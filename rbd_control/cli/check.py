@@ -9,7 +9,6 @@ from rbd_control.check.run import check_recording
 from rbd_control.cli.guard import NO_RESULT
 from rbd_control.cli.replay import console_for_output
 from rbd_control.playback.configuration import YAML, configured
-from rbd_control.playback.recorded_joints import measured_in
 from rbd_control.playback.recording import read_recording
 from rbd_control.reports.check_page import check_page
 from rbd_control.reports.output import HtmlOutput, analysed_now
@@ -28,7 +27,7 @@ def run_check(arguments: argparse.Namespace) -> int:
     html = HtmlOutput.of_command(arguments, "check.html", "check.json")
     recording = read_recording(arguments.recording, arguments.topic)
     model, parameters = configured(
-        arguments.urdf, arguments.config, dict(arguments.lock), measured_in([recording])
+        arguments.urdf, arguments.config, dict(arguments.lock), [recording]
     )
     is_configured = arguments.config is not None or arguments.urdf.endswith(YAML)
     result = check_recording(

@@ -17,6 +17,7 @@ from rbd_control.errors import InputError
 from rbd_control.estimation import DriveGain, GainEvidence, KnownGain, KnownPayload, Motion
 from rbd_control.estimation.drive_gains import DriveGainError
 from rbd_control.files.input_files import about
+from rbd_control.playback.arm_calibration import EffortOptions
 from rbd_control.wording import quoted
 
 _HELP = (
@@ -42,20 +43,27 @@ def gain_evidence(
         motions: reads the motions of a recording.
 
     Raises:
-        InputError: for an argument that cannot be read, or has no effect with the other arguments.
+        InputError: for an argument that cannot be read.
         RecordingError: if a recording cannot be used.
     """
-    given = arguments.payload_recordings or arguments.known_gains
-    if given and (arguments.effort != "current" or arguments.effort_gain):
-        raise InputError(
-            "--payload-recording and --drive-gain are for gains that are to be identified: give "
-            "--effort current, and no --effort-gain"
-        )
     return GainEvidence(
         payloads=tuple(_payload(text, motions) for text in arguments.payload_recordings),
         known=dict(_known_gain(text) for text in arguments.known_gains),
         accepted_error=arguments.drive_gain_error / 100.0,
         mass_error=arguments.mass_error / 100.0,
+    )
+
+
+def effort_options(arguments: argparse.Namespace) -> EffortOptions:
+    """Return the arguments that override the effort of the arm file.
+
+    Raises:
+        InputError: for evidence of gains that are not to be identified.
+    """
+    return EffortOptions(
+        kind=arguments.effort,
+        gain=tuple(arguments.effort_gain) if arguments.effort_gain else None,
+        has_evidence=bool(arguments.payload_recordings or arguments.known_gains),
     )
 
 

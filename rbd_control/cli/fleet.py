@@ -19,7 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from rbd_control.cli.drive_gains import gain_evidence
+from rbd_control.cli.drive_gains import effort_options, gain_evidence
 from rbd_control.cli.guard import NO_RESULT, complain
 from rbd_control.cli.replay import console_for_output
 from rbd_control.errors import InputError
@@ -79,14 +79,14 @@ def run_calibrate_fleet(arguments: argparse.Namespace) -> int:
         _refuse(arguments, ("report", "json", "html"))
     _refuse(arguments, ("payload_recordings",))
     paths = find_recordings(arguments.recordings, [arguments.sheet] if arguments.sheet else [])
+    effort = effort_options(arguments)
     evidence = gain_evidence(arguments, lambda _path: [])
 
     def entry(_index: int, source: Source, row: SheetRow) -> Entry:
         job = CalibrateJob(
             source=source,
             false_alarms=arguments.false_alarms,
-            effort=arguments.effort,
-            effort_gain=tuple(arguments.effort_gain or (1.0,)),
+            effort=effort,
             observer=arguments.observer,
             gain=arguments.gain,
             known_gains=tuple(evidence.known.items()),

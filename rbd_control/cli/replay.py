@@ -16,7 +16,6 @@ from rbd_control.estimation import DetectorParameters
 from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.curve import FACTORS
 from rbd_control.playback.labels import read_labels
-from rbd_control.playback.recorded_joints import measured_in
 from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.report import (
@@ -54,9 +53,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
             "--curve needs the true contacts, which no recording contains; give --labels"
         )
     locked = dict(arguments.lock)
-    robot, parameters = configured_robot(
-        arguments.urdf, arguments.config, locked, measured_in(recordings)
-    )
+    robot, parameters = configured_robot(arguments.urdf, arguments.config, locked, recordings)
     if arguments.trust_effort_kind:
         parameters = replace(parameters, check_effort_kind=False)
     console = console_for_output()

@@ -13,7 +13,6 @@ from rich.console import Console
 from rbd_control.cli.replay import console_for_output
 from rbd_control.errors import InputError, RbdControlError
 from rbd_control.playback.configuration import configured_robot
-from rbd_control.playback.recorded_joints import measured_in
 from rbd_control.playback.recording import read_recording
 from rbd_control.robot.mesh_files import MeshFiles
 from rbd_control.robot.robot import ARM7, Robot
@@ -87,7 +86,7 @@ def _play(arguments: argparse.Namespace, place: Place, console: Console) -> int:
 
     recording = read_recording(arguments.recording, arguments.topic)
     robot, parameters = configured_robot(
-        arguments.urdf, arguments.config, dict(arguments.lock), measured_in([recording])
+        arguments.urdf, arguments.config, dict(arguments.lock), [recording]
     )
     scene = scene_of_robot(robot)
     console.print(f"replaying {recording.count} joint states of {recording.path}", markup=False)

@@ -18,16 +18,19 @@ from rbd_control.estimation import GainEvidence, KnownGain, calibrate
 from rbd_control.estimation.calibration import Calibration
 from rbd_control.files.input_files import about, reason
 from rbd_control.fleet.outcome import DONE, NO_VERDICT, Outcome
-from rbd_control.playback.arm_calibration import physical, starting_parameters, uncorrected
-from rbd_control.playback.configuration import configured_robot, named, say_held
+from rbd_control.playback.arm_calibration import (
+    EffortOptions,
+    arm_to_calibrate,
+    physical,
+    starting_parameters,
+)
+from rbd_control.playback.configuration import configured_robot
 from rbd_control.playback.curve import FACTORS
 from rbd_control.playback.motions import read_motions, with_effort
-from rbd_control.playback.recorded_joints import measured_in
 from rbd_control.playback.recording import Recording, read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.truth import Label
 from rbd_control.robot.inertial_corrections import CORRECTIONS
-from rbd_control.robot.robot import Robot
 from rbd_control.robot.surface import surface_of_robot
 from rbd_control.startup.warmup import steps
 
@@ -112,7 +115,7 @@ class ReplayJob(_SourceJob):
         """
         source, recording = self.source, self._read()
         robot, parameters = configured_robot(
-            source.urdf, source.config, dict(source.locked), measured_in([recording])
+            source.urdf, source.config, dict(source.locked), [recording]
         )
         if source.trusted:
             parameters = replace(parameters, check_effort_kind=False)
@@ -140,8 +143,7 @@ class CalibrateJob(_SourceJob):
 
     Attributes:
         false_alarms: acceptable false alarms, over all joints [1/h].
-        effort: kind of the recorded effort, see ``effort_kind``.
-        effort_gain: torque per unit of effort; one number or one per joint.
+        effort: options that override the effort that the arm file declares.
         observer: kind of observer.
         gain: observer gain [1/s]; None if it is chosen.
         known_gains: known torque per unit of effort by joint, with its standard error.
@@ -150,8 +152,7 @@ class CalibrateJob(_SourceJob):
     """
 
     false_alarms: float = 1.0
-    effort: str = "torque"
-    effort_gain: tuple[float, ...] = (1.0,)
+    effort: EffortOptions = EffortOptions()
     observer: str = "second_order"
     gain: float | None = None
     known_gains: tuple[tuple[str, KnownGain], ...] = ()
@@ -165,18 +166,13 @@ class CalibrateJob(_SourceJob):
             RbdControlError: when the recording cannot be used.
         """
         source, recording = self.source, self._read()
-        robot = Robot.load(
-            named(source.urdf), locked=dict(source.locked), measured=measured_in([recording])
-        )
-        say_held(robot)
-        model = uncorrected(robot).model
+        robot = arm_to_calibrate(source.urdf, dict(source.locked), [recording], self.effort)
+        model = robot.model
         found = read_motions(recording, model, source.joints)
         motions = with_effort(recording, found)
         start = starting_parameters(
-            model.nv,
+            robot,
             observer=self.observer,
-            effort=self.effort,
-            effort_gain=self.effort_gain,
             gain=self.gain,
             trusted=source.trusted,
         )

@@ -12,7 +12,6 @@ from rbd_control.errors import ModelError, ModelWarning, RbdControlError
 from rbd_control.nodes.guarded_node import GuardedNode
 from rbd_control.nodes.joint_scout import JointScout
 from rbd_control.nodes.messages import LATCHED
-from rbd_control.robot.joint_choice import held_in_words
 from rbd_control.robot.robot import Robot, description_text
 from rbd_control.robot.robot_parameters import RobotParameters
 
@@ -79,7 +78,7 @@ class RobotSource:
         for warning in caught:
             self._node.get_logger().warning(str(warning.message))
         if robot.held:
-            self._node.get_logger().info(f"held joints: {held_in_words(robot.held, reported)}")
+            self._node.get_logger().info(f"held joints: {robot.held_in_words}")
         return robot
 
     def use(self, robot: Robot) -> None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from rbd_control.dynamics import Model
-from rbd_control.errors import ParameterError, RecordingError
+from rbd_control.errors import InputError, ModelWarning, ParameterError, RecordingError
 from rbd_control.estimation.calibrated_parameters import START, CalibratedParameters
+from rbd_control.playback.configuration import NODE, YAML, named, say_held
+from rbd_control.playback.recorded_joints import RecordedJoints
+from rbd_control.playback.recording import Recording
+from rbd_control.robot.effort import EffortParameters
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.robot.robot import Robot
 from rbd_control.robot.robot_parameters import DescriptionParameters, RobotParameters
@@ -32,43 +38,130 @@ def physical(model: Model) -> Iterator[None]:
         ) from error
 
 
+@dataclass(frozen=True)
+class EffortOptions:
+    """Options of a command that override the effort that the arm file declares.
+
+    Attributes:
+        kind: kind of the recorded effort, see ``effort_kind``; None for the kind in the file.
+        gain: torque per unit of effort, one number, or one per joint in the order of ``joints``;
+            None for the gain in the file. For currents, 1 means that the gain is identified.
+        has_evidence: whether there is evidence for gains that are to be identified.
+
+    Raises:
+        InputError: for evidence if no gain is to be identified.
+    """
+
+    kind: str | None = None
+    gain: tuple[float, ...] | None = None
+    has_evidence: bool = False
+
+    def __post_init__(self) -> None:
+        self._refuse_unused_evidence(self.kind or "current")
+
+    def applied(self, robot: Robot, file: str) -> Robot:
+        """Return the arm with these options, and warn where they contradict the arm file.
+
+        The gain in the file does not apply to an effort of another unit.
+
+        Args:
+            robot: the arm with the effort of the file.
+            file: name of the arm file for the warning; empty if there is none.
+
+        Raises:
+            InputError: for evidence if no gain is to be identified.
+            ParameterError: for another number of gains than one or the number of joints.
+        """
+        known = robot.in_joint_order(robot.parameters)
+        kind = self.kind or known.effort_kind
+        self._refuse_unused_evidence(kind)
+        same_unit = (kind == "current") == (known.effort_kind == "current")
+        gain = known.effort_gain if same_unit and not self.has_evidence else (1.0,)
+        chosen = replace(known, effort_kind=kind, effort_gain=self.gain or gain)
+        result = robot.with_parameters(chosen)
+        if file and _effort_in_words(chosen) != _effort_in_words(known):
+            text = (
+                f"{file} declares {_effort_in_words(known)}; the options of the command override "
+                f"this: {_effort_in_words(chosen)}"
+            )
+            warnings.warn(text, ModelWarning, stacklevel=2)
+        return result
+
+    def _refuse_unused_evidence(self, kind: str) -> None:
+        if self.has_evidence and (kind != "current" or self.gain is not None):
+            raise InputError(
+                "--payload-recording and --drive-gain are for gains that are to be identified: "
+                "give --effort current, and no --effort-gain"
+            )
+
+
+def _effort_in_words(effort: EffortParameters) -> str:
+    """Return kind and gain of an effort as text."""
+    gains = effort.effort_gain
+    if len(set(gains)) == 1:
+        gains = gains[:1]
+    return f"effort_kind {effort.effort_kind}, effort_gain {', '.join(f'{g:g}' for g in gains)}"
+
+
+def arm_to_calibrate(
+    urdf: str,
+    locked: Mapping[str, float],
+    recordings: Sequence[Recording],
+    effort: EffortOptions,
+) -> Robot:
+    """Return the arm of recordings without the parameters that the calibration identifies.
+
+    The effort of the arm file counts as in the detector, also in its section ``contact_detector``.
+
+    Args:
+        urdf: path of the description, or of a parameter file that names it.
+        locked: positions of joints that do not move [rad or m].
+        recordings: the recordings, which determine the joints of the arm and the positions of the
+            joints that do not move.
+        effort: options that override the effort of the arm file.
+
+    Raises:
+        RbdControlError: for an invalid file, and options that do not fit; the message names it.
+    """
+    recorded = RecordedJoints(recordings)
+    robot = Robot.load(
+        named(urdf),
+        node=NODE,
+        locked=locked,
+        reported=recorded.positions,
+        measured=recorded.measured,
+    )
+    say_held(robot, recorded)
+    return effort.applied(uncorrected(robot), Path(urdf).name if urdf.endswith(YAML) else "")
+
+
 def uncorrected(robot: Robot) -> Robot:
     """Return the arm without the corrections and the friction that the calibration identifies."""
-    known = (*DescriptionParameters.names(), *PayloadParameters.names())
-    return robot.with_parameters(
-        RobotParameters(**{name: getattr(robot.parameters, name) for name in known})
+    known = robot.in_joint_order(robot.parameters)
+    kept = (
+        *DescriptionParameters.names(),
+        *PayloadParameters.names(),
+        *EffortParameters.names(),
     )
+    return robot.with_parameters(RobotParameters(**{name: getattr(known, name) for name in kept}))
 
 
 def starting_parameters(
-    n: int,
-    *,
-    observer: str,
-    effort: str,
-    effort_gain: tuple[float, ...],
-    gain: float | None,
-    trusted: bool,
+    robot: Robot, *, observer: str, gain: float | None, trusted: bool
 ) -> CalibratedParameters:
-    """Return the initial parameters of a calibration of ``n`` joints.
+    """Return the initial parameters of a calibration, in the order of the model.
 
     Args:
-        n: number of joints.
+        robot: the arm, with kind and gain of the recorded effort.
         observer: kind of observer.
-        effort: kind of the recorded effort, see ``effort_kind``.
-        effort_gain: torque per unit of effort; one number or one per joint.
         gain: observer gain [1/s]; None if the calibration chooses it.
         trusted: whether to use the declared effort kind even if the efforts refute it.
-
-    Raises:
-        ParameterError: for another number of effort gains than one or ``n``.
     """
-    start = replace(
+    return replace(
         START,
         observer=observer,
-        effort_kind=effort,
-        effort_gain=effort_gain,
+        effort_kind=robot.parameters.effort_kind,
+        effort_gain=robot.parameters.effort_gain,
         observer_gain=(gain or 50.0,),
         check_effort_kind=not trusted,
     )
-    start.for_joints("effort_gain", n)
-    return start

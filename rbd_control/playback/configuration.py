@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,11 +14,13 @@ from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.files.input_files import about
 from rbd_control.node_parameters import law_parameters
 from rbd_control.parameters import read_parameter_file
-from rbd_control.robot.joint_choice import Measured, held_in_words
+from rbd_control.playback.recorded_joints import RecordedJoints
+from rbd_control.playback.recording import Recording
 from rbd_control.robot.robot import Robot, beside, described_by, robot_parameters
 from rbd_control.robot.robot_parameters import RobotParameters
 
-_NODE = "contact_detector"
+NODE = "contact_detector"
+"""Node whose section of a parameter file the commands read."""
 YAML = (".yaml", ".yml")
 """Endings of parameter files."""
 
@@ -51,7 +53,7 @@ def described_arm(urdf: str, config: Path | None) -> DescribedArm:
         config, urdf = Path(urdf), ""
     if config is None:
         return DescribedArm(described_by(named(urdf)), None, {})
-    values = read_parameter_file(config, _NODE)
+    values = read_parameter_file(config, NODE)
     with about(config):
         arm = robot_parameters(values)
         arm = described_by(urdf, arm) if urdf else beside(arm, config)
@@ -64,7 +66,7 @@ def configured(
     urdf: str,
     config: Path | None,
     locked: Mapping[str, float],
-    measured: Measured = (),
+    recordings: Sequence[Recording] = (),
 ) -> tuple[Model, DetectorParameters]:
     """Return the model and the detector's parameters as the node creates them from these files.
 
@@ -72,12 +74,13 @@ def configured(
         urdf: path of the description, or of a parameter file that names it.
         config: parameter file; None for defaults.
         locked: positions of joints that do not move [rad or m].
-        measured: joints of the recordings, see :meth:`Robot.of`.
+        recordings: the recordings that determine the joints of the arm and the positions of the
+            joints that do not move; without any, as for a node without joint states.
 
     Raises:
         RbdControlError: for an invalid file; the message names it.
     """
-    robot, parameters = configured_robot(urdf, config, locked, measured)
+    robot, parameters = configured_robot(urdf, config, locked, recordings)
     return robot.model, parameters
 
 
@@ -85,7 +88,7 @@ def configured_robot(
     urdf: str,
     config: Path | None,
     locked: Mapping[str, float],
-    measured: Measured = (),
+    recordings: Sequence[Recording] = (),
 ) -> tuple[Robot, DetectorParameters]:
     """Return the arm and the detector's parameters; arguments as :func:`configured`.
 
@@ -95,18 +98,32 @@ def configured_robot(
     arm, config, values = described_arm(urdf, config)
     with about(config) if config else nullcontext():
         parameters = law_parameters(DetectorParameters, values)
-        robot = Robot.of(arm, locked=locked, measured=measured)
-        say_held(robot)
+        recorded = RecordedJoints(recordings)
+        robot = Robot.of(
+            arm, locked=locked, reported=recorded.positions, measured=recorded.measured
+        )
+        say_held(robot, recorded)
         if config:
             parameters = robot.in_model_order(parameters)
             ContactDetector(robot.model, parameters)  # refuses parameters that do not fit the model
     return robot, parameters
 
 
-def say_held(robot: Robot) -> None:
-    """Warn about joints of the description that are not in the recordings."""
-    if robot.held:
-        text = f"held joints: {held_in_words(robot.held, {})}"
+def say_held(robot: Robot, recorded: RecordedJoints) -> None:
+    """Warn about joints that the model holds at a position, and about those of them that move."""
+    if not robot.held:
+        return
+    warnings.warn(f"held joints: {robot.held_in_words}", ModelWarning, stacklevel=2)
+    moving = [
+        f"{name} between {of.lowest:.4g} and {of.highest:.4g}"
+        for name, of in recorded.moving(robot).items()
+    ]
+    if moving:
+        text = (
+            "held joints move in the recordings, and the model is wrong while they are elsewhere; "
+            "use recordings in which they stand still, or name them in joints: "
+            f"{', '.join(moving)}"
+        )
         warnings.warn(text, ModelWarning, stacklevel=2)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Sequence
+from functools import cached_property
 from itertools import islice
 from os.path import commonprefix
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,48 +15,128 @@ from numpy.typing import ArrayLike
 from rbd_control.dynamics import Model
 from rbd_control.errors import ModelWarning
 from rbd_control.files.input_files import about
+from rbd_control.joint_states import JointBlock
 from rbd_control.playback.recording import Recording, read_recording
-from rbd_control.robot.joint_choice import ReportedJoints
+from rbd_control.robot.joint_choice import FARTHEST, MOST_JOINTS, ReportedJoints
 from rbd_control.robot.robot import Robot
 from rbd_control.robot.robot_parameters import RobotParameters
 
 LOOKED_AT = 2000
-"""Number of messages of each recording that are read for the choice."""
+"""Number of messages of each recording that are read for the choice of the joints."""
+
+STILL = 0.01
+"""Largest range of positions of a joint that counts as standing still [rad or m]."""
 
 
-def measured_in(recordings: Iterable[Recording]) -> Callable[[Model], tuple[str, ...]]:
-    """Return a function that chooses the joints of a model whose effort is in recordings.
+class PositionRange(NamedTuple):
+    """First, lowest and highest position of a joint [rad or m]."""
 
-    The recordings are read only when the function is called. Without any effort, the recorded
-    joints are chosen. If the recordings have none of the model's names, names that differ by one
-    prefix (``panda_joint1``, ``fer_joint1``) count as the same.
+    first: float
+    lowest: float
+    highest: float
+
+
+class RecordedJoints:
+    """Joints in recordings: the joints whose effort is recorded, and the positions of the others.
+
+    The recordings are read when a result is first needed. If they have none of the model's names,
+    names that differ by one prefix (``panda_joint1``, ``fer_joint1``) count as the same.
 
     Args:
         recordings: recordings from :func:`~rbd_control.playback.recording.read_recording`.
 
     Raises:
-        RecordingError: from the returned function, naming the file, if a recording is damaged.
+        RecordingError: from the methods, naming the file, if a recording is damaged.
     """
 
-    def chosen(model: Model) -> tuple[str, ...]:
-        reported, recorded = ReportedJoints(), set[str]()
-        for recording in recordings:
-            recorded.update(recording.joint_names)
+    def __init__(self, recordings: Sequence[Recording]) -> None:
+        self._recordings = recordings
+
+    def measured(self, model: Model) -> tuple[str, ...]:
+        """Return the joints of a model whose effort is recorded; without any, those recorded."""
+        return self._reported.chosen(model) or tuple(
+            name
+            for name, recorded in self._names(model.joint_names).items()
+            if recorded in self._candidates
+        )
+
+    def positions(self, model: Model) -> dict[str, float]:
+        """Return the first recorded position of each recorded joint of a model [rad or m].
+
+        A node that is configured when the recording begins holds a joint there.
+        """
+        return {name: of.first for name, of in self._ranges_of(model.joint_names).items()}
+
+    def moving(self, robot: Robot) -> dict[str, PositionRange]:
+        """Return the positions of the joints that an arm holds and that move in the recordings."""
+        if not robot.reported:
+            return {}
+        return {
+            name: of
+            for name, of in self._ranges_of((*robot.model.joint_names, *robot.held)).items()
+            if name in robot.reported and of.highest - of.lowest > STILL
+        }
+
+    @cached_property
+    def _reported(self) -> ReportedJoints:
+        """Efforts in the first messages of each recording."""
+        reported = ReportedJoints()
+        for recording in self._recordings:
             with about(recording.path):
                 for message in islice(recording.messages(), LOOKED_AT):
                     reported.add(message.name, _numbers(message.position), _numbers(message.effort))
-        names = reported.chosen(model)
-        if names:
-            return names
-        measured = reported.measured or recorded
-        same = tuple(name for name in model.joint_names if name in measured)
-        return same or _with_other_prefix(model.joint_names, measured)
+        return reported
 
-    return chosen
+    @property
+    def _candidates(self) -> Collection[str]:
+        """Recorded names among which the arm is: joints with effort, else all joints."""
+        recorded = {name for recording in self._recordings for name in recording.joint_names}
+        return self._reported.measured or recorded
+
+    @cached_property
+    def _ranges(self) -> dict[str, PositionRange]:
+        """Positions of each joint in the whole recordings, by recorded name."""
+        ranges: dict[str, PositionRange] = {}
+        for recording in self._recordings:
+            with about(recording.path):
+                for block in recording.blocks():
+                    _add(block, ranges)
+        return ranges
+
+    def _ranges_of(self, names: Sequence[str]) -> dict[str, PositionRange]:
+        """Return the positions of those joints of a robot that are recorded."""
+        return {
+            name: self._ranges[recorded]
+            for name, recorded in self._names(names).items()
+            if recorded in self._ranges
+        }
+
+    def _names(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the name that each joint of a robot has in recordings, where it is recorded."""
+        if not set(names) & set(self._candidates):
+            own, other = _prefixes(names, self._candidates)
+            return {name: other + name[len(own) :] for name in names if name.startswith(own)}
+        return {name: name for name in names}
 
 
 def _numbers(values: ArrayLike) -> list[float]:
     return np.asarray(values, dtype=float).tolist()
+
+
+def _add(block: JointBlock, ranges: dict[str, PositionRange]) -> None:
+    """Add the positions in a block of messages; ignore impossible positions."""
+    if block.position.shape[1] != len(block.name):
+        return
+    for name, column in zip(block.name, block.position.T, strict=True):
+        possible = column[np.abs(column) <= FARTHEST]  # False for NaN
+        if not possible.size or (name not in ranges and len(ranges) >= MOST_JOINTS):
+            continue
+        known = ranges.get(name, PositionRange(float(possible[0]), np.inf, -np.inf))
+        ranges[name] = PositionRange(
+            known.first,
+            min(known.lowest, float(possible.min())),
+            max(known.highest, float(possible.max())),
+        )
 
 
 def joints_to_play(recording: str, topic: str, arm: RobotParameters) -> tuple[str, ...]:
@@ -74,21 +156,26 @@ def joints_to_play(recording: str, topic: str, arm: RobotParameters) -> tuple[st
     with warnings.catch_warnings():
         # The node itself warns about its description.
         warnings.simplefilter("ignore", ModelWarning)
-        robot = Robot.of(arm, measured=measured_in([read_recording(recording, topic)]))
+        recorded = RecordedJoints([read_recording(recording, topic)])
+        robot = Robot.of(arm, measured=recorded.measured)
     return robot.joints if robot.held else ()
 
 
-def _with_other_prefix(names: Collection[str], recorded: Collection[str]) -> tuple[str, ...]:
-    """Return the largest set of names that are recorded with one other prefix, or an empty one."""
-    best: tuple[str, ...] = ()
+def _prefixes(names: Collection[str], recorded: Collection[str]) -> tuple[str, str]:
+    """Return the prefix of names and the other prefix with which most of them are recorded.
+
+    Both are empty if none is recorded with another prefix.
+    """
+    best, most = ("", ""), 0
     for name in names:
         for other in recorded:
             size = len(commonprefix([name[::-1], other[::-1]]))
             own, theirs = name[: len(name) - size], other[: len(other) - size]
-            found = tuple(
-                each
+            found = sum(
+                1
                 for each in names
                 if size and each.startswith(own) and theirs + each[len(own) :] in recorded
             )
-            best = max(best, found, key=len)
+            if found > most:
+                best, most = (own, theirs), found
     return best

@@ -80,6 +80,14 @@ class Recording:
             for block in in_order(parts):
                 yield from block.messages()
 
+    def blocks(self) -> Iterator[JointBlock]:
+        """Yield the joint states as recorded, unchecked, in blocks of messages with equal names.
+
+        Blocks of different names may overlap in time.
+        """
+        for parts in self._parts(BLOCK):
+            yield from (part.block for part in parts)
+
     def timed_blocks(self, intake: JointStateIntake) -> Iterator[TimedBlock]:
         """Yield the samples of the messages; ``intake.counts`` has the numbers of drops.
 

@@ -7,13 +7,16 @@ A node uses the joints whose effort is in the joint states, and treats the other
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rbd_control.dynamics import Model
 
 Measured = Sequence[str] | Callable[[Model], Sequence[str]]
 """Joints whose effort is known, or a function that chooses them from the joints of a model."""
+
+Reported = Mapping[str, float] | Callable[[Model], Mapping[str, float]]
+"""Positions of joints in joint states [rad or m], or a function that returns those of a model."""
 
 FARTHEST = 1e4
 """Largest plausible joint position [rad or m]."""
@@ -82,20 +85,20 @@ class ReportedJoints:
         )
 
 
-def held_in_words(held: Mapping[str, float], positions: Mapping[str, float]) -> str:
+def held_in_words(held: Mapping[str, float], reported: Collection[str]) -> str:
     """Return a text with the fixed joints, their positions and the source of the positions.
 
     Args:
         held: positions of the fixed joints [rad or m].
-        positions: positions in joint states [rad or m].
+        reported: joints whose position is known from joint states.
     """
 
     def said(names: list[str]) -> str:
         return ", ".join(f"{name} at {held[name]:.4g}" for name in names)
 
-    reported = [name for name in held if name in positions]
-    unknown = [name for name in held if name not in positions]
-    parts = [f"{said(reported)} as joint states report"] if reported else []
+    known = [name for name in held if name in reported]
+    unknown = [name for name in held if name not in reported]
+    parts = [f"{said(known)} as joint states report"] if known else []
     if unknown:
         parts.append(f"{said(unknown)}, which no joint state has reported")
     return "; ".join(parts)

@@ -20,7 +20,7 @@ from rbd_control.files.input_files import about
 from rbd_control.parameters import Parameters, read_parameter_file
 from rbd_control.robot.arm7 import arm7_urdf
 from rbd_control.robot.friction import Friction
-from rbd_control.robot.joint_choice import Measured, is_one_arm
+from rbd_control.robot.joint_choice import Measured, Reported, held_in_words, is_one_arm
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.robot.robot_parameters import RobotParameters
 
@@ -42,6 +42,7 @@ class Robot:
         order: index in the model of each of ``joints``, (n,).
         parameters: the parameters, with per-joint values in the order of the model.
         held: positions of the fixed joints that no parameter locks [rad or m].
+        reported: those of the joints in ``held`` whose position is known from joint states.
     """
 
     urdf: str
@@ -51,6 +52,7 @@ class Robot:
     order: NDArray[np.intp]
     parameters: RobotParameters
     held: Mapping[str, float] = field(default_factory=dict)
+    reported: frozenset[str] = frozenset()
 
     @classmethod
     def load(
@@ -59,6 +61,7 @@ class Robot:
         *,
         node: str = "",
         locked: Mapping[str, float] = MappingProxyType({}),
+        reported: Reported = MappingProxyType({}),
         measured: Measured = (),
     ) -> Robot:
         """Load an arm from a parameter file, such as ``calibrate`` writes, or from a URDF.
@@ -69,6 +72,7 @@ class Robot:
                 A relative ``urdf`` in a parameter file is relative to the folder of that file.
             node: name of a node whose section of the parameter file applies as well; may be empty.
             locked: positions of further joints that do not move [rad or m].
+            reported: positions in a recording, see :meth:`of`.
             measured: joints of a recording, see :meth:`of`.
 
         Raises:
@@ -77,14 +81,15 @@ class Robot:
             InputError: if a joint is not in the description.
         """
         if Path(path).suffix not in (".yaml", ".yml"):
-            return cls.of(described_by(str(path)), locked=locked, measured=measured)
+            parameters = described_by(str(path))
+            return cls.of(parameters, locked=locked, reported=reported, measured=measured)
         values = read_parameter_file(path, node or "/**")
         with about(path):
             parameters = robot_parameters(values)
             if not parameters.urdf and not parameters.robot_description:
                 raise ParameterError("names no arm: give urdf or robot_description in section /**")
             parameters = beside(parameters, Path(path))
-        return cls.of(parameters, locked=locked, measured=measured)
+        return cls.of(parameters, locked=locked, reported=reported, measured=measured)
 
     @classmethod
     def of(
@@ -93,7 +98,7 @@ class Robot:
         text: str = "",
         *,
         locked: Mapping[str, float] = MappingProxyType({}),
-        reported: Mapping[str, float] = MappingProxyType({}),
+        reported: Reported = MappingProxyType({}),
         measured: Measured = (),
     ) -> Robot:
         """Build an arm from its parameters.
@@ -105,7 +110,8 @@ class Robot:
             parameters: per-joint values in the order of ``joints``.
             text: URDF, as text or path, used if the parameters contain none.
             locked: positions of joints that do not move, beside ``locked_joints`` [rad or m].
-            reported: positions in joint states, of any joints [rad or m].
+            reported: positions in joint states, of any joints [rad or m], or a function that
+                returns them; it is called only if a joint is to be fixed.
             measured: joints whose effort is known, or a function that chooses them. If the robot
                 has more than one arm (fingers, a base, a second arm) and the parameters name no
                 joints, only these move.
@@ -123,10 +129,17 @@ class Robot:
             urdf = read_urdf(urdf)
         still = {**parameters.locked, **locked}
         with about(parameters.urdf) if parameters.urdf else nullcontext():
-            description, joints, held = _described(urdf, parameters, still, reported, measured)
+            description, joints, held, known = _described(
+                urdf, parameters, still, reported, measured
+            )
         order = np.array([description.joint_index(name) for name in joints], dtype=np.intp)
-        robot = cls(urdf, description, description, joints, order, RobotParameters(), held)
+        robot = cls(urdf, description, description, joints, order, RobotParameters(), held, known)
         return robot.with_parameters(parameters)
+
+    @property
+    def held_in_words(self) -> str:
+        """The fixed joints with their positions and the source of each; empty without any."""
+        return held_in_words(self.held, self.reported)
 
     def with_parameters(self, parameters: RobotParameters) -> Robot:
         """Return the same arm with other corrections, payload, friction or effort.
@@ -176,17 +189,39 @@ class Robot:
         return self.parameters.friction(self.model.nv)
 
     def in_model_order(self, parameters: P) -> P:
-        """Return the same parameters with per-joint values in the order of the model."""
-        changes: dict[str, Any] = {}
-        place = np.argsort(self.order)
-        for item in fields(parameters):
-            value = getattr(parameters, item.name)
-            if item.metadata["per_joint"] and len(value) == len(self.joints) > 1:
-                changes[item.name] = tuple(np.array(value)[place])
-            if item.metadata["joint_matrix"] and len(value) == len(self.joints) ** 2:
-                matrix = np.array(value).reshape(place.size, place.size)
-                changes[item.name] = tuple(matrix[np.ix_(place, place)].ravel())
-        return replace(parameters, **changes)
+        """Return parameters in the order of ``joints`` with values in the order of the model.
+
+        This concerns per-joint values and matrices of the joints. A single value for all joints,
+        and a value of the wrong length, remain unchanged.
+        """
+        return _rearranged(parameters, np.argsort(self.order))
+
+    def in_joint_order(self, parameters: P) -> P:
+        """Return parameters in the order of the model with values in the order of ``joints``.
+
+        This is the inverse of :meth:`in_model_order`, for values that are written to a parameter
+        file.
+        """
+        return _rearranged(parameters, self.order)
+
+
+def _rearranged(parameters: P, place: NDArray[np.intp]) -> P:
+    """Return parameters whose value ``i`` of each joint is the given value ``place[i]``.
+
+    Args:
+        parameters: parameters with a value for each joint, or a matrix of the joints.
+        place: permutation of the joints, (n,).
+    """
+    n = place.size
+    changes: dict[str, Any] = {}
+    for item in fields(parameters):
+        value = getattr(parameters, item.name)
+        if item.metadata["per_joint"] and len(value) == n > 1:
+            changes[item.name] = tuple(np.array(value)[place])
+        if item.metadata["joint_matrix"] and len(value) == n**2:
+            matrix = np.array(value).reshape(n, n)
+            changes[item.name] = tuple(matrix[np.ix_(place, place)].ravel())
+    return replace(parameters, **changes)
 
 
 def described_by(urdf: str, parameters: RobotParameters | None = None) -> RobotParameters:
@@ -218,10 +253,15 @@ def _described(
     urdf: str,
     parameters: RobotParameters,
     still: Mapping[str, float],
-    reported: Mapping[str, float],
+    reported: Reported,
     measured: Measured,
-) -> tuple[Model, tuple[str, ...], dict[str, float]]:
-    """Return the model with only the selected joints, their names, and the fixed joints."""
+) -> tuple[Model, tuple[str, ...], dict[str, float], frozenset[str]]:
+    """Return the arm that the parameters describe.
+
+    Returns:
+        The model with only the selected joints, their names, the positions of the fixed joints
+        [rad or m], and the fixed joints whose position is reported.
+    """
     gravity = tuple(parameters.gravity)
     with warnings.catch_warnings():
         # The last model that is built gives the warnings for both.
@@ -238,14 +278,12 @@ def _described(
             )
     if len(set(names)) != len(names):
         raise InputError(f"joints: a joint is named twice in {', '.join(names)}")
-    held = {
-        name: reported.get(name, _standing(whole, name))
-        for name in whole.joint_names
-        if name not in names
-    }
+    fixed = [name for name in whole.joint_names if name not in names]
+    known = (reported(whole) if callable(reported) else reported) if fixed else {}
+    held = {name: known.get(name, _standing(whole, name)) for name in fixed}
     model = Model.from_urdf(urdf, locked={**still, **held}, gravity=gravity)
     _refuse_massless(model)
-    return model, names, held
+    return model, names, held, frozenset(fixed) & frozenset(known)
 
 
 def _moving(whole: Model, measured: Measured) -> tuple[str, ...]:

@@ -67,17 +67,17 @@ def _add_model(calibrate: argparse.ArgumentParser) -> None:
     calibrate.add_argument(
         "--effort",
         choices=("torque", "current", "torque_without_gravity"),
-        default="torque",
         help="kind of the recorded effort: joint torque, motor current (the torque per unit of "
         "each drive is identified), or torque from which the driver has subtracted gravity "
-        "(default: torque)",
+        "(default: effort_kind of the parameter file, else torque)",
     )
     calibrate.add_argument(
         "--effort-gain",
         type=numbers,
         metavar="G,...",
-        help="torque per unit of effort, one number for all joints or one per joint; the sign "
-        "counts",
+        help="torque per unit of effort, one number for all joints or one per joint in the order "
+        "of the parameter joints (without it, of the URDF); the sign counts; 1 with currents: to "
+        "be identified (default: effort_gain of the parameter file, else 1)",
     )
 
 

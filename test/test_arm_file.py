@@ -1,0 +1,109 @@
+"""The arm file of ``rbd-control calibrate``: what is written is what is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rbd_control.cli.arm_file import arm_file, write_arm_file
+from rbd_control.errors import RbdControlError
+from rbd_control.estimation import Calibration, DetectorParameters
+from rbd_control.estimation.calibrated_parameters import START, CalibratedParameters
+from rbd_control.playback.configuration import configured_robot
+from rbd_control.robot.robot import Robot
+from rbd_control.robot.robot_parameters import RobotParameters
+from rbd_control.simulation import arm7_urdf
+
+JOINTS = tuple(f"joint_{i}" for i in (3, 1, 2, 7, 4, 6, 5))
+"""The joints of the arm in an order that differs from the inverse of its permutation."""
+
+IDENTIFIED: dict[str, Any] = {
+    "effort_kind": "current",
+    "friction_model": "stribeck",
+    "velocity_delay": 0.004,
+    "settling_time": 0.2,
+    "onset_debounce": 0.01,
+}
+ONE_FOR_ALL = {"torque_noise", "momentum_noise", "torque_drift"}
+"""Parameters of an observer that ``calibrate`` does not tune."""
+
+
+def identified() -> CalibratedParameters:
+    """Return parameters with another value for each joint, in the order of the model."""
+    values: dict[str, Any] = {
+        item.name: tuple((0.05 + 0.001 * k) * np.arange(1.0, 8.0))
+        for k, item in enumerate(fields(CalibratedParameters))
+        if item.metadata["per_joint"] and item.name not in ONE_FOR_ALL
+    }
+    matrix = np.diag(np.arange(1.0, 8.0)) + 0.01 * np.add.outer(np.arange(7), np.arange(7))
+    return replace(START, **IDENTIFIED, **values, residual_covariance=tuple(matrix.ravel()))
+
+
+def written(parameters: CalibratedParameters, robot: Robot, file: Path) -> str:
+    """Write the arm file of a calibration and return its text."""
+    text = arm_file(Calibration(parameters, (), 24.0, 1.0, (), ()), [], robot, {})
+    file.write_text(text, encoding="utf-8")
+    return text
+
+
+@pytest.mark.parametrize("joints", [(), JOINTS, JOINTS[::-1]])
+def test_every_joint_gets_its_own_values(tmp_path: Path, joints: tuple[str, ...]) -> None:
+    """The order of ``joints`` changes the lists of the file, not the values of a joint."""
+    found, file = identified(), tmp_path / "arm.yaml"
+    text = written(found, Robot.of(RobotParameters(urdf="arm7", joints=joints)), file)
+    robot, detector = configured_robot("", file, {})
+    assert robot.joints == (joints or robot.model.joint_names)
+    compared = 0
+    for item in fields(CalibratedParameters):
+        if f"{item.name}: [" not in text:
+            continue
+        owner = detector if item.name in DetectorParameters.names() else robot.parameters
+        expected = getattr(found, item.name)
+        np.testing.assert_allclose(getattr(owner, item.name), expected, 1e-4, err_msg=item.name)
+        compared += len(expected) >= 7
+    # Corrections 5, friction 6, gains of drives and observer 2, thresholds, covariance.
+    assert compared >= 17
+
+
+CALIBRATION = Calibration(START, (), 24.0, 1.0, (), ())
+
+TEXTS = {
+    "text": arm7_urdf(),
+    "text with characters that YAML escapes": arm7_urdf().replace(
+        "<robot ", '<!-- \u00e9 \u2028 \U0001f600 "quoted" \\ #: \t -->\r\n<robot ', 1
+    ),
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_a_description_that_is_text_is_written_as_text(tmp_path: Path, text: str) -> None:
+    given = Robot.of(RobotParameters(robot_description=text, joints=JOINTS))
+    out = tmp_path / "arm.yaml"
+    write_arm_file(out, CALIBRATION, [], given, {})
+    robot = Robot.load(out)
+    assert robot.parameters.robot_description == text
+    assert robot.parameters.urdf == ""
+    assert robot.joints == given.joints
+
+
+def test_a_file_that_would_not_load_is_not_written(tmp_path: Path) -> None:
+    """The description is accepted as text, but a parameter file has at most 2 MB."""
+    text = arm7_urdf().replace("</robot>", f"<!--{2_000_000 * ' '}--></robot>")
+    robot, out = Robot.of(RobotParameters(robot_description=text)), tmp_path / "arm.yaml"
+    with pytest.raises(RbdControlError, match="it would not load .is larger than 2 MB") as caught:
+        write_arm_file(out, CALIBRATION, [], robot, {})
+    assert caught.value.path == str(out)
+    assert not out.exists()
+
+
+def test_the_order_of_the_joints_and_back() -> None:
+    robot = Robot.of(RobotParameters(urdf="arm7", joints=JOINTS))
+    found = identified()
+    file_order = robot.in_joint_order(found)
+    assert file_order.friction_coulomb[0] == found.friction_coulomb[2]  # joint_3 is the first
+    assert robot.in_model_order(file_order) == found
+    assert robot.in_joint_order(robot.in_model_order(found)) == found
