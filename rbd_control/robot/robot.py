@@ -144,6 +144,9 @@ class Robot:
     def with_parameters(self, parameters: RobotParameters) -> Robot:
         """Return the same arm with other corrections, payload, friction or effort.
 
+        Args:
+            parameters: per-joint values in the order of ``joints``.
+
         Raises:
             InputError: when there is no such link, or no body can have this inertia.
             ParameterError: for a per-joint parameter of the wrong length.
