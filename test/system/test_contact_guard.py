@@ -238,8 +238,35 @@ def test_it_stops_latches_and_resumes(bring_up: BringUp, probe: Probe) -> None:
     delays = usually_in_time(trial)
     print("flag to cancel request [ms]:", [round(1e3 * delay, 2) for delay in delays])
     assert median(delays) <= LATEST
+    a_gripper_without_driver_hides_no_motion(probe, detector, arm)
     detector.flag = None
     process.kill()
+
+
+def a_gripper_without_driver_hides_no_motion(probe: Probe, detector: Detector, arm: Source) -> None:
+    """The joint states of a finger end; then the arm moves during a stop, and comes to rest."""
+
+    def finger_is_missing() -> bool:
+        # Joint states are subscribed to best-effort: one may be lost.
+        if not probe.report(GUARD).message.count("no joint states of finger"):
+            probe.send("joint_states", JointState(name=["finger"], position=[0.0], velocity=[0.0]))
+            return False
+        return True
+
+    probe.wait(finger_is_missing, "does not miss the finger")
+    arm.velocity = [0.5, 0.0]
+    detector.touch()
+    detector.flag = False
+    report = probe.wait_for_report(
+        GUARD, lambda r: "elbow moves at 0.5" in r.message, "does not name the joint that moves"
+    )
+    assert report.values["guard"] == "stopping"
+    assert "standstill is unknown" not in report.message
+    assert "not confirmed" in resume(probe).message
+    arm.velocity = [0.0, 0.0]
+    report = probe.wait_for_report(GUARD, lambda r: r.values["guard"] == "stopped", "never stands")
+    assert "no joint states of finger: standstill is unknown; name the arm's" in report.message
+    probe.wait(lambda: resume(probe).success, "cannot resume")
 
 
 def test_missing_servers_are_reported_and_silence_stops(bring_up: BringUp, probe: Probe) -> None:
