@@ -15,7 +15,7 @@ A parameter file has the form ROS 2 uses::
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -47,6 +47,8 @@ def parameter(  # noqa: PLR0913 - one keyword for each entry of the metadata of 
     joint_matrix: bool = False,
     live: bool = True,
     start_only: bool = False,
+    in_description: bool = False,
+    keywords: tuple[str, ...] = (),
 ) -> Any:
     """Declare one field of a :class:`Parameters` dataclass.
 
@@ -54,12 +56,16 @@ def parameter(  # noqa: PLR0913 - one keyword for each entry of the metadata of 
     the permitted texts. A ``per_joint`` parameter is a tuple of one number for all joints
     or one for each; a ``joint_matrix`` parameter is a square matrix row by row, or empty. ``live``
     parameters may change while the node is active. A ``start_only`` parameter, such as the name of
-    an output file, keeps its value from the start of the process.
+    an output file, keeps its value from the start of the process. An ``in_description`` parameter
+    holds names of joints or links of the robot description, to which launch files add the prefix of
+    an arm; its ``keywords`` are texts that are no such names, such as 'all'.
 
     Raises:
         TypeError: for a numeric parameter without finite bounds, because an extreme value could
-            end the node.
+            end the node, and for keywords of a parameter without names of the description.
     """
+    if keywords and not in_description:
+        raise TypeError(f"{description!r} has keywords but no names: give in_description as well")
     is_numeric = per_joint or joint_matrix or _is_numeric(default, unit)
     is_bounded = math.isfinite(max(lower, above)) and math.isfinite(upper)
     if is_numeric and not is_bounded:
@@ -77,8 +83,24 @@ def parameter(  # noqa: PLR0913 - one keyword for each entry of the metadata of 
             "joint_matrix": joint_matrix,
             "live": live,
             "start_only": start_only,
+            "in_description": in_description,
+            "keywords": keywords,
         },
     )
+
+
+def described_names(kinds: Iterable[type[Parameters]]) -> dict[str, tuple[str, ...]]:
+    """Return the parameters that hold names of joints or links, each with its keywords.
+
+    Args:
+        kinds: classes of parameters.
+    """
+    return {
+        item.name: item.metadata["keywords"]
+        for kind in kinds
+        for item in fields(kind)
+        if item.metadata["in_description"]
+    }
 
 
 def _is_numeric(default: Any, unit: str) -> bool:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import yaml
 
+from rbd_control.control import ControllerParameters
+from rbd_control.control.adaptation_parameters import AdaptationParameters
+from rbd_control.control.adapted_bodies import adapted_links
+from rbd_control.dynamics import Model
 from rbd_control.errors import ParameterError
+from rbd_control.parameters import described_names, parameter
 from rbd_control.simulation import arm7_urdf
 from rbd_control.startup.arm_launch import (
     ARGUMENTS,
@@ -72,11 +78,63 @@ def test_nodes_of_one_process_have_a_section_each(file: Path) -> None:
         assert content == {f"{begins}/{n}": {"ros__parameters": both[n]} for n in both}
 
 
-def test_names_are_parameters_of_nodes() -> None:
-    """A parameter that is renamed would lose its prefix without a word."""
-    known = "".join(path.read_text(encoding="utf-8") for path in CONFIG.glob("*.yaml"))
-    missing = {name for name in NAMES if f" {name}:" not in known}
-    assert not missing
+def test_the_prefix_is_not_put_before_keywords(tmp_path: Path) -> None:
+    path = tmp_path / "adaptive.yaml"
+    values = {"adaptive": True, "adapted_links": ["all"], "payload_link": "all"}
+    content = {"passivity_controller": {"ros__parameters": values}}
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    found = node_parameters(path, "left", "passivity_controller", "left_")
+    assert found == {**values, "payload_link": "left_all"}
+    ControllerParameters.from_mapping({"adapted_links": found["adapted_links"]})
+    model = Model.from_urdf(arm7_urdf())
+    adaptation = AdaptationParameters(adapted_links=tuple(found["adapted_links"]))
+    assert adapted_links(model, adaptation) == model.joint_links
+
+
+OTHER_TEXTS = {
+    "robot_description",
+    "urdf",
+    "frame_prefix",
+    "estimates",
+    "actions",
+    "services",
+    "moveit_topic",
+    "retreat_topic",
+}
+"""Parameters with texts that are neither choices nor names of joints or links."""
+
+
+def test_every_parameter_with_a_text_holds_names_or_is_known_to_hold_none() -> None:
+    """A new parameter with names that is not declared as one would get no prefix."""
+    pytest.importorskip("rclpy")
+    from rbd_control.nodes.contact_detector import ContactDetectorParameters
+    from rbd_control.nodes.contact_guard import ContactGuardParameters
+    from rbd_control.nodes.passivity_controller import PassivityControllerParameters
+    from rbd_control.nodes.simulated_arm import SimulatedArmParameters
+
+    kinds = (
+        ContactDetectorParameters,
+        ContactGuardParameters,
+        PassivityControllerParameters,
+        SimulatedArmParameters,
+    )
+    texts = {
+        item.name
+        for kind in kinds
+        for item in fields(kind)
+        if (isinstance(item.default, str) and not item.metadata["choices"])
+        or (
+            isinstance(item.default, tuple)
+            and not (item.metadata["unit"] or item.metadata["per_joint"])
+        )
+    }
+    assert texts == OTHER_TEXTS | set(NAMES)
+    assert described_names(kinds) == NAMES
+
+
+def test_keywords_belong_to_names() -> None:
+    with pytest.raises(TypeError, match="give in_description"):
+        parameter("", "a topic", keywords=("all",))
 
 
 @pytest.mark.parametrize("text", ["- a\n- b\n", "/**: {}\n", "/**:\n  ros__parameters: 3\n"])

@@ -323,6 +323,92 @@ def test_standstill_of_all_joints_of_several_publishers() -> None:
     assert motion.missing(late) == ["hand"]
 
 
+@pytest.mark.parametrize("joints", [(), ("elbow", "finger")], ids=["all", "named"])
+def test_a_joint_without_recent_states_hides_no_joint_that_moves(joints: tuple[str, ...]) -> None:
+    """The finger's driver ends after one state, or never starts, while the elbow moves."""
+    stop, motion = watching(), ArmMotion(joints)
+    if not joints:
+        motion.hear(0.0, ["finger"], [0.0], [0.0], 0.0, 0.02)
+    stop.hear(True, 1.0)
+    stop.hear(False, 1.02)
+    for k in range(200):
+        now = 1.0 + 0.01 * k
+        motion.hear(now, ["elbow"], [now], [1.0], now, 0.02)
+        assert motion.still_since(now) == inf
+        assert not stop.confirm(True, motion.still_since(now), now)
+        stop.hear(False, now)
+    with pytest.raises(InputError, match="not confirmed"):
+        stop.resume(now)
+    assert motion.missing(now) == ["finger"]
+    # With the elbow at rest nothing contradicts standstill, but the finger is unknown.
+    motion.hear(now, ["elbow"], [now], [0.0], now, 0.02)
+    assert motion.still_since(now) is None
+    # A state of the finger makes it known.
+    motion.hear(now, ["finger"], [0.0], [0.0], now + 0.1, 0.02)
+    assert motion.still_since(now + 0.1) == now + 0.1
+
+
+def test_a_joint_that_moved_in_its_last_state_is_not_at_rest() -> None:
+    motion = ArmMotion()
+    motion.hear(0.0, ["elbow"], [0.0], [1.0], 1.0, 0.02)
+    late = 1.0 + 100.0 * JOINT_STATE_TIMEOUT
+    assert motion.still_since(late) == inf
+    assert motion.missing(late) == ["elbow"]
+    assert motion.age("elbow", late) == late - 1.0
+    motion.hear(0.0, ["elbow"], [0.0], [0.0], late, 0.02)
+    assert motion.still_since(late) == late
+
+
+def test_rest_begins_anew_after_a_gap() -> None:
+    motion = ArmMotion(["elbow"])
+    assert motion.hear(0.0, ["elbow"], [0.0], [0.0], 1.0, 0.02)
+    late = 1.0 + 2.0 * JOINT_STATE_TIMEOUT
+    assert motion.still_since(late) is None
+    motion.hear(0.0, ["elbow"], [0.0], [0.0], late, 0.02)
+    assert motion.still_since(late) == late
+
+
+JOINT_STATES = st.lists(
+    st.tuples(
+        st.sets(st.sampled_from("abc"), min_size=1),
+        st.sampled_from([0.0, 0.5, nan]),
+        st.floats(0.0, 1.5 * JOINT_STATE_TIMEOUT),
+    ),
+    max_size=30,
+)
+"""Joint states: names, their speed, and the time since the last message [s]."""
+
+
+@settings(max_examples=200, deadline=None)
+@given(JOINT_STATES, st.sampled_from([(), ("a", "b"), ("a", "b", "c", "d")]))
+def test_no_joint_that_moves_is_at_rest_or_unknown(
+    messages: list[tuple[set[str], float, float]], joints: tuple[str, ...]
+) -> None:
+    """For any joint states: rest needs a recent state of every joint, and no joint that moves."""
+    motion, now = ArmMotion(joints), 0.0
+    speeds: dict[str, float] = {}
+    heard: dict[str, float] = {}
+    for names, speed, wait in messages:
+        now += wait
+        order = sorted(names)
+        # Equal stamps: no speed follows from the positions.
+        motion.hear(0.0, order, [0.0] * len(order), [speed] * len(order), now, 0.02)
+        for name in order:
+            if not joints or name in joints:
+                heard.setdefault(name, -inf)
+                if not isnan(speed):
+                    speeds[name], heard[name] = speed, now
+        known = [now - heard.get(name, -inf) <= JOINT_STATE_TIMEOUT for name in joints or heard]
+        found = motion.still_since(now)
+        if any(speeds.values()):
+            assert found == inf
+        elif not (known and all(known)):
+            assert found is None
+        else:
+            assert found is not None
+            assert found <= now
+
+
 def test_without_velocity_the_speed_comes_from_positions() -> None:
     motion = ArmMotion(["a"])
     for k in range(20):

@@ -3,16 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import inf, isfinite
 
 JOINT_STATE_TIMEOUT = 0.5
-"""Age of a joint's last state above which its motion is unknown [s]."""
+"""Age of a joint's last state above which the joint is no longer known to be at rest [s]."""
 
 MOST_JOINTS = 1000
 """Number of joints above which a message is ignored."""
 
 LARGEST = 1e6
 """Position or speed above which a joint state is ignored [rad, m, rad/s or m/s]."""
+
+
+@dataclass(slots=True)
+class _JointMotion:
+    """Last position and speed of one joint, and the time since which the joint is at rest."""
+
+    position: float = 0.0
+    """Last position [rad or m]."""
+    stamp: float = inf
+    """Time of the last position by its sender [s]."""
+    speed: float = 0.0
+    """Last known speed [rad/s or m/s]."""
+    heard: float = -inf
+    """Receipt of the last known speed on the steady clock [s]; minus infinity before the first."""
+    still_since: float = inf
+    """Time on the steady clock since which the joint is at rest [s]; infinite if it moves."""
+
+    def difference(self, stamp: float, position: float) -> float | None:
+        """Return the speed from the last position to this position; None if it is unknown."""
+        step = stamp - self.stamp
+        return (position - self.position) / step if step > 0.0 else None
+
+    def take_speed(self, speed: float, now: float, standstill_speed: float) -> None:
+        """Store a speed; rest begins anew after a gap in the states of the joint."""
+        if speed > standstill_speed:
+            self.still_since = inf
+        elif self.still_since == inf or self.is_old(now):
+            self.still_since = now
+        self.speed, self.heard = speed, now
+
+    def is_old(self, now: float) -> bool:
+        """Return whether the last known speed is older than :data:`JOINT_STATE_TIMEOUT`."""
+        return now - self.heard > JOINT_STATE_TIMEOUT
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether the joint moved when its speed was last known."""
+        return self.heard > -inf and self.still_since == inf
 
 
 class ArmMotion:
@@ -27,12 +66,7 @@ class ArmMotion:
 
     def __init__(self, joints: Sequence[str] = ()) -> None:
         self._joints = tuple(joints)
-        self._wanted = frozenset(joints)
-        self._position: dict[str, float] = {}
-        self._speed: dict[str, float] = {}
-        self._stamp: dict[str, float] = {}
-        self._heard: dict[str, float] = {}
-        self._still_since = inf
+        self._motions = {name: _JointMotion() for name in self._joints}
         self.ignored = 0
 
     def hear(
@@ -44,7 +78,7 @@ class ArmMotion:
         now: float,
         standstill_speed: float,
     ) -> bool:
-        """Process a joint state; return whether the speed of every monitored joint is known.
+        """Process a joint state; return whether every monitored joint has a recent known speed.
 
         If the message has no velocities, a speed is the difference of the last two positions of the
         joint divided by their time step, and is unknown after the first position.
@@ -58,74 +92,73 @@ class ArmMotion:
             standstill_speed: speed up to which a joint is at rest [rad/s or m/s].
 
         Returns:
-            True if the speed is known, also from earlier messages; False for an ignored message.
+            True if all speeds are known, also from earlier messages; False for an ignored message.
         """
         n = len(names)
         if not 0 < n == len(position) <= MOST_JOINTS or len(velocity) not in (0, n):
             self.ignored += 1
             return False
         for i, name in enumerate(names):
-            if not self._wanted or name in self._wanted:
-                speed = velocity[i] if velocity else None
-                self._take(name, stamp, position[i], speed, now)
-        moves = max(self._speed.values(), default=inf) > standstill_speed
-        if moves or not self._is_complete():
-            self._still_since = inf
-        elif self._still_since == inf:
-            self._still_since = now
-        return self._is_complete()
+            joint = self._monitored(name)
+            if joint is None or not abs(position[i]) <= LARGEST:  # not: also for NaN
+                continue
+            self._motions[name] = joint
+            speed: float | None = velocity[i] if velocity else None
+            if speed is None or not isfinite(speed):
+                speed = joint.difference(stamp, position[i])
+            joint.position, joint.stamp = position[i], stamp
+            if speed is not None and abs(speed) <= LARGEST:
+                joint.take_speed(abs(speed), now, standstill_speed)
+        return bool(self._motions) and not self.missing(now)
 
     def still_since(self, now: float) -> float | None:
         """Return the time on the steady clock since which the arm is at rest [s].
 
-        It is infinite while the arm moves, and None if joint states are missing.
+        A joint that moved in its last state counts as moving until a newer state shows it at rest,
+        however old that state is. A joint that was at rest counts as at rest for
+        :data:`JOINT_STATE_TIMEOUT`; after that its motion is unknown.
+
+        Returns:
+            Infinity if any monitored joint moves, whatever is known of the other joints. None if no
+            joint moves and the motion of a joint is unknown, or no joint has a state.
         """
-        heard = min(self._heard.values(), default=-inf)
-        if not self._is_complete() or now - heard > JOINT_STATE_TIMEOUT:
+        joints = self._motions.values()
+        if any(joint.is_moving for joint in joints):
+            return inf
+        if not joints or self.missing(now):
             return None
-        return self._still_since
+        return max(joint.still_since for joint in joints)
 
     def positions(self) -> list[float]:
         """Return the last positions in the order of ``joints`` [rad or m].
 
-        Raises:
-            KeyError: if no state of a joint was received.
+        The positions are those of all joints once :meth:`hear` has returned True.
         """
-        return [self._position[name] for name in self._joints]
+        return [self._motions[name].position for name in self._joints]
 
     def missing(self, now: float) -> list[str]:
-        """Return the monitored joints without a recent state."""
-        joints = self._joints or tuple(self._heard)
-        return [j for j in joints if now - self._heard.get(j, -inf) > JOINT_STATE_TIMEOUT]
+        """Return the monitored joints without a recent state from which the speed is known."""
+        return [name for name, joint in self._motions.items() if joint.is_old(now)]
 
     def fastest(self) -> tuple[str, float]:
-        """Return the joint that moves fastest and its speed [rad/s or m/s]; zero if unknown."""
-        name = max(self._speed, key=lambda joint: self._speed[joint], default="")
-        return name, self._speed.get(name, 0.0)
+        """Return the joint with the largest last known speed, and that speed [rad/s or m/s].
+
+        The speed is zero if no speed is known, and the name is empty if there is no joint.
+        """
+        name = max(self._motions, key=lambda joint: self._motions[joint].speed, default="")
+        return (name, self._motions[name].speed) if name else ("", 0.0)
+
+    def age(self, name: str, now: float) -> float:
+        """Return the time since the speed of a monitored joint was last known [s]."""
+        return now - self._motions[name].heard
 
     def forget(self) -> None:
         """Discard all states, for example after an interruption."""
-        for memory in (self._position, self._speed, self._stamp, self._heard):
-            memory.clear()
-        self._still_since = inf
+        self._motions = {name: _JointMotion() for name in self._joints}
 
-    def _is_complete(self) -> bool:
-        """Return whether the speed of every monitored joint is known."""
-        return bool(self._speed) and len(self._speed) >= len(self._joints)
-
-    def _take(
-        self, name: str, stamp: float, position: float, speed: float | None, now: float
-    ) -> None:
-        known = name in self._heard or len(self._heard) < MOST_JOINTS
-        if not (known and abs(position) <= LARGEST):  # False for NaN
-            return
-        if speed is None or not isfinite(speed):
-            speed = self._difference(name, stamp, position)
-        if speed is not None and abs(speed) <= LARGEST:
-            self._speed[name] = abs(speed)
-        self._position[name], self._stamp[name], self._heard[name] = position, stamp, now
-
-    def _difference(self, name: str, stamp: float, position: float) -> float | None:
-        """Return the speed from the last position to this one; None if it is unknown."""
-        step = stamp - self._stamp.get(name, inf)
-        return (position - self._position[name]) / step if step > 0.0 else None
+    def _monitored(self, name: str) -> _JointMotion | None:
+        """Return the motion of a joint, a new object for a new joint; None if not monitored."""
+        known = self._motions.get(name)
+        if known is None and not self._joints and len(self._motions) < MOST_JOINTS:
+            return _JointMotion()
+        return known

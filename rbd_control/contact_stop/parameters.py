@@ -21,6 +21,7 @@ class StopParameters(Parameters):
         "joints whose standstill is awaited, in the order of the retreat; empty: all joints of "
         "joint_states",
         live=False,
+        in_description=True,
     )
     stop_at: str = parameter(
         "contact",

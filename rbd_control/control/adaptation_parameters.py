@@ -24,6 +24,8 @@ class AdaptationParameters(Parameters):
         (),
         "links whose mass, centre of mass and inertia are learned, including everything fixed to "
         "them; empty: the last link alone, which carries the payload; 'all': all links",
+        in_description=True,
+        keywords=(ALL,),
     )
     adapt_friction: bool = parameter(
         False,

@@ -125,7 +125,9 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         upper=1e6,
     )
     force_link: str = parameter(
-        "", "Link at whose origin the force of the force thresholds acts; empty: the last link"
+        "",
+        "Link at whose origin the force of the force thresholds acts; empty: the last link",
+        in_description=True,
     )
     threshold_speed: tuple[float, ...] = parameter(
         (0.0,),
@@ -239,6 +241,7 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
         "Link in whose frame the wrench at the tool is estimated, about its origin; empty: no "
         "estimate",
         live=False,
+        in_description=True,
     )
     tool_wrench_prior_force: float = parameter(
         30.0,

@@ -19,7 +19,13 @@ from rbd_control.errors import ParameterError, RbdControlError
 from rbd_control.node_parameters import NodeParameters
 from rbd_control.nodes.contact_messages import events_in
 from rbd_control.nodes.diagnostics import WARN, Status
-from rbd_control.nodes.guard_report import durations, is_unsent, report_detector, summary
+from rbd_control.nodes.guard_report import (
+    durations,
+    is_unsent,
+    report_detector,
+    report_motion,
+    summary,
+)
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import to_seconds
 from rbd_control.nodes.repeated_topic import REPEAT_PERIOD, verdict_qos
@@ -271,9 +277,10 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         if now >= self._next_round:
             self._next_round = now + self.parameters.repeat_period
             self._orders_made.repeat()
-        is_settled = self._orders_made.are_settled
-        if self._stop.confirm(is_settled, self._motion.still_since(now), now):
-            self.get_logger().info(f"stopped: {summary(self._stop.times)}")
+        is_settled, still_since = self._orders_made.are_settled, self._motion.still_since(now)
+        if self._stop.confirm(is_settled, still_since, now):
+            unknown = "; standstill is unknown" if still_since is None else ""
+            self.get_logger().info(f"stopped: {summary(self._stop.times)}{unknown}")
             if self._stop.is_by_contact:
                 self._retreat.begin(now, self._motion)
         self._retreat.stop_if_touched(now, self._motion, self._stop.is_touched(now))
@@ -320,15 +327,9 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             return
         if stop.is_latched:
             status.raise_to(WARN, f"{stop.state}: {stop.reason}; call ~/resume")
-            joint, speed = self._motion.fastest()
-            if stop.state == "stopping" and speed > self.parameters.standstill_speed:
-                status.raise_to(WARN, f"{joint} moves at {speed:.3g} rad/s or m/s")
         topic, qos = self._contact.topic_name, self._contact_qos
         report_detector(self, topic, qos, stop.missing(now), status)
-        missing = self._motion.missing(now)
-        if missing or self._motion.still_since(now) is None:
-            which = f" of {listed(missing)}" if missing else ""
-            status.raise_to(WARN, f"no joint states{which}: standstill is unknown")
+        report_motion(self._motion, self.parameters, stop.state, now, status)
 
 
 def main(args: Sequence[str] | None = None) -> int:

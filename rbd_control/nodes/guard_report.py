@@ -1,4 +1,4 @@
-"""Report of the contact guard: durations of the last stop, and a missing detector."""
+"""Report of the contact guard: durations of the last stop, motion, and a missing detector."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from math import isfinite, isnan
 from rclpy.node import Node
 from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
 
-from rbd_control.contact_stop import StopTimes
+from rbd_control.contact_stop import ArmMotion, StopParameters, StopTimes
+from rbd_control.contact_stop.contact_stop import State
 from rbd_control.nodes.diagnostics import WARN, Status
+from rbd_control.wording import listed
 
 
 def durations(times: StopTimes | None) -> dict[str, float]:
@@ -37,6 +39,36 @@ def summary(times: StopTimes | None) -> str:
 def is_unsent(times: StopTimes | None) -> bool:
     """Return whether requests of a stop are still to be sent."""
     return times is not None and isnan(times.sent)
+
+
+def report_motion(
+    motion: ArmMotion, parameters: StopParameters, state: State, now: float, status: Status
+) -> None:
+    """Report the joint that delays the confirmation of a stop, and joints without recent states.
+
+    Args:
+        motion: the monitored joints.
+        parameters: the parameters of the guard.
+        state: state of the guard.
+        now: time on the steady clock [s].
+        status: the status to fill in.
+    """
+    missing = motion.missing(now)
+    joint, speed = motion.fastest()
+    if state == "stopping" and speed > parameters.standstill_speed:
+        moves = f"moves at {speed:.3g} rad/s or m/s"
+        if joint in missing:
+            moves = (
+                f"moved at {speed:.3g} rad/s or m/s in its last joint state, "
+                f"{motion.age(joint, now):.1f} s ago"
+            )
+        status.raise_to(WARN, f"{joint} {moves}")
+    is_unknown = motion.still_since(now) is None
+    if missing or is_unknown:
+        which = f" of {listed(missing)}" if missing else ""
+        result = ": standstill is unknown" if is_unknown else ""
+        advice = "" if parameters.joints or not missing else "; name the arm's joints in joints"
+        status.raise_to(WARN, f"no joint states{which}{result}{advice}")
 
 
 def report_detector(node: Node, topic: str, qos: QoSProfile, missing: str, status: Status) -> None:

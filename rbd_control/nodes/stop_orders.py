@@ -147,7 +147,8 @@ class GoalCanceller:
     Attributes:
         request: the cancel request.
         cancelled: number of goals that the server has agreed to cancel.
-        running: number of running goals without a cancel request in the last status.
+        running: number of running goals without a cancel request in the last status, zero once the
+            server that published it has ended.
     """
 
     def __init__(self, node: GuardedNode, action: str) -> None:
@@ -165,6 +166,8 @@ class GoalCanceller:
         )
         self.cancelled = 0
         self.running = 0
+        self._publishers: frozenset[bytes] = frozenset()
+        """Publishers of the status when the last status with running goals arrived."""
         self._forbids = self._again = False
 
     def destroy(self) -> None:
@@ -187,6 +190,25 @@ class GoalCanceller:
         """Allow goals again."""
         self._forbids = self._again = False
 
+    def look(self) -> None:
+        """Check whether the server exists, and discard the status of a server that has ended.
+
+        Goals end with their server. A new server of the same action publishes no status before its
+        first goal, so that the last status of the old server would be kept. An answer without
+        cancelled goals is no evidence: rclpy gives it also if the server refuses to cancel.
+        """
+        self.request.look()
+        if not self.running:
+            return
+        present = self._present_publishers()
+        if not self._publishers:
+            self._publishers = present
+        elif not self._publishers & present:
+            self._node.get_logger().info(
+                f"the server of {self.name} has ended, and {self.running} running goals with it"
+            )
+            self.running = 0
+
     def _take_answer(self, answer: CancelGoal.Response) -> str:
         self.cancelled += len(answer.goals_canceling)
         if answer.return_code != CancelGoal.Response.ERROR_NONE:
@@ -198,12 +220,18 @@ class GoalCanceller:
     def _on_status(self, message: GoalStatusArray) -> None:
         """Cancel a goal that was sent after the stop, without waiting for the next repetition."""
         self.running = sum(s.status in RUNNING for s in message.status_list)
-        if not self._forbids or not self.running:
-            return
-        if self.request.is_waiting:
-            self._again = True
-        else:
-            self.send()
+        if self._forbids and self.running:
+            if self.request.is_waiting:
+                self._again = True
+            else:
+                self.send()
+        # After the request, which must not wait for it.
+        self._publishers = self._present_publishers() if self.running else frozenset()
+
+    def _present_publishers(self) -> frozenset[bytes]:
+        """Return the identifiers of the present publishers of the status."""
+        found = self._node.get_publishers_info_by_topic(self._status.topic_name)
+        return frozenset(bytes(publisher.endpoint_gid) for publisher in found)
 
 
 class StopOrders:
@@ -326,8 +354,11 @@ class StopOrders:
                 discovery takes that long [s].
         """
         waits = time.monotonic() - self._begun < patience
+        for canceller in self._cancellers:
+            canceller.look()
+        for trigger in self._triggers:
+            trigger.look()
         for request in self._requests:
-            request.look()
             if request.is_there and request.name in self._missed:
                 self._missed.discard(request.name)
                 self._node.get_logger().info(f"{request.name} is there")

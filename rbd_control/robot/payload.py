@@ -17,7 +17,9 @@ class PayloadParameters(Parameters):
         0.0, "mass of the present payload", unit="kg", lower=0.0, upper=1e4
     )
     payload_link: str = parameter(
-        "", "link that carries the payload; empty: the link of the last joint"
+        "",
+        "link that carries the payload; empty: the link of the last joint",
+        in_description=True,
     )
     payload_com: tuple[float, ...] = parameter(
         (0.0, 0.0, 0.0),

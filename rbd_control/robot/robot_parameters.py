@@ -37,9 +37,13 @@ class DescriptionParameters(Parameters):
         "empty: all movable joints in the order of the description; of a robot with a hand, a "
         "base or a second arm the joints whose effort is in the joint states",
         live=False,
+        in_description=True,
     )
     locked_joints: tuple[str, ...] = parameter(
-        (), "joints that do not move, such as the joints of a gripper or a second arm", live=False
+        (),
+        "joints that do not move, such as the joints of a gripper or a second arm",
+        live=False,
+        in_description=True,
     )
     locked_positions: tuple[float, ...] = parameter(
         (),

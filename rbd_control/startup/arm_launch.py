@@ -12,23 +12,20 @@ from typing import Any
 import yaml
 from defusedxml.ElementTree import fromstring
 
+from rbd_control.contact_stop import StopParameters
+from rbd_control.control import ControllerParameters
 from rbd_control.errors import ParameterError
+from rbd_control.estimation import DetectorParameters
 from rbd_control.files.input_files import about
 from rbd_control.files.yaml_input import read_yaml
+from rbd_control.parameters import described_names
 from rbd_control.robot.robot import description_text
 from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.share import share_directory
 from rbd_control.wording import listed
 
-NAMES = (
-    "adapted_links",
-    "force_link",
-    "joints",
-    "locked_joints",
-    "payload_link",
-    "tool_frame",
-)
-"""Parameters that hold names of joints or links of the description."""
+NAMES = described_names((RobotParameters, DetectorParameters, ControllerParameters, StopParameters))
+"""Parameters that hold names of joints or links of the description, each with its keywords."""
 
 
 ARGUMENTS = {
@@ -152,7 +149,7 @@ def node_parameters(
         namespace: namespace of the node, with or without slashes.
         node: name of the node.
         prefix: common prefix of the joints and links in the description of this arm; it is added
-            to names without it.
+            to names without it, but not to keywords such as 'all'.
         joints: joints of the arm without prefix; empty: the joints of the file.
 
     Raises:
@@ -163,7 +160,11 @@ def node_parameters(
     if joints:
         values["joints"] = list(joints)
     if prefix:
-        values |= {name: _prefixed(values[name], prefix) for name in NAMES if name in values}
+        values |= {
+            name: _prefixed(values[name], prefix, keywords)
+            for name, keywords in NAMES.items()
+            if name in values
+        }
     # An empty list has no type in ROS 2; where it is allowed, it is the default.
     return {name: value for name, value in values.items() if value != []}
 
@@ -217,10 +218,10 @@ def _section(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return inner
 
 
-def _prefixed(value: Any, prefix: str) -> Any:
+def _prefixed(value: Any, prefix: str, keywords: Sequence[str]) -> Any:
     """Return a name, or each name of a list, with the prefix; an empty name stays empty."""
     if isinstance(value, list):
-        return [_prefixed(item, prefix) for item in value]
-    if not isinstance(value, str) or not value or value.startswith(prefix):
+        return [_prefixed(item, prefix, keywords) for item in value]
+    if not isinstance(value, str) or not value or value in keywords or value.startswith(prefix):
         return value
     return prefix + value

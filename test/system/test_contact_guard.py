@@ -63,14 +63,17 @@ class ArmDriver:
         self.requests: list[CancelGoal.Request] = []
         self.pauses = 0
         self.goals = 0
+        self.lies = False
         self.return_code = CancelGoal.Response.ERROR_NONE
         self.silent: Future | None = None
         node = probe.node
         # A request that waits for its answer keeps nothing else waiting.
         group = ReentrantCallbackGroup()
         name = f"{action}/_action/cancel_goal"
-        node.create_service(CancelGoal, name, self._cancel, callback_group=group)
-        node.create_service(Trigger, "/arm/pause", self._pause)
+        self._services = [
+            node.create_service(CancelGoal, name, self._cancel, callback_group=group),
+            node.create_service(Trigger, "/arm/pause", self._pause),
+        ]
         self._status = node.create_publisher(GoalStatusArray, f"{action}/_action/status", LATCHED)
 
     async def _cancel(
@@ -81,6 +84,8 @@ class ArmDriver:
         if self.silent is not None:
             await self.silent
         response.return_code = self.return_code
+        if self.lies:  # like a server in rclpy whose callback rejects the cancellation
+            return response
         if self.return_code == CancelGoal.Response.ERROR_NONE:
             response.goals_canceling = [GoalInfo() for _ in range(self.goals)]
             if self.goals:
@@ -97,6 +102,12 @@ class ArmDriver:
         self.goals = goals
         status = GoalStatus(status=GoalStatus.STATUS_EXECUTING)
         self._status.publish(GoalStatusArray(status_list=[status] * goals))
+
+    def end(self) -> None:
+        """End the server together with its goals."""
+        for service in self._services:
+            self._probe.node.destroy_service(service)
+        self._probe.node.destroy_publisher(self._status)
 
 
 class Detector:
@@ -238,8 +249,65 @@ def test_it_stops_latches_and_resumes(bring_up: BringUp, probe: Probe) -> None:
     delays = usually_in_time(trial)
     print("flag to cancel request [ms]:", [round(1e3 * delay, 2) for delay in delays])
     assert median(delays) <= LATEST
+    a_server_that_lies_is_named_and_its_goals_end_with_it(probe, detector, driver)
+    a_gripper_without_driver_hides_no_motion(probe, detector, arm)
     detector.flag = None
     process.kill()
+
+
+def a_server_that_lies_is_named_and_its_goals_end_with_it(
+    probe: Probe, detector: Detector, driver: ArmDriver
+) -> None:
+    """A server agrees to cancel and continues its goal; then it is started again without a goal."""
+    driver.lies = True
+    driver.run(1)
+    probe.wait_for_report(GUARD, lambda r: r.values.get(f"goals of {ACTION}") == "1", "no goal")
+    detector.touch()
+    detector.flag = False
+    count = len(driver.cancels) + 3
+    probe.wait(lambda: len(driver.cancels) >= count, "the request is not repeated")
+    report = probe.wait_for_report(GUARD, lambda r: "goes on with a goal" in r.message, "no word")
+    assert (report.level, report.values["guard"]) == (2, "stopping")
+    assert "not confirmed" in resume(probe).message
+    driver.end()
+    new = ArmDriver(probe)
+    probe.wait(lambda: new.cancels, "the new server is not told to stop")
+    report = probe.wait_for_report(
+        GUARD, lambda r: r.values["guard"] == "stopped", "goals of a server that has ended count"
+    )
+    assert report.values[f"goals of {ACTION}"] == "0"
+    # The new server's own goal counts.
+    new.lies = True
+    new.run(1)
+    probe.wait_for_report(GUARD, lambda r: "goes on with a goal" in r.message, "no word")
+    new.lies = False
+    probe.wait(lambda: resume(probe).success, "cannot resume")
+
+
+def a_gripper_without_driver_hides_no_motion(probe: Probe, detector: Detector, arm: Source) -> None:
+    """The joint states of a finger end; then the arm moves during a stop, and comes to rest."""
+
+    def finger_is_missing() -> bool:
+        # Joint states are subscribed to best-effort: one may be lost.
+        if not probe.report(GUARD).message.count("no joint states of finger"):
+            probe.send("joint_states", JointState(name=["finger"], position=[0.0], velocity=[0.0]))
+            return False
+        return True
+
+    probe.wait(finger_is_missing, "does not miss the finger")
+    arm.velocity = [0.5, 0.0]
+    detector.touch()
+    detector.flag = False
+    report = probe.wait_for_report(
+        GUARD, lambda r: "elbow moves at 0.5" in r.message, "does not name the joint that moves"
+    )
+    assert report.values["guard"] == "stopping"
+    assert "standstill is unknown" not in report.message
+    assert "not confirmed" in resume(probe).message
+    arm.velocity = [0.0, 0.0]
+    report = probe.wait_for_report(GUARD, lambda r: r.values["guard"] == "stopped", "never stands")
+    assert "no joint states of finger: standstill is unknown; name the arm's" in report.message
+    probe.wait(lambda: resume(probe).success, "cannot resume")
 
 
 def test_missing_servers_are_reported_and_silence_stops(bring_up: BringUp, probe: Probe) -> None:
