@@ -272,13 +272,31 @@ def test_rate_and_gaps() -> None:
     stamps[500:] += 0.3
     for stamp in stamps:
         intake.accept(*message(float(stamp) + 1.0))
-    # The gap is cut to five periods and weighs one in a hundred or less: 4 % at most.
-    assert intake.rate == pytest.approx(500.0, rel=0.04)
+    # The gap counts as 0.1 s and weighs one in a hundred; of that 0.7 % is left after 500 samples.
+    assert intake.rate == pytest.approx(500.0, rel=0.01)
     assert intake.gaps == 1
     assert intake.largest_gap == pytest.approx(0.302)
     intake.reset()
     assert intake.counts["accepted"] == 0
     assert intake.accept(*message(0.5)) is not None, "reset forgets the last stamp"
+
+
+@pytest.mark.parametrize("size", [2, 6, 10, 20])
+def test_the_rate_of_messages_in_batches(size: int) -> None:
+    """[14] Without usable stamps the times of receipt count, which come in batches."""
+    intake = JointStateIntake(JOINTS)
+    for k in range(5000):
+        receipt = 100.0 + (k // size) * size * 1e-3 + (k % size) * 1e-5
+        intake.accept(*message(0.0, receipt))
+    # One in a hundred of the mean of a hundred intervals is the last: 20 % with batches of 20.
+    assert intake.rate == pytest.approx(1000.0, rel=0.01 * size)
+
+
+def test_the_period_is_the_mean_of_the_first_intervals() -> None:
+    intake = JointStateIntake(JOINTS)
+    for stamp in (1.0, 1.00001, 1.02, 1.04):
+        intake.accept(*message(stamp))
+    assert intake.period == pytest.approx(0.04 / 3.0)
 
 
 @pytest.mark.parametrize("names", [(), ("elbow", "elbow")])

@@ -19,10 +19,18 @@ motion, and the calibrated thresholds cover them; the allowance then applies to 
 
 Lost samples. In an interval longer than ``GAP_PERIODS`` mean periods, the noise of the efforts at
 both ends is not averaged over samples in between, so the next residual may have a larger error than
-any calibration without lost samples shows. The debounce counts such an interval as one period.
-Until two time constants 1/K have passed, an excess counts as contact only if it lasts for this
-time. The error of the interval has then decayed to 14 %, and the residual of a contact is nearly
-complete.
+any calibration without lost samples shows. Until two time constants 1/K have passed, an excess
+counts as contact only if it lasts for this time. The error of the interval has then decayed to
+14 %, and the residual of a contact is nearly complete. The debounce counts a long interval as one
+period if the excess begins at its end, otherwise as at most a quarter of the debounce time: some
+samples with the same error are no contact, and if every interval is long, they delay a contact by
+two time constants or four intervals, whichever is longer.
+
+The mean period is the mean of intervals that are cut to ``GAP_PERIODS`` mean intervals. The mean
+interval, the time that has passed divided by the number of samples, follows batches of samples and
+changes of the rate. If intervals were cut to a multiple of the mean period itself, this mean could
+stay at a small part of the period for ever, and each batch would count as lost samples. A restart
+of the observer restarts both means.
 """
 
 from __future__ import annotations
@@ -35,26 +43,32 @@ from rbd_control.joint_states.acceptance import GAP_PERIODS
 FADING = 2.0
 """Number of time constants of the observer after which the error of an interval has decayed."""
 
+GAP_SHARE = 0.25
+"""Largest share of a debounce time that one long interval counts for."""
+
 USUAL = 0.25
 """Change of the momentum's rate in a period that counts as noise, as a share of the threshold."""
 
-PERIOD_WEIGHT = 0.01
-"""Weight of the last interval in the mean period."""
+LEAST_INTERVALS = 10
+"""Number of intervals after a start of the observer from which the mean period is used."""
+
+MOST_INTERVALS = 100
+"""Number of intervals in both means; the weight of older ones decays."""
 
 
 @inlined
 def has_lost_samples(arm, dt):
     """Return whether an interval ``dt`` [s] is more than ``GAP_PERIODS`` mean periods long."""
-    return dt > GAP_PERIODS * arm.period
+    return arm.intervals >= LEAST_INTERVALS and dt > GAP_PERIODS * arm.period
 
 
 @inlined
 def learn_period(arm, dt):
-    """Update the mean period with ``dt`` [s], which counts as at most ``GAP_PERIODS`` periods."""
-    if math.isnan(arm.period):
-        arm.period = dt
-    else:
-        arm.period += PERIOD_WEIGHT * (min(dt, GAP_PERIODS * arm.period) - arm.period)
+    """Update the mean interval and the mean period with an interval ``dt`` [s]."""
+    arm.intervals = min(arm.intervals + 1, MOST_INTERVALS)
+    weight = 1.0 / arm.intervals
+    arm.mean_interval += weight * (dt - arm.mean_interval)
+    arm.period += weight * (min(dt, GAP_PERIODS * arm.mean_interval) - arm.period)
 
 
 @inlined

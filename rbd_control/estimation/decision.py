@@ -13,6 +13,7 @@ from typing import NamedTuple
 from rbd_control.dynamics.borrowing import compiled_borrowing, inlined_borrowing
 from rbd_control.estimation.between_samples import (
     FADING,
+    GAP_SHARE,
     has_lost_samples,
     learn_period,
     unknown_torque,
@@ -101,8 +102,9 @@ def forget_mean(memory):
 def _restart(memory):
     arm, joints = memory.arm[0], memory.joint
     arm.started = math.nan
-    arm.above = 0.0
-    arm.below = 0.0
+    arm.lasted = 0.0
+    arm.mean_interval = arm.period = 0.0
+    arm.intervals = 0
     arm.level = FREE
     arm.reason = SETTLING
     arm.frozen = False
@@ -132,11 +134,10 @@ def _carry(settings, memory, samples, k, dt):
     """Advance residuals and thresholds to the end of an interval.
 
     Returns:
-        The time that the debounce counts: ``dt``, or one period where samples are lost [s].
+        Whether samples are lost in the interval.
     """
     arm = memory.arm[0]
     is_long = has_lost_samples(arm, dt)
-    counted = arm.period if is_long else dt
     learn_period(arm, dt)
     if is_long:
         arm.resumed, arm.fading = samples.stamp[k], 0.0
@@ -159,7 +160,7 @@ def _carry(settings, memory, samples, k, dt):
         )
         joint.unknown = unknown_torque(joint.unknown, fade, observer.rate - rate, usual)
         follow_motion(setting, joint, samples.v[k, i], memory.v[i], dt, fade)
-    return counted
+    return is_long
 
 
 @inlined_borrowing
@@ -190,8 +191,7 @@ def _lose(arm, joints, ended):
     """End the verdict; return whether this ends a contact, whose last valid time is ``ended``."""
     event = BROKEN_OFF if arm.level != FREE else NOTHING
     arm.level = FREE
-    arm.above = 0.0
-    arm.below = 0.0
+    arm.lasted = 0.0
     arm.ended = ended
     _forget_mean(arm, joints)
     return event
@@ -272,26 +272,41 @@ def _onset_debounce(rules, arm, stamp):
 
 
 @inlined_borrowing
-def _event(rules, arm, stamp, dt, doubtful, excess):
+def _has_lasted(arm, holds, dt, is_long, debounce):
+    """Return whether a condition has held for ``debounce`` [s].
+
+    A long interval ``dt`` [s] counts as one period if the condition holds for the first time at its
+    end, otherwise as at most a quarter of the debounce time.
+    """
+    if not holds:
+        arm.lasted = 0.0
+        return False
+    if is_long:
+        dt = min(dt, GAP_SHARE * debounce) if arm.lasted > 0.0 else arm.period
+    arm.lasted += dt
+    return arm.lasted >= debounce - ROUNDING
+
+
+@inlined_borrowing
+def _event(rules, arm, stamp, dt, is_long, doubtful, excess):
     """Apply debounce and hysteresis to a valid sample; return the reason for a stop."""
     if arm.level == FREE:
-        arm.above = arm.above + dt if excess.largest > 1.0 else 0.0
-        if arm.above == 0.0 or arm.above < _onset_debounce(rules, arm, stamp) - ROUNDING:
+        debounce = _onset_debounce(rules, arm, stamp)
+        if not _has_lasted(arm, excess.largest > 1.0, dt, is_long, debounce):
             return NOTHING
         arm.level = arm.height = excess.level
         arm.peak, arm.peak_joint, arm.peak_torque = excess.ratio, excess.joint, excess.torque
         arm.looked = stamp
-        arm.below = 0.0
+        arm.lasted = 0.0
         return BEGUN
     arm.level = arm.height = max(arm.level, excess.level)
     if excess.ratio > arm.peak:
         arm.peak, arm.peak_joint, arm.peak_torque = excess.ratio, excess.joint, excess.torque
     # The allowance for torque between samples delays a contact but does not end one.
     calm = max(excess.largest, excess.ratio) < rules.release_ratio and not doubtful
-    arm.below = arm.below + dt if calm else 0.0
-    if calm and arm.below >= rules.release_debounce - ROUNDING:
+    if _has_lasted(arm, calm, dt, is_long, rules.release_debounce):
         arm.level = FREE
-        arm.above = 0.0
+        arm.lasted = 0.0
         arm.ended = stamp
         return ENDED
     if stamp - arm.looked >= LOOK_PERIOD:
@@ -335,7 +350,7 @@ def decide(first, samples, settings, memory, residual, threshold, verdict):
     for k in range(first, samples.stamp.shape[0]):
         stamp, last = samples.stamp[k], arm.stamp
         fate, why, row = _fate(samples, k, settings, memory)
-        event, reason, dropped, counted = NOTHING, why, VALID, 0.0
+        event, reason, dropped, is_long = NOTHING, why, VALID, False
         if fate == DROP:
             reason, event = _drop(rules, arm, joints, why, stamp)
             dropped = why
@@ -347,7 +362,7 @@ def decide(first, samples, settings, memory, residual, threshold, verdict):
             arm.frozen, arm.stamp, arm.reason = True, stamp, REPEATED
         else:
             if fate == CARRY:
-                counted = _carry(settings, memory, samples, k, stamp - last)
+                is_long = _carry(settings, memory, samples, k, stamp - last)
                 if not residuals_in_range(memory):
                     fate, reason = RESTART, RANGE
             if fate == RESTART:
@@ -365,7 +380,7 @@ def decide(first, samples, settings, memory, residual, threshold, verdict):
                 if arm.level == FREE and not doubtful:
                     _average(memory, stamp - last)
                 excess = _excess(samples, k, settings, memory)
-                event = _event(rules, arm, stamp, counted, doubtful, excess)
+                event = _event(rules, arm, stamp, stamp - last, is_long, doubtful, excess)
                 if event == ENDED:
                     _forget_mean(arm, joints)
                 reason = SATURATED if doubtful and arm.level == FREE else VALID

@@ -116,7 +116,9 @@ _JOINT_MEMORY = np.dtype(
 _ARM_MEMORY = np.dtype(
     [
         ("stamp", "f8"),  # stamp of the last accepted sample; NaN before the first
-        ("period", "f8"),  # mean time between samples [s]; NaN before the second
+        ("mean_interval", "f8"),  # mean time between samples [s]; zero before the second
+        ("period", "f8"),  # the same mean without lost samples [s]
+        ("intervals", "i8"),  # number of intervals in this mean
         ("resumed", "f8"),  # stamp of the sample after the last lost samples; -inf without any
         ("fading", "f8"),  # time after which the error of that interval has decayed [s]
         ("started", "f8"),  # stamp at which the observer started; NaN before its start
@@ -130,8 +132,8 @@ _ARM_MEMORY = np.dtype(
         ("averaged", "f8"),  # time over which the mean residual was taken [s]
         ("remembered", "i8"),  # number of samples in the history since the observer settled
         ("level", "i8"),  # level of the present contact
-        ("above", "f8"),  # time for which a residual has been above its threshold [s]
-        ("below", "f8"),  # time for which all residuals have been below their release level [s]
+        ("lasted", "f8"),  # time for which a residual has been above its threshold, or in a contact
+        # all residuals have been below their release level, as the debounce counts it [s]
         ("height", "i8"),  # highest level of the last contact
         ("peak", "f8"),  # highest ratio of residual to threshold in the last contact
         ("peak_joint", "i8"),  # row of the joint with this ratio
@@ -236,7 +238,7 @@ def new_memory(nq: int, nv: int) -> Memory:
     memory.joint["reversal"] = 1.0
     memory.joint["threshold"] = math.inf
     arm = memory.arm[0]
-    arm["stamp"] = arm["started"] = arm["period"] = math.nan
+    arm["stamp"] = arm["started"] = math.nan
     arm["saturated"] = arm["resumed"] = -math.inf
     arm["reason"] = SETTLING
     return memory

@@ -18,7 +18,10 @@ ROUNDING = 1e-13
 
 @inlined
 def _fill_jacobian(model, s, body, placement, units, A):
-    """Write Jᵀ (nv, 6) of a frame of a body, each column times its unit; J has frame axes."""
+    """Write Jᵀ (nv, 6) of a frame of a body, each column times its unit; J has frame axes.
+
+    Bodies whose joints mimic one another share a degree of freedom, so their contributions add up.
+    """
     point = link_point(s, body, (placement[0, 3], placement[1, 3], placement[2, 3]))
     A[:] = 0.0
     for c in range(3):
@@ -27,8 +30,9 @@ def _fill_jacobian(model, s, body, placement, units, A):
         i = body
         while i >= 0:
             angular, linear = load6(s.Phi, i)
-            A[i, c] = units[c] * dot(axis, angular)
-            A[i, 3 + c] = units[3 + c] * dot(axis, add(linear, cross(angular, point)))
+            dof = model.dof[i]
+            A[dof, c] += units[c] * dot(axis, angular)
+            A[dof, 3 + c] += units[3 + c] * dot(axis, add(linear, cross(angular, point)))
             i = model.parent[i]
 
 

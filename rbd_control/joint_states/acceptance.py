@@ -15,6 +15,13 @@ FUTURE_TOLERANCE = 0.1
 GAP_PERIODS = 5.0
 """A step longer than this many periods is counted as a gap."""
 
+MEAN_STEPS = 100
+"""Number of steps whose mean is the period; the weight of older ones decays."""
+
+LONGEST_STEP = 0.1
+"""A longer step counts as this long in the period [s], or as ``GAP_PERIODS`` periods if that is
+longer, so that a pause changes the period little."""
+
 DROPS = (
     "empty",
     "lengths",
@@ -258,5 +265,6 @@ def _measure(time, clock, tally):
     longest = GAP_PERIODS * clock[PERIOD]
     tally[GAPS] += step > longest
     clock[LARGEST_GAP] = max(clock[LARGEST_GAP], step)
-    weight = max(0.01, 1.0 / (tally[0] + 1))
-    clock[PERIOD] += weight * (min(step, longest) - clock[PERIOD])
+    # Cut to periods only, the steps between batches of messages could never lengthen the period.
+    step = min(step, max(longest, LONGEST_STEP))
+    clock[PERIOD] += (step - clock[PERIOD]) / min(tally[_ACCEPTED], MEAN_STEPS)

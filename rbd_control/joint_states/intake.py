@@ -54,8 +54,9 @@ class JointStateIntake:
         last_reason: reason why the last message was dropped; an empty text if it was accepted.
         refused_names: joints of the last message that lacked one of ``joint_names``.
         last_stamp: stamp of the last sample [s]; NaN before the first.
-        period: running mean of the time between samples [s], gaps cut to
-            :data:`GAP_PERIODS` periods; NaN before the second sample.
+        period: mean of the last hundred times between samples [s], each at most
+            :data:`~rbd_control.joint_states.acceptance.LONGEST_STEP` or :data:`GAP_PERIODS`
+            periods; NaN before the second sample.
         gaps: number of steps longer than :data:`GAP_PERIODS` periods.
         largest_gap: the longest step [s].
         jumps: number of times that the clock went back.

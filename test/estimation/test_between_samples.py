@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from detector_bench import Bench, on_joint
+from detector_bench import PARAMETERS, Bench, Q, on_joint
 from robots import panda_arm_urdf
 
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
@@ -112,6 +112,49 @@ def test_samples_lost_again_and_again_do_not_hide_a_contact(
     onsets = [event for _, event in found.events if event.phase == "onset"]
     assert onsets
     assert begin < onsets[0].detected <= begin + 0.05
+
+
+def delay_at_rest(model: Model, stamps: np.ndarray, begin: float) -> float:
+    """Return the delay of a push of three thresholds from ``begin`` [s] on; infinite if missed."""
+    count = stamps.size
+    rng = np.random.default_rng(7)
+    push = np.where(stamps >= begin, 1.0, 0.0)[:, None] * on_joint(1, 3.0)
+    tau = gravity_torque(model, Q) + rng.normal(0.0, 0.01, (count, 7)) - push
+    found = ContactDetector(model, PARAMETERS).update_block(
+        stamps, np.tile(Q, (count, 1)), rng.normal(0.0, 1e-5, (count, 7)), tau
+    )
+    assert not found.contact[stamps < begin].any()
+    assert found.valid[stamps >= begin].all()
+    detected = [event.detected for _, event in found.events if event.phase == "onset"]
+    return min(detected, default=np.inf) - begin
+
+
+@pytest.mark.parametrize("size", [5, 6, 10, 20])
+def test_samples_in_batches_do_not_hide_a_contact(model: Model, size: int) -> None:
+    """[14] Times of receipt of a driver that sends several samples at once."""
+    k = np.arange(10000)
+    stamps = 1.0 + (k // size) * size / RATE + (k % size) * 1e-5
+    # The residual exceeds the threshold in the first batch; four more batches are seen at most.
+    assert delay_at_rest(model, stamps, 9.0) <= 6 * size / RATE
+
+
+@pytest.mark.parametrize("first", [1e-6, 1e-4])
+@pytest.mark.parametrize("rate", [20.0, 50.0, 250.0])
+def test_two_close_first_samples_do_not_hide_a_contact(
+    model: Model, rate: float, first: float
+) -> None:
+    stamps = np.append(1.0 - first, 1.0 + np.arange(round(2.0 * rate)) / rate)
+    assert delay_at_rest(model, stamps, 1.5 - 0.1 / rate) <= 2.0 / rate
+
+
+@pytest.mark.parametrize(("before", "after"), [(1000.0, 50.0), (1000.0, 20.0), (500.0, 20.0)])
+def test_a_lower_rate_delays_a_contact_by_few_samples(
+    model: Model, before: float, after: float
+) -> None:
+    """[48] Each interval after the change of the rate is as long as that of lost samples."""
+    fast = 1.0 + np.arange(round(2.0 * before)) / before
+    slow = fast[-1] + np.arange(1, round(2.0 * after)) / after
+    assert delay_at_rest(model, np.append(fast, slow), fast[-1] + 0.3) <= 6.0 / after
 
 
 def first_contact(push: float) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dynamics.test_mimic_joints import MIMICS, with_mimics
 from robots import random_tree_urdf
 
 from rbd_control.dynamics import Model, frame_jacobian, frame_placement, gravity_torque
@@ -50,12 +51,9 @@ def covariance(rng: np.random.Generator, n: int) -> np.ndarray:
     return root @ root.T + 0.01 * np.eye(n)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_it_is_the_expected_wrench_under_the_prior(seed: int) -> None:
-    """The estimate equals dense algebra, on branched arms and for several samples at once."""
-    rng = np.random.default_rng(seed)
-    model = Model.from_urdf(random_tree_urdf(seed, 8))
-    n, frame = model.nv, model.joint_links[-1]
+def assert_expected_under_the_prior(model: Model, frame: str, rng: np.random.Generator) -> None:
+    """Compare the estimate with dense algebra, for three samples at once."""
+    n = model.nv
     R0 = covariance(rng, n)
     q, r = rng.normal(size=(3, model.nq)), rng.normal(size=(3, n))
     doubt = rng.uniform(0.0, 0.5, (3, n))
@@ -71,6 +69,26 @@ def test_it_is_the_expected_wrench_under_the_prior(seed: int) -> None:
         damping = np.linalg.eigvalsh(S / np.outer(PRIOR, PRIOR))
         np.testing.assert_allclose(found.damping[k], damping, atol=1e-6)
         assert found.observable[k] == (damping <= LARGEST_DAMPING).sum()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_is_the_expected_wrench_under_the_prior(seed: int) -> None:
+    """The estimate equals dense algebra on branched arms."""
+    model = Model.from_urdf(random_tree_urdf(seed, 8))
+    assert_expected_under_the_prior(model, model.joint_links[-1], np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("branching", [0.0, 0.6])
+@pytest.mark.parametrize("link", range(9))
+def test_mimic_joints_share_the_row_of_their_leader(branching: float, link: int) -> None:
+    """The tool frame may be at a link beyond mimic joints, or at one that a mimic joint moves.
+
+    There are more bodies than degrees of freedom, so that the row of a body may not exist in Jᵀ.
+    """
+    text = with_mimics(random_tree_urdf(21, 9, branching=branching, prismatic=0.3), MIMICS)
+    model = Model.from_urdf(text)
+    assert model.bodies == model.nv + len(MIMICS) == 9
+    assert_expected_under_the_prior(model, model.body_links[link], np.random.default_rng(link))
 
 
 def test_an_applied_wrench_is_estimated_in_the_axes_of_the_frame(
