@@ -104,17 +104,25 @@ class ContactDetector:
         self._set(model, parameters)
         self._start()
 
-    def reset(self) -> ContactEvent | None:
-        """Restart the detector: end an open contact, and forget all samples; a tare is kept.
+    def reset(self, *, clear_tare: bool = False) -> ContactEvent | None:
+        """Restart the detector: end an open contact, and forget all samples.
 
         There is no verdict until ``settling_time`` after the next sample, whose stamp may come from
         another clock.
+
+        Args:
+            clear_tare: also forget all tares. A tare belongs to the posture and load in which it
+                was made; elsewhere it may itself exceed a threshold, and there is no other end to
+                the contact that it causes. Automatic restarts, as after a jump of the clock, keep
+                it.
 
         Returns:
             The release of an open contact, at the last sample; None without an open contact.
         """
         event = self._events.end(self._stamp)
         self._start()
+        if clear_tare:
+            self._tare.clear(self._settings)
         return event
 
     def _start(self) -> None:
@@ -129,9 +137,9 @@ class ContactDetector:
 
     @property
     def bias(self) -> np.ndarray:
-        """Torque that all tares since the construction subtract from the residual.
+        """Torque that all tares since ``reset(clear_tare=True)`` subtract from the residual.
 
-        It is a copy, (nv,) [N·m or N]. A reset keeps it.
+        It is a copy, (nv,) [N·m or N].
         """
         return self._tare.bias.copy()
 
@@ -139,7 +147,7 @@ class ContactDetector:
         """Subtract the mean residual of the last second from all later residuals.
 
         Returns:
-            Torque that all tares have removed so far, (nv,) [N·m or N].
+            Torque that all tares remove, (nv,) [N·m or N].
 
         Raises:
             InputError: without a valid verdict; in contact; if the residual has been averaged for
@@ -150,7 +158,12 @@ class ContactDetector:
         if self._code != VALID:
             raise InputError(f"cannot tare: there is no verdict ({REASONS[self._code]})")
         if self._events.open is not None:
-            raise InputError("cannot tare while there is contact")
+            raise InputError(
+                "cannot tare while there is contact, which the tare would hide; if nothing touches "
+                "the arm, reset the detector and its earlier tares with the service ~/reset (in "
+                "Python: reset(clear_tare=True)), and check model and payload if the contact "
+                "comes back"
+            )
         self._tare.refuse_unsteady(self.contact_threshold, self.model.joint_names)
         self._tare.add_mean(self._settings)
         return self.bias

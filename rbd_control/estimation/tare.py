@@ -21,7 +21,7 @@ class Tare:
         memory: memory of the decision, which averages the residual.
 
     Attributes:
-        bias: torque removed so far, (nv,) [N·m or N].
+        bias: torque removed since the last :meth:`clear`, (nv,) [N·m or N].
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -36,6 +36,11 @@ class Tare:
         # The filters are linear: this state is the same as if the bias had always been removed.
         self._memory.observer["residual"] -= mean
         forget_mean(self._memory)
+
+    def clear(self, settings: Settings) -> None:
+        """Remove no torque any more, also in the settings of the decision."""
+        self.bias[:] = 0.0
+        settings.joint["bias"] = self.bias
 
     def refuse_unsteady(self, threshold: np.ndarray, joint_names: Sequence[str]) -> None:
         """Check that the mean residual can be removed.

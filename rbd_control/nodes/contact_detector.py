@@ -177,14 +177,14 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self._forget()
         self._on_silence()
 
-    def _reset(self) -> None:
+    def _reset(self, *, clear_tare: bool = False) -> None:
         """Reset the detector and restart the decision on the kind of the efforts."""
         self._checks.effort_kind.start_again()
-        self._forget()
+        self._forget(clear_tare=clear_tare)
 
-    def _forget(self) -> None:
+    def _forget(self, *, clear_tare: bool = False) -> None:
         """Reset the detector; publish the release of an open contact at its last valid sample."""
-        event = self._detector.reset()
+        event = self._detector.reset(clear_tare=clear_tare)
         self._checks.restart_fit()
         if event is not None:
             self.output.publish_release(event)
@@ -203,7 +203,8 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             self.output.look_for_readers()
 
     def _on_reset(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        return self._trigger(response, self._reset)
+        # Only the service clears the tare: restarts after jumps of the clock keep it.
+        return self._trigger(response, partial(self._reset, clear_tare=True))
 
     def _on_tare(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         return self._trigger(response, self._tare)
@@ -305,6 +306,8 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         joints = self.robot.model.joint_names
         for joint, threshold in zip(joints, self._detector.contact_threshold, strict=True):
             status.add(f"{THRESHOLD}{joint} [N·m]", float(threshold))
+        for joint, tared in zip(joints, self._detector.bias, strict=True):
+            status.add(f"tare {joint} [N·m]", float(tared))
         if detection is None:
             return
         self._counts.report(status)

@@ -59,6 +59,36 @@ def test_a_tare_leaves_little_in_noise(model: Model, observer: str) -> None:
             bench.detector.tare()
 
 
+def test_a_reset_with_clear_tare_ends_the_contact_of_a_tare(model: Model) -> None:
+    """[60] A tare in one posture is an error in another, where the residual has the other sign."""
+    bench = Bench(model)
+    bench.run(3.0, on_joint(1, 0.9))
+    bench.detector.tare()
+    assert bench.run(1.0, on_joint(1, -0.9))[-1].contact
+    with pytest.raises(InputError, match=r"while there is contact.*~/reset.*clear_tare=True"):
+        bench.detector.tare()
+    # A restart after a jump of the clock keeps the tare, and so the contact.
+    assert bench.detector.reset() is not None
+    assert bench.detector.bias[1] == pytest.approx(0.9, abs=1e-5)
+    assert bench.run(1.0, on_joint(1, -0.9))[-1].contact
+    assert bench.detector.reset(clear_tare=True) is not None
+    assert not bench.detector.bias.any()
+    (*_, last) = bench.run(1.5, on_joint(1, -0.9))
+    assert last.valid
+    assert not last.contact
+    np.testing.assert_allclose(last.residual, on_joint(1, -0.9), atol=1e-5)
+    np.testing.assert_allclose(bench.detector.tare(), on_joint(1, -0.9), atol=1e-5)
+
+
+def test_a_cleared_tare_stays_cleared(model: Model) -> None:
+    bench = Bench(model)
+    bench.run(2.0, on_joint(1, 0.9))
+    bench.detector.tare()
+    bench.detector.reset(clear_tare=True)
+    bench.detector.set_parameters(replace(PARAMETERS, observer_gain=(50.0,)))
+    np.testing.assert_allclose(bench.run(1.0, on_joint(1, 0.9))[-1].residual[1], 0.9, atol=1e-5)
+
+
 def test_a_tare_wants_a_second_after_every_change(model: Model) -> None:
     bench = Bench(model)
     bench.run(2.0)

@@ -228,10 +228,13 @@ class DetectorMachine(RuleBasedStateMachine):
 
     # --- Orders ------------------------------------------------------------------------------
 
-    @rule()
-    def reset(self) -> None:
-        """Reset the detectors."""
-        self.rig.reset()
+    @rule(clear=st.booleans())
+    def reset(self, clear: bool) -> None:
+        """Reset the detectors, as the node does after a jump of the clock or on request."""
+        before = self.rig.single.bias
+        self.rig.reset(clear_tare=clear)
+        after = self.rig.single.bias
+        self._keep("only_a_request_clears_the_tare", not np.any(after - (0.0 if clear else before)))
         self.rig.clean = 0.0
         self._look()
 

@@ -102,10 +102,10 @@ class DetectorRig:
                 self._add_event(self.in_blocks, self.blocks.reset())
             self._add_block(part.stamp, part.q, part.v, part.tau)
 
-    def reset(self) -> None:
-        """Reset both detectors."""
-        self._add_event(self.one_by_one, self.single.reset())
-        self._add_event(self.in_blocks, self.blocks.reset())
+    def reset(self, *, clear_tare: bool) -> None:
+        """Reset both detectors, and perhaps their tares."""
+        self._add_event(self.one_by_one, self.single.reset(clear_tare=clear_tare))
+        self._add_event(self.in_blocks, self.blocks.reset(clear_tare=clear_tare))
 
     # --- Verdicts ----------------------------------------------------------------------------
 

@@ -183,7 +183,7 @@ def the_check_of_the_first_seconds(probe: Probe, source: Source) -> None:
 
 
 def tare_and_reset(probe: Probe, source: Source) -> None:
-    """A tare subtracts the present residual; a reset restarts the observer."""
+    """A tare subtracts the present residual; a reset restarts the observer and clears the tare."""
     contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
     torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
     wait_for_flag(probe, contact, False)
@@ -203,6 +203,12 @@ def tare_and_reset(probe: Probe, source: Source) -> None:
         return bool(np.allclose(efforts(torques), 0.0, atol=0.05))
 
     probe.wait(tared, "the tare takes nothing off")
+    key = f"tare {MODEL.joint_names[0]} [N·m]"
+    probe.wait_for_report(
+        NODE, lambda r: abs(float(r.values[key]) - bias[0]) < 0.05, "the tare is not in the report"
+    )
+    assert probe.call(Trigger, f"{NODE}/reset").success
+    probe.wait(lambda: np.allclose(efforts(torques), bias, atol=0.05), "the tare is not cleared")
     released(source)
     assert probe.call(Trigger, f"{NODE}/reset").success
 
