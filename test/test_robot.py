@@ -126,6 +126,9 @@ def test_a_urdf_beside_its_arm_file(tmp_path: Path) -> None:
         ("{urdf: arm7, locked_joints: [joint_1]}", "locked_positions has 0 values"),
         ("{urdf: arm7, rotor_inertia: [1.0, 2.0]}", "rotor_inertia has 2 values .* 7 joints"),
         ("{urdf: arm7, effort_gain: [1.0, 2.0]}", "effort_gain has 2 values .* 7 joints"),
+        # Also if no friction model and no payload uses the value.
+        ("{urdf: arm7, friction_coulomb: [1.0, 2.0]}", "friction_coulomb has 2 values .* 7 joints"),
+        ("{urdf: arm7, payload_link: hand}", "no link 'hand'"),
     ],
 )
 def test_impossible_arm_files_are_refused(tmp_path: Path, content: str, says: str) -> None:

@@ -355,6 +355,45 @@ def test_bad_input_is_refused(model: Model) -> None:
         HalfSpace((0, 0), (0, 0, 1))  # type: ignore[arg-type]
 
 
+# --- Changes of a running arm ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mass_error", [0.0, 0.1])
+def test_a_changed_arm_goes_on_as_an_arm_made_with_the_change(
+    model: Model, mass_error: float
+) -> None:
+    loaded = model.with_payload("tool", 2.0, (0.0, 0.0, 0.1), np.zeros((3, 3)))
+    other = replace(IDEAL, mass_error=mass_error, coulomb=(3.0,), viscous=(2.0,))
+    made = SimulatedArm(loaded, other)
+    changed = SimulatedArm(model, replace(IDEAL, mass_error=mass_error))
+    changed.set_model(loaded)
+    changed.set_friction(other)
+    assert changed.parameters == other
+    for _ in range(20):
+        made.step(np.zeros(7))
+        changed.step(np.zeros(7))
+    assert np.array_equal(made.q, changed.q)
+    assert np.array_equal(made.friction_torque, changed.friction_torque)
+    # State and pushes of the arm itself are kept.
+    q, time = changed.q, changed.time
+    changed.push("link_4", (20.0, 0.0, 0.0))
+    changed.set_model(model)
+    assert np.array_equal(changed.q, q)
+    assert changed.time == time
+    changed.step()
+    assert changed.in_contact
+
+
+def test_a_change_to_another_arm_is_refused(model: Model) -> None:
+    arm = SimulatedArm(model, IDEAL)
+    with pytest.raises(InputError, match="other joints or links"):
+        arm.set_model(Model.from_urdf(arm7_urdf(), locked={"joint_7": 0.0}))
+    with pytest.raises(ParameterError, match="viscous has 2 values"):
+        arm.set_friction(replace(IDEAL, coulomb=(9.0,), viscous=(1.0, 2.0)))
+    assert arm.model is model
+    assert arm.parameters == IDEAL
+
+
 # --- The loop ------------------------------------------------------------------------------------
 
 

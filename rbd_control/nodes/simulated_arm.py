@@ -24,11 +24,20 @@ from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import EVERY_SAMPLE, LATCHED, JointStateWriter, Stamp
 from rbd_control.nodes.run import run
 from rbd_control.parameters import parameter
+from rbd_control.robot.friction import FrictionParameters
 from rbd_control.simulation import HalfSpace, SimulatedArm, SimulationParameters, Sphere
 from rbd_control.startup.rehearsal import rehearse_arm
 
 DESCRIBE_PERIOD = 0.1
 """Period at which a description that could not be published is published again [s]."""
+
+SIMULATED_FRICTION = frozenset(
+    ("friction_model", "friction_coulomb", "friction_viscous", "friction_velocity_scale")
+)
+"""Parameters of the robot's friction that the simulation has; other friction is not simulated."""
+
+_ONLY = "only Coulomb and viscous friction are"
+"""End of the error about friction that is not simulated."""
 
 SPHERE_NUMBERS = 6
 HALF_SPACE_NUMBERS = 8
@@ -133,8 +142,8 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
         if self.parameters.robot_description or self.parameters.urdf:
             self._undescribed = self.robot.urdf
             self._describe()
-        rehearse_arm(self._make_arm())
-        self._arm = self._make_arm()
+        rehearse_arm(self._make_arm(self.parameters))
+        self._arm = self._make_arm(self.parameters)
         self._state_writer = JointStateWriter(self._states, model.joint_names)
         self._torque_writer = JointStateWriter(self._torques, model.joint_names)
         self._force_writer = ForceWriter(model, self._forces)
@@ -160,9 +169,31 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
         if text and self._description.try_publish(String(data=text)):
             self._undescribed = ""
 
-    def _make_arm(self) -> SimulatedArm:
-        """Return the arm, with the robot's friction if a friction model is set."""
-        parameters = self.robot.in_model_order(self.parameters)
+    def check_parameters(self, new: SimulatedArmParameters) -> None:
+        """Raise an error for a change that the arm cannot have, or that is not simulated."""
+        self.robot.with_parameters(new)
+        _refuse_other_friction(new, self.parameters)
+        self._make_arm(new)
+
+    def parameters_changed(self) -> None:
+        """Apply payload, friction and effort from the next step on."""
+        self.robot = self.robot.with_parameters(self.parameters)
+        self._arm.set_model(self.robot.model)
+        self._arm.set_friction(self._with_friction(self.parameters))
+
+    def _make_arm(self, parameters: SimulatedArmParameters) -> SimulatedArm:
+        """Return an arm with the robot's friction if a friction model is set."""
+        return SimulatedArm(
+            self.robot.model, self._with_friction(parameters), parameters.obstacles()
+        )
+
+    def _with_friction(self, parameters: SimulatedArmParameters) -> SimulatedArmParameters:
+        """Return the parameters in the order of the model, with the robot's friction if it is set.
+
+        Args:
+            parameters: per-joint values in the order of ``joints``.
+        """
+        parameters = self.robot.in_model_order(parameters)
         if parameters.friction_model in ("coulomb_viscous", "stribeck"):
             parameters = replace(
                 parameters,
@@ -170,7 +201,7 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
                 viscous=parameters.friction_viscous,
                 friction_smoothing=float(np.mean(parameters.friction_velocity_scale)),
             )
-        return SimulatedArm(self.robot.model, parameters, parameters.obstacles())
+        return parameters
 
     def _tick(self) -> None:
         now = time.monotonic()
@@ -265,6 +296,27 @@ class SimulatedArmNode(ManagedNode[SimulatedArmParameters]):
         status.add("steps that were too fast to simulate", self._arm.stops)
         if self._arm.braked:
             status.raise_to(WARN, "brakes closed: no commands")
+
+
+def _refuse_other_friction(new: SimulatedArmParameters, present: SimulatedArmParameters) -> None:
+    """Raise an error for a change of friction that is not simulated.
+
+    Raises:
+        ParameterError: naming the parameter.
+    """
+    names = FrictionParameters.names()
+    changed = {name for name in names if getattr(new, name) != getattr(present, name)}
+    for name in sorted(changed - SIMULATED_FRICTION):
+        raise ParameterError(f"{name} is not simulated; {_ONLY}")
+    if "friction_model" in changed and (
+        new.friction_model == "sigmoid"
+        or (new.friction_model == "stribeck" and any(new.friction_stribeck))
+    ):
+        raise ParameterError(f"friction_model {new.friction_model} is not simulated; {_ONLY}")
+    if "friction_velocity_scale" in changed and len(set(new.friction_velocity_scale)) > 1:
+        raise ParameterError(
+            "friction_velocity_scale differs between the joints; simulated is one for all"
+        )
 
 
 def _groups(name: str, numbers: Sequence[float], size: int) -> list[Sequence[float]]:

@@ -47,11 +47,13 @@ class PayloadParameters(Parameters):
         """Return the model with this payload; the model itself if the mass is zero.
 
         Raises:
-            InputError: if the model has no such link, or no rigid body can have this inertia.
+            InputError: if the model has no such link, also if the mass is zero, or no rigid body
+                can have this inertia.
         """
+        link = self.payload_link or model.joint_links[-1]
+        model.link_index(link)
         if self.payload_mass == 0.0:
             return model
         xx, yy, zz, xy, xz, yz = self.payload_inertia
         inertia = [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]
-        link = self.payload_link or model.joint_links[-1]
         return model.with_payload(link, self.payload_mass, self.payload_com, inertia)

@@ -155,8 +155,9 @@ class Robot:
             RobotParameters(**{name: getattr(parameters, name) for name in _NAMES})
         )
         model = ordered.loaded(ordered.corrected(self.description))
-        ordered.friction(model.nv)  # refuses another number of values
-        ordered.for_joints("effort_gain", model.nv)
+        for item in fields(ordered):
+            if item.metadata["per_joint"]:
+                ordered.for_joints(item.name, model.nv)  # refuses another number of values
         return replace(self, model=model, parameters=ordered)
 
     def with_payload(self, payload: PayloadParameters) -> Robot:

@@ -100,7 +100,8 @@ class SimulatedArm:
                     f"initial_position of {name} is {x:g}, outside its limits {low:g} to {high:g}"
                 )
         random = np.random.default_rng(p.seed)
-        self.true_model = _with_wrong_masses(model, p.mass_error, random)
+        self._mass_factor = 1.0 + p.mass_error * random.uniform(-1.0, 1.0, model.arrays.mass.size)
+        self.true_model = _with_wrong_masses(model, self._mass_factor)
         self._q, self._v = q, np.zeros(n)
         self._sensors = Sensors(p, q, random)
         self._steps = 0
@@ -202,6 +203,45 @@ class SimulatedArm:
         """The force of the strongest contact, (3,) world axes [N]; zero without contact."""
         contacts = self.contacts
         return contacts[0].force if contacts else np.zeros(3)
+
+    def set_model(self, model: Model) -> None:
+        """Simulate the same arm with other inertias, such as a payload, from the next step on.
+
+        State, pushes, random numbers and the wrong masses of ``mass_error`` are kept.
+
+        Args:
+            model: the described arm; its joints and links are those of the present model.
+
+        Raises:
+            InputError: for a model with other joints or links.
+        """
+        if (model.joint_names, model.body_links) != (self.model.joint_names, self.model.body_links):
+            raise InputError(f"{model.name} has other joints or links than the simulated arm")
+        self.model = model
+        self.true_model = _with_wrong_masses(model, self._mass_factor)
+
+    def set_friction(self, parameters: SimulationParameters) -> None:
+        """Use another friction from the next step on.
+
+        Args:
+            parameters: ``coulomb``, ``viscous`` and ``friction_smoothing`` apply; the other
+                parameters keep their values.
+
+        Raises:
+            ParameterError: for a per-joint parameter of the wrong length; nothing is then changed.
+        """
+        n = self.model.nv
+        self._surroundings = self._surroundings._replace(
+            coulomb=parameters.for_joints("coulomb", n),
+            viscous=parameters.for_joints("viscous", n),
+            smoothing=parameters.friction_smoothing,
+        )
+        self.parameters = replace(
+            self.parameters,
+            coulomb=parameters.coulomb,
+            viscous=parameters.viscous,
+            friction_smoothing=parameters.friction_smoothing,
+        )
 
     def push(
         self,
@@ -311,10 +351,9 @@ class SimulatedArm:
             self._command = None
 
 
-def _with_wrong_masses(model: Model, error: float, random: np.random.Generator) -> Model:
-    """Return the model with each body's inertia scaled by a factor in 1 - error ... 1 + error."""
+def _with_wrong_masses(model: Model, factor: Array) -> Model:
+    """Return the model with the inertia of each body scaled by its factor, (bodies,)."""
     arrays = model.arrays
-    factor = 1.0 + error * random.uniform(-1.0, 1.0, arrays.mass.size)
     return replace(
         model,
         arrays=arrays._replace(

@@ -9,7 +9,7 @@ from rbd_control.parameters import Parameters, parameter
 
 @dataclass(frozen=True)
 class SimulationParameters(Parameters):
-    """Parameters of :class:`SimulatedArm`; all are fixed when it is made."""
+    """Parameters of :class:`SimulatedArm`; a change needs a new arm, except of friction."""
 
     initial_position: tuple[float, ...] = parameter(
         (0.0,),

@@ -19,6 +19,9 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray
 
+from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.simulation import arm7_urdf
+
 from .bringup import STANDSTILL, BringUp, Process, command
 from .controller_scenarios import (
     COMMANDS,
@@ -59,6 +62,48 @@ def test_a_bad_change_of_parameters_is_refused_as_a_whole(
     first = len(commands)
     probe.wait(lambda: len(commands) > first + 20, "no more torque")
     assert np.allclose([message.data for message in commands[first:]], WEIGHT, atol=1e-6)
+
+
+UNSIMULATED: dict[str, dict[str, Any]] = {
+    "length": {"friction_coulomb": [1.0, 2.0]},
+    "length of a gain": {"effort_gain": [1.0, 2.0, 3.0]},
+    "link": {"payload_link": "nonsense"},
+    "inertia of no body": {"payload_mass": 1.0, "payload_inertia": [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]},
+    "not simulated": {"friction_offset": [1.0]},
+    "model not simulated": {"friction_model": "sigmoid"},
+    "fixed while configured": {"coulomb": [1.0]},
+}
+"""Changes of parameters that the simulated arm cannot apply while it runs."""
+
+
+def test_the_simulated_arm_applies_a_change_or_refuses_it(bring_up: BringUp, probe: Probe) -> None:
+    """[38] Under the torque that holds it, the arm sinks with a payload until friction holds it."""
+    posture = [0.3, 0.5, -0.2, -1.3, 0.4, 0.9, -0.5]
+    parameters = {"urdf": "arm7", "initial_position": posture, "rate": 200.0, "effort_noise": 0.0}
+    bring_up.start(ARM, parameters, ["-r", "__ns:=/simulated"])
+    name = f"simulated/{ARM}"
+    weight = gravity_torque(Model.from_urdf(arm7_urdf()), np.array(posture))
+    states = probe.listen(JointState, "/simulated/joint_states")
+    commands = probe.node.create_publisher(
+        Float64MultiArray, "/simulated/effort_controller/commands", 1
+    )
+    timer = probe.node.create_timer(
+        0.01, lambda: commands.publish(Float64MultiArray(data=weight.tolist()))
+    )
+    probe.wait(lambda: states and len(states[-1].effort), "no joint states with effort")
+    for changes in UNSIMULATED.values():
+        answer = set_parameters(probe, name, **changes)
+        assert not answer.successful, changes
+        assert any(word in answer.reason for word in (*changes, "nonsense", "payload")), answer
+    assert set_parameters(probe, name, effort_kind="current", effort_gain=[2.0]).successful
+    probe.wait(lambda: np.allclose(states[-1].effort, weight / 2.0), "effort is no current")
+    assert np.allclose(states[-1].position, posture, atol=0.05)
+    assert set_parameters(probe, name, payload_mass=3.0).successful
+    probe.wait(lambda: states[-1].position[1] > posture[1] + 0.1, "the payload weighs nothing")
+    friction = {"friction_model": "coulomb_viscous", "friction_coulomb": [300.0]}
+    assert set_parameters(probe, name, **friction).successful
+    probe.wait(lambda: np.abs(states[-1].velocity).max() < 0.01, "friction does not hold the arm")
+    probe.node.destroy_timer(timer)
 
 
 @pytest.fixture
