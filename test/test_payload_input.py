@@ -1,4 +1,4 @@
-"""The input of the present payload, beside a node that accepts every payload."""
+"""The input of the present payload: what is pending, accepted and refused."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
 from geometry_msgs.msg import InertiaStamped
 
+from rbd_control.errors import InputError
+from rbd_control.nodes.diagnostics import Status
 from rbd_control.nodes.payload_input import LONGEST_LINK, PayloadInput
+from rbd_control.robot.robot import Robot
+
+Q = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2])
+ARM = Robot.load("arm7")
 
 
 class Node:
@@ -20,17 +27,28 @@ class Node:
 
     Attributes:
         lines: lines in the log.
+        masses: masses of the payloads that the node has accepted [kg].
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.diagnostics: list[Any] = []
+        self.masses: list[float] = []
+        self.diagnostics: list[Callable[[Status], None]] = []
+        self.is_configured, self.robot, self.steady = False, ARM, None
         self.receive: Callable[[Any], None] = lambda _message: None
+        self.tick: Callable[[], None] = lambda: None
+
+    @property
+    def parameters(self) -> SimpleNamespace:
+        return SimpleNamespace(payload_mass=self.masses[-1] if self.masses else 0.0)
 
     def create_subscription(
         self, _kind: type, _topic: str, callback: Callable[[Any], None], _qos: object
     ) -> None:
         self.receive = callback
+
+    def create_timer(self, _period: float, callback: Callable[[], None], **_: object) -> None:
+        self.tick = callback
 
     def get_logger(self) -> SimpleNamespace:
         def write(text: str, **_: object) -> None:
@@ -38,21 +56,74 @@ class Node:
 
         return SimpleNamespace(info=write, error=write)
 
-    def set_parameters_atomically(self, _parameters: object) -> SimpleNamespace:
+    def set_parameters_atomically(self, parameters: Any) -> SimpleNamespace:
+        self.masses.append(next(p.value for p in parameters if p.name == "payload_mass"))
         return SimpleNamespace(successful=True)
+
+    def status(self) -> Status:
+        status = Status()
+        for source in self.diagnostics:
+            source(status)
+        return status
+
+
+def announcement(mass: float, link: str = "") -> InertiaStamped:
+    message = InertiaStamped()
+    message.header.frame_id, message.inertia.m = link, mass
+    return message
 
 
 def test_a_long_name_of_a_link_is_shortened_in_the_log() -> None:
     """Without a mass any text is accepted as the link, however long."""
     node: Any = Node()
-    PayloadInput(node, lambda: None)
-    message = InertiaStamped()
-    message.header.frame_id = "hand\n" + "x" * 100_000
-    node.receive(message)
+    node.is_configured = True
+    PayloadInput(node, lambda: Q)
+    node.receive(announcement(0.0, "hand\n" + "x" * 100_000))
     (line,) = node.lines
     assert line.startswith("payload: 0 kg on hand\\nxxx")
     assert line.endswith("x…")
     assert len(line) == len("payload: 0 kg on ") + LONGEST_LINK
-    message.header.frame_id = "hand"
-    node.receive(message)
+    node.receive(announcement(0.0, "hand"))
     assert node.lines[1] == "payload: 0 kg on hand"
+
+
+@pytest.mark.parametrize(
+    ("mass", "link", "reason"),
+    [(1.0, "", ""), (90.0, "", "too heavy"), (1.0, "tool0_of_another_arm", "tool0_of")],
+)
+def test_a_payload_is_pending_until_model_and_posture_are_known(
+    mass: float, link: str, reason: str
+) -> None:
+    node: Any = Node()
+    posture: list[np.ndarray] = []
+    PayloadInput(node, lambda: posture[-1] if posture else None)
+    node.receive(announcement(mass, link))
+    node.tick()
+    assert not node.masses
+    assert "when the node is configured" in node.status().messages[0]
+    node.is_configured = True
+    node.tick()
+    if not link:  # the link needs no posture
+        assert "when joint states arrive" in node.status().messages[0]
+    posture.append(Q)
+    node.tick()
+    assert "not in force yet" not in " ".join(node.status().messages)
+    assert node.masses == ([] if reason else [mass])
+    messages = node.status().messages
+    assert reason in messages[0] if reason else not messages
+
+
+def test_the_node_decides_on_the_weight() -> None:
+    """A controller may use less torque than the motors have."""
+    node: Any = Node()
+    node.is_configured = True
+
+    def refuse(robot: Robot, q: np.ndarray) -> None:
+        assert robot.parameters.payload_mass == 1.0
+        assert q is Q
+        raise InputError("too heavy for its share")
+
+    PayloadInput(node, lambda: Q, refuse)
+    node.receive(announcement(1.0))
+    assert not node.masses
+    assert "too heavy for its share" in node.status().messages[0]

@@ -134,7 +134,9 @@ def test_it_never_pushes_a_joint_along_its_motion(
         implausible_jump=10.0,
         **SCRIPTED,
     )
-    controller = started(model, parameters)
+    # A start requires enough torque for the weight.
+    controller = started(model, replace(parameters, torque_share=(1.0,)))
+    controller.set_parameters(parameters)
     q = HOME + random.uniform(-1.0, 1.0, 7)
     for k in range(1, 6):
         q = np.clip(q + random.uniform(-0.1, 0.1, 7), model.lower_limit, model.upper_limit)
@@ -162,8 +164,10 @@ def test_a_motor_too_weak_for_the_weight_gives_all_its_torque(model: Model, spee
     limit[1] = 0.5 * abs(weight[1])
     v = np.zeros(7)
     v[1] = speed
-    parameters = replace(NO_RATE, effort_limit=tuple(limit), torque_share=(1.0,))
-    controller = started(model, parameters)
+    controller = started(model, NO_RATE)
+    controller.set_parameters(
+        replace(NO_RATE, effort_limit=tuple(limit), torque_share=(1.0,))  # not enough for a start
+    )
     controller.fault("test")
     torque = controller.update(0.001, HOME, v).torque[1]
     held = np.sign(weight[1]) * limit[1]

@@ -18,6 +18,7 @@ from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.torque_limits import TorqueLimits
 from rbd_control.dynamics import Model, gravity_torque, mass_matrix
 from rbd_control.errors import InputError
+from rbd_control.robot.payload import PayloadParameters
 from rbd_control.simulation import arm7_urdf
 
 PARAMETERS = ControllerParameters(damping_rate=30.0, damping=(2.0,))
@@ -90,7 +91,9 @@ def test_an_arm_with_one_weak_joint_stays_damped(model: Model, mode: str) -> Non
     weight = gravity_torque(model, HOME)
     largest = np.array(model.effort_limit)
     largest[1] = 0.9 * abs(weight[1])
-    controller = started(model, replace(NO_RATE, effort_limit=tuple(largest), safe_damping=10.0))
+    # After the start, which requires enough torque for the weight.
+    controller = started(model, NO_RATE)
+    controller.set_parameters(replace(NO_RATE, effort_limit=tuple(largest), safe_damping=10.0))
     for k in range(1, 200):
         controller.update(0.001 * k, HOME, STILL)
     if mode == "float":
@@ -115,6 +118,16 @@ def test_a_saturated_arm_is_braked(model: Model) -> None:
     loop.run(1.5, lambda command: speeds.append(np.abs(loop.arm.v)))
     assert np.max(speeds, axis=0).max() < 4.0
     assert np.abs(loop.arm.v).max() < 0.05
+
+
+@pytest.mark.parametrize("compensated", [False, True])
+def test_an_arm_that_is_too_heavy_for_its_motors_does_not_start(
+    model: Model, compensated: bool
+) -> None:
+    """[91] Its joints would get their full effort limits."""
+    loaded = PayloadParameters(payload_mass=90.0).loaded(model)
+    with pytest.raises(InputError, match="too heavy: joint_2 needs"):
+        started(loaded, ControllerParameters(gravity_compensated=compensated))
 
 
 # --- Limits that are missing ---------------------------------------------------------------------

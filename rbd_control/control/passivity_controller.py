@@ -280,7 +280,8 @@ class PassivityController:
 
         Raises:
             InputError: without a plausible position and velocity (a missing velocity never counts
-                as zero); without effort limits; without a verdict if a detector is required.
+                as zero); without effort limits; if the arm with its payload is too heavy for its
+                motors here; without a verdict if a detector is required.
         """
         self._start.start(stamp, q, v, stamp if now is None else now)
 

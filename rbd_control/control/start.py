@@ -40,7 +40,8 @@ class Start:
 
     def set_parts(self, parts: ConfiguredParts) -> None:
         """Use the parts for new parameters from the next sample on."""
-        self._limits, self._soft, self._law = parts.limits, parts.soft, parts.law
+        self._model, self._limits = parts.model, parts.limits
+        self._soft, self._law = parts.soft, parts.law
 
     def start(self, stamp: float, q: Array, v: Array | None, now: float) -> None:
         """Hold the arm at its present position.
@@ -51,8 +52,9 @@ class Start:
             now: time on the steady clock [s].
 
         Raises:
-            InputError: without a plausible position and velocity; without effort limits; without a
-                verdict if a detector is required.
+            InputError: without a plausible position and velocity; without effort limits; if the
+                motors cannot hold the weight of the arm with its payload here; without a verdict if
+                a detector is required.
         """
         self._modes.end()
         self._limits.require_effort()
@@ -61,6 +63,7 @@ class Start:
         refusal = self._samples.take(stamp, q, v, now)
         if refusal:
             raise InputError(f"cannot start: {refusal}")
+        self._limits.require_weight(self._model, self._samples.q)
         self.here()
         self._verdict.forget_force()
         self._watches.reset()

@@ -51,14 +51,16 @@ class Startable(Protocol):
 class AutoStart:
     """Configures and activates a node as soon as its conditions are met, once.
 
-    A failed transition ends the process with exit code 1, unless the node was not ready yet.
+    A failed transition ends the process with exit code 1, unless the node was not ready yet. The
+    automatic start ends with the first transition that somebody else requests, see
+    :meth:`give_up`, so that it cannot undo the decision of an operator.
 
     Args:
         node: creates the timer, and writes the log.
         start: the same node, as an object to configure and to activate.
 
     Attributes:
-        is_pending: whether the node was not active yet.
+        is_pending: whether the node was not active yet, and no other transition was requested.
         waiting: the missing condition as text; an empty text while nothing is missing.
     """
 
@@ -86,6 +88,21 @@ class AutoStart:
                 return
         if start.failure and start.exit_code is None:
             start.exit_code = 1
+        self._end()
+
+    def give_up(self) -> None:
+        """End the automatic start, because a lifecycle transition was requested by a service call.
+
+        Call it before the transition. Later calls have no effect.
+        """
+        if self.is_pending:
+            self._end()
+            self._node.get_logger().info(
+                "autostart ends: a lifecycle transition was requested; the node changes its state "
+                "by further requests only"
+            )
+
+    def _end(self) -> None:
         self.waiting, self.is_pending = "", False
         self._node.destroy_timer(self._timer)
 

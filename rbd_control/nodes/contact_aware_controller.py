@@ -41,6 +41,11 @@ class SharedSamples:
         self._heard = 0.0
         self._watchdog = node.create_timer(WATCH_PERIOD, self._watch, clock=node.steady)
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether the last sample is older than :data:`SILENCE`."""
+        return time.monotonic() - self._heard > SILENCE
+
     def destroy(self) -> None:
         """Stop the watchdog."""
         self._node.destroy_timer(self._watchdog)
@@ -50,7 +55,7 @@ class SharedSamples:
         self.latest, self._heard = sample, time.monotonic()
 
     def _watch(self) -> None:
-        if self._node.is_active and time.monotonic() - self._heard > SILENCE:
+        if self._node.is_active and self.is_silent:
             self._node.fall_silent()
 
 

@@ -67,6 +67,10 @@ class SampleSource(Protocol):
 
     latest: JointSample | None
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether the last sample is older than :data:`SILENCE`."""
+
     def destroy(self) -> None:
         """Destroy the source."""
 
@@ -97,7 +101,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self._checks = ModelChecks(
             self, lambda: self.parameters.check_effort_kind, self._on_refuted_kind
         )
-        PayloadInput(self, self._position)
+        self._payload = PayloadInput(self, self._posture)
         self.diagnostics.append(self._report)
         self.more_diagnostics.append(self._checks.start_check_status)
 
@@ -126,6 +130,8 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         :meth:`report` publishes all other results. In one process with a controller the torque of
         the sample comes in between.
         """
+        if self._payload.is_pending:
+            self._payload.settle()
         if self._unreported:
             self._complete_last()
         verdict = None
@@ -225,10 +231,10 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         response.success = True
         return response
 
-    def _position(self) -> np.ndarray | None:
+    def _posture(self) -> np.ndarray | None:
         """Return the present joint positions, (nq,) [rad or m], or None if they are unknown."""
-        latest = self._input.latest if self.is_active else None
-        return None if latest is None else latest.q
+        latest = self._input.latest
+        return None if latest is None or self._input.is_silent else latest.q
 
     # Lifecycle ---------------------------------------------------------------------------------
 

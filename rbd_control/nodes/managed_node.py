@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from typing import ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from diagnostic_msgs.msg import DiagnosticStatus
+from lifecycle_msgs.srv import ChangeState
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 from rbd_control.errors import RbdControlError
@@ -89,7 +90,10 @@ class ManagedNode(GuardedNode, Generic[P_co]):
         ]
         self.more_diagnostics: list[Callable[[], DiagnosticStatus | None]] = []
         Diagnostics(self, self.diagnostics, self.more_diagnostics)
-        self._autostart = AutoStart(self, self) if self.parameters.autostart else None
+        self._autostart: AutoStart | None = None
+        if self.parameters.autostart:
+            self._autostart = AutoStart(self, self)
+            self._give_way(self._autostart)
 
     @property
     def parameters(self) -> P_co:
@@ -170,6 +174,18 @@ class ManagedNode(GuardedNode, Generic[P_co]):
         return parameters
 
     # Lifecycle -------------------------------------------------------------------------------
+
+    def _give_way(self, autostart: AutoStart) -> None:
+        """End the automatic start when the lifecycle service is called, before the transition."""
+        for service in self.services:
+            if service.srv_type is ChangeState:
+                change = service.callback
+
+                def answer(request: object, response: object, change: Any = change) -> object:
+                    autostart.give_up()
+                    return change(request, response)
+
+                service.callback = answer
 
     def on_configure(self, _state: LifecycleState) -> TransitionCallbackReturn:
         """Find the model and call :meth:`configure`."""

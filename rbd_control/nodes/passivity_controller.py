@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control import ControllerParameters, PassivityController
+from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.trajectory_outcome import STOPPING_REACTIONS
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import CommandingParameters, FrameParameters
@@ -32,6 +33,7 @@ from rbd_control.nodes.touched_link import TouchedLink
 from rbd_control.nodes.trajectory_input import TrajectoryInput
 from rbd_control.parameters import parameter
 from rbd_control.robot.payload import PayloadParameters
+from rbd_control.robot.robot import Robot
 from rbd_control.startup.rehearsal import rehearse_controller
 
 Array = NDArray[np.float64]
@@ -97,7 +99,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             subscribes=not detector_is_here,
         )
         self._touched = TouchedLink(self)
-        PayloadInput(self, self._position)
+        self._payload = PayloadInput(self, self._posture, self._require_weight)
         self._access = ExclusiveAccess(
             self,
             COMMANDS,
@@ -246,10 +248,23 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
 
     # State of the arm --------------------------------------------------------------------------
 
-    def _position(self) -> Array | None:
+    def _posture(self) -> Array | None:
         """Return the present joint positions, (nq,) [rad or m], or None if they are unknown."""
-        latest = self._input.latest if self.is_active else None
-        return None if latest is None else latest.q
+        latest = self._input.latest
+        return None if latest is None or self._input.is_silent else latest.q
+
+    def _require_weight(self, robot: Robot, q: Array) -> None:
+        """Raise an error if the torque limits are too low for the weight of an arm.
+
+        Args:
+            robot: the arm with a payload.
+            q: joint positions, (nq,) [rad or m].
+
+        Raises:
+            InputError: naming the joint, its torque and its limit.
+        """
+        limits = ArmLimits.of(robot.model, robot.in_model_order(self.parameters))
+        limits.require_weight(robot.model, q)
 
     def _goal_state(self) -> GoalState | None:
         """Return the measured and the desired state of the arm.
@@ -309,6 +324,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         try:
             # The newest joint states that arrived during the wait are still in the queue.
             self._input.poll()
+            self._payload.settle()
             sample = self._input.latest
             assert sample is not None
             self.refuse_when_stopping()

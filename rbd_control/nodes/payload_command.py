@@ -23,7 +23,10 @@ PATIENCE = 10.0
 """Time within which a node must be found [s]."""
 
 TAKING = 3.0
-"""Time after which a node that has not accepted the payload has refused it [s]."""
+"""Time after which a node that has not accepted the payload has refused it, or cannot check it [s].
+
+A node checks the weight as soon as it receives joint states.
+"""
 
 SENDING = 5.0
 """Longest time for which a payload that the middleware refuses is published again [s]."""
@@ -62,7 +65,11 @@ def run_payload(payload: PayloadParameters, namespace: str) -> int:
             return 1
         taken = [_has_taken(node, name, payload) for name in names]
     for name, has in zip(names, taken, strict=True):
-        print(f"{name}: {payload.payload_mass:g} kg" if has else f"{name}: refused; see its log")
+        print(
+            f"{name}: {payload.payload_mass:g} kg"
+            if has
+            else f"{name}: refused, or not checked without joint states; see its log"
+        )
     return 0 if all(taken) else 1
 
 

@@ -15,6 +15,7 @@ from rbd_control.nodes.diagnostics import WARN, Status
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import LATCHED
 from rbd_control.robot.payload import PayloadParameters
+from rbd_control.robot.robot import Robot
 from rbd_control.wording import shortened
 
 Array = NDArray[np.float64]
@@ -25,6 +26,9 @@ PAYLOAD = "payload"
 LONGEST_LINK = 80
 """Longest name of a link in the log; without a mass, any name is accepted."""
 
+SETTLE_PERIOD = 0.1
+"""Period at which a pending payload is checked [s]."""
+
 
 class PayloadInput:
     """Subscribes to ``payload`` and sets the parameters ``payload_*`` of the node.
@@ -32,50 +36,94 @@ class PayloadInput:
     The topic keeps the last message, so that one message also reaches nodes that start later.
     ``header.frame_id`` is the link that carries the payload (empty: the link of the last joint),
     ``inertia`` its mass, centre of mass and rotational inertia about that centre, in the frame of
-    that link. A mass of zero means no payload. The input refuses values that the node refuses as
+    that link. A mass of zero means no payload.
+
+    A payload is pending until the node is configured and the posture of the arm is known. Only
+    then can link, inertia and weight be checked. The input refuses values that the node refuses as
     parameters, and a weight that the motors cannot hold in the present posture. The previous
-    payload then stays in force, and the diagnostics report the refusal.
+    payload stays in force while another is pending, and after a refusal; the diagnostics report
+    both.
 
     Args:
         node: the node.
-        position: returns the joint positions, (nq,) [rad or m]; None while they are unknown.
+        posture: returns the present joint positions of the configured node, (nq,) [rad or m]; None
+            while they are unknown.
+        require_weight: raises an error of the package if the motors cannot hold the weight of an
+            arm at joint positions (nq,) [rad or m].
     """
 
     def __init__(
-        self, node: ManagedNode[ModelParameters], position: Callable[[], Array | None]
+        self,
+        node: ManagedNode[ModelParameters],
+        posture: Callable[[], Array | None],
+        require_weight: Callable[[Robot, Array], None] = Robot.refuse_heavy,
     ) -> None:
-        self._node, self._position, self._refusal = node, position, ""
+        self._node, self._posture, self._require_weight = node, posture, require_weight
+        self._pending: PayloadParameters | None = None
+        self._refusal = ""
         node.create_subscription(InertiaStamped, PAYLOAD, self._on_payload, LATCHED)
+        node.create_timer(SETTLE_PERIOD, self.settle, clock=node.steady)
         node.diagnostics.append(self._report)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether a payload has neither been accepted nor refused yet."""
+        return self._pending is not None
+
+    def settle(self) -> None:
+        """Accept or refuse a pending payload, if the node can check it now.
+
+        A node calls it before it uses its first sample, so that no result is computed with the
+        previous payload although another was announced.
+        """
+        payload = self._pending
+        if payload is None:
+            return
+        self._pending = None  # also after a defect, which the timer would repeat
+        try:
+            if not self._apply(payload):
+                self._pending = payload
+                return
+        except RbdControlError as error:
+            self._refuse(error)
+            return
+        self._refusal = ""
+        self._node.get_logger().info(f"payload: {_described(payload)}", throttle_duration_sec=1.0)
 
     def _on_payload(self, message: InertiaStamped) -> None:
         inertia = message.inertia
         com = (inertia.com.x, inertia.com.y, inertia.com.z)
         moments = (inertia.ixx, inertia.iyy, inertia.izz, inertia.ixy, inertia.ixz, inertia.iyz)
-        node, link = self._node, message.header.frame_id
         try:
-            self._set(PayloadParameters(inertia.m, link, com, moments))
-            self._refusal = ""
+            payload = PayloadParameters(inertia.m, message.header.frame_id, com, moments)
         except RbdControlError as error:
-            self._refusal = str(error)
-        if self._refusal:
-            node.get_logger().error(
-                f"payload refused, the previous payload stays: {self._refusal}",
+            self._refuse(error)
+            return
+        self._pending, self._refusal = payload, ""
+        self.settle()
+        if self._pending is not None:
+            self._node.get_logger().info(
+                f"payload announced: {_described(payload)}; it is checked when {self._missing()}",
                 throttle_duration_sec=1.0,
             )
-        else:
-            where = f" on {shortened(link, LONGEST_LINK)}" if link else ""
-            node.get_logger().info(f"payload: {inertia.m:g} kg{where}", throttle_duration_sec=1.0)
 
-    def _set(self, payload: PayloadParameters) -> None:
-        """Set the parameters of the node.
+    def _apply(self, payload: PayloadParameters) -> bool:
+        """Check a payload and set the parameters of the node.
+
+        Returns:
+            False while the model or the posture is unknown; nothing has changed then.
 
         Raises:
-            RbdControlError: if the node refuses them.
+            RbdControlError: if the payload is refused.
         """
-        node, position = self._node, self._position()
-        if position is not None:
-            node.robot.with_payload(payload).refuse_heavy(position)
+        node = self._node
+        if not node.is_configured:
+            return False
+        robot = node.robot.with_payload(payload)
+        posture = self._posture()
+        if posture is None:
+            return False
+        self._require_weight(robot, posture)
         names = PayloadParameters.names()
         values = (getattr(payload, name) for name in names)
         answer = node.set_parameters_atomically(
@@ -86,8 +134,33 @@ class PayloadInput:
         )
         if not answer.successful:
             raise ParameterError(str(answer.reason))
+        return True
+
+    def _refuse(self, error: RbdControlError) -> None:
+        self._refusal = str(error)
+        self._node.get_logger().error(
+            f"payload refused, the previous payload stays: {self._refusal}",
+            throttle_duration_sec=1.0,
+        )
+
+    def _missing(self) -> str:
+        """Return the condition for which a pending payload waits."""
+        return "joint states arrive" if self._node.is_configured else "the node is configured"
 
     def _report(self, status: Status) -> None:
         status.add("payload [kg]", float(self._node.parameters.payload_mass))
         if self._refusal:
             status.raise_to(WARN, f"payload refused: {self._refusal}")
+        if self._pending is not None:
+            status.raise_to(
+                WARN,
+                f"payload not in force yet: {_described(self._pending)}; it is checked when "
+                f"{self._missing()}",
+            )
+
+
+def _described(payload: PayloadParameters) -> str:
+    """Return the mass and the link of a payload as text."""
+    link = payload.payload_link
+    where = f" on {shortened(link, LONGEST_LINK)}" if link else ""
+    return f"{payload.payload_mass:g} kg{where}"

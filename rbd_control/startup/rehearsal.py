@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from rbd_control.estimation import DetectorParameters
     from rbd_control.simulation import SimulatedArm
 
+LARGE_EFFORT = 1e5
+"""Effort limit of the rehearsed controller, the largest of the parameter [N·m or N]."""
+
 
 def rehearse_intake() -> None:
     """Process one joint-state message."""
@@ -91,9 +94,12 @@ def rehearse_controller(model: Model) -> None:
     from rbd_control.joint_states.plausibility import unwrap
 
     rest, zero = np.zeros(model.nq), np.zeros(model.nv)
+    # A start requires enough torque for the weight; 0 means the limit of the description.
+    described = np.isfinite(model.effort_limit) & (model.effort_limit > LARGE_EFFORT)
+    enough = tuple(np.where(described, 0.0, LARGE_EFFORT).tolist())
     for adaptive in (False, True):
         parameters = ControllerParameters(
-            effort_limit=(1.0,),  # so little that there is something to cut
+            effort_limit=enough,
             velocity_limit=(1.0,),
             adaptive=adaptive,
             tank_capacity=1.0,
@@ -114,6 +120,8 @@ def rehearse_controller(model: Model) -> None:
                 controller.balance(zero)
 
         controller.start(0.0, rest, zero)
+        # So little that there is something to cut.
+        controller.set_parameters(replace(parameters, effort_limit=(1.0,)))
         see()
         for seconds in (1.0, 0.1, 0.1):  # the last is one of a stream
             with suppress(TrajectoryError):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf, nan
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from rbd_control.control import Command, ControllerParameters, PassivityController
 from rbd_control.dynamics import gravity_torque
+from rbd_control.errors import InputError
 from stateful.history import FLOAT, FOLLOW, HOLD, MODES, SAFE, History
 from stateful.plant import Plant
 from stateful.setup import Orders, Setup
@@ -107,13 +110,34 @@ class Rig:
         if self.parameters.require_detector:
             self.tell(False)
         q, v = self.measure()
-        self.controller.start(self.stamp, q, v, self.now)
+        if self._is_too_heavy(q):
+            self._start_weak(q, v)
+        else:
+            self.controller.start(self.stamp, q, v, self.now)
         self._usable_stamp, self._heard, self._last_q = self.stamp, self.now, q
         self._unusable, self._frozen = 0, 0.0
         self.disturbed = self.leaves_safe = True
         self.orders.pauses.clear()
         self.tank = self.parameters.tank_capacity
         self.expect_stop()
+
+    def _is_too_heavy(self, q: Array) -> bool:
+        """Whether the torque limits are too low for the described weight of the arm."""
+        share = (
+            1.0 if self.setup.compensated else self.parameters.for_joints("torque_share", self.n)
+        )
+        weight = np.abs(gravity_torque(self.arm.model, q))
+        return bool((weight > share * self._effort_limit).any())
+
+    def _start_weak(self, q: Array, v: Array) -> None:
+        """Let the controller refuse an arm that is too heavy; take its torque after the start."""
+        weak = self.parameters
+        with pytest.raises(InputError, match="too heavy"):
+            self.controller.start(self.stamp, q, v, self.now)
+        strong = replace(weak, effort_limit=(1e5,), torque_share=(1.0,))
+        self.controller.set_parameters(strong)
+        self.controller.start(self.stamp, q, v, self.now)
+        self.controller.set_parameters(weak)
 
     def run(self, periods: int, effort: Array | None = None) -> None:
         """Let good joint states come, with the effort of the motors or another."""
@@ -268,10 +292,13 @@ class Rig:
     @property
     def largest(self) -> Array:
         """Largest torque that a motor may be asked for, (n,) [N·m or N]."""
-        p, n = self.parameters, self.n
-        given = p.for_joints("effort_limit", n)
-        limit = np.where(given > 0.0, given, self.arm.model.effort_limit)
-        return np.asarray(p.for_joints("torque_share", n) * limit)
+        return np.asarray(self.parameters.for_joints("torque_share", self.n) * self._effort_limit)
+
+    @property
+    def _effort_limit(self) -> Array:
+        """Effort limits from parameters or description, (n,) [N·m or N]."""
+        given = self.parameters.for_joints("effort_limit", self.n)
+        return np.where(given > 0.0, given, self.arm.model.effort_limit)
 
     @property
     def speed_limit(self) -> Array:

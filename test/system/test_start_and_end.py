@@ -21,7 +21,7 @@ from std_msgs.msg import Bool, Float64MultiArray, String
 from rbd_control.simulation import arm7_urdf
 
 from . import controller_scenarios, detector_scenarios
-from .bringup import PATIENCE, BringUp
+from .bringup import PATIENCE, STANDSTILL, BringUp
 from .probe import LATCHED, Probe
 
 UNPHYSICAL = arm7_urdf().replace('<mass value="4"/>', '<mass value="-4"/>', 1)
@@ -209,6 +209,41 @@ def test_the_description_may_come_from_its_topic(bring_up: BringUp, probe: Probe
     probe.node.destroy_publisher(publisher)
     detector.signal(signal.SIGINT)
     assert detector.wait() == 0
+
+
+def test_an_operator_ends_the_automatic_start(bring_up: BringUp, probe: Probe) -> None:
+    """[72] A controller that waits for its activation is cleaned up: it stays unconfigured."""
+    name = "passivity_controller"
+    source = probe.stream(controller_scenarios.resting())
+    commands = probe.listen(Float64MultiArray, "effort_controller/commands")
+    process = bring_up.start(name, {"urdf": "arm7", "timeout": STANDSTILL, "discovery_time": 3.0})
+
+    def change(transition: int) -> bool:
+        request = ChangeState.Request(transition=Transition(id=transition))
+        return bool(probe.call(ChangeState, f"{name}/change_state", request).success)
+
+    def state() -> str:
+        return str(probe.call(GetState, f"{name}/get_state").current_state.label)
+
+    probe.wait(lambda: state() == "inactive", "is not configured")
+    count = len(commands)
+    assert change(Transition.TRANSITION_CLEANUP)
+    assert "autostart ends" in process.output
+    time.sleep(5.0)  # longer than the wait for other controllers
+    assert state() == "unconfigured"
+    assert len(commands) == count
+    # By request it starts as ever, and stays as it is told to be.
+    assert change(Transition.TRANSITION_CONFIGURE)
+    probe.wait(lambda: change(Transition.TRANSITION_ACTIVATE), "cannot be activated")
+    probe.wait(lambda: len(commands) > count, "sends no torque")
+    assert change(Transition.TRANSITION_DEACTIVATE)
+    count = len(commands)
+    time.sleep(1.0)
+    assert state() == "inactive"
+    assert len(commands) == count
+    process.signal(signal.SIGINT)
+    assert process.wait() == 0
+    source.on = False
 
 
 def test_a_later_start_compiles_nothing_and_is_quick(bring_up: BringUp, probe: Probe) -> None:

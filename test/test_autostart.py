@@ -1,0 +1,87 @@
+"""The automatic start: until the node is active, or somebody else requests a transition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 is not installed")
+
+from rbd_control.nodes.autostart import AutoStart
+
+
+class Node:
+    """A node that can be configured, and activated as soon as nothing is missing.
+
+    Attributes:
+        transitions: the transitions so far.
+        lines: lines in the log.
+        timers: timers that exist.
+    """
+
+    def __init__(self) -> None:
+        self.transitions: list[str] = []
+        self.lines: list[str] = []
+        self.timers: list[Callable[[], None]] = []
+        self.stopping, self.exit_code = False, None
+        self.is_configured, self.failure, self.missing, self.steady = False, None, "", None
+
+    def create_timer(self, _period: float, callback: Callable[[], None], **_: object) -> object:
+        self.timers.append(callback)
+        return callback
+
+    def destroy_timer(self, timer: Callable[[], None]) -> None:
+        self.timers.remove(timer)
+
+    def get_logger(self) -> SimpleNamespace:
+        return SimpleNamespace(info=lambda text, **_: self.lines.append(text))
+
+    def missing_to_configure(self) -> str:
+        return ""
+
+    def waiting_for(self) -> str:
+        return self.missing
+
+    def trigger_configure(self) -> None:
+        self.is_configured = True
+        self.transitions.append("configure")
+
+    def trigger_activate(self) -> None:
+        self.transitions.append("activate")
+
+
+def test_a_node_is_activated_once_nothing_is_missing() -> None:
+    node: Any = Node()
+    start = AutoStart(node, node)
+    (tick,) = node.timers
+    node.missing = "joint states"
+    tick()
+    assert start.waiting == "joint states"
+    node.missing = ""
+    tick()
+    tick()  # a timer that was destroyed may still fire once
+    assert node.transitions == ["configure", "activate"]
+    assert not start.is_pending
+    assert not node.timers
+
+
+def test_the_start_ends_when_somebody_else_requests_a_transition() -> None:
+    """An operator who cleans up a waiting node finds it unconfigured ever after."""
+    node: Any = Node()
+    start = AutoStart(node, node)
+    (tick,) = node.timers
+    node.missing = "joint states"
+    tick()
+    start.give_up()
+    start.give_up()
+    node.is_configured, node.missing = False, ""
+    tick()
+    assert node.transitions == ["configure"]
+    assert not start.is_pending
+    assert not start.waiting
+    assert not node.timers
+    (line,) = [line for line in node.lines if "autostart ends" in line]
+    assert "by further requests only" in line
