@@ -88,6 +88,8 @@ class JointSample:
             never count as zero.
         after_jump: whether the clock went back before this sample, so that an observer must
             restart.
+        is_late: whether the sample waited while its receiver was paused, so that it does not show
+            the present state; only nodes set it.
     """
 
     stamp: float
@@ -95,6 +97,7 @@ class JointSample:
     v: Array | None
     tau: Array | None
     after_jump: bool = False
+    is_late: bool = False
 
 
 @dataclass(frozen=True, slots=True)

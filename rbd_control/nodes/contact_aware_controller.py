@@ -33,6 +33,7 @@ class SharedSamples:
 
     Attributes:
         latest: the last sample; None before the first sample.
+        is_silent: whether the last sample that was not late is older than :data:`SILENCE`.
     """
 
     def __init__(self, node: TappingDetector) -> None:
@@ -43,7 +44,7 @@ class SharedSamples:
 
     @property
     def is_silent(self) -> bool:
-        """Whether the last sample is older than :data:`SILENCE`."""
+        """Whether the last sample that was not late is older than :data:`SILENCE`."""
         return time.monotonic() - self._heard > SILENCE
 
     def destroy(self) -> None:
@@ -52,7 +53,9 @@ class SharedSamples:
 
     def take(self, sample: JointSample) -> None:
         """Store a sample."""
-        self.latest, self._heard = sample, time.monotonic()
+        self.latest = sample
+        if not sample.is_late:
+            self._heard = time.monotonic()
 
     def _watch(self) -> None:
         if self._node.is_active and self.is_silent:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +14,7 @@ from rclpy.utilities import get_rmw_implementation_identifier
 from std_srvs.srv import Trigger
 
 from rbd_control.errors import RbdControlError
-from rbd_control.estimation import ContactDetector, DetectorParameters
+from rbd_control.estimation import ContactDetector, Detection, DetectorParameters
 from rbd_control.estimation.default_thresholds import unset, with_default_thresholds
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import FrameParameters, ReceivingParameters
@@ -34,7 +35,7 @@ from rbd_control.robot.surface import missing_geometry, surface_of_robot
 from rbd_control.startup.rehearsal import rehearse_detector, selects_other_code
 
 SILENCE = 0.1
-"""Time without a usable sample after which there is no verdict [s]."""
+"""Age of the last judged sample above which there is no verdict [s]."""
 
 REPORT = "report of a sample"
 """Name under which the guard counts failures after the flag was published."""
@@ -69,7 +70,7 @@ class SampleSource(Protocol):
 
     @property
     def is_silent(self) -> bool:
-        """Whether the last sample is older than :data:`SILENCE`."""
+        """Whether the last sample that was not late is older than :data:`SILENCE`."""
 
     def destroy(self) -> None:
         """Destroy the source."""
@@ -95,7 +96,9 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         self.create_service(Trigger, "~/tare", self._on_tare)
         self.create_timer(REPEAT_PERIOD, self._repeat, clock=self.steady)
         self.create_timer(READERS_PERIOD, self._look_for_readers, clock=self.steady)
-        self._has_judged = False
+        self._has_judged = self._is_late = False
+        self._judged = -math.inf
+        """Time of the last sample that gave a verdict, on the steady clock [s]."""
         self._unreported: list[JudgedSample] = []
         self._counts = VerdictCounts()
         self._checks = ModelChecks(
@@ -126,7 +129,8 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
     def judge(self, sample: JointSample, stamp: Stamp) -> None:
         """Judge a sample and publish the flag if it changes; nothing else is computed.
 
-        A raised flag is published by the detector's callback within ``ContactDetector.judge``.
+        A raised flag is published by the detector's callback within ``ContactDetector.judge``. A
+        late sample only keeps the observer up to date: it says nothing about the present.
         :meth:`report` publishes all other results. In one process with a controller the torque of
         the sample comes in between.
         """
@@ -136,14 +140,21 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             self._complete_last()
         verdict = None
         if not (self._checks.effort_kind.is_refuted and self.parameters.check_effort_kind):
+            self._is_late = sample.is_late
             verdict = self._detector.judge(sample.stamp, sample.q, sample.v, sample.tau)
             self._has_judged = True
-            flag = verdict.contact if verdict.valid else None
-            if flag is None:
+            if sample.is_late or not verdict.valid:
                 self.flag.end()
-            elif flag != self.flag.value or not self.flag.is_published:
-                self.flag.publish(flag)
+            else:
+                self._judged = time.monotonic()
+                if verdict.contact != self.flag.value or not self.flag.is_published:
+                    self.flag.publish(verdict.contact)
         self._unreported.append(JudgedSample(sample, stamp, verdict))
+
+    def _raise_flag(self) -> None:
+        """Publish a contact that has just begun."""
+        if not self._is_late:
+            self.flag.publish(True)
 
     def report(self) -> None:
         """Publish all results of the judged samples but the flag; never raise an exception."""
@@ -165,7 +176,9 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
     def _report_sample(self, judged: JudgedSample) -> None:
         verdict = judged.verdict
         if verdict is not None:
-            self._counts.add(verdict, self.output.publish(judged, verdict))
+            detection = self.output.publish(judged, verdict)
+            if not judged.sample.is_late:
+                self._counts.add(verdict, detection)
         self._checks.add(judged.sample, verdict)
 
     # End of the verdict ------------------------------------------------------------------------
@@ -200,9 +213,13 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
     def _repeat(self) -> None:
         """Repeat the flag and the stamped verdict while there is a verdict."""
         self.output.publish_waiting_events()
-        if self.flag.value is not None:
-            self.flag.publish(self.flag.value)
-            self.output.repeat()
+        if self.flag.value is None:
+            return
+        if not self.has_verdict:  # the node was paused, and this timer runs first afterwards
+            self._on_silence()
+            return
+        self.flag.publish(self.flag.value)
+        self.output.repeat()
 
     def _look_for_readers(self) -> None:
         if self.is_active:
@@ -247,9 +264,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         if note := missing_geometry(model, surface):
             self.get_logger().info(note)
         # A raised flag is published before any other computation, because receivers stop arms.
-        self._detector = ContactDetector(
-            model, parameters, partial(self.flag.publish, True), surface
-        )
+        self._detector = ContactDetector(model, parameters, self._raise_flag, surface)
         rehearse_detector(model, parameters)
         self._checks.configure(self._detector)
         self.output.configure(self._detector, self.parameters.frame_prefix)
@@ -303,9 +318,26 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
 
     # Diagnostics -------------------------------------------------------------------------------
 
+    @property
+    def has_verdict(self) -> bool:
+        """Whether there is a verdict, on a sample that is younger than :data:`SILENCE`."""
+        return self.flag.value is not None and time.monotonic() - self._judged <= SILENCE
+
+    def _missing(self, detection: Detection | None) -> str:
+        """Return the reason why there is no verdict.
+
+        Args:
+            detection: the last detection; None if there was none since the last verdict ended.
+        """
+        if detection is not None and not detection.valid:
+            return detection.reason
+        if self._has_judged and self._is_late:
+            return "joint states waited while the node was paused"
+        return f"no joint states were judged for {SILENCE:g} s"
+
     def _report(self, status: Status) -> None:
         detection = self._detector.complete() if self._has_judged else None
-        status.add("valid", detection is not None and detection.valid)
+        status.add("valid", self.has_verdict)
         if not self.is_active:
             return
         self._checks.report(status)
@@ -314,11 +346,11 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
             status.add(f"{THRESHOLD}{joint} [N·m]", float(threshold))
         for joint, tared in zip(joints, self._detector.bias, strict=True):
             status.add(f"tare {joint} [N·m]", float(tared))
+        if not self.has_verdict:
+            status.raise_to(WARN, f"no verdict: {self._missing(detection)}")
         if detection is None:
             return
         self._counts.report(status)
-        if not detection.valid:
-            status.raise_to(WARN, f"no verdict: {detection.reason}")
         status.add("contact", detection.contact)
         status.add("level", detection.level)
         for joint, torque in zip(joints, detection.residual, strict=True):

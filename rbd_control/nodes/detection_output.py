@@ -91,6 +91,8 @@ class DetectionOutput:
     def publish(self, judged: JudgedSample, verdict: Verdict) -> Detection | None:
         """Publish the residual, then link, force and event, then the wrench at ``tool_frame``.
 
+        A late sample has no present verdict, link and force; its residual and event are published.
+
         Args:
             judged: the sample.
             verdict: its verdict.
@@ -141,10 +143,13 @@ class DetectionOutput:
         self._tool.report(status)
 
     def _publish_contact(self, detection: Detection, sample: JointSample, stamp: Stamp) -> None:
-        self._stamped.take(detection, self._detector.contact_threshold, stamp)
+        if sample.is_late:
+            self._stamped.clear()
+        else:
+            self._stamped.take(detection, self._detector.contact_threshold, stamp)
         if detection.event is not None:
             self._events.add(detection.event, stamp, self._frame)
-        if not (detection.contact and detection.force is not None):
+        if sample.is_late or not (detection.contact and detection.force is not None):
             self._arrow.clear()
         elif not detection.dropped:  # the position in a dropped sample is not reliable
             self.on_force(detection.link, detection.force)

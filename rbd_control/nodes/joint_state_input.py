@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from rclpy.clock import ROSClock
@@ -20,6 +21,7 @@ from rbd_control.node_parameters import ReceivingParameters
 from rbd_control.nodes.arrivals import Arrivals
 from rbd_control.nodes.diagnostics import ERROR, WARN, Durations, Status
 from rbd_control.nodes.joint_state_wire import joint_state_reader
+from rbd_control.nodes.lateness import Lateness
 from rbd_control.nodes.managed_node import ManagedNode
 from rbd_control.nodes.messages import Stamp, to_stamp
 from rbd_control.startup.rehearsal import rehearse_intake
@@ -60,6 +62,8 @@ class _Received(NamedTuple):
 class JointStateInput:
     """Calls ``on_sample(sample, stamp)`` for usable joint states while the node is active.
 
+    Samples that waited in the queue during a pause of the node are marked ``is_late``.
+
     Args:
         node: the node; its parameters give the quality of service.
         joint_names: the joints in the order of the samples.
@@ -82,7 +86,7 @@ class JointStateInput:
             processed, also after an exception: work that must not delay the sample. They must not
             raise an exception.
         latest: the last sample, whether the node was active or not; None before the first sample.
-        is_silent: whether the last sample is older than ``timeout``.
+        is_silent: whether the last sample that was not late is older than ``timeout``.
     """
 
     def __init__(
@@ -112,6 +116,7 @@ class JointStateInput:
         self._clock = cast(ROSClock, node.get_clock())
         self._simulated = self._clock.ros_time_is_active
         self._heard = -math.inf
+        self._lateness = Lateness()
         self._patience = time.monotonic() + SILENT
         self._counted: dict[str, int] = {}
         self.latest: JointSample | None = None
@@ -119,7 +124,7 @@ class JointStateInput:
         reliability = (
             ReliabilityPolicy.BEST_EFFORT if parameters.best_effort else ReliabilityPolicy.RELIABLE
         )
-        self._lost = self._skipped = self._answered = 0
+        self._lost = self._skipped = self._answered = self._late = 0
         self._reader = joint_state_reader()
         # With a queue depth of one, overwritten messages could not be counted, see Arrivals.
         depth = max(parameters.queue_depth, 2)
@@ -150,7 +155,7 @@ class JointStateInput:
 
     @property
     def is_silent(self) -> bool:
-        """Whether the last sample is older than the timeout."""
+        """Whether the last sample that was not late is older than the timeout."""
         return time.monotonic() - self._heard > self._timeout()
 
     def poll(self) -> None:
@@ -162,12 +167,15 @@ class JointStateInput:
             return
         begin = time.monotonic()
         if not self._newest_only:
-            for raw in self._arrivals.take(first, MOST_IN_TURN):
+            waiting = self._arrivals.take(first, MOST_IN_TURN)
+            self._lateness.beat(begin, has_more=len(waiting) == MOST_IN_TURN)
+            for raw in waiting:
                 # One by one: an exception in one sample must not lose the others.
-                self._node.guard.run("joint states", self._act, self._read(raw), begin)
+                self._node.guard.run("joint states", self._act, self._read(raw, begin), begin)
             return
         waiting = self._arrivals.take(first)
-        usable = [found for raw in waiting[-MOST_READ:] if (found := self._read(raw))]
+        self._lateness.beat(begin)
+        usable = [found for raw in waiting[-MOST_READ:] if (found := self._read(raw, begin))]
         if self.tap is not None:
             for each in usable:
                 self.tap(each.sample, each.stamp)
@@ -180,8 +188,13 @@ class JointStateInput:
             for callback in self.afterwards:
                 callback()
 
-    def _read(self, raw: bytes) -> _Received | None:
-        """Return the sample of a serialized message; count and drop an unusable message (None)."""
+    def _read(self, raw: bytes, begin: float) -> _Received | None:
+        """Return the sample of a serialized message; count and drop an unusable message (None).
+
+        Args:
+            raw: the message.
+            begin: time of its receipt on the steady clock [s].
+        """
         # The clock of rclpy takes ten times as long for the same time.
         now = self._clock.now().nanoseconds * 1e-9 if self._simulated else time.time()
         try:
@@ -199,6 +212,11 @@ class JointStateInput:
         # Exact to the nanosecond, unlike a float of seconds since 1970.
         replaced = message.stamp != sample.stamp
         exact = _stamp(sample.stamp) if replaced else Stamp(*stamp_of(raw))
+        # Simulated time comes in messages, which a pause delays as well.
+        age = None if replaced or self._simulated else now - sample.stamp
+        if self._lateness.is_late(age, begin):
+            self._late += 1
+            sample = replace(sample, is_late=True)
         return _Received(sample, exact, now)
 
     def _match(self, prefix: PrefixMatch, names: Sequence[str]) -> None:
@@ -227,7 +245,8 @@ class JointStateInput:
         if received is None:
             return
         self.latest = received.sample
-        self._heard = begin
+        if not received.sample.is_late:
+            self._heard = begin
         if self._node.is_active:
             if self._on_jump and self._intake.jumps != self._jumps:
                 self._jumps = self._intake.jumps
@@ -242,6 +261,7 @@ class JointStateInput:
         self._lost = status.total_count
 
     def _watch(self) -> None:
+        self._lateness.beat(time.monotonic())
         self._simulated = self._clock.ros_time_is_active
         if not self.is_silent:
             self._patience = time.monotonic() + SILENT
@@ -285,6 +305,7 @@ class JointStateInput:
     def _report_missed(self, status: Status) -> None:
         """Report the numbers of lost and skipped joint states, with the reasons."""
         status.add("answered", self._answered)
+        status.add("late after a pause", self._late)
         # The count of the middleware, which does not include messages overwritten in a full queue.
         status.add("lost on the way", self._lost)
         overwritten = max(self._arrivals.missed - self._lost, 0)

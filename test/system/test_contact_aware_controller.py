@@ -125,7 +125,11 @@ def test_silence_ends_the_verdict_and_the_torque(
     torque = probe.listen(Float64MultiArray, "effort_controller/commands")
     source.on = False
     probe.wait_for_report(CONTROLLER, lambda r: r.values.get("mode") == "safe", "is not safe")
-    probe.wait_for_report(DETECTOR, lambda r: r.values["valid"] == "False", "a verdict remains")
+    report = probe.wait_for_report(
+        DETECTOR, lambda r: r.values["valid"] == "False", "a verdict remains"
+    )
+    assert report.level > 0
+    assert "no verdict: no joint states were judged" in report.message
     probe.wait(lambda: torque and not np.any(torque[-1].data), "the torque is not zero")
 
 

@@ -5,8 +5,12 @@ The numbers in brackets are the rows of ``docs/faults.md``.
 
 from __future__ import annotations
 
+import signal
+import time
+
 import numpy as np
 import pytest
+from diagnostic_msgs.msg import DiagnosticArray
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
@@ -123,6 +127,31 @@ def test_a_late_subscriber_receives_no_old_verdict(
     finally:
         late.close()
         source.on = True
+
+
+@pytest.mark.parametrize("raised", [False, True], ids=["no contact", "contact"])
+def test_what_waited_during_a_pause_gives_no_verdict(
+    raised: bool, probe: Probe, contact: Heard, source: Source, process: Process
+) -> None:
+    """[48] Joint states end while the process is stopped: afterwards no verdict is published."""
+    stamped = probe.listen(DiagnosticArray, f"{NODE}/contact_stamped")
+    if raised:
+        touched(source)
+    wait_for_verdict(probe, contact, raised)
+    probe.wait(lambda: stamped, "no stamped verdict")
+    process.signal(signal.SIGSTOP)
+    try:
+        time.sleep(0.1)  # joint states arrive and wait
+        source.on = False
+        time.sleep(1.0)
+        before = len(contact), len(stamped)
+    finally:
+        process.signal(signal.SIGCONT)
+    probe.wait_for_report(NODE, lambda r: r.values.get("valid") == "False", "a verdict remains")
+    time.sleep(0.5)
+    assert (len(contact), len(stamped)) == before
+    source.on = True
+    wait_for_verdict(probe, contact, raised)
 
 
 def test_no_tare_before_there_is_a_mean(bring_up: BringUp, probe: Probe, source: Source) -> None:
