@@ -117,6 +117,37 @@ def test_a_urdf_beside_its_arm_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "mass"),
+    [
+        ("5e-1", 0.5),
+        ("5.0e-1", 0.5),
+        ("+.5E0", 0.5),
+        ("5.e-1", 0.5),
+        ("1.5e1", 15.0),
+        ("2E+0", 2.0),
+        ("0.5", 0.5),
+        ("2", 2.0),
+    ],
+)
+def test_numbers_of_a_parameter_file_are_those_of_ros(
+    tmp_path: Path, text: str, mass: float
+) -> None:
+    file = tmp_path / "arm.yaml"
+    content = f"/**:\n  ros__parameters: {{urdf: arm7, payload_mass: {text}}}\n"
+    file.write_text(content, encoding="utf-8")
+    assert Robot.load(file).parameters.payload_mass == mass
+
+
+@pytest.mark.parametrize("text", ["'5e-1'", "e1", "5e", "5e-1x", "5e1e1"])
+def test_texts_of_a_parameter_file_are_no_numbers(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "arm.yaml"
+    content = f"/**:\n  ros__parameters: {{urdf: arm7, payload_mass: {text}}}\n"
+    file.write_text(content, encoding="utf-8")
+    with pytest.raises(ParameterError, match="payload_mass is .*; give a number"):
+        Robot.load(file)
+
+
+@pytest.mark.parametrize(
     ("content", "says"),
     [
         ("{joints: [joint_1]}", "arm.yaml: names no arm: give urdf or robot_description"),
