@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import rbd_control
 from rbd_control.control import ControllerParameters
 from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
-from rbd_control.errors import ParameterError, RbdControlError
+from rbd_control.errors import InputError, ParameterError, RbdControlError
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.parameters import MOST_VALUES, Parameters, parameter
 from rbd_control.robot.payload import PayloadParameters
@@ -245,6 +245,10 @@ def test_the_controller_at_a_bound(name: str, value: float) -> None:
     if name == "implausible_speed" and value < ControllerParameters().overspeed_factor:
         with pytest.raises(ParameterError, match="overspeed_factor"):
             ControllerParameters(**changes)
+        return
+    if name == "torque_share" and value < 1.0:  # not enough to carry the arm
+        with pytest.raises(InputError, match="too heavy"):
+            Loop(MODEL, **changes)
         return
     loop = Loop(MODEL, **changes)
     controller = loop.controller

@@ -337,7 +337,8 @@ def test_the_command_writes_what_the_detector_loads(
     # Masses 1 % off may stand in for a part of it.
     np.testing.assert_allclose(direct.rotor_inertia, motor, atol=0.1)
     np.testing.assert_allclose(robot.rotor_inertia, direct.rotor_inertia, rtol=0.01)
-    assert f"motor and gear [kg·m² or kg]: {robot.rotor_inertia[0]:.3g}," in printed
+    rotor = f"{robot.rotor_inertia[0]:.3g},"
+    assert re.search(rf"motor and gear \[kg·m² or kg\]: \S+ {rotor}", printed)
     # The file holds nine digits of each sample.
     np.testing.assert_allclose(loaded.contact_threshold, direct.contact_threshold, rtol=0.01)
     assert main(["replay", files[0], "--urdf", "arm7", "--config", str(out)]) == 0
