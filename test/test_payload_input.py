@@ -47,8 +47,13 @@ class Node:
     ) -> None:
         self.receive = callback
 
-    def create_timer(self, _period: float, callback: Callable[[], None], **_: object) -> None:
+    def create_timer(self, _period: float, callback: Callable[[], None], **_: object) -> object:
         self.tick = callback
+        return callback
+
+    def destroy_timer(self, timer: object) -> None:
+        assert timer is self.tick
+        self.tick = lambda: None
 
     def get_logger(self) -> SimpleNamespace:
         def write(text: str, **_: object) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from geometry_msgs.msg import InertiaStamped
 from numpy.typing import NDArray
 from rclpy.parameter import Parameter
+from rclpy.timer import Timer
 
 from rbd_control.errors import ParameterError, RbdControlError
 from rbd_control.node_parameters import ModelParameters
@@ -62,7 +63,7 @@ class PayloadInput:
         self._pending: PayloadParameters | None = None
         self._refusal = ""
         node.create_subscription(InertiaStamped, PAYLOAD, self._on_payload, LATCHED)
-        node.create_timer(SETTLE_PERIOD, self.settle, clock=node.steady)
+        self._timer: Timer | None = None  # while a payload is pending; rcl warns of many timers
         node.diagnostics.append(self._report)
 
     @property
@@ -87,8 +88,20 @@ class PayloadInput:
         except RbdControlError as error:
             self._refuse(error)
             return
+        finally:
+            self._keep_time()
         self._refusal = ""
         self._node.get_logger().info(f"payload: {_described(payload)}", throttle_duration_sec=1.0)
+
+    def _keep_time(self) -> None:
+        """Call :meth:`settle` again and again while a payload is pending."""
+        if self._pending is not None and self._timer is None:
+            self._timer = self._node.create_timer(
+                SETTLE_PERIOD, self.settle, clock=self._node.steady
+            )
+        elif self._pending is None and self._timer is not None:
+            self._node.destroy_timer(self._timer)
+            self._timer = None
 
     def _on_payload(self, message: InertiaStamped) -> None:
         inertia = message.inertia

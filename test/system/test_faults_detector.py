@@ -159,7 +159,7 @@ def test_no_tare_before_there_is_a_mean(bring_up: BringUp, probe: Probe, source:
     bias = np.full(MODEL.nv, 0.7)
     source.effort = resting().effort - bias
     torques = probe.listen(JointState, f"{NODE}/external_joint_torques")
-    probe.wait(lambda: np.allclose(efforts(torques), bias, atol=0.05), "no bias to see")
+    probe.wait(lambda: torques and np.allclose(efforts(torques), bias, atol=0.05), "no bias to see")
     assert probe.call(Trigger, f"{NODE}/reset").success
     answer = probe.call(Trigger, f"{NODE}/tare")
     assert not answer.success
