@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,8 +35,8 @@ class Node(ContactDetectorNode):
         self._checks = checks
         output: Any = SimpleNamespace(publish_release=nothing, clear=nothing)
         self.output = output
-        flag: Any = SimpleNamespace(end=nothing)
-        self.flag = flag
+        flag: Any = SimpleNamespace(end=nothing, value=False)
+        self.flag, self._judged = flag, math.inf  # the verdict is up to date
 
     def tares(self) -> dict[str, float]:
         """Return the reported tares by joint."""
