@@ -126,7 +126,7 @@ def test_an_arm_that_is_too_heavy_for_its_motors_does_not_start(
 ) -> None:
     """[91] Its joints would get their full effort limits."""
     loaded = PayloadParameters(payload_mass=90.0).loaded(model)
-    with pytest.raises(InputError, match="too heavy: joint_2 needs"):
+    with pytest.raises(InputError, match="too heavy: joint_2 cannot hold"):
         started(loaded, ControllerParameters(gravity_compensated=compensated))
 
 
@@ -137,6 +137,20 @@ def without(model: Model, what: str, joints: list[int], value: float) -> Model:
     limits = np.array(getattr(model, what))
     limits[joints] = value
     return replace(model, **{what: limits})
+
+
+def test_an_arm_that_has_become_too_heavy_stays_in_mode_safe(model: Model) -> None:
+    """[91] Its payload is announced while joint states are missing: the posture is unknown."""
+    controller = started(model)
+    assert controller.silence(10.0) is not None
+    heavy = model.with_payload("tool", 60.0, np.zeros(3), np.eye(3))
+    controller.set_parameters(NO_RATE, heavy)
+    controller.update(10.1, HOME, STILL, 10.1)
+    with pytest.raises(InputError, match="too heavy: joint_2"):
+        controller.resume(10.1)
+    assert controller.mode == "safe"
+    controller.set_parameters(NO_RATE, model)
+    assert controller.resume(10.1) == "holding here"
 
 
 def test_effort_limits_of_an_arm_in_motion_cannot_be_removed(model: Model) -> None:

@@ -100,7 +100,8 @@ class ArmMotion:
             return False
         for i, name in enumerate(names):
             joint = self._monitored(name)
-            if joint is None or not abs(position[i]) <= LARGEST:  # not: also for NaN
+            is_possible = abs(position[i]) <= LARGEST  # False for NaN
+            if joint is None or not is_possible:
                 continue
             self._motions[name] = joint
             speed: float | None = velocity[i] if velocity else None

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rbd_control.control.controller_parameters import ControllerParameters
-from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
+from rbd_control.robot.weight import require_weight
 
 Array = NDArray[np.float64]
 
@@ -93,12 +94,7 @@ class ArmLimits:
         Raises:
             InputError: naming the first such joint, its gravity torque and its limit.
         """
-        weight = gravity_torque(model, q)
-        for i in np.flatnonzero(np.abs(weight) > self.weight)[:1]:
-            raise InputError(
-                f"too heavy: {self.joint_names[i]} needs {abs(weight[i]):.3g} to carry it "
-                f"here and may use {self.weight[i]:.3g} N·m or N"
-            )
+        require_weight(model, q, self.weight)
 
 
 def _replaced(described: Array, given: Array) -> Array:

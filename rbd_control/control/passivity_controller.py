@@ -98,7 +98,7 @@ class PassivityController:
     def silence(self, now: float) -> Command | None:
         """Return the command to send while joint states are silent, for a watchdog.
 
-        While joint states arrive, the result is None: nothing has to be sent.
+        The result is None while joint states arrive, because :meth:`update` answers each of them.
 
         Args:
             now: time on the steady clock [s].
@@ -371,10 +371,13 @@ class PassivityController:
         """Resume after a hold, a float, a contact or a fault at ``now``, see :meth:`Modes.resume`.
 
         Raises:
-            InputError: as :meth:`Modes.resume`, and without a verdict if a detector is required.
+            InputError: as :meth:`Modes.resume`; without a verdict if a detector is required; and in
+                mode safe if the arm with its payload has become too heavy for its motors here.
         """
         self._watches.require_verdict("resume", self._samples.now if now is None else now)
         if self._modes.mode == "safe" and self._samples.good:
+            # Payload and limits may have changed while the posture was unknown.
+            self._parts.limits.require_weight(self.model, self._samples.q)
             self._start.here()
         return self._modes.resume()
 

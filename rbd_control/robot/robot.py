@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.dynamics import Model, gravity_torque, mass_matrix
+from rbd_control.dynamics import Model, mass_matrix
 from rbd_control.dynamics.urdf import is_urdf_text, read_urdf
 from rbd_control.errors import InputError, ModelError, ModelWarning, ParameterError
 from rbd_control.files.input_files import about
@@ -23,6 +23,7 @@ from rbd_control.robot.friction import Friction
 from rbd_control.robot.joint_choice import Measured, Reported, held_in_words, is_one_arm
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.robot.robot_parameters import RobotParameters
+from rbd_control.robot.weight import require_weight
 
 P = TypeVar("P", bound=Parameters)
 
@@ -180,12 +181,7 @@ class Robot:
         Raises:
             InputError: naming the joint, its torque and its limit.
         """
-        weight, limit = gravity_torque(self.model, q), self.model.effort_limit
-        for i in np.flatnonzero((np.abs(weight) > limit) & (limit > 0.0))[:1]:
-            raise InputError(
-                f"too heavy: {self.model.joint_names[i]} needs {abs(weight[i]):.3g} to hold it "
-                f"here and has {limit[i]:.3g} N·m or N"
-            )
+        require_weight(self.model, q, self.model.effort_limit)
 
     @property
     def friction(self) -> Friction:

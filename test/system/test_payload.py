@@ -115,7 +115,7 @@ def test_no_start_with_a_payload_that_is_too_heavy(bring_up: BringUp, probe: Pro
     count = len(commands)
     process = bring_up.start(NODE, {"urdf": "arm7", "payload_mass": 90.0, "discovery_time": 1.0})
     assert process.wait() == 1, process.output
-    assert "cannot activate: too heavy: joint_2 needs" in process.output
+    assert "cannot activate: too heavy: joint_2 cannot hold" in process.output
     assert "Traceback" not in process.output
     assert not any(np.any(each.data) for each in commands[count:])
     source.on = False
