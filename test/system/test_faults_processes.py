@@ -55,10 +55,10 @@ def test_a_bad_change_of_parameters_is_refused_as_a_whole(
 ) -> None:
     """[37, 38] The reason names the parameter, no value changes, and the arm is held as before."""
     commands = torques(probe)
-    answer = set_parameters(probe, NODE, gravity_compensated=True, **REFUSED[kind])
+    answer = set_parameters(probe, NODE, payload_mass=1.0, **REFUSED[kind])
     assert not answer.successful
     assert any(name in answer.reason for name in REFUSED[kind])
-    # Part of the change would have taken the weight off the torque.
+    # Part of the change would have added the weight of a payload to the torque.
     first = len(commands)
     probe.wait(lambda: len(commands) > first + 20, "no more torque")
     assert np.allclose([message.data for message in commands[first:]], WEIGHT, atol=1e-6)
