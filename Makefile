@@ -66,7 +66,7 @@ test: $(VENV)/test ## linters, type checker and all tests
 	  $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none; }; }
 
 test-long: $(VENV)/test ## 10,000 random examples of each state machine; more with EXAMPLES=n
-	RBD_STATEFUL_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q -s test/stateful
+	RBD_STATEFUL_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q -s -o faulthandler_timeout=0 test/stateful
 
 mutations: $(VENV)/test ## put known defects back; the state machine must find each
 	$(BIN)/python -m bench.mutations
