@@ -153,6 +153,23 @@ def test_an_arm_that_has_become_too_heavy_stays_in_mode_safe(model: Model) -> No
     assert controller.resume(10.1) == "holding here"
 
 
+@pytest.mark.parametrize(
+    "change", [{"effort_limit": (30.0,)}, {"torque_share": (0.1,)}, {"payload": 60.0}], ids=repr
+)
+def test_no_change_makes_an_arm_too_heavy(model: Model, change: dict[str, Any]) -> None:
+    """[91, 112] joint_2 would sink; what is needed to come out of such a state is accepted."""
+    controller = started(model)
+    change = dict(change)
+    mass = change.pop("payload", 0.0)
+    heavy = model.with_payload("tool", mass, np.zeros(3), np.eye(3)) if mass else model
+    weak = replace(NO_RATE, **change)
+    with pytest.raises(InputError, match="too heavy: joint_2 cannot hold"):
+        controller.refuse_heavier(weak, heavy)
+    controller.set_parameters(weak, heavy)
+    controller.refuse_heavier(replace(weak, damping_rate=20.0), heavy)
+    controller.refuse_heavier(NO_RATE, model)
+
+
 def test_effort_limits_of_an_arm_in_motion_cannot_be_removed(model: Model) -> None:
     """[35] The description has none: without those of the parameters torque had no limit at all."""
     arm = without(model, "effort_limit", list(range(7)), 0.0)

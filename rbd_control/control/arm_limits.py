@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
-from rbd_control.robot.weight import require_weight
+from rbd_control.robot.weight import excess_weight, require_weight
 
 Array = NDArray[np.float64]
 
@@ -95,6 +95,22 @@ class ArmLimits:
             InputError: naming the first such joint, its gravity torque and its limit.
         """
         require_weight(model, q, self.weight)
+
+    def refuse_heavier(self, model: Model, q: Array, before: ArmLimits, former: Model) -> None:
+        """Raise an error if a change makes the weight of the arm too much for a joint.
+
+        A change that leaves too much weight as it is, or lessens it, is accepted.
+
+        Args:
+            model: the arm with its payload after the change.
+            q: (nv,) its position [rad or m].
+            before: limits before the change.
+            former: the arm with its payload before the change.
+
+        Raises:
+            InputError: naming the first such joint, its gravity torque and its limit.
+        """
+        require_weight(model, q, self.weight, excess_weight(former, q, before.weight))
 
 
 def _replaced(described: Array, given: Array) -> Array:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.command import Command, Mode
 from rbd_control.control.configured_parts import ConfiguredParts
 from rbd_control.control.controller_parameters import ControllerParameters
@@ -205,6 +206,20 @@ class PassivityController:
         """Raise the errors that :meth:`set_parameters` would raise, and change nothing."""
         self._parts_for(parameters, model)
 
+    def refuse_heavier(self, parameters: ControllerParameters, model: Model) -> None:
+        """Raise an error for a change that would make the arm too heavy for its motors.
+
+        To be called while the arm is under control, before :meth:`set_parameters`, which accepts
+        such a change. The posture is that of the last good sample.
+
+        Raises:
+            InputError: naming the first joint whose torque limit is too low for the weight, or
+                even lower than it was.
+            ParameterError: for a per-joint parameter of the wrong length.
+        """
+        limits, present = ArmLimits.of(model, parameters), self._parts
+        limits.refuse_heavier(model, self._samples.q, present.limits, present.model)
+
     def _parts_for(self, parameters: ControllerParameters, model: Model | None) -> ConfiguredParts:
         here = self._samples.q if self._samples.good else None
         parts = ConfiguredParts.of(model or self.model, parameters, self._parts, here)
@@ -223,11 +238,6 @@ class PassivityController:
         self._account.set_parts(parts)
         self._start.set_parts(parts)
         self._parts = parts
-
-    def refuse_heavy(self, model: Model) -> None:
-        """Raise an InputError if the motors cannot hold the weight of ``model`` in this posture."""
-        if self._samples.good:
-            self._parts.limits.require_weight(model, self._samples.q)
 
     @property
     def model(self) -> Model:

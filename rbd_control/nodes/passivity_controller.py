@@ -32,7 +32,6 @@ from rbd_control.nodes.torque_watchdog import TorqueWatchdog
 from rbd_control.nodes.touched_link import TouchedLink
 from rbd_control.nodes.trajectory_input import TrajectoryInput
 from rbd_control.parameters import parameter
-from rbd_control.robot.payload import PayloadParameters
 from rbd_control.robot.robot import Robot
 from rbd_control.startup.rehearsal import rehearse_controller
 
@@ -359,13 +358,12 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     # Parameters --------------------------------------------------------------------------------
 
     def check_parameters(self, new: PassivityControllerParameters) -> None:
-        """Raise an error for values that do not fit the arm, or a payload too heavy."""
+        """Raise an error for values that do not fit the arm, or make it too heavy."""
         robot = self.robot.with_parameters(new)
-        self.controller.check_parameters(robot.in_model_order(new), robot.model)
-        loads = PayloadParameters.names()
-        other = any(getattr(new, name) != getattr(self.parameters, name) for name in loads)
-        if other and self.is_active:
-            self.controller.refuse_heavy(robot.model)
+        parameters = robot.in_model_order(new)
+        self.controller.check_parameters(parameters, robot.model)
+        if self.is_active:
+            self.controller.refuse_heavier(parameters, robot.model)
 
     def parameters_changed(self) -> None:
         """Apply new parameters from the next sample on."""

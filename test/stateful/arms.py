@@ -81,6 +81,14 @@ class Arm:
     continuous: NDArray[np.bool_]
     assumed_speed: Array
 
+    def loaded(self, mass: float) -> Model:
+        """Return the arm with a payload at its end [kg]."""
+        if mass == 0.0:
+            return self.model
+        return self.model.with_payload(
+            self.model.joint_links[-1], mass, (0.1, 0.0, 0.0), np.zeros((3, 3))
+        )
+
     def __repr__(self) -> str:
         return f"make_arm({self.name!r}, {self.flaw!r}, {max(self.flawed, 0)})"
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
+from numpy.typing import NDArray
 
 from rbd_control.errors import ParameterError, RbdControlError
 from stateful.drawing import (
@@ -18,6 +19,8 @@ from stateful.drawing import (
 )
 from stateful.order_rules import OrderRules
 from stateful.rig import VERDICT_LOST
+
+Array = NDArray[np.float64]
 
 COUNTS = st.integers(1, 25)
 
@@ -137,7 +140,24 @@ class ControllerMachine(OrderRules):
             parameters = replace(rig.parameters, **new)
         except ParameterError:
             return
-        self._order(rig.set_parameters, parameters)
+        lacked = rig.lacking_torque()
+        if self._order(rig.set_parameters, parameters):
+            self._keep_torque_for_weight(lacked)
+
+    @rule(mass=st.sampled_from([0.0, 0.5, 1.0, 1.0, 60.0]), really=st.booleans())
+    def announce_payload(self, mass: float, really: bool) -> None:
+        """Somebody announces a payload, and perhaps the arm carries it."""
+        lacked = self.rig.lacking_torque()
+        if self._order(self.rig.announce, mass):
+            self._keep_torque_for_weight(lacked)
+        if really and mass <= 1.0:
+            self.rig.attach(mass)
+        self._run(self.rig.period)
+
+    def _keep_torque_for_weight(self, lacked: Array) -> None:
+        """No change that was taken leaves a joint less torque for its weight than it needs."""
+        lacks = self.rig.lacking_torque()
+        self._keep("torque_for_the_weight_is_kept", not (lacks > lacked + 1e-3).any(), f"{lacks}")
 
     @rule()
     def tune_badly(self) -> None:

@@ -25,12 +25,9 @@ class Plant:
     def __init__(self, setup: Setup) -> None:
         self._setup, self._arm = setup, setup.arm
         model, n = setup.arm.model, setup.arm.model.nv
-        true = model
-        if setup.payload:
-            true = model.with_payload(
-                model.joint_links[-1], setup.payload, (0.1, 0.0, 0.0), np.zeros((3, 3))
-            )
-        self._true_model = true
+        self.described = model
+        """The arm with the payload that it was told of, whose weight it may compensate."""
+        self.attach(setup.payload)
         coulomb, viscous = setup.friction
         self._around = Surroundings(
             np.full(n, coulomb),
@@ -49,6 +46,11 @@ class Plant:
         self._truth = Truth(np.zeros(n), np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3)))
         self._substeps = max(round(setup.period / 0.001), 1)
         self._random = np.random.default_rng(0)
+
+    def attach(self, mass: float) -> None:
+        """Let the arm carry a payload from now on [kg]."""
+        self.payload = mass
+        self._true_model = self._arm.loaded(mass)
 
     def measure(self, q: Array, v: Array) -> tuple[Array, Array]:
         """Return position and velocity with the errors of the encoders, (n,) each."""
@@ -79,7 +81,7 @@ class Plant:
         """
         motors = command
         if self._setup.compensated:
-            motors = motors + gravity_torque(self._arm.model, q)
+            motors = motors + gravity_torque(self.described, q)
         motors = np.minimum(np.maximum(motors, -self._arm.strength), self._arm.strength)
         advance(
             self._true_model.packed,

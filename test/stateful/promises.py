@@ -118,6 +118,12 @@ def torque_keeps_its_rate(s: Stretch) -> None:
     assert over.max(initial=0.0) <= ROUNDING, f"{over.max():.4g} more than that"
 
 
+@promise
+def torque_limits_are_known(s: Stretch) -> None:
+    """After the start no joint is without a limit of its torque."""
+    assert np.isfinite(s.rig.largest).all(), f"{s.rig.largest}"
+
+
 # --- Mode safe -----------------------------------------------------------------------------------
 
 
@@ -226,7 +232,7 @@ def no_fault_without_a_cause(s: Stretch) -> None:
     at_rest = np.abs(rig.history.column("v")[entry]).max() < 0.1
     limited = rig.history.column("saturated")[entry : now + 1].any()
     limited |= rig.history.column("rate_limited")[entry : now + 1].any()
-    if not cause and at_rest and not limited and not rig.setup.payload:
+    if not cause and at_rest and not limited and not rig.is_unknown:
         raise AssertionError(rig.history.reasons[now])
 
 
@@ -258,7 +264,7 @@ def a_retreat_begins_with_a_stop(s: Stretch) -> None:
 def a_stopped_arm_comes_to_rest(s: Stretch) -> None:
     """Where torque suffices the arm itself is at rest soon after the desired motion is."""
     rig = s.rig
-    if not rig.is_strong or rig.parameters.tank_capacity or rig.setup.payload:
+    if not rig.is_strong or rig.parameters.tank_capacity or rig.is_unknown:
         return
     late = s.stopping > rig.orders.stop_time + rig.settling_time
     late &= (s.mode == HOLD) & (s.entry <= rig.orders.stop_row)
@@ -307,7 +313,7 @@ def following_is_close(s: Stretch) -> None:
     entry = s.entry.astype(int)
     rows = _charged(s) & (s.time - rig.history.column("time")[entry] > rig.settling_time)
     rows &= (np.abs(rig.history.column("v")[entry]) <= rig.speed_limit).all(axis=1)
-    if p.tank_capacity or p.adaptive or rig.setup.payload or not rows.any():
+    if p.tank_capacity or p.adaptive or rig.is_unknown or not rows.any():
         return
     first = int(entry[rows].min())
     limited = rig.history.column("saturated", first).any()
@@ -374,7 +380,7 @@ def no_joint_is_driven_beyond_its_limit(s: Stretch) -> None:
     first = np.abs(_beyond(s, rig.history.column("q")[entry]))
     speed = np.abs(rig.history.column("v")[entry]).max(axis=1, keepdims=True)
     away = np.abs(_beyond(s, s.q[rows])) - first - 0.3 * speed
-    if rig.parameters.tank_capacity == 0.0 and not rig.setup.payload:
+    if rig.parameters.tank_capacity == 0.0 and not rig.is_unknown:
         worst = float(away.max(initial=0.0))
         assert worst <= 0.03, f"by {worst:.3g}"
 
@@ -383,7 +389,7 @@ def no_joint_is_driven_beyond_its_limit(s: Stretch) -> None:
 def no_torque_leads_out_of_limits(s: Stretch) -> None:
     """At rest beyond a limit, no torque besides gravity compensation points further out."""
     beyond = _beyond(s, s.q)
-    if s.rig.setup.payload or not beyond.any():
+    if s.rig.is_unknown or not beyond.any():
         return
     rows = (s.mode != SAFE) & (s.unusable == 0) & (s.silent == 0) & beyond.any(axis=1)
     rows &= s.rig.quiet_time(s.first) > 0.2

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from rbd_control.control import Command, ControllerParameters, PassivityController
-from rbd_control.dynamics import gravity_torque
+from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import InputError
 from stateful.history import FLOAT, FOLLOW, HOLD, MODES, SAFE, History
 from stateful.plant import Plant
@@ -95,6 +95,8 @@ class Rig:
         parameters = ControllerParameters(gravity_compensated=setup.compensated, **setup.parameters)
         self.controller = controller_type(model, parameters)
         self._plant = Plant(setup)
+        self.payload = 0.0
+        """Mass of the payload that controller and arm were told of [kg]."""
 
     # --- What the controller is shown --------------------------------------------------------
 
@@ -310,12 +312,18 @@ class Rig:
     @property
     def is_strong(self) -> bool:
         """Whether the torque limits leave room in every posture."""
-        return bool((self.largest >= 1.5 * self.arm.weight + 20.0 * self.setup.payload).all())
+        payload = max(self.payload, self._plant.payload)
+        return bool((self.largest >= 1.5 * self.arm.weight + 20.0 * payload).all())
 
     @property
     def tank_is_known(self) -> bool:
         """Whether weight and work of the arm are what the controller takes them for."""
-        return not self.setup.payload
+        return not self.is_unknown and self.payload == 0.0
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the arm carries another payload than the controller was told of."""
+        return self._plant.payload != self.payload
 
     @property
     def settling_time(self) -> float:
@@ -347,7 +355,7 @@ class Rig:
 
     def own_weight(self, q: Array) -> Array:
         """Torque that the arm adds to the command at positions ``q``, (..., n) [N·m or N]."""
-        return gravity_torque(self.arm.model, q) if self.setup.compensated else np.zeros_like(q)
+        return gravity_torque(self._plant.described, q) * self.setup.compensated
 
     def due_pauses(self) -> list[tuple[int, float]]:
         """Return the pauses that must have come by now; each is returned once."""
@@ -373,14 +381,37 @@ class Rig:
         self.longest_stop = max(self.longest_stop, orders.stop_time)
 
     def set_parameters(self, parameters: ControllerParameters) -> None:
-        """Change parameters while the arm moves."""
+        """Change parameters while the arm moves, after the checks of the node."""
+        self._change(parameters, self.controller.model)
         requires = parameters.require_detector and not self.parameters.require_detector
-        self.controller.set_parameters(parameters)
         if requires and self.now - self._verdict_time > VERDICT_LOST:
             self.expect_stop()  # without a verdict, the arm stops as soon as one is required
         self.disturbed = True
         self.orders.stop_time = max(self.orders.stop_time, parameters.stop_time)
         self.longest_stop = max(self.longest_stop, parameters.stop_time)
+
+    def announce(self, mass: float) -> None:
+        """Tell controller and arm of a payload [kg], after the checks of the node."""
+        model = self.arm.loaded(mass)
+        self._change(self.parameters, model)
+        self.payload, self._plant.described = mass, model
+        self.disturbed = True
+
+    def attach(self, mass: float) -> None:
+        """Let the arm carry a payload that nobody was told of [kg]."""
+        self._plant.attach(mass)
+        self.disturbed = True
+
+    def _change(self, parameters: ControllerParameters, model: Model) -> None:
+        self.controller.check_parameters(parameters, model)
+        self.controller.refuse_heavier(parameters, model)
+        self.controller.set_parameters(parameters, model)
+
+    def lacking_torque(self) -> Array:
+        """Torque that the limits lack for the described weight here, (n,) [N·m or N]."""
+        limit = self._effort_limit if self.setup.compensated else self.largest
+        weight = np.abs(gravity_torque(self._plant.described, self.history.column("seen_q")[-1]))
+        return np.maximum(weight - limit, 0.0)
 
     def expect_pause(self) -> None:
         """From now on the arm must stop; then it may move again."""

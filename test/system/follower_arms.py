@@ -36,11 +36,14 @@ def continuous(urdf: str) -> str:
     return f'{before}<joint name="joint_7" type="continuous">{limit.sub("<limit", after, count=1)}'
 
 
+WEAK = 5.0
+"""Effort limit with which joint_2 cannot carry itself unless the arm is upright [N·m]."""
+
 ARMS: dict[str, dict[str, Any]] = {
     "plain": {"urdf": "arm7"},
     "compensated": {"urdf": "arm7", "gravity_compensated": True, "safe_torque": "zero"},
     "endless": {"robot_description": continuous(arm7_urdf())},
-    "weak": {"urdf": "arm7"},
+    "weak": {"urdf": "arm7", "effort_limit": [0.0, WEAK, 0.0, 0.0, 0.0, 0.0, 0.0]},
     "limited": {"urdf": "arm7"},
     "learning": {"urdf": "arm7", "adaptive": True, "largest_payload_mass": 3.0},
 }
@@ -138,6 +141,8 @@ class Arms:
             + ["-r", f"contact_detector/external_wrench:={name}/wrench"],
         )
         position = POSTURE.copy()
+        if name == "weak":
+            position[:] = 0.0  # upright, in which it weighs nothing
         if name == "limited":
             position[3] = MODEL.lower_limit[3] - 0.1
         if name == "endless":

@@ -19,12 +19,9 @@ from rbd_control.simulation import arm7_urdf
 
 from .bringup import STANDSTILL, BringUp
 from .controller_scenarios import COMMANDS, MODEL, NODE, POSTURE, WEIGHT
-from .fault_setting import set_parameters, wait_for_mode
-from .follower_arms import ARMS, RATE, Arm, Arms, continuous
+from .fault_setting import wait_for_mode
+from .follower_arms import ARMS, RATE, WEAK, Arm, Arms, continuous
 from .probe import Probe, Source
-
-WEAK = 5.0
-"""Effort limit with which joint_2 cannot carry itself [N·m]."""
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +83,6 @@ def test_a_joint_without_room_leaves_the_others_their_damping(
 ) -> None:
     """[54] joint_2 cannot even carry itself; all others are damped, none is pushed on."""
     arm = single("weak")
-    # After the start, which requires enough torque for the weight.
-    limits = [float(limit) for limit in MODEL.effort_limit]
-    limits[1] = WEAK
-    assert set_parameters(probe, arm.name, effort_limit=limits).successful
     arm.source.still = True
     arm.source.position = arm.source.position + 1.0
     wait_for_mode(probe, "safe", arm.name)
