@@ -23,8 +23,9 @@ SCRIPTED: dict[str, Any] = {
     "repeated_time": 3600.0,
     "repeated_torque_share": 2.0,
     "tracking_limit": (0.0,),
+    "velocity_mismatch": 0.0,
 }
-"""Parameters for invented joint states, which may repeat and be far from the desired ones."""
+"""Parameters for invented joint states, which may repeat, contradict each other and be far away."""
 NO_RATE = ControllerParameters(torque_rate=(1e9,), **SCRIPTED)
 IDEAL = SimulationParameters(
     coulomb=(0.0,),

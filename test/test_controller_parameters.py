@@ -54,6 +54,13 @@ def tracking(script: Script) -> None:
     script.see(HOME + 0.01, SLOW, times=700, dt=0.001)
 
 
+def contradictory(script: Script) -> None:
+    """Velocities of the wrong sign."""
+    v = np.array([0.5, 0, 0, 0, 0, 0, 0])
+    for k in range(40):
+        script.see(HOME + 0.001 * k * v, -v)
+
+
 def resting(script: Script) -> None:
     script.see(HOME, times=700)
 
@@ -216,6 +223,7 @@ CASES: dict[str, tuple[Any, Callable[[Script], None], dict[str, Any]]] = {
     "default_velocity_limit": (1.0, rubbish, {}),
     "overspeed_factor": (4.0, speeding, {}),
     "implausible_jump": (0.5, rubbish, {}),
+    "velocity_mismatch": (0.004, contradictory, {}),
     "tracking_limit": ((0.02,), tracking, {}),
     "contact_reaction": ("float", touching, {}),
     "require_detector": (True, resting, {}),

@@ -100,7 +100,7 @@ def test_storage_and_dissipation_are_those_of_the_matrices() -> None:
 def test_the_controller_stores_what_the_docs_promise() -> None:
     """V = ½ sᵀ M s + ½ eᵀ K e of the desired motion; the second term was always zero once."""
     model, q = arm7(), START + np.array([0.01, -0.02, 0.01, 0.02, 0.03, -0.02, 0.01])
-    parameters = ControllerParameters(damping=(3.0,), tracking_limit=(0.0,))
+    parameters = ControllerParameters(damping=(3.0,), tracking_limit=(0.0,), velocity_mismatch=0.0)
     controller = PassivityController(model, parameters)
     controller.start(0.0, START, np.zeros(7))
     rng = np.random.default_rng(0)

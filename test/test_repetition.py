@@ -71,38 +71,6 @@ def test_an_arm_in_motion_does_not_run_away(model: Model, effort: str) -> None:
         loop.controller.resume()
 
 
-def test_a_position_that_repeats_while_its_velocity_does_not_is_frozen(model: Model) -> None:
-    """[51] Encoder and velocity may come from different sensors."""
-    loop = Loop(model)
-    loop.follow(HOME + 0.5, 1.0)
-    loop.run(0.5)
-    stuck, begin, modes = loop.arm.q.copy(), loop.arm.q[0], []
-    for _ in range(100):
-        sample = loop.arm.reading()
-        assert sample is not None
-        q = sample.q.copy()
-        q[0] = stuck[0]
-        command = loop.controller.update(sample.stamp, q, sample.v, effort=sample.tau)
-        loop.arm.step(command.torque)
-        modes.append(command.mode)
-    assert "the position of joint_1 has repeated to the last digit" in command.reason
-    assert modes.index("safe") < 30
-    assert abs(loop.arm.q[0] - begin) < 0.1
-    assert not command.torque.any()
-
-
-def test_a_coarse_encoder_and_a_biased_velocity_are_not_frozen(model: Model) -> None:
-    """Steps of 1e-3 rad, and velocities that are wrong by 0.03 rad/s at rest."""
-    controller = PassivityController(model)
-    random = np.random.default_rng(0)
-    controller.start(0.0, HOME, STILL)
-    for k in range(1, 3000):
-        v = 0.03 + 0.01 * random.normal(size=7)
-        q = HOME + 1e-3 * np.round(0.01 * np.sin(0.002 * k) / 1e-3)
-        command = controller.update(0.001 * k, q, v)
-        assert (command.mode, command.reason) == ("hold", "")
-
-
 @pytest.mark.parametrize(
     ("joints", "effort", "fastest"),
     [

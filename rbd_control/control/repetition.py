@@ -12,10 +12,6 @@ the encoders.
   can hold, the arm should have moved: after ``repeated_time`` the joint states count as frozen. If
   the measured effort repeats as well, a fifth of this change suffices.
 
-If the velocity of a joint changes from sample to sample and its position does not, the position
-counts as frozen after ``repeated_time`` in which the velocity would have moved the joint by
-:data:`UNMOVED`.
-
 Frozen joint states stay frozen until one of their positions or velocities changes.
 """
 
@@ -38,18 +34,6 @@ ENCODER_STEP = 1e-5
 
 An encoder of 19 bits has steps of 1.2e-5 rad.
 """
-
-UNMOVED = 0.01
-"""Motion by its velocity after which a joint must have another position [rad or m].
-
-It is far above the steps of encoders.
-"""
-
-_FADING = 0.2
-"""Time constant with which this motion is forgotten, because velocities may be biased [s]."""
-
-_LONGEST_INTERVAL = 0.05
-"""Longest interval over which a velocity is taken to be constant [s]."""
 
 WITH_EFFORT = 0.2
 """Share of ``repeated_torque_share`` that applies if the measured effort repeats as well."""
@@ -91,8 +75,6 @@ class Repetition:
         self._last: tuple[Array, Array, Array | None] | None = None
         self._count = 0
         self._since = self._effort_since = self._stamp = 0.0
-        self._way = np.zeros(len(self._names))
-        self._time = np.zeros(len(self._names))
         self._moving = self._measured = False
         self._frozen = ""
         self._torque: Array | None = None
@@ -114,7 +96,7 @@ class Repetition:
         if content == NOT_FINITE:
             effort = None  # NaN is never equal to itself and would hide a repetition
         last, self._last = self._last, (q, v, effort)
-        dt, self._stamp = stamp - self._stamp, stamp
+        self._stamp = stamp
         self._measured = content == MEASURED
         if last is None or not _same_effort(effort, last[2]):
             self._effort_since = stamp
@@ -123,7 +105,7 @@ class Repetition:
             # A slower joint may repeat, because an encoder has a finite resolution.
             self._moving = moves(v, self._parameters.repeated_time, ENCODER_STEP)
             self._frozen, self._torque = "", None
-            return "" if last is None else self._unmoved(q, v, last, dt)
+            return ""
         self._count += 1
         if self._frozen or not self._moving or self._count < LEAST_SAMPLES:
             return self._frozen
@@ -136,20 +118,6 @@ class Repetition:
             f"{self._names[j]} at a speed of {v[j]:.4g}"
         )
         return self._frozen
-
-    def _unmoved(
-        self, q: Array, v: Array, last: tuple[Array, Array, Array | None], dt: float
-    ) -> str:
-        """Return the reason if the position of a joint repeats and its velocity does not."""
-        dt = min(max(dt, 0.0), _LONGEST_INTERVAL)
-        least = self._parameters.repeated_time - _ROUNDING
-        j = unmoved(q, v, last[0], last[1], dt, least, self._way, self._time)
-        if j < 0:
-            return ""
-        return (
-            f"the position of {self._names[j]} has repeated to the last digit for "
-            f"{self._time[j]:.3g} s with a speed of {v[j]:.4g}"
-        )
 
     def push(self, torque: Array, order: int) -> str:
         """Compare the torque for this sample with the torque at the start of the repetition.
@@ -222,40 +190,6 @@ def moves(v: Array, time: float, step: float) -> bool:
         if abs(v[i]) * time > step:
             moving = True
     return moving
-
-
-@compiled
-def unmoved(
-    q: Array,
-    v: Array,
-    last_q: Array,
-    last_v: Array,
-    dt: float,
-    least: float,
-    way: Array,
-    time: Array,
-) -> int:
-    """Return a joint whose position stands still against its velocity, or -1.
-
-    Args:
-        q, v, last_q, last_v: positions and velocities of a sample and of the previous one, (nv,)
-            each.
-        dt: time between the samples [s].
-        least: least time for which the position must have repeated [s].
-        way: (nv,) motion by the velocities since the last change of each position [rad or m];
-            changed in place. It is not extended while a velocity repeats too.
-        time: (nv,) time for which it was extended [s]; changed in place.
-    """
-    found, fading = -1, np.exp(-dt / _FADING)
-    for i in range(q.shape[0]):
-        if q[i] != last_q[i]:
-            way[i] = time[i] = 0.0
-        elif v[i] != last_v[i]:
-            way[i] = fading * way[i] + v[i] * dt
-            time[i] += dt
-            if abs(way[i]) > UNMOVED and time[i] >= least:
-                found = i
-    return found
 
 
 def _same_effort(effort: Array | None, last: Array | None) -> bool:

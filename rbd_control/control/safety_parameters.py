@@ -174,6 +174,15 @@ class FaultParameters(PlausibilityParameters):
         lower=0.0,
         upper=10.0,
     )
+    velocity_mismatch: float = parameter(
+        0.005,
+        "difference between the motion of a joint and the integral of its velocity, beyond three "
+        "tenths of that motion, that is a fault: the velocity has the wrong sign, unit or order; "
+        "0: never",
+        unit="rad or m",
+        lower=0.0,
+        upper=10.0,
+    )
     tracking_limit: tuple[float, ...] = parameter(
         (0.5,),
         "distance from the desired position that is a fault in hold and follow; 0: no limit",

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.repetition import Repetition
+from rbd_control.control.velocity_match import VelocityMatch
 from rbd_control.dynamics import Model
 from rbd_control.joint_states.plausibility import (
     MotionPlausibility,
@@ -57,6 +58,7 @@ class SampleJudge:
         self.turned: Array | None = None
         self._rejected = 0
         self._repetition: Repetition | None = None
+        self._match = VelocityMatch(model.joint_names, self.continuous)
 
     def set_parameters(self, limits: ArmLimits, parameters: ControllerParameters) -> None:
         """Apply new limits from the next sample on."""
@@ -82,6 +84,7 @@ class SampleJudge:
         self._rejected = 0
         self.longest_period = self._parameters.timeout
         self.repetition.reset()
+        self._match.reset()
 
     def lose(self) -> None:
         """Mark the joint states as lost until the next valid sample."""
@@ -114,10 +117,12 @@ class SampleJudge:
         if self.good and self.continuous.size:
             reported = position.copy()
             turned = unwrap(position, before, self.continuous)
-        frozen = self.repetition.take(stamp, reported, velocity, measured)
-        if frozen:
+        defect = self.repetition.take(stamp, reported, velocity, measured) or self._match.take(
+            stamp, reported, velocity, self._parameters.velocity_mismatch
+        )
+        if defect:
             self.good, self.lost = False, True
-            return frozen
+            return defect
         self.dt = max(elapsed, 0.0)
         self.wait = now - self.now
         if self.good:

@@ -14,6 +14,7 @@ from rbd_control.errors import ParameterError, RbdControlError
 from stateful.drawing import (
     FRACTIONS,
     UNUSABLE,
+    WRONG_VELOCITIES,
     Fractions,
     changes,
 )
@@ -109,6 +110,17 @@ class ControllerMachine(OrderRules):
     def freeze(self, seconds: float) -> None:
         """The driver repeats its last joint state."""
         self.rig.repeat(max(round(seconds / self.rig.period), 1))
+        self._look()
+
+    @rule(
+        kind=st.sampled_from(sorted(WRONG_VELOCITIES)), seconds=st.sampled_from([0.02, 0.05, 0.3])
+    )
+    def contradict(self, kind: str, seconds: float) -> None:
+        """The velocities are not those of the positions."""
+        rig = self.rig
+        rig.faulted = True
+        noticed = rig.contradict(WRONG_VELOCITIES[kind], max(round(seconds / rig.period), 1))
+        self._keep("a_contradiction_is_a_fault", noticed, kind)
         self._look()
 
     @rule(seconds=st.sampled_from([-100.0, -0.01, -0.001, 0.01, 0.5, 1e6]))

@@ -55,6 +55,7 @@ GAINS: dict[str, SearchStrategy[Any]] = {
     "goal_time": numbers(0.0, 2.0),
     "repeated_time": numbers(0.005, 0.05),
     "repeated_torque_share": numbers(0.02, 2.0),
+    "velocity_mismatch": numbers(0.005, 0.1),
     "overspeed_factor": numbers(1.5, 4.0),
     "tracking_limit": each(0.1, 2.0),
     "effort_limit": each(0.0, 0.0),
@@ -240,6 +241,14 @@ def _with(x: Array, i: int, value: float) -> Array:
     x[i] = value
     return x
 
+
+WRONG_VELOCITIES: dict[str, Callable[[Array], Array]] = {
+    "the wrong sign": np.negative,
+    "of another joint": lambda v: v[::-1].copy(),
+    "none": np.zeros_like,
+    "standing still": lambda v: np.full_like(v, 0.5),
+}
+"""Velocities that are not those of the positions."""
 
 UNUSABLE: dict[str, Unusable] = {
     "no velocity": lambda rig, q, v: (q, None, None),

@@ -6,6 +6,7 @@ Several controllers run side by side. An arm follows its controller without dyna
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import pi
 from typing import Any
@@ -43,7 +44,11 @@ ARMS: dict[str, dict[str, Any]] = {
     "plain": {"urdf": "arm7"},
     "compensated": {"urdf": "arm7", "gravity_compensated": True, "safe_torque": "zero"},
     "endless": {"robot_description": continuous(arm7_urdf())},
-    "weak": {"urdf": "arm7", "effort_limit": [0.0, WEAK, 0.0, 0.0, 0.0, 0.0, 0.0]},
+    "weak": {
+        "urdf": "arm7",
+        "effort_limit": [0.0, WEAK, 0.0, 0.0, 0.0, 0.0, 0.0],
+        "velocity_mismatch": 0.0,  # it gets velocities in a posture that stays
+    },
     "limited": {"urdf": "arm7"},
     "learning": {"urdf": "arm7", "adaptive": True, "largest_payload_mass": 3.0},
 }
@@ -58,6 +63,8 @@ class Follower(Source):
     answered = 0.0
     """Stamp of the last tracking error that was followed: each is followed once."""
     still = False
+    distorted: Callable[[np.ndarray], np.ndarray] | None = None
+    """Makes velocities that are not those of the positions."""
     noise = 0.0
     turning = 0.0
     """Speed at which the last joint turns over the wrap of its encoder [rad/s]."""
@@ -85,6 +92,8 @@ class Follower(Source):
         made = super().message(stamp)
         now = to_seconds(made.header.stamp)
         self.sent[now] = np.array(made.position), np.array(made.velocity)
+        if self.distorted is not None:
+            made.velocity = self.distorted(np.array(made.velocity)).tolist()
         if self.noise:
             swing = float(np.sin(7.0 * len(self.errors)))
             made.velocity = [x + self.noise * swing for x in made.velocity]

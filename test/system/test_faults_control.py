@@ -6,7 +6,7 @@ The numbers in brackets are the rows of ``docs/faults.md``.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -97,6 +97,31 @@ def test_repeated_samples_of_a_moving_arm_are_a_fault(plain: Arm, probe: Probe) 
     ]
     # The sample under way when the arm was stopped counts from the next one on.
     assert not followed or followed[-1] - repeated < 0.020 + 2.0 / RATE
+
+
+WRONG: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "sign": np.negative,
+    "order": lambda v: v[::-1].copy(),
+    "zero": np.zeros_like,
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_velocities_that_contradict_the_positions_are_a_fault(
+    kind: str, plain: Arm, probe: Probe
+) -> None:
+    """[113] Damping by such a velocity would drive the arm: exactly zero goes out."""
+    send_away(plain, probe)
+    probe.wait(lambda: np.abs(plain.source.velocity).max() > 0.05, "does not move")
+    plain.source.distorted = WRONG[kind]
+    try:
+        wait_for_mode(probe, "safe", plain.name)
+        sent = len(plain.commands)
+        probe.wait(lambda: len(plain.commands) > sent + 10, "sends nothing")
+        assert not np.any(plain.commands[-1].data)
+        assert "the velocity of joint_" in plain.process.output.splitlines()[-1]
+    finally:
+        plain.source.distorted = None
 
 
 def test_an_arm_that_does_not_follow_its_command_is_a_fault(plain: Arm, probe: Probe) -> None:

@@ -1,0 +1,135 @@
+"""Detection of velocities that are not those of the positions.
+
+A velocity of the wrong sign turns damping into a torque along the motion, and so does a velocity of
+another joint. A velocity that stands still, or a position, does not damp at all. In each case the
+motion of the positions differs from the integral of the velocities. With a fading memory of
+:data:`MEMORY`, the joint states of a joint are contradictory if::
+
+    |sum(dq) - integral(v dt)| > velocity_mismatch + SHARE * path
+
+where the integral over a period is the value nearest to ``dq`` between those of the two velocities,
+and the path is the sum of the larger of ``|dq|`` and ``|v dt|``. The share covers the delay of
+filtered velocities and scales that are slightly wrong, and ``velocity_mismatch`` covers their bias.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics.compiled import compiled
+from rbd_control.joint_states.plausibility import TURN, whole_turns
+
+Array = NDArray[np.float64]
+
+MEMORY = 0.03
+"""Time constant of the fading memory [s]."""
+
+LONGEST_INTERVAL = 0.1
+"""Longest time between two samples that are compared [s]."""
+
+SHARE = 0.3
+"""Share of the path by which position and velocity may differ.
+
+The wrong sign makes a difference of 2, a position or a velocity that stands still one of 1.
+"""
+
+DISTRUST = 0.5
+"""Time without contradiction after which velocities are trusted again [s].
+
+At a reversal of the motion, and at rest, the velocities of a swinging arm match by chance.
+"""
+
+
+class VelocityMatch:
+    """Compares the positions and velocities of one arm.
+
+    Args:
+        names: names of the joints.
+        continuous: joints whose positions may differ by whole turns.
+    """
+
+    def __init__(self, names: tuple[str, ...], continuous: NDArray[np.int64]) -> None:
+        n = len(names)
+        self._names, self._turn = names, np.zeros(n)
+        self._turn[continuous] = TURN
+        self._deviation, self._path = np.zeros(n), np.zeros(n)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all samples; the next one is not compared."""
+        self._last: tuple[float, Array, Array] | None = None
+        self._contradiction, self._since = "", 0.0
+        self._forget_motion()
+
+    def _forget_motion(self) -> None:
+        self._deviation.fill(0.0)
+        self._path.fill(0.0)
+
+    def take(self, stamp: float, q: Array, v: Array, tolerance: float) -> str:
+        """Compare a sample with the previous samples.
+
+        Args:
+            stamp: time of the sample [s].
+            q, v: positions and velocities, (nv,) each [rad or m, rad/s or m/s].
+            tolerance: ``velocity_mismatch`` [rad or m]; 0 accepts everything.
+
+        Returns:
+            The reason if the velocity of a joint contradicts its positions, or an empty text.
+        """
+        if self._last is None or not 0.0 < stamp - self._last[0] <= LONGEST_INTERVAL:
+            self._forget_motion()
+            self._last, self._since = (stamp, q, v), stamp
+            return self._contradiction
+        (before, *last), self._last = self._last, (stamp, q, v)
+        j = contradictory(
+            q, v, *last, stamp - before, self._turn, tolerance, (self._deviation, self._path)
+        )
+        if j < 0:
+            if stamp - self._since > DISTRUST:
+                self._contradiction = ""
+            return self._contradiction
+        self._since = stamp
+        self._contradiction = (
+            f"the velocity of {self._names[j]} contradicts its positions: it differs from their "
+            f"change by {abs(self._deviation[j]):.2g} rad or m over a path of {self._path[j]:.2g}; "
+            f"check its sign, unit and order, and velocity_mismatch"
+        )
+        return self._contradiction
+
+
+@compiled
+def contradictory(
+    q: Array,
+    v: Array,
+    last_q: Array,
+    last_v: Array,
+    dt: float,
+    turn: Array,
+    tolerance: float,
+    sums: tuple[Array, Array],
+) -> int:
+    """Return the last joint whose velocity contradicts its positions, or -1.
+
+    Args:
+        q, v, last_q, last_v: positions and velocities of a sample and of the previous one, (nv,)
+            each.
+        dt: time between the samples [s].
+        turn: (nv,) period of the position [rad]; 0 for a position that does not wrap.
+        tolerance: deviation that is accepted on a path of any length [rad or m]; 0: any.
+        sums: changed in place, (nv,) each [rad or m]: the changes of the position minus the
+            integral of the velocity, and the length of the path.
+    """
+    found, fading = -1, np.exp(-dt / MEMORY)
+    deviation, path = sums
+    for i in range(q.shape[0]):
+        way = q[i] - last_q[i]
+        way -= whole_turns(way, turn[i])
+        # In a collision any speed between the two may have moved the joint.
+        slow, fast = min(v[i], last_v[i]), max(v[i], last_v[i])
+        expected = min(max(way, slow * dt), fast * dt)
+        deviation[i] = fading * deviation[i] + way - expected
+        path[i] = fading * path[i] + max(abs(way), abs(expected))
+        if tolerance > 0.0 and abs(deviation[i]) > tolerance + SHARE * path[i]:
+            found = i
+    return found

@@ -1,0 +1,184 @@
+"""Velocities that are not those of the positions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from control_loop import HOME, STILL, Loop
+
+from rbd_control.control import Command, PassivityController
+from rbd_control.control.velocity_match import VelocityMatch
+from rbd_control.dynamics import Model
+from rbd_control.simulation import arm7_urdf
+
+Array = np.ndarray
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model.from_urdf(arm7_urdf())
+
+
+class WrongLoop(Loop):
+    """A controller that receives distorted velocities of a simulated arm."""
+
+    fastest = 0.0
+    """Largest speed before mode safe [rad/s]."""
+
+    def distort(self, time: float, wrong: Callable[[Array], Array]) -> list[Command]:
+        """Run; return the commands."""
+        commands = []
+        for _ in range(round(time * 1000)):
+            sample = self.arm.reading()
+            assert sample is not None
+            assert sample.v is not None
+            v = wrong(sample.v)
+            commands.append(self.controller.update(sample.stamp, sample.q, v, effort=sample.tau))
+            self.arm.step(commands[-1].torque)
+            if commands[-1].mode != "safe":
+                self.fastest = max(self.fastest, float(np.abs(self.arm.v).max()))
+        return commands
+
+
+WRONG: dict[str, Callable[[Array], Array]] = {
+    "sign": np.negative,
+    "order": lambda v: v[::-1].copy(),
+    "zero": np.zeros_like,
+    "constant": lambda v: np.full_like(v, 0.3),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_velocities_that_contradict_the_positions_drive_no_arm(model: Model, kind: str) -> None:
+    """[113] The arm was driven to 18 rad/s, and on in mode safe."""
+    loop = WrongLoop(model)
+    loop.follow(HOME + 0.1 * np.arange(1.0, 8.0), 1.0)
+    loop.run(0.5)
+    before = np.abs(loop.arm.v).max()
+    commands = loop.distort(0.06, WRONG[kind])
+    modes = [command.mode for command in commands]
+    assert modes[-1] == "safe"
+    assert "contradicts its positions" in commands[-1].reason
+    assert not commands[-1].torque.any()
+    # Wrong from one sample to the next, at full speed; it would have been tens of rad/s.
+    assert loop.fastest < 2.5 * before
+    # A swinging arm turns back, and wrong velocities match for a moment.
+    for command in loop.distort(2.0, WRONG[kind]):
+        assert not command.torque.any()
+
+
+@pytest.mark.parametrize("kind", ["sign", "order"])
+def test_an_arm_at_rest_with_wrong_velocities_hardly_moves(model: Model, kind: str) -> None:
+    """[113] A driver that is wrong from the start: the noise of the velocities grows."""
+    loop = WrongLoop(model)
+    commands = loop.distort(3.0, WRONG[kind])
+    modes = [command.mode for command in commands]
+    if "safe" in modes:
+        assert "contradicts" in commands[modes.index("safe")].reason
+
+
+def filtered(constant: float) -> Callable[[Array], Array]:
+    """Return a low-pass filter of velocities at 1 kHz with a time constant [s]."""
+    state = np.zeros(7)
+
+    def low_pass(v: Array) -> Array:
+        state[:] += (v - state) * 0.001 / constant
+        return state.copy()
+
+    return low_pass
+
+
+@pytest.mark.parametrize(
+    "near",
+    [lambda v: 1.2 * v, lambda v: v + 0.03, filtered(0.01), lambda v: v * (np.abs(v) > 0.03)],
+    ids=["scale", "bias", "filter", "dead band"],
+)
+def test_velocities_that_nearly_match_are_taken(
+    model: Model, near: Callable[[Array], Array]
+) -> None:
+    """Sensors of real arms: 20 %, 0.03 rad/s, 10 ms."""
+    loop = WrongLoop(model)
+    loop.follow(HOME + 0.8, 0.8)
+    commands = loop.distort(2.0, near)
+    assert {command.reason for command in commands} == {""}
+
+
+@pytest.mark.parametrize("rate", [1000, 200, 30])
+def test_a_collision_is_no_contradiction(rate: int) -> None:
+    """The joint stops, or turns back, at any time between two samples."""
+    for part in np.linspace(0.0, 1.0, 11):
+        match = VelocityMatch(("joint",), np.zeros(0, dtype=np.int64))
+        for k in range(-rate, rate):
+            time = (k + part) / rate
+            q, v = (2.0 * time, 2.0) if time < 0.0 else (-0.8 * time, -0.8)
+            assert match.take(k / rate, np.array([q]), np.array([v]), 0.005) == ""
+
+
+def test_wrapping_gaps_and_jumps_of_the_clock_are_no_contradiction() -> None:
+    match = VelocityMatch(("spin",), np.array([0]))
+    stamp, q = 0.0, 3.0
+    for k in range(2000):
+        dt = 0.001 if k % 100 else 0.09
+        stamp, q = stamp + dt, q + 1.5 * dt
+        if k % 500 == 499:
+            stamp -= 1.0
+        if k % 500 == 250:
+            stamp += 5.0
+        reported = np.array([(q + np.pi) % (2.0 * np.pi) - np.pi])
+        assert match.take(stamp, reported, np.array([1.5]), 0.005) == ""
+
+
+def test_what_was_contradictory_is_trusted_again_after_half_a_second() -> None:
+    match = VelocityMatch(("joint",), np.zeros(0, dtype=np.int64))
+    stamp, q, since = 0.0, 0.0, None
+    for k in range(1500):
+        stamp, q = stamp + 0.001, q + 0.001
+        v = np.array([-1.0 if k < 100 else 1.0])
+        reason = match.take(stamp, np.array([q]), v, 0.005)
+        if k >= 100 and not reason and since is None:
+            since = k - 100
+    assert since is not None
+    assert 500 <= since <= 700
+
+
+def test_no_tolerance_accepts_everything() -> None:
+    match = VelocityMatch(("joint",), np.zeros(0, dtype=np.int64))
+    assert not any(
+        match.take(0.001 * k, np.array([0.001 * k]), np.array([-9.0]), 0.0) for k in range(999)
+    )
+
+
+def test_a_position_that_repeats_while_its_velocity_does_not(model: Model) -> None:
+    """[113] Encoder and velocity may come from different sensors."""
+    loop = Loop(model)
+    loop.follow(HOME + 0.5, 1.0)
+    loop.run(0.5)
+    stuck, begin, modes = loop.arm.q.copy(), loop.arm.q[0], []
+    for _ in range(100):
+        sample = loop.arm.reading()
+        assert sample is not None
+        q = sample.q.copy()
+        q[0] = stuck[0]
+        command = loop.controller.update(sample.stamp, q, sample.v, effort=sample.tau)
+        loop.arm.step(command.torque)
+        modes.append(command.mode)
+        if command.mode != "safe":
+            moved = abs(loop.arm.q[0] - begin)
+    assert "the velocity of joint_1 contradicts its positions" in command.reason
+    assert modes.index("safe") < 40
+    assert moved < 0.05  # with zero torque it rolls on
+    assert not command.torque.any()
+
+
+def test_a_coarse_encoder_and_a_biased_velocity_do_not_contradict(model: Model) -> None:
+    """Steps of 1e-3 rad, and velocities that are wrong by 0.03 rad/s at rest."""
+    controller = PassivityController(model)
+    random = np.random.default_rng(0)
+    controller.start(0.0, HOME, STILL)
+    for k in range(1, 3000):
+        v = 0.03 + 0.01 * random.normal(size=7)
+        q = HOME + 1e-3 * np.round(0.01 * np.sin(0.002 * k) / 1e-3)
+        command = controller.update(0.001 * k, q, v)
+        assert (command.mode, command.reason) == ("hold", "")
