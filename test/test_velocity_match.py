@@ -7,10 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from control_loop import HOME, STILL, Loop
+from robots import REAL_PANDA
 
 from rbd_control.control import Command, PassivityController
 from rbd_control.control.velocity_match import VelocityMatch
 from rbd_control.dynamics import Model
+from rbd_control.playback.recording import read_recording
 from rbd_control.simulation import arm7_urdf
 
 Array = np.ndarray
@@ -103,6 +105,18 @@ def test_velocities_that_nearly_match_are_taken(
     loop.follow(HOME + 0.8, 0.8)
     commands = loop.distort(2.0, near)
     assert {command.reason for command in commands} == {""}
+
+
+@pytest.mark.parametrize(("factor", "contradicts"), [(1.0, False), (0.8, False), (-1.0, True)])
+def test_velocities_of_a_real_arm_match_its_positions(factor: float, contradicts: bool) -> None:
+    """A Panda at 30 Hz, whose velocities are 18 ms late."""
+    messages = list(read_recording(REAL_PANDA, "joint_states").messages())
+    match = VelocityMatch(tuple(messages[0].name), np.zeros(0, dtype=np.int64))
+    reasons = {
+        match.take(x.stamp, np.array(x.position), factor * np.array(x.velocity), 0.005)
+        for x in messages
+    }
+    assert (reasons != {""}) == contradicts
 
 
 @pytest.mark.parametrize("rate", [1000, 200, 30])

@@ -23,7 +23,10 @@ from rbd_control.joint_states.plausibility import TURN, whole_turns
 Array = NDArray[np.float64]
 
 MEMORY = 0.03
-"""Time constant of the fading memory [s]."""
+"""Time constant of the fading memory [s]; at least :data:`PERIODS` periods."""
+
+PERIODS = 4.0
+"""Least time constant, in periods: at 30 Hz velocities of a real arm are half a period late."""
 
 LONGEST_INTERVAL = 0.1
 """Longest time between two samples that are compared [s]."""
@@ -120,7 +123,7 @@ def contradictory(
         sums: changed in place, (nv,) each [rad or m]: the changes of the position minus the
             integral of the velocity, and the length of the path.
     """
-    found, fading = -1, np.exp(-dt / MEMORY)
+    found, fading = -1, np.exp(-dt / max(MEMORY, PERIODS * dt))
     deviation, path = sums
     for i in range(q.shape[0]):
         way = q[i] - last_q[i]
