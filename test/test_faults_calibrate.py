@@ -38,8 +38,10 @@ WRONG = {
 }
 
 
-def recording(path: Path, change: Callable[[Array], Array]) -> None:
-    """Write a lively motion of the arm that ships, with efforts that were changed."""
+def recording(
+    path: Path, change: Callable[[Array], Array], shown: Callable[[Array], Array] = np.copy
+) -> None:
+    """Write a lively motion of the arm that ships, with changed efforts and velocities."""
     model = Model.from_urdf(arm7_urdf())
     t = np.arange(0.0, SECONDS, 1.0 / RATE)[:, None]
     w = 2.0 * np.pi / np.array([4.6, 3.8, 5.3, 3.3, 2.9, 2.6, 2.3])
@@ -52,7 +54,7 @@ def recording(path: Path, change: Callable[[Array], Array]) -> None:
     ]
     np.savetxt(
         path,
-        np.hstack((t, q, v, effort)),
+        np.hstack((t, q, shown(v), effort)),
         fmt="%.17g",
         delimiter=",",
         header=",".join(["time", *names]),
@@ -75,3 +77,21 @@ def test_efforts_that_no_arm_has_are_refused(
         assert not out.exists()
         assert "joint" in said.err
         assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("shown", "says"),
+    [(np.negative, "of the wrong sign"), (column(lambda v: 3.0 * v), "joint_2: 3 times")],
+    ids=["sign", "unit"],
+)
+def test_velocities_that_are_not_those_of_the_positions_are_refused(
+    shown: Callable[[Array], Array], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """[113] The efforts would seem reversed, and be blamed."""
+    file, out = tmp_path / "motion.csv", tmp_path / "arm.yaml"
+    recording(file, np.copy, shown)
+    assert main(["calibrate", str(file), "--urdf", "arm7", "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert "velocity" in said
+    assert not out.exists()

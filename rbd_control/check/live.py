@@ -24,7 +24,7 @@ from rbd_control.check.efforts import effort_lines, joint_efforts, measured
 from rbd_control.check.evidence import Evidence, gather
 from rbd_control.check.findings import Level, Line, worst
 from rbd_control.check.run import as_torque, push_line
-from rbd_control.check.timing import repeated_line, step_lines
+from rbd_control.check.timing import repeated_line, step_lines, velocity_line
 from rbd_control.check.undisturbed import MOST_TOUCHED, explain_undisturbed
 from rbd_control.check.weakest_push import pushes_in_steps
 from rbd_control.dynamics import Model
@@ -115,8 +115,11 @@ class StartCheck:
         self._samples.clear()
         lines = [*step_lines(np.array(self._steps), self._parameters.maximum_gap)]
         self._steps.clear()
-        lines.append(repeated_line([motion]))
+        lines += repeated_line([motion]), velocity_line([motion], self._model)
         yield
+        if lines[-1].level == "bad":
+            self.lines = tuple(lines)
+            return
         if not measured([motion])[0].any():
             text = "not measured on any joint (exactly zero or constant): fix the driver"
             self.lines = (*lines, Line("effort", "bad", text))

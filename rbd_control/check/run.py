@@ -14,7 +14,7 @@ from rbd_control.check.efforts import JointEffort, effort_lines, joint_efforts, 
 from rbd_control.check.evidence import Evidence, gather
 from rbd_control.check.explanations import Explanation, finish
 from rbd_control.check.findings import Level, Line, worst
-from rbd_control.check.timing import timing_lines
+from rbd_control.check.timing import timing_lines, velocity_line
 from rbd_control.check.undisturbed import explain_undisturbed
 from rbd_control.check.weakest_push import WeakestPush, weakest_pushes_in
 from rbd_control.dynamics import Model, gravity_torque
@@ -104,6 +104,9 @@ def check_recording(
         why = recorded.unused or "too few samples"
         text = f"no motion with velocity and effort ({why}): the arm cannot be checked"
         return CheckResult(name, duration, (*lines, Line("effort", "bad", text)), (), (), "")
+    lines.append(velocity_line(motions, model))
+    if lines[-1].level == "bad":
+        return CheckResult(name, duration, tuple(lines), (), (), "")
     if not measured(motions)[0].any():
         efforts = joint_efforts(model, declared, motions, (), _nothing(model), np.ones(model.nv))
         return CheckResult(name, duration, (*lines, *effort_lines(efforts)), efforts, (), "")

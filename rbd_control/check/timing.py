@@ -9,6 +9,7 @@ import numpy as np
 from rbd_control.check.findings import Level, Line
 from rbd_control.dynamics import Model
 from rbd_control.estimation import Motion
+from rbd_control.estimation.velocity_fit import velocity_fits, wrong_velocities
 from rbd_control.joint_states.acceptance import GAP_PERIODS
 from rbd_control.playback.motions import RecordedMotions
 
@@ -52,6 +53,21 @@ def step_lines(step: np.ndarray, maximum_gap: float) -> tuple[Line, ...]:
         return ()
     period = float(np.median(step))
     return _rate(period), _jitter(step, period), _gaps(step, period, maximum_gap)
+
+
+def velocity_line(motions: Sequence[Motion], model: Model) -> Line:
+    """Return the line about velocities that are not those of the positions."""
+    fits = velocity_fits(motions, model)
+    moving = {fit.joint: fit.scale for fit in fits if np.isfinite(fit.scale)}
+    values = {"scale": moving}
+    wrong = wrong_velocities(fits)
+    if wrong:
+        return Line("velocity", "bad", f"{wrong}; nothing else can be checked before", values)
+    if not moving:
+        return Line("velocity", "good", "not compared with the positions: no joint moves", values)
+    least, most = min(moving.values()), max(moving.values())
+    text = f"{least:.2f} to {most:.2f} times the rate of change of the position"
+    return Line("velocity", "good", f"{text} on the joints that move", values)
 
 
 def _joints(found: RecordedMotions, model: Model) -> Line:

@@ -29,6 +29,7 @@ from rbd_control.estimation.identification import SHAPES, filtered_columns
 from rbd_control.estimation.mismatch import unit_payloads
 from rbd_control.estimation.momentum_balance import LARGEST
 from rbd_control.estimation.motion import SLOW, Motion, implausible, in_range
+from rbd_control.estimation.velocity_fit import velocity_fits, wrong_velocities
 
 Array = NDArray[np.float64]
 
@@ -118,10 +119,13 @@ def usable_efforts(
         The motions without implausible samples, and notes with their number.
 
     Raises:
-        RecordingError: naming the joint, the problem of its effort, and its frequency.
+        RecordingError: naming the joint, the problem of its effort or velocity, and its frequency.
     """
     usable, notes = [], []
     several = len({motion.name for motion in motions}) > 1
+    wrong = wrong_velocities(velocity_fits(motions, model))
+    if wrong:
+        raise RecordingError(f"the velocity is {wrong}")
     _refuse_dead(motions, model)
     for motion in motions:
         fine = in_range(motion)

@@ -29,6 +29,8 @@ GAINS = np.array([8.0, 9.0, 7.0, 7.5, 5.0, 4.0, 3.0])
 TURN = np.radians(6.0)
 GRAVITY = (0.0, 9.81 * float(np.sin(TURN)), -9.81 * float(np.cos(TURN)))
 
+NOISE = np.array([0.0, 9.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+
 Spoil = Callable[[Motion], Motion]
 
 
@@ -93,6 +95,15 @@ def factor(factors: dict[int, float]) -> Spoil:
         return replace(m, tau=tau)
 
     return spoil
+
+
+def velocities(change: Callable[[np.ndarray], np.ndarray]) -> Spoil:
+    return lambda m: replace(m, v=change(m.v.copy()))
+
+
+def of_one(joint: int, value: float) -> Spoil:
+    """Multiply the velocity of a joint."""
+    return velocities(lambda v: v * np.where(np.arange(7) == joint, value, 1.0))
 
 
 def gaps(m: Motion) -> Motion:
@@ -160,6 +171,19 @@ SPOILT: dict[str, tuple[Spoil, str, str]] = {
         columns(4, 6, names=True),
         "order of joints",
         "names of joint_5 and joint_7 are exchanged",
+    ),
+    "sign of a velocity": (of_one(2, -1.0), "velocity", "joint_3: of the wrong sign"),
+    "a velocity of zero": (of_one(2, 0.0), "velocity", "joint_3: zero while the joint moves"),
+    "degrees": (of_one(2, 57.3), "velocity", "joint_3: 57.3 times the rate of change"),
+    "velocities in another order": (
+        velocities(lambda v: v[:, [0, 2, 1, 3, 4, 5, 6]]),
+        "velocity",
+        "joint_2: that of joint_3; joint_3: that of joint_2",
+    ),
+    "a velocity of noise": (
+        velocities(lambda v: v + np.random.default_rng(0).normal(size=v.shape) * NOISE),
+        "velocity",
+        "joint_2: it does not follow the position",
     ),
     "30 Hz": (every(8), "rate", "31 Hz"),
     "gaps": (gaps, "gaps", "4 steps longer.* the longest 0.3 s.* starts again"),

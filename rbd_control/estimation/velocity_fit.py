@@ -1,0 +1,126 @@
+"""Comparison of recorded velocities with the changes of the positions.
+
+With a velocity of the wrong sign friction seems to drive a joint, and its effort seems reversed;
+the effort is not at fault then. Over windows of :data:`WINDOW` the change ``x`` of a position and
+the integral ``y`` of its velocity have the correlation and the scale::
+
+    r = Σ x y / √(Σ x² Σ y²)        scale = Σ x y / Σ x²
+
+The windows are longer than the delays of filtered velocities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, nan
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.dynamics import Model
+from rbd_control.estimation.motion import Motion, in_range
+from rbd_control.wording import listed
+
+Array = NDArray[np.float64]
+
+WINDOW = 0.1
+"""Length of the windows, and longest interval between samples that is used [s]."""
+
+LEAST_PATH = 0.1
+"""Shortest path of a joint whose velocity is judged [rad or m]."""
+
+STEP = 0.005
+"""Least change of position within a window that is part of this path, not noise [rad or m]."""
+
+LEAST_CORRELATION = 0.9
+"""Smallest correlation of a velocity that follows its positions."""
+
+SCALES = (0.7, 1.4)
+"""Smallest and largest scale of a velocity in the declared unit."""
+
+
+@dataclass(frozen=True)
+class VelocityFit:
+    """The velocity of one joint beside the changes of its position.
+
+    Attributes:
+        joint: name of the joint.
+        scale: velocity, as a multiple of the rate of change of the position; NaN for a joint that
+            hardly moves.
+        text: what is wrong, or an empty text.
+    """
+
+    joint: str
+    scale: float
+    text: str = ""
+
+
+def velocity_fits(motions: Sequence[Motion], model: Model) -> tuple[VelocityFit, ...]:
+    """Return the comparison for each joint.
+
+    Args:
+        motions: the motions, with or without contact.
+        model: the robot.
+    """
+    n = len(model.joint_names)
+    moved, said = np.zeros((0, n)), np.zeros((0, n))
+    path = np.zeros(n)
+    for motion in motions:
+        sums, lengths = _windows(motion.only(in_range(motion)), model)
+        moved, said = np.concatenate((moved, sums[0])), np.concatenate((said, sums[1]))
+        path += lengths
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.linalg.norm(moved, axis=0)
+        scale = (moved * said).sum(axis=0) / size**2
+        # Row i, column j: position of joint i and velocity of joint j.
+        correlation = moved.T @ said / np.outer(size, np.linalg.norm(said, axis=0))
+    fits = []
+    for i, joint in enumerate(model.joint_names):
+        if path[i] < LEAST_PATH:
+            fits.append(VelocityFit(joint, nan))
+            continue
+        others = np.where(path >= LEAST_PATH, np.nan_to_num(correlation[i]), -inf)
+        others[i] = -inf
+        j = int(np.argmax(others))
+        other = model.joint_names[j] if others[j] > LEAST_CORRELATION else ""
+        fits.append(VelocityFit(joint, float(scale[i]), _text(scale[i], correlation[i, i], other)))
+    return tuple(fits)
+
+
+def wrong_velocities(fits: Sequence[VelocityFit]) -> str:
+    """Return what is wrong with the velocities in one sentence, or an empty text."""
+    texts = dict.fromkeys(fit.text for fit in fits if fit.text)
+    wrong = [f"{listed([x.joint for x in fits if x.text == text])}: {text}" for text in texts]
+    return f"not that of the positions: {'; '.join(wrong)}; fix the driver" if wrong else ""
+
+
+def _text(scale: float, correlation: float, other: str) -> str:
+    """Return what is wrong with a velocity; ``other`` is the joint whose velocity it may be."""
+    if scale == 0.0:
+        return "zero while the joint moves"
+    if correlation < -LEAST_CORRELATION:
+        return "of the wrong sign"
+    if not correlation >= LEAST_CORRELATION:
+        return f"that of {other}" if other else "it does not follow the position"
+    if not SCALES[0] <= scale <= SCALES[1]:
+        return f"{scale:.3g} times the rate of change of the position"
+    return ""
+
+
+def _windows(motion: Motion, model: Model) -> tuple[tuple[Array, Array], Array]:
+    """Return change of position and integral of velocity, (w, n) each, and the path, (n,)."""
+    n = len(model.joint_names)
+    if motion.t.size < 2:
+        return (np.zeros((0, n)), np.zeros((0, n))), np.zeros(n)
+    dt = np.diff(motion.t)
+    v = motion.v[:, -n:]
+    way, expected = np.diff(motion.q[:, -n:], axis=0), 0.5 * (v[1:] + v[:-1]) * dt[:, None]
+    turns = ~model.prismatic[-n:]
+    way[:, turns] = np.remainder(way[:, turns] + np.pi, 2.0 * np.pi) - np.pi
+    way[dt > WINDOW] = expected[dt > WINDOW] = 0.0
+    window = np.floor(motion.t[1:] / WINDOW)
+    first = np.concatenate(([0], np.flatnonzero(np.diff(window)) + 1))
+    sums = np.add.reduceat(way, first, axis=0), np.add.reduceat(expected, first, axis=0)
+    steps = np.abs(sums[0])
+    return sums, np.where(steps > STEP, steps, 0.0).sum(axis=0)
