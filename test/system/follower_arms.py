@@ -49,7 +49,7 @@ ARMS: dict[str, dict[str, Any]] = {
         "effort_limit": [0.0, WEAK, 0.0, 0.0, 0.0, 0.0, 0.0],
         "velocity_mismatch": 0.0,  # it gets velocities in a posture that stays
     },
-    "limited": {"urdf": "arm7"},
+    "limited": {"urdf": "arm7", "velocity_mismatch": 0.0},  # placed by hand
     "learning": {"urdf": "arm7", "adaptive": True, "largest_payload_mass": 3.0},
 }
 
@@ -90,10 +90,10 @@ class Follower(Source):
             else:  # the answer is late: the arm moves on, and no sample is like the one before
                 self.position = np.array(self.position) + np.array(self.velocity) / RATE
         made = super().message(stamp)
-        now = to_seconds(made.header.stamp)
-        self.sent[now] = np.array(made.position), np.array(made.velocity)
         if self.distorted is not None:
             made.velocity = self.distorted(np.array(made.velocity)).tolist()
+        now = to_seconds(made.header.stamp)
+        self.sent[now] = np.array(made.position), np.array(made.velocity)
         if self.noise:
             swing = float(np.sin(7.0 * len(self.errors)))
             made.velocity = [x + self.noise * swing for x in made.velocity]
