@@ -81,10 +81,10 @@ def test_efforts_that_no_arm_has_are_refused(
 
 @pytest.mark.parametrize(
     ("shown", "says"),
-    [(np.negative, "of the wrong sign"), (column(lambda v: 3.0 * v), "joint_2: 3 times")],
+    [(np.negative, "wrong sign"), (column(lambda v: 3.0 * v), "joint_2 (3 times")],
     ids=["sign", "unit"],
 )
-def test_velocities_that_are_not_those_of_the_positions_are_refused(
+def test_velocities_that_disagree_with_the_positions_are_refused(
     shown: Callable[[Array], Array], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """[113] The efforts would seem reversed, and be blamed."""

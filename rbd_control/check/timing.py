@@ -56,13 +56,13 @@ def step_lines(step: np.ndarray, maximum_gap: float) -> tuple[Line, ...]:
 
 
 def velocity_line(motions: Sequence[Motion], model: Model) -> Line:
-    """Return the line about velocities that are not those of the positions."""
+    """Return the line about velocities that disagree with the change of the positions."""
     fits = velocity_fits(motions, model)
     moving = {fit.joint: fit.scale for fit in fits if np.isfinite(fit.scale)}
     values = {"scale": moving}
     wrong = wrong_velocities(fits)
     if wrong:
-        return Line("velocity", "bad", f"{wrong}; nothing else can be checked before", values)
+        return Line("velocity", "bad", f"{wrong}; efforts and arm cannot be checked before", values)
     if not moving:
         return Line("velocity", "good", "not compared with the positions: no joint moves", values)
     least, most = min(moving.values()), max(moving.values())

@@ -210,7 +210,7 @@ class PassivityController:
         """Raise an error for a change that would make the arm too heavy for its motors.
 
         To be called while the arm is under control, before :meth:`set_parameters`, which accepts
-        such a change. The posture is that of the last good sample.
+        such a change. It uses the posture of the last valid sample.
 
         Raises:
             InputError: naming the first joint whose torque limit is too low for the weight, or

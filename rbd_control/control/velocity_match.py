@@ -1,4 +1,6 @@
-"""Detection of velocities that are not those of the positions.
+"""Detection of velocities that contradict the positions, in a running controller.
+
+:mod:`rbd_control.estimation.velocity_fit` does the same for recordings, over longer times.
 
 A velocity of the wrong sign turns damping into a torque along the motion, and so does a velocity of
 another joint. A velocity that stands still, or a position, does not damp at all. In each case the
@@ -72,6 +74,9 @@ class VelocityMatch:
     def take(self, stamp: float, q: Array, v: Array, tolerance: float) -> str:
         """Compare a sample with the previous samples.
 
+        A sample with the stamp of the last one is not compared. After a gap, or when the stamps
+        have gone back, the comparison restarts, and a contradiction lasts.
+
         Args:
             stamp: time of the sample [s].
             q, v: positions and velocities, (nv,) each [rad or m, rad/s or m/s].
@@ -80,14 +85,18 @@ class VelocityMatch:
         Returns:
             The reason if the velocity of a joint contradicts its positions, or an empty text.
         """
-        if self._last is None or not 0.0 < stamp - self._last[0] <= LONGEST_INTERVAL:
+        last, dt = self._last, 0.0
+        if last is not None:
+            dt = stamp - last[0]
+            if dt == 0.0:
+                return self._contradiction
+        self._last = stamp, q, v
+        if last is None or not 0.0 < dt <= LONGEST_INTERVAL:
             self._forget_motion()
-            self._last, self._since = (stamp, q, v), stamp
+            self._since = stamp
             return self._contradiction
-        (before, *last), self._last = self._last, (stamp, q, v)
-        j = contradictory(
-            q, v, *last, stamp - before, self._turn, tolerance, (self._deviation, self._path)
-        )
+        sums = self._deviation, self._path
+        j = contradictory(q, v, last[1], last[2], dt, self._turn, tolerance, sums)
         if j < 0:
             if stamp - self._since > DISTRUST:
                 self._contradiction = ""

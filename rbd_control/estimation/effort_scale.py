@@ -125,7 +125,7 @@ def usable_efforts(
     several = len({motion.name for motion in motions}) > 1
     wrong = wrong_velocities(velocity_fits(motions, model))
     if wrong:
-        raise RecordingError(f"the velocity is {wrong}")
+        raise RecordingError(wrong)
     _refuse_dead(motions, model)
     for motion in motions:
         fine = in_range(motion)

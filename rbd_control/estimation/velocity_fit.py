@@ -1,4 +1,6 @@
-"""Comparison of recorded velocities with the changes of the positions.
+"""Comparison of recorded velocities with the changes of the positions, for check and calibrate.
+
+:mod:`rbd_control.control.velocity_match` compares them sample by sample in a running controller.
 
 With a velocity of the wrong sign friction seems to drive a joint, and its effort seems reversed;
 the effort is not at fault then. Over windows of :data:`WINDOW` the change ``x`` of a position and
@@ -48,7 +50,7 @@ class VelocityFit:
         joint: name of the joint.
         scale: velocity, as a multiple of the rate of change of the position; NaN for a joint that
             hardly moves.
-        text: what is wrong, or an empty text.
+        text: defect of the velocity, or an empty text.
     """
 
     joint: str
@@ -89,22 +91,30 @@ def velocity_fits(motions: Sequence[Motion], model: Model) -> tuple[VelocityFit,
 
 
 def wrong_velocities(fits: Sequence[VelocityFit]) -> str:
-    """Return what is wrong with the velocities in one sentence, or an empty text."""
+    """Return one sentence about the joints whose velocity is wrong, or an empty text."""
     texts = dict.fromkeys(fit.text for fit in fits if fit.text)
-    wrong = [f"{listed([x.joint for x in fits if x.text == text])}: {text}" for text in texts]
-    return f"not that of the positions: {'; '.join(wrong)}; fix the driver" if wrong else ""
+    wrong = [f"{listed([x.joint for x in fits if x.text == text])} ({text})" for text in texts]
+    if not wrong:
+        return ""
+    return f"velocity and position disagree: {'; '.join(wrong)}; fix the driver"
 
 
 def _text(scale: float, correlation: float, other: str) -> str:
-    """Return what is wrong with a velocity; ``other`` is the joint whose velocity it may be."""
+    """Return the defect of a velocity, or an empty text.
+
+    Args:
+        scale: velocity, as a multiple of the rate of change of the position.
+        correlation: of velocity and change of position.
+        other: joint whose velocity correlates with this position; empty for none.
+    """
     if scale == 0.0:
-        return "zero while the joint moves"
+        return "zero velocity while the joint moves"
     if correlation < -LEAST_CORRELATION:
-        return "of the wrong sign"
+        return "wrong sign"
     if not correlation >= LEAST_CORRELATION:
-        return f"that of {other}" if other else "it does not follow the position"
+        return f"velocity of {other}" if other else "no correlation"
     if not SCALES[0] <= scale <= SCALES[1]:
-        return f"{scale:.3g} times the rate of change of the position"
+        return f"{scale:.3g} times the change of the position"
     return ""
 
 

@@ -116,7 +116,7 @@ class ControllerMachine(OrderRules):
         kind=st.sampled_from(sorted(WRONG_VELOCITIES)), seconds=st.sampled_from([0.02, 0.05, 0.3])
     )
     def contradict(self, kind: str, seconds: float) -> None:
-        """The velocities are not those of the positions."""
+        """The velocities contradict the positions."""
         rig = self.rig
         rig.faulted = True
         noticed = rig.contradict(WRONG_VELOCITIES[kind], max(round(seconds / rig.period), 1))
@@ -158,7 +158,7 @@ class ControllerMachine(OrderRules):
 
     @rule(mass=st.sampled_from([0.0, 0.5, 1.0, 1.0, 60.0]), really=st.booleans())
     def announce_payload(self, mass: float, really: bool) -> None:
-        """Somebody announces a payload, and perhaps the arm carries it."""
+        """Announce a payload, which the arm may carry or not."""
         lacked = self.rig.lacking_torque()
         if self._order(self.rig.announce, mass):
             self._keep_torque_for_weight(lacked)

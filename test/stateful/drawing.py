@@ -248,7 +248,7 @@ WRONG_VELOCITIES: dict[str, Callable[[Array], Array]] = {
     "none": np.zeros_like,
     "standing still": lambda v: np.full_like(v, 0.5),
 }
-"""Velocities that are not those of the positions."""
+"""Velocities that contradict the positions."""
 
 UNUSABLE: dict[str, Unusable] = {
     "no velocity": lambda rig, q, v: (q, None, None),

@@ -26,7 +26,7 @@ class Plant:
         self._setup, self._arm = setup, setup.arm
         model, n = setup.arm.model, setup.arm.model.nv
         self.described = model
-        """The arm with the payload that it was told of, whose weight it may compensate."""
+        """Model with the announced payload; an arm that compensates gravity uses its weight."""
         self.attach(setup.payload)
         coulomb, viscous = setup.friction
         self._around = Surroundings(

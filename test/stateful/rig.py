@@ -96,7 +96,7 @@ class Rig:
         self.controller = controller_type(model, parameters)
         self._plant = Plant(setup)
         self.payload = 0.0
-        """Mass of the payload that controller and arm were told of [kg]."""
+        """Mass of the announced payload [kg]."""
 
     # --- What the controller is shown --------------------------------------------------------
 
@@ -353,7 +353,7 @@ class Rig:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether the arm carries another payload than the controller was told of."""
+        """Whether the payload of the arm is another than the announced one."""
         return self._plant.payload != self.payload
 
     @property
@@ -422,14 +422,14 @@ class Rig:
         self.longest_stop = max(self.longest_stop, parameters.stop_time)
 
     def announce(self, mass: float) -> None:
-        """Tell controller and arm of a payload [kg], after the checks of the node."""
+        """Announce a payload [kg] to controller and arm, after the checks of the node."""
         model = self.arm.loaded(mass)
         self._change(self.parameters, model)
         self.payload, self._plant.described = mass, model
         self.disturbed = True
 
     def attach(self, mass: float) -> None:
-        """Let the arm carry a payload that nobody was told of [kg]."""
+        """Let the arm carry a payload without an announcement [kg]."""
         self._plant.attach(mass)
         self.disturbed = True
 

@@ -64,7 +64,7 @@ class Follower(Source):
     """Stamp of the last tracking error that was followed: each is followed once."""
     still = False
     distorted: Callable[[np.ndarray], np.ndarray] | None = None
-    """Makes velocities that are not those of the positions."""
+    """Makes velocities that contradict the positions."""
     noise = 0.0
     turning = 0.0
     """Speed at which the last joint turns over the wrap of its encoder [rad/s]."""
