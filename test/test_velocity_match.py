@@ -147,6 +147,22 @@ def test_a_collision_is_no_contradiction(rate: int) -> None:
             assert match.take(k / rate, np.array([q]), np.array([v]), 0.005) == ""
 
 
+@pytest.mark.parametrize("stall", [0.01, 0.03, 0.045])
+@pytest.mark.parametrize("speed", [0.3, 2.0])
+def test_messages_that_had_to_wait_for_their_stamps_are_no_contradiction(
+    stall: float, speed: float
+) -> None:
+    """Drivers stamp when they publish; on a busy computer some messages come late, in a burst."""
+    match = VelocityMatch(("joint",), np.zeros(0, dtype=np.int64))
+    for k in range(3000):
+        measured = 0.002 * k
+        begin = 0.5 * np.floor(measured / 0.5)  # twice a second the driver stands still
+        late = begin + stall + 1e-5 * (measured - begin)
+        stamp = max(measured, late) if begin else measured
+        q = np.array([speed * measured])
+        assert match.take(stamp, q, np.array([speed]), 0.005) == "", k
+
+
 def test_wrapping_gaps_and_jumps_of_the_clock_are_no_contradiction() -> None:
     match = VelocityMatch(("spin",), np.array([0]))
     stamp, q = 0.0, 3.0

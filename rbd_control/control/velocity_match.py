@@ -7,11 +7,15 @@ another joint. A velocity that stands still, or a position, does not damp at all
 motion of the positions differs from the integral of the velocities. With a fading memory of
 :data:`MEMORY`, the joint states of a joint are contradictory if::
 
-    |sum(dq) - integral(v dt)| > velocity_mismatch + SHARE * path
+    |sum(dq) - integral(v dt)| > velocity_mismatch + SHARE * path + late * speed
 
 where the integral over a period is the value nearest to ``dq`` between those of the two velocities,
-and the path is the sum of the larger of ``|dq|`` and ``|v dt|``. The share covers the delay of
-filtered velocities and scales that are slightly wrong, and ``velocity_mismatch`` covers their bias.
+the path is the sum of the larger of ``|dq|`` and ``|v dt|``, ``speed`` is the largest recent
+``|v|``, and ``late`` the largest recent ``|sum(dt - mean dt)|``.
+
+``velocity_mismatch`` covers the bias of velocities, and the share their filters and scales. The
+last term is zero for regular stamps. Where messages had to wait for their stamps, it is the time by
+which their positions are older than the stamps.
 """
 
 from __future__ import annotations
@@ -29,6 +33,9 @@ MEMORY = 0.03
 
 PERIODS = 4.0
 """Least time constant, in periods: at 30 Hz velocities of a real arm are half a period late."""
+
+_AVERAGING = 0.01
+"""Least weight of a new interval in the mean interval; the first ones have equal weights."""
 
 LONGEST_INTERVAL = 0.1
 """Longest time between two samples that are compared [s]."""
@@ -58,18 +65,21 @@ class VelocityMatch:
         n = len(names)
         self._names, self._turn = names, np.zeros(n)
         self._turn[continuous] = TURN
-        self._deviation, self._path = np.zeros(n), np.zeros(n)
+        self._deviation, self._path, self._speed = np.zeros(n), np.zeros(n), np.zeros(n)
         self.reset()
 
     def reset(self) -> None:
         """Forget all samples; the next one is not compared."""
         self._last: tuple[float, Array, Array] | None = None
         self._contradiction, self._since = "", 0.0
+        self._intervals, self._period = 0, 0.0
         self._forget_motion()
 
     def _forget_motion(self) -> None:
         self._deviation.fill(0.0)
         self._path.fill(0.0)
+        self._speed.fill(0.0)
+        self._lag = self._late = 0.0
 
     def take(self, stamp: float, q: Array, v: Array, tolerance: float) -> str:
         """Compare a sample with the previous samples.
@@ -95,8 +105,20 @@ class VelocityMatch:
             self._forget_motion()
             self._since = stamp
             return self._contradiction
-        sums = self._deviation, self._path
-        j = contradictory(q, v, last[1], last[2], dt, self._turn, tolerance, sums)
+        fading = float(np.exp(-dt / max(MEMORY, PERIODS * dt)))
+        self._intervals += 1
+        self._period += max(_AVERAGING, 1.0 / self._intervals) * (dt - self._period)
+        self._lag = fading * self._lag + dt - self._period
+        self._late = max(fading * self._late, abs(self._lag))
+        j = contradictory(
+            (q, v, last[1], last[2]),
+            dt,
+            fading,
+            self._turn,
+            tolerance,
+            self._late,
+            (self._deviation, self._path, self._speed),
+        )
         if j < 0:
             if stamp - self._since > DISTRUST:
                 self._contradiction = ""
@@ -112,28 +134,30 @@ class VelocityMatch:
 
 @compiled
 def contradictory(
-    q: Array,
-    v: Array,
-    last_q: Array,
-    last_v: Array,
+    samples: tuple[Array, Array, Array, Array],
     dt: float,
+    fading: float,
     turn: Array,
     tolerance: float,
-    sums: tuple[Array, Array],
+    late: float,
+    sums: tuple[Array, Array, Array],
 ) -> int:
     """Return the last joint whose velocity contradicts its positions, or -1.
 
     Args:
-        q, v, last_q, last_v: positions and velocities of a sample and of the previous one, (nv,)
-            each.
+        samples: position and velocity of a sample, and of the previous one, (nv,) each.
         dt: time between the samples [s].
+        fading: factor of the sums in this time.
         turn: (nv,) period of the position [rad]; 0 for a position that does not wrap.
         tolerance: deviation that is accepted on a path of any length [rad or m]; 0: any.
-        sums: changed in place, (nv,) each [rad or m]: the changes of the position minus the
-            integral of the velocity, and the length of the path.
+        late: time by which stamps may be late [s].
+        sums: changed in place, (nv,) each: the changes of the position minus the integral of the
+            velocity [rad or m], the length of the path [rad or m], and the largest recent speed
+            [rad/s or m/s].
     """
-    found, fading = -1, np.exp(-dt / max(MEMORY, PERIODS * dt))
-    deviation, path = sums
+    found = -1
+    q, v, last_q, last_v = samples
+    deviation, path, speed = sums
     for i in range(q.shape[0]):
         way = q[i] - last_q[i]
         way -= whole_turns(way, turn[i])
@@ -142,6 +166,8 @@ def contradictory(
         expected = min(max(way, slow * dt), fast * dt)
         deviation[i] = fading * deviation[i] + way - expected
         path[i] = fading * path[i] + max(abs(way), abs(expected))
-        if tolerance > 0.0 and abs(deviation[i]) > tolerance + SHARE * path[i]:
+        speed[i] = max(fading * speed[i], abs(v[i]), abs(last_v[i]))
+        allowed = tolerance + SHARE * path[i] + late * speed[i]
+        if tolerance > 0.0 and abs(deviation[i]) > allowed:
             found = i
     return found

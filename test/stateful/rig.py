@@ -90,7 +90,7 @@ class Rig:
         self.outside = np.zeros(self.n)
         """By how much the desired position may lie beyond each limit [rad or m]."""
         self.restarted: list[int] = []
-        """Rows of the first joint states after a restart of the clock."""
+        """Rows of joint states from which on a brake has to grow anew."""
         self._kind, self._entry = 0, 0
         parameters = ControllerParameters(gravity_compensated=setup.compensated, **setup.parameters)
         self.controller = controller_type(model, parameters)
@@ -185,6 +185,7 @@ class Rig:
             )
             last = self.q.copy()
             self.disturbed = True
+            self.restarted.append(self.history.rows)  # the brake is against the wrong velocity
             self._show(q, wrong(v))
             if (np.abs(difference) > most + 0.75 * path).any() and k * self.period <= 0.05:
                 noticed &= self.controller.mode == "safe" and not self.torque.any()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -48,17 +47,6 @@ def plain(arms: Arms, probe: Probe) -> Iterator[Arm]:
     probe.wait(lambda: np.abs(arm.source.velocity).max() < 1e-3, "does not come to rest")
     yield arm
     put_in_order(arm, probe)
-
-
-@contextmanager
-def unmatched(arm: Arm, probe: Probe) -> Iterator[None]:
-    """Let velocities and positions of an arm contradict each other, for tests of other faults."""
-    assert set_parameters(probe, arm.name, velocity_mismatch=0.0).successful
-    try:
-        yield
-    finally:
-        arm.source.noise = 0.0
-        assert set_parameters(probe, arm.name, velocity_mismatch=0.005).successful
 
 
 def put_in_order(arm: Arm, probe: Probe) -> None:
@@ -123,6 +111,7 @@ def test_velocities_that_contradict_the_positions_are_a_fault(
     kind: str, plain: Arm, probe: Probe
 ) -> None:
     """[113] Damping by such a velocity would drive the arm: exactly zero goes out."""
+    assert set_parameters(probe, plain.name, velocity_mismatch=0.005).successful
     first = len(plain.commands)
     plain.source.distorted = WRONG[kind]
     try:
@@ -134,6 +123,7 @@ def test_velocities_that_contradict_the_positions_are_a_fault(
         assert "the velocity of joint_" in plain.process.output.splitlines()[-1]
     finally:
         plain.source.distorted = None
+        assert set_parameters(probe, plain.name, velocity_mismatch=0.0).successful
 
 
 def test_an_arm_that_does_not_follow_its_command_is_a_fault(plain: Arm, probe: Probe) -> None:
@@ -267,9 +257,8 @@ def test_a_speed_over_the_limit_that_lasts_is_a_fault(plain: Arm, probe: Probe) 
 def test_torque_that_swings_to_and_fro_is_a_fault(plain: Arm, probe: Probe) -> None:
     """[107] A loop that is not stable shakes the arm at its limits for ever."""
     plain.source.still = True
-    with unmatched(plain, probe):
-        plain.source.noise = 1.0  # 23 Hz at RATE
-        report = wait_for_mode(probe, "safe", plain.name)
+    plain.source.noise = 1.0  # 23 Hz at RATE
+    report = wait_for_mode(probe, "safe", plain.name)
     assert "swung" in report.message
 
 
@@ -288,11 +277,10 @@ def test_an_arm_that_leaves_its_target_is_a_fault(plain: Arm, probe: Probe) -> N
         plain.source.position = now
         return abs(step) < 1e-12
 
-    with unmatched(plain, probe):
-        probe.wait(lambda: pushed_to(0.05), "is not pushed")
-        seen = len(energy)
-        probe.wait(lambda: len(energy) > seen + 20, "no energies")
-        assert energy[-1].data[0] > at_rest + 0.01
-        probe.wait(lambda: pushed_to(0.7), "is not pushed")
-        report = wait_for_mode(probe, "safe", plain.name)
+    probe.wait(lambda: pushed_to(0.05), "is not pushed")
+    seen = len(energy)
+    probe.wait(lambda: len(energy) > seen + 20, "no energies")
+    assert energy[-1].data[0] > at_rest + 0.01
+    probe.wait(lambda: pushed_to(0.7), "is not pushed")
+    report = wait_for_mode(probe, "safe", plain.name)
     assert "joint_1" in report.message
