@@ -365,9 +365,10 @@ class Rig:
         return 0.1 + 10.0 / slowest + 10.0 / rate
 
     def quiet_time(self, first: int) -> Array:
-        """For how long arm and desired motion have been at rest, for rows from ``first`` on [s]."""
+        """Time for which arm and desired motion have been at rest, undisturbed, by row [s]."""
         v, v_d = self.history.column("v"), self.history.column("v_d")
         moves = (np.abs(v).max(axis=1) > 0.02) | (np.abs(v_d).max(axis=1) > 1e-6)
+        moves |= self.history.column("disturbed") != 0.0
         last = np.maximum.accumulate(np.where(moves, np.arange(moves.size), -1))
         return self.period * np.asarray((np.arange(moves.size) - last)[first:])
 
