@@ -80,8 +80,10 @@ class ArmMotion:
     ) -> bool:
         """Process a joint state; return whether every monitored joint has a recent known speed.
 
-        If the message has no velocities, a speed is the difference of the last two positions of the
-        joint divided by their time step, and is unknown after the first position.
+        If the velocity of a joint is missing or not finite, its speed is the difference of its last
+        two positions divided by their time step, and is unknown after the first position. A joint
+        with an impossible position is skipped. Fields of different lengths are counted in
+        ``ignored``.
 
         Args:
             stamp: time of the message by its sender [s].

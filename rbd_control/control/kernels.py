@@ -92,7 +92,7 @@ def first_above(v, most):
 
 @compiled
 def needs_cut(torque, least, most, q, lower, upper):
-    """Return whether a torque exceeds ``least`` or ``most``, or a position ``lower`` or ``upper``.
+    """Return whether a torque or a position is outside of its bounds, or NaN.
 
     All arguments are (nv,) [N·m or N; rad or m].
     """

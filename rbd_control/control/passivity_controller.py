@@ -41,6 +41,7 @@ Array = NDArray[np.float64]
 class PassivityController:
     """Slotine-Li control of one arm with limits, faults and reactions to contact.
 
+    A new controller is in mode ``safe`` with zero torque until :meth:`start`.
     Calls must not overlap, except :meth:`plan_trajectory`, which may run in another thread.
     Times: ``stamp`` is the time of a joint state, ``now`` the time of a steady clock; the
     controller reads no clock.
@@ -50,8 +51,9 @@ class PassivityController:
         parameters: parameters of the controller.
 
     Raises:
-        InputError: for a model with a floating base.
-        ParameterError: for a per-joint parameter of the wrong length.
+        InputError: for a model with a floating base, or for an unknown link to learn.
+        ParameterError: for a per-joint parameter of the wrong length, and for friction to learn
+            that the friction model does not have.
     """
 
     def __init__(self, model: Model, parameters: ControllerParameters | None = None) -> None:

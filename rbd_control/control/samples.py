@@ -87,7 +87,10 @@ class SampleJudge:
         self._match.reset()
 
     def lose(self) -> None:
-        """Mark the joint states as lost until the next valid sample."""
+        """Mark the last sample as out of date, so that the next one is not compared with it.
+
+        ``good`` becomes False. Continuous joints are unwrapped anew from the next valid sample.
+        """
         self.good = False
 
     def take(self, stamp: float, q: Any, v: Any, now: float, effort: Any = None) -> str:

@@ -37,7 +37,14 @@ class LawGains(NamedTuple):
 
 
 class ReferenceBounds(NamedTuple):
-    """Bounds of the reference velocity, and springs at the soft limits, (n,) each."""
+    """Bounds of position and reference velocity, and the springs at the position limits.
+
+    Attributes:
+        lower, upper: soft position limits, (n,) [rad or m].
+        fastest: largest reference speed, (n,) [rad/s or m/s].
+        stiffness: stiffness of the limit springs, (n,) [N·m/rad or N/m].
+        approach: largest reference speed per distance to a limit [1/s].
+    """
 
     lower: np.ndarray
     upper: np.ndarray

@@ -92,7 +92,10 @@ class TrajectoryGoal:
         self._finish(GoalResult(status, code, text))
 
     def refuse(self, error: TrajectoryError) -> None:
-        """End the goal because its trajectory cannot be followed."""
+        """Abort the goal because its trajectory cannot be followed.
+
+        The class of ``error`` gives the code: INVALID_JOINTS, OLD_HEADER_TIMESTAMP or INVALID_GOAL.
+        """
         code = ResultCode.INVALID_GOAL
         if isinstance(error, TrajectoryJointsError):
             code = ResultCode.INVALID_JOINTS

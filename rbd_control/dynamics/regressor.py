@@ -246,7 +246,8 @@ def inertial_parameters(model: Model) -> np.ndarray:
 def inertial_parameter_names(model: Model) -> tuple[str, ...]:
     """Return the names of the :func:`inertial_parameters`, such as ``"forearm Ixx"``.
 
-    A body has the name of the link that its joint moves, a rotor the name of its joint.
+    They are in the order of the parameters. A body has the name of the link that its joint moves, a
+    floating root the name of the root link, and a rotor a name such as ``"rotor of joint_2"``.
     """
     root = (next(iter(model.link_body)),) if model.floating_base else ()
     names = [*root, *model.body_links]

@@ -20,7 +20,13 @@ class Workers(Protocol):
     """Interface of the workers that run jobs."""
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
-        """Yield the index and the outcome of each job in the order of completion."""
+        """Yield the index and the outcome of each job in the order of completion.
+
+        A job that fails has an outcome too.
+
+        Raises:
+            RbdControlError: if the workers cannot run.
+        """
 
 
 @dataclass(frozen=True)

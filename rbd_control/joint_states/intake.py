@@ -128,7 +128,7 @@ class JointStateIntake:
 
     @property
     def jumps(self) -> int:
-        """Number of times that the clock went back."""
+        """Number of times that the clock went back; always 0 without ``follow_jumps``."""
         return int(self._tally[JUMPS])
 
     @property

@@ -78,7 +78,7 @@ class DetectorListener:
         self.state.link, self.state.force = shortened(message.header.frame_id, LONGEST), force
 
     def on_events(self, message: DiagnosticArray) -> None:
-        """Store onsets and releases of contacts."""
+        """Store onsets and releases of contacts, with the link; count what is not an event."""
         events, ignored = events_in(message)
         self.state.ignored += ignored
         for event in events:

@@ -44,7 +44,7 @@ def is_unsent(times: StopTimes | None) -> bool:
 def report_motion(
     motion: ArmMotion, parameters: StopParameters, state: State, now: float, status: Status
 ) -> None:
-    """Report the joint that delays the confirmation of a stop, and joints without recent states.
+    """Warn of the fastest joint while a stop is in progress, and of joints without recent states.
 
     Args:
         motion: the monitored joints.

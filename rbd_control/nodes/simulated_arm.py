@@ -36,6 +36,9 @@ SIMULATED_FRICTION = frozenset(
 )
 """Parameters of the robot's friction that the simulation has; other friction is not simulated."""
 
+SIMULATED_MODELS = frozenset(("none", "coulomb_viscous", "stribeck"))
+"""Friction models that the simulation has; ``stribeck`` only without an excess at standstill."""
+
 _ONLY = "only Coulomb and viscous friction are"
 """End of the error about friction that is not simulated."""
 
@@ -309,7 +312,7 @@ def _refuse_other_friction(new: SimulatedArmParameters, present: SimulatedArmPar
     for name in sorted(changed - SIMULATED_FRICTION):
         raise ParameterError(f"{name} is not simulated; {_ONLY}")
     if "friction_model" in changed and (
-        new.friction_model == "sigmoid"
+        new.friction_model not in SIMULATED_MODELS
         or (new.friction_model == "stribeck" and any(new.friction_stribeck))
     ):
         raise ParameterError(f"friction_model {new.friction_model} is not simulated; {_ONLY}")

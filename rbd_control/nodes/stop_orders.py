@@ -176,7 +176,11 @@ class GoalCanceller:
         self._node.destroy_subscription(self._status)
 
     def begin(self) -> None:
-        """Cancel all running goals, and every new goal until :meth:`end` is called."""
+        """Request the cancellation of all running goals, and of new ones until :meth:`end`.
+
+        Answers to earlier requests no longer count. The middleware may refuse the request
+        (``request.is_unsent``); :meth:`send` repeats it.
+        """
         self.request.begin()
         self._forbids = True
         self.send()

@@ -46,7 +46,17 @@ def draw_residuals(result: ReplayResult, path: Path) -> None:
 
 
 def draw_calibration(calibration: Calibration, path: Path) -> None:
-    """Write a PNG: the residual of every joint in every motion, with the threshold found."""
+    """Draw the residuals of all joints in all motions, with the calibrated thresholds.
+
+    The residual of the identified model is shown beside that of the plain description.
+
+    Args:
+        calibration: result of the calibration.
+        path: the PNG file, which is replaced.
+
+    Raises:
+        OSError: if the file cannot be written.
+    """
     from matplotlib.figure import Figure
 
     n = len(calibration.joints)
@@ -70,7 +80,7 @@ def draw_calibration(calibration: Calibration, path: Path) -> None:
             axes[i].axvline(start, color="0.8", linewidth=0.8)
         start += float(t[-1] - t[0])
     for i, joint in enumerate(calibration.joints):
-        axes[i].set_ylabel(f"{joint.joint}\n[N·m]", fontsize=8)
+        axes[i].set_ylabel(f"{joint.joint}\n[N·m or N]", fontsize=8)
         axes[i].tick_params(labelsize=8)
         axes[i].set_xlim(0.0, start)
     axes[-1].set_xlabel("time [s], recordings in sequence")

@@ -204,8 +204,10 @@ def modified_newton_euler(
 
 
 def coriolis_matrix_de_luca_ferrajoli(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Return a Coriolis matrix by N calls of modified Newton-Euler: column j has v_a = e_j.
+    """Return a Coriolis matrix by N calls of modified Newton-Euler.
 
+    Column j is the torque of the modified recursion without gravity for the auxiliary velocity
+    ``v_a = e_j``.
     C is admissible (``M_dot - 2 C`` is skew-symmetric), but not the matrix of the Christoffel
     symbols; the docstring of the module gives the difference. The function serves comparisons:
     :func:`~rbd_control.dynamics.coriolis_matrix` costs only O(Nd).
@@ -216,7 +218,7 @@ def coriolis_matrix_de_luca_ferrajoli(model: Model, q: np.ndarray, v: np.ndarray
         v: joint velocities, (..., nv) [rad/s or m/s].
 
     Returns:
-        (..., nv, nv).
+        (..., nv, nv) [torque per unit of velocity].
 
     Raises:
         InputError: for arguments of the wrong shape or not finite.
