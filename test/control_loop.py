@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -39,16 +39,20 @@ IDEAL = SimulationParameters(
 
 
 class Loop:
-    """A controller and an arm at 1 kHz."""
+    """A controller and an arm, at 1 kHz unless ``simulated`` sets another ``rate``."""
 
     def __init__(
         self,
         model: Model,
         q: np.ndarray = HOME,
         verdict: bool | None = None,
+        simulated: Mapping[str, Any] | None = None,
         **parameters: Any,
     ) -> None:
-        simulation = SimulationParameters(initial_position=tuple(q), coulomb=(0.3,), viscous=(0.3,))
+        simulation = SimulationParameters(
+            initial_position=tuple(q), coulomb=(0.3,), viscous=(0.3,), **(simulated or {})
+        )
+        self.rate = simulation.rate
         self.arm = SimulatedArm(model, simulation)
         self.controller = PassivityController(model, ControllerParameters(**parameters))
         sample = self.arm.reading()
@@ -58,7 +62,7 @@ class Loop:
         self.controller.start(sample.stamp, sample.q, sample.v)
 
     def run(self, time: float, each: Callable[[Command], None] = lambda command: None) -> Command:
-        for _ in range(round(time * 1000)):
+        for _ in range(round(time * self.rate)):
             sample = self.arm.reading()
             assert sample is not None
             command = self.controller.update(sample.stamp, sample.q, sample.v, effort=sample.tau)

@@ -122,7 +122,8 @@ def test_the_node_decides_on_the_weight() -> None:
     node: Any = Node()
     node.is_configured = True
 
-    def refuse(robot: Robot, q: np.ndarray) -> None:
+    def refuse(robot: Robot, former: Robot, q: np.ndarray) -> None:
+        assert former.parameters.payload_mass == 0.0
         assert robot.parameters.payload_mass == 1.0
         assert q is Q
         raise InputError("too heavy for its share")

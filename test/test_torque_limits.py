@@ -13,11 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from robots import random_tree_urdf
 
-from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint
+from rbd_control.control import (
+    AdaptiveSlotineLiController,
+    ControllerParameters,
+    PassivityController,
+    TrajectoryPoint,
+)
 from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.torque_limits import TorqueLimits
 from rbd_control.dynamics import Model, gravity_torque, mass_matrix
-from rbd_control.errors import InputError
+from rbd_control.errors import InputError, TrajectoryError
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.simulation import arm7_urdf
 
@@ -168,6 +173,53 @@ def test_no_change_makes_an_arm_too_heavy(model: Model, change: dict[str, Any]) 
     controller.set_parameters(weak, heavy)
     controller.refuse_heavier(replace(weak, damping_rate=20.0), heavy)
     controller.refuse_heavier(NO_RATE, model)
+
+
+def test_a_payload_that_is_put_down_is_accepted_by_an_arm_that_is_still_too_heavy(
+    model: Model,
+) -> None:
+    """[112] Otherwise the controller would go on to compute with a payload that has gone."""
+    limits = ArmLimits.of(model, replace(NO_RATE, effort_limit=(30.0,)))
+    weights = [
+        gravity_torque(model.with_payload("tool", mass, np.zeros(3), np.eye(3)), HOME)
+        for mass in (8.0, 4.0, 0.0)
+    ]
+    for weight in weights[1:]:
+        limits.refuse_heavier(weight, limits, weights[0])
+        with pytest.raises(InputError, match="too heavy: joint_2 cannot hold"):
+            limits.refuse_heavier(weights[0], limits, weight)
+
+
+def test_the_learned_weight_counts(model: Model) -> None:
+    """[112] With limits that suffice for the described arm only, a joint sank by 1.2 rad."""
+    parameters = replace(NO_RATE, adaptive=True)
+    controller = started(model, parameters)
+    loaded = model.with_payload("tool", 0.5, np.zeros(3), 0.01 * np.eye(3))
+    learner = AdaptiveSlotineLiController(loaded, parameters, parameters)
+    between = 0.5 * np.abs(gravity_torque(model, HOME) + gravity_torque(loaded, HOME))
+    weak = replace(parameters, effort_limit=tuple(np.maximum(between, 1.0)))
+    controller.refuse_heavier(weak, model)
+    controller.law.set_estimates(learner.estimates)
+    with pytest.raises(InputError, match="too heavy: joint_"):
+        controller.refuse_heavier(weak, model)
+
+
+def test_no_motion_ends_where_the_arm_is_too_heavy(model: Model) -> None:
+    """[112] Upright its limits suffice, stretched they do not: it sank to 6 rad/s."""
+    upright = np.zeros(model.nv)
+    stretched = np.array([0.0, 1.5, 0.0, 0.0, 0.0, 0.0, 0.0])
+    parameters = replace(NO_RATE, torque_share=(0.25,))
+    controller = started(model, parameters, upright)
+    names = model.joint_names
+    with pytest.raises(TrajectoryError, match="too heavy: joint_2 cannot .* at the last point"):
+        controller.set_trajectory(names, [TrajectoryPoint(stretched, time_from_start=9.0)])
+    controller.set_trajectory(names, [TrajectoryPoint(0.1 * stretched, time_from_start=9.0)])
+    controller.float_()
+    for k in range(1, 400):
+        controller.update(0.01 * k, min(0.01 * k, 1.0) * stretched, STILL)
+    with pytest.raises(InputError, match="too heavy: joint_2 cannot hold the arm here"):
+        controller.resume()
+    assert controller.mode == "float"
 
 
 def test_effort_limits_of_an_arm_in_motion_cannot_be_removed(model: Model) -> None:

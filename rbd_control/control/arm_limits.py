@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.dynamics import Model
 from rbd_control.errors import InputError
-from rbd_control.robot.weight import excess_weight, require_weight
+from rbd_control.robot.weight import needed_share, require_weight
 
 Array = NDArray[np.float64]
 
@@ -84,33 +84,33 @@ class ArmLimits:
                 f"zero; set parameter effort_limit"
             )
 
-    def require_weight(self, model: Model, q: Array) -> None:
+    def require_weight(self, weight: Array) -> None:
         """Raise an error if the weight of the arm needs more than the torque limits allow.
 
         Args:
-            model: the arm with a payload.
-            q: (nv,) its position [rad or m].
+            weight: gravity torque of the arm with its payload, (nv,) [N·m or N].
 
         Raises:
             InputError: naming the first such joint, its gravity torque and its limit.
         """
-        require_weight(model, q, self.weight)
+        require_weight(self.joint_names, weight, self.weight)
 
-    def refuse_heavier(self, model: Model, q: Array, before: ArmLimits, former: Model) -> None:
+    def refuse_heavier(self, weight: Array, before: ArmLimits, former: Array) -> None:
         """Raise an error if a change makes the weight of the arm too much for a joint.
 
-        A change that leaves too much weight as it is, or lessens it, is accepted.
+        If it is too much already, a change after which the joint needs no larger share of its limit
+        is accepted.
 
         Args:
-            model: the arm with its payload after the change.
-            q: (nv,) its position [rad or m].
+            weight: gravity torque after the change, (nv,) [N·m or N].
             before: limits before the change.
-            former: the arm with its payload before the change.
+            former: gravity torque before the change, (nv,) [N·m or N].
 
         Raises:
             InputError: naming the first such joint, its gravity torque and its limit.
         """
-        require_weight(model, q, self.weight, excess_weight(former, q, before.weight))
+        accepted = needed_share(former, before.weight)
+        require_weight(self.joint_names, weight, self.weight, accepted)
 
 
 def _replaced(described: Array, given: Array) -> Array:

@@ -277,7 +277,8 @@ class Modes:
         if not self.started:
             raise InputError("cannot resume: not started")
         if not self._samples.good:
-            raise InputError(f"cannot resume: no good joint states ({self.reason})")
+            why = self._samples.refusal or self.reason
+            raise InputError(f"cannot resume: no good joint states ({why})")
         if self._paused is not None and self._is_kept_by_contact():
             raise InputError(
                 f"cannot resume: {CONTACT_LASTS}; end the contact first, or order float or retract"

@@ -33,7 +33,7 @@ from rbd_control.control.trajectory import Trajectory
 from rbd_control.control.trajectory_goal import GoalMotion, TrajectoryGoal
 from rbd_control.control.watches import Watches
 from rbd_control.control.waypoints import Points
-from rbd_control.dynamics import Model
+from rbd_control.dynamics import Model, gravity_torque
 
 Array = NDArray[np.float64]
 
@@ -168,7 +168,10 @@ class PassivityController:
             if not self._samples.lost:
                 return self._answer(self._path.repeat(), refusal)
             self._modes.fault(refusal)
-        return self._answer(self._path.zero())
+        reason = self._modes.reason
+        if refusal not in reason:  # the cause of the zero torque is not that of the mode
+            reason = f"{reason}; zero torque now: {refusal}"
+        return self._answer(self._path.zero(), reason)
 
     def _answer(self, sent: LimitedTorque, refusal: str = "") -> Command:
         """Return a torque with the state of the controller."""
@@ -212,15 +215,27 @@ class PassivityController:
         """Raise an error for a change that would make the arm too heavy for its motors.
 
         To be called while the arm is under control, before :meth:`set_parameters`, which accepts
-        such a change. It uses the posture of the last valid sample.
+        such a change. It uses the posture of the last valid sample, and counts what the adaptive
+        law has learned if that is heavier.
 
         Raises:
             InputError: naming the first joint whose torque limit is too low for the weight, or
                 even lower than it was.
             ParameterError: for a per-joint parameter of the wrong length.
         """
-        limits, present = ArmLimits.of(model, parameters), self._parts
-        limits.refuse_heavier(model, self._samples.q, present.limits, present.model)
+        ArmLimits.of(model, parameters).refuse_heavier(
+            self._weight(model), self._parts.limits, self._weight(self.model)
+        )
+
+    def _weight(self, model: Model) -> Array:
+        """Return the magnitude of the gravity torque here, (nv,) [N·m or N].
+
+        It is the larger one of the described and the learned arm, if ``model`` is not a new one.
+        """
+        weight = np.abs(gravity_torque(model, self._samples.q))
+        if self.law.belongs_to(model):
+            return np.maximum(weight, np.abs(gravity_torque(self.law.model, self._samples.q)))
+        return weight
 
     def _parts_for(self, parameters: ControllerParameters, model: Model | None) -> ConfiguredParts:
         here = self._samples.q if self._samples.good else None
@@ -384,12 +399,13 @@ class PassivityController:
 
         Raises:
             InputError: as :meth:`Modes.resume`; without a verdict if a detector is required; and in
-                mode safe if the arm with its payload has become too heavy for its motors here.
+                the modes safe and float if the arm is too heavy for its motors here.
         """
         self._watches.require_verdict("resume", self._samples.now if now is None else now)
+        if self._modes.mode in ("safe", "float") and self._samples.good:
+            # Posture, payload and limits may have changed since.
+            self._parts.limits.require_weight(self._weight(self.model))
         if self._modes.mode == "safe" and self._samples.good:
-            # Payload and limits may have changed while the posture was unknown.
-            self._parts.limits.require_weight(self.model, self._samples.q)
             self._start.here()
         return self._modes.resume()
 

@@ -20,7 +20,9 @@ from rbd_control.control.stream import StreamPoint, past_point
 from rbd_control.control.time_scaling import stretched
 from rbd_control.control.trajectory import DesiredState, Trajectory
 from rbd_control.control.waypoints import Points, Waypoints
-from rbd_control.dynamics import Model
+from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.errors import InputError, TrajectoryError
+from rbd_control.robot.weight import needed_share, require_weight
 
 Array = NDArray[np.float64]
 
@@ -120,8 +122,29 @@ def plan(
         if last is not None and 0.0 <= state.stamp - last.stamp <= 2.0 * p.stream_horizon:
             past = past_point(point, state.start, last, state.stamp, p.stream_horizon, state.soft)
             return PlannedTrajectory(request, state, past, arrived)
-    if not p.stretch_to_limits:
-        return PlannedTrajectory(request, state, build(1.0, state.soft), arrived)
-    trajectory = stretched(build, model, state.limits)
-    trajectory.check(state.soft, state.start)
+    if p.stretch_to_limits:
+        trajectory = stretched(build, model, state.limits)
+        trajectory.check(state.soft, state.start)
+    else:
+        trajectory = build(1.0, state.soft)
+    _require_hold(model, trajectory, state)
     return PlannedTrajectory(request, state, trajectory, arrived)
+
+
+def _require_hold(model: Model, trajectory: Trajectory, state: PlanningState) -> None:
+    """Raise an error if the motors cannot hold the arm at the end of a trajectory.
+
+    If they cannot hold it at the start either, an end that is no heavier is accepted.
+
+    Raises:
+        TrajectoryError: naming the joint, its gravity torque and its limit.
+    """
+    limit = state.limits.weight
+    start = gravity_torque(model, state.start.q_d)
+    end = gravity_torque(model, trajectory.final)
+    try:
+        require_weight(
+            model.joint_names, end, limit, needed_share(start, limit), "at the last point"
+        )
+    except InputError as error:
+        raise TrajectoryError(str(error)) from error

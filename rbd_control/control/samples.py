@@ -42,6 +42,7 @@ class SampleJudge:
         wait: the same on the steady clock [s].
         good: whether the sample is up to date; false before the first sample and after a loss.
         lost: whether the samples refused since then are a fault.
+        refusal: the reason if the last sample could not be used, or an empty text.
         turned: (nv,) offset added by unwrapping [rad]; None means zero for all joints.
         longest_period: running largest period of the samples [s].
     """
@@ -55,6 +56,7 @@ class SampleJudge:
         self.v: Array = np.zeros(n)
         self.dt = self.wait = 0.0
         self.good = self.lost = False
+        self.refusal = ""
         self.turned: Array | None = None
         self._rejected = 0
         self._repetition: Repetition | None = None
@@ -91,7 +93,7 @@ class SampleJudge:
 
         ``good`` becomes False. Continuous joints are unwrapped anew from the next valid sample.
         """
-        self.good = False
+        self.good, self.refusal = False, ""
 
     def take(self, stamp: float, q: Any, v: Any, now: float, effort: Any = None) -> str:
         """Validate one sample and, if it is valid, store it.
@@ -114,6 +116,9 @@ class SampleJudge:
             before, elapsed = self.q, stamp - self.stamp
         refusal = self._plausibility.refusal(stamp, position, velocity, before, max(elapsed, 0.0))
         if refusal:
+            defect = self._contradiction_at_bounded_speed(stamp, position, velocity, before)
+            if defect:
+                return self._distrust(defect)
             return self._reject(refusal, now)
         # Reported positions are compared, because the unwrapping restarts after each loss.
         reported, turned = position, None
@@ -124,8 +129,7 @@ class SampleJudge:
             stamp, reported, velocity, self._parameters.velocity_mismatch
         )
         if defect:
-            self.good, self.lost = False, True
-            return defect
+            return self._distrust(defect)
         self.dt = max(elapsed, 0.0)
         self.wait = now - self.now
         if self.good:
@@ -135,7 +139,7 @@ class SampleJudge:
             )
         self.stamp, self.now, self.q, self.v = stamp, now, position, velocity
         self.turned = turned if turned is not None and turned.any() else None
-        self.good, self.lost, self._rejected = True, False, 0
+        self.good, self.lost, self._rejected, self.refusal = True, False, 0, ""
         return ""
 
     def reported(self, q: Array) -> Array:
@@ -163,8 +167,27 @@ class SampleJudge:
             measured = None
         return position, velocity, measured
 
+    def _contradiction_at_bounded_speed(
+        self, stamp: float, q: Array, v: Array, last_q: Array
+    ) -> str:
+        """Return the contradiction, if any, of a sample of which only the speed is implausible.
+
+        With the unit or the gear ratio of a motor every velocity may be implausible, and must not
+        hide by that. The highest plausible speed takes the place of a higher one.
+        """
+        bounded = self._plausibility.bounded(v)
+        elapsed = max(stamp - self.stamp, 0.0) if self.good else 0.0
+        if self._plausibility.refusal(stamp, q, bounded, last_q, elapsed):
+            return ""
+        return self._match.take(stamp, q, bounded, self._parameters.velocity_mismatch)
+
+    def _distrust(self, defect: str) -> str:
+        self.good, self.lost, self.refusal = False, True, defect
+        return defect
+
     def _reject(self, refusal: str, now: float) -> str:
         self._rejected += 1
+        self.refusal = refusal
         if self._rejected >= self._parameters.bad_samples or self.silent(now):
             self.good, self.lost = False, True
         return refusal

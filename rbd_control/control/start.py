@@ -12,6 +12,7 @@ from rbd_control.control.planning import Planning
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.torque_path import TorquePath
 from rbd_control.control.watches import Watches
+from rbd_control.dynamics import gravity_torque
 from rbd_control.errors import InputError
 
 Array = NDArray[np.float64]
@@ -63,7 +64,7 @@ class Start:
         refusal = self._samples.take(stamp, q, v, now)
         if refusal:
             raise InputError(f"cannot start: {refusal}")
-        self._limits.require_weight(self._model, self._samples.q)
+        self._limits.require_weight(gravity_torque(self._model, self._samples.q))
         self.here()
         self._verdict.forget_force()
         self._watches.reset()

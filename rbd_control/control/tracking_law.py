@@ -76,7 +76,7 @@ class TrackingLaw:
     def _keep(self, before: TrackingLaw) -> None:
         """Continue from the estimates of another law, or say why they are discarded."""
         why = ""
-        if not _is_same(before._described, self._described):
+        if not before.belongs_to(self._described):
             # Estimates describe the errors of their model only.
             why = "the model of the arm has changed"
         else:
@@ -121,6 +121,10 @@ class TrackingLaw:
         """Call :meth:`AdaptiveSlotineLiController.forget_recent`, if the law is adaptive."""
         if self.adaptive is not None and self.adaptive.forget_recent():
             self._use_estimates()
+
+    def belongs_to(self, model: Model) -> bool:
+        """Return whether ``model`` is the described arm, of which the law learns the errors."""
+        return _is_same(model, self._described)
 
     @property
     def model(self) -> Model:

@@ -160,6 +160,10 @@ class MotionPlausibility:
         self._turn = np.zeros(len(speed))
         self._turn[continuous] = TURN
 
+    def bounded(self, v: Array) -> Array:
+        """Return velocities, (nv,), with the highest plausible speed in place of higher ones."""
+        return np.clip(v, -self._speed, self._speed)
+
     def refusal(self, stamp: float, q: Array, v: Array, last_q: Array, elapsed: float) -> str:
         """Return the reason if a sample is implausible, or an empty text.
 

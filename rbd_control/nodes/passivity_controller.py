@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rbd_control.control import ControllerParameters, PassivityController
 from rbd_control.control.arm_limits import ArmLimits
 from rbd_control.control.trajectory_outcome import STOPPING_REACTIONS
+from rbd_control.dynamics import gravity_torque
 from rbd_control.joint_states import JointSample
 from rbd_control.node_parameters import CommandingParameters, FrameParameters
 from rbd_control.nodes.command_report import AnsweredSample, CommandReport
@@ -98,7 +99,7 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
             subscribes=not detector_is_here,
         )
         self._touched = TouchedLink(self)
-        self._payload = PayloadInput(self, self._posture, self._require_weight)
+        self._payload = PayloadInput(self, self._posture, self._refuse_heavier)
         self._access = ExclusiveAccess(
             self,
             COMMANDS,
@@ -252,18 +253,23 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
         latest = self._input.latest
         return None if latest is None or self._input.is_silent else latest.q
 
-    def _require_weight(self, robot: Robot, q: Array) -> None:
-        """Raise an error if the torque limits are too low for the weight of an arm.
+    def _refuse_heavier(self, robot: Robot, former: Robot, q: Array) -> None:
+        """Raise an error if a payload makes the arm too heavy for its torque limits.
 
         Args:
-            robot: the arm with a payload.
+            robot: the arm with the payload.
+            former: the arm with the payload before.
             q: joint positions, (nq,) [rad or m].
 
         Raises:
             InputError: naming the joint, its torque and its limit.
         """
-        limits = ArmLimits.of(robot.model, robot.in_model_order(self.parameters))
-        limits.require_weight(robot.model, q)
+        parameters = robot.in_model_order(self.parameters)
+        limits = ArmLimits.of(robot.model, parameters)
+        before = ArmLimits.of(former.model, parameters)
+        limits.refuse_heavier(
+            gravity_torque(robot.model, q), before, gravity_torque(former.model, q)
+        )
 
     def _goal_state(self) -> GoalState | None:
         """Return the measured and the desired state of the arm.

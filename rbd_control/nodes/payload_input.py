@@ -49,17 +49,17 @@ class PayloadInput:
         node: the node.
         posture: returns the present joint positions of the configured node, (nq,) [rad or m]; None
             while they are unknown.
-        require_weight: raises an error of the package if the motors cannot hold the weight of an
-            arm at joint positions (nq,) [rad or m].
+        refuse_heavier: raises an error of the package if the motors cannot hold the weight of an
+            arm at joint positions (nq,) [rad or m], and it is heavier than the former one.
     """
 
     def __init__(
         self,
         node: ManagedNode[ModelParameters],
         posture: Callable[[], Array | None],
-        require_weight: Callable[[Robot, Array], None] = Robot.refuse_heavy,
+        refuse_heavier: Callable[[Robot, Robot, Array], None] = Robot.refuse_heavier,
     ) -> None:
-        self._node, self._posture, self._require_weight = node, posture, require_weight
+        self._node, self._posture, self._refuse_heavier = node, posture, refuse_heavier
         self._pending: PayloadParameters | None = None
         self._refusal = ""
         node.create_subscription(InertiaStamped, PAYLOAD, self._on_payload, LATCHED)
@@ -136,7 +136,7 @@ class PayloadInput:
         posture = self._posture()
         if posture is None:
             return False
-        self._require_weight(robot, posture)
+        self._refuse_heavier(robot, node.robot, posture)
         names = PayloadParameters.names()
         values = (getattr(payload, name) for name in names)
         answer = node.set_parameters_atomically(

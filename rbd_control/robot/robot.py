@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rbd_control.dynamics import Model, mass_matrix
+from rbd_control.dynamics import Model, gravity_torque, mass_matrix
 from rbd_control.dynamics.urdf import is_urdf_text, read_urdf
 from rbd_control.errors import InputError, ModelError, ModelWarning, ParameterError
 from rbd_control.files.input_files import about
@@ -23,7 +23,7 @@ from rbd_control.robot.friction import Friction
 from rbd_control.robot.joint_choice import Measured, Reported, held_in_words, is_one_arm
 from rbd_control.robot.payload import PayloadParameters
 from rbd_control.robot.robot_parameters import RobotParameters
-from rbd_control.robot.weight import require_weight
+from rbd_control.robot.weight import needed_share, require_weight
 
 P = TypeVar("P", bound=Parameters)
 
@@ -172,16 +172,22 @@ class Robot:
         model = parameters.loaded(parameters.corrected(self.description))
         return replace(self, model=model, parameters=parameters)
 
-    def refuse_heavy(self, q: NDArray[np.float64]) -> None:
-        """Raise an error if the motors cannot hold the weight of the arm.
+    def refuse_heavier(self, former: Robot, q: NDArray[np.float64]) -> None:
+        """Raise an error if the described motors cannot hold the weight of the arm.
+
+        If they could not hold the arm before, one that is no heavier is accepted.
 
         Args:
+            former: the same arm with the payload before.
             q: present joint positions, (nq,) [rad or m].
 
         Raises:
             InputError: naming the joint, its torque and its limit.
         """
-        require_weight(self.model, q, self.model.effort_limit)
+        limit = self.model.effort_limit
+        before = needed_share(gravity_torque(former.model, q), limit)
+        weight = gravity_torque(self.model, q)
+        require_weight(self.model.joint_names, weight, limit, before)
 
     @property
     def friction(self) -> Friction:
