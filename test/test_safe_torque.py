@@ -82,7 +82,8 @@ def test_a_bad_sample_in_safe_is_zero_at_once(model: Model) -> None:
     assert controller.update(0.001, HOME, V).torque.any()
     for bad in (None, np.full(7, np.nan)):
         command = controller.update(0.002, HOME, bad)
-        assert (command.mode, command.reason) == ("safe", "test")
+        assert command.mode == "safe"
+        assert command.reason.startswith("test; zero torque now: joint states ")
         assert not command.torque.any()
         assert controller.update(0.003, HOME, V).torque.any()
 
