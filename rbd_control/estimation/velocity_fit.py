@@ -3,12 +3,14 @@
 :mod:`rbd_control.control.velocity_match` compares them sample by sample in a running controller.
 
 With a velocity of the wrong sign friction seems to drive a joint, and its effort seems reversed;
-the effort is not at fault then. Over windows of :data:`WINDOW` the change ``x`` of a position and
-the integral ``y`` of its velocity have the correlation and the scale::
+the effort is not at fault then. Over windows of the lengths :data:`WINDOWS` the change ``x`` of a
+position and the integral ``y`` of its velocity have the correlation and the scale::
 
     r = Σ x y / √(Σ x² Σ y²)        scale = Σ x y / Σ x²
 
-The windows are longer than the delays of filtered velocities.
+In the long windows slow motion exceeds the noise of the encoders. A first-order filter of the
+velocity with time constant T makes ``y`` smaller than ``x`` by T times the change of the velocity;
+this is added to ``y``, with the T up to :data:`FILTER` that fits best.
 """
 
 from __future__ import annotations
@@ -26,8 +28,14 @@ from rbd_control.wording import listed
 
 Array = NDArray[np.float64]
 
-WINDOW = 0.1
-"""Length of the windows, and longest interval between samples that is used [s]."""
+WINDOWS = (0.1, 1.0)
+"""Lengths of the windows [s]."""
+
+LONGEST_INTERVAL = 0.1
+"""Longest interval between samples that is used [s]."""
+
+FILTER = 0.03
+"""Largest time constant of a filter of the velocities that is no defect [s]."""
 
 LEAST_PATH = 0.1
 """Shortest path of a joint whose velocity is judged [rad or m]."""
@@ -66,13 +74,20 @@ def velocity_fits(motions: Sequence[Motion], model: Model) -> tuple[VelocityFit,
         model: the robot.
     """
     n = len(model.joint_names)
-    moved, said = np.zeros((0, n)), np.zeros((0, n))
+    moved, said, change = np.zeros((3, 0, n))
     path = np.zeros(n)
     for motion in motions:
-        sums, lengths = _windows(motion.only(in_range(motion)), model)
-        moved, said = np.concatenate((moved, sums[0])), np.concatenate((said, sums[1]))
-        path += lengths
+        usable, longest = motion.only(in_range(motion)), np.zeros(n)
+        for window in WINDOWS:
+            sums, lengths = _windows(usable, model, window)
+            moved, said, change = (
+                np.concatenate(pair) for pair in zip((moved, said, change), sums, strict=True)
+            )
+            longest = np.maximum(longest, lengths)
+        path += longest
     with np.errstate(divide="ignore", invalid="ignore"):
+        late = ((moved - said) * change).sum(axis=0) / (change**2).sum(axis=0)
+        said = said + np.clip(np.nan_to_num(late), 0.0, FILTER) * change
         size = np.linalg.norm(moved, axis=0)
         scale = (moved * said).sum(axis=0) / size**2
         # Row i, column j: position of joint i and velocity of joint j.
@@ -118,19 +133,31 @@ def _text(scale: float, correlation: float, other: str) -> str:
     return ""
 
 
-def _windows(motion: Motion, model: Model) -> tuple[tuple[Array, Array], Array]:
-    """Return change of position and integral of velocity, (w, n) each, and the path, (n,)."""
+def _windows(
+    motion: Motion, model: Model, length: float
+) -> tuple[tuple[Array, Array, Array], Array]:
+    """Return the change of the position, the integral and the change of the velocity, and the path.
+
+    The first three are (w, n) each, the path is (n,).
+
+    Args:
+        motion: the motion.
+        model: the robot.
+        length: length of the windows [s].
+    """
     n = len(model.joint_names)
     if motion.t.size < 2:
-        return (np.zeros((0, n)), np.zeros((0, n))), np.zeros(n)
+        return (np.zeros((0, n)), np.zeros((0, n)), np.zeros((0, n))), np.zeros(n)
     dt = np.diff(motion.t)
     v = motion.v[:, -n:]
-    way, expected = np.diff(motion.q[:, -n:], axis=0), 0.5 * (v[1:] + v[:-1]) * dt[:, None]
+    way, change = np.diff(motion.q[:, -n:], axis=0), np.diff(v, axis=0)
+    expected = 0.5 * (v[1:] + v[:-1]) * dt[:, None]
     turns = ~model.prismatic[-n:]
     way[:, turns] = np.remainder(way[:, turns] + np.pi, 2.0 * np.pi) - np.pi
-    way[dt > WINDOW] = expected[dt > WINDOW] = 0.0
-    window = np.floor(motion.t[1:] / WINDOW)
+    for each in (way, expected, change):
+        each[dt > LONGEST_INTERVAL] = 0.0
+    window = np.floor(motion.t[1:] / length)
     first = np.concatenate(([0], np.flatnonzero(np.diff(window)) + 1))
-    sums = np.add.reduceat(way, first, axis=0), np.add.reduceat(expected, first, axis=0)
+    sums = [np.add.reduceat(each, first, axis=0) for each in (way, expected, change)]
     steps = np.abs(sums[0])
-    return sums, np.where(steps > STEP, steps, 0.0).sum(axis=0)
+    return (sums[0], sums[1], sums[2]), np.where(steps > STEP, steps, 0.0).sum(axis=0)

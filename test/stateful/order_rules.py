@@ -226,7 +226,8 @@ class OrderRules(MachineBase):
             return
         rig.leaves_safe = True
         if controller.mode == "follow":
-            rig.allow_motion()
+            if before != "follow":
+                rig.allow_motion()
         elif controller.mode == "hold" and "nothing" not in answer:
             rig.expect_stop()
         self._run(rig.period)
