@@ -124,7 +124,9 @@ class VelocityMatch:
             return self._contradiction
         fading = float(np.exp(-dt / max(MEMORY, PERIODS * dt)))
         self._intervals += 1
-        self._period += max(_AVERAGING, 1.0 / self._intervals) * (dt - self._period)
+        # Lost messages are no long period.
+        counted = dt if self._intervals == 1 else min(dt, 2.0 * self._period)
+        self._period += max(_AVERAGING, 1.0 / self._intervals) * (counted - self._period)
         self._lag = fading * self._lag + dt - self._period
         self._late = max(fading * self._late, abs(self._lag))
         j = contradictory(
