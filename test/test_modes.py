@@ -14,7 +14,7 @@ from rbd_control.control import (
 )
 from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import InputError, TrajectoryError
-from rbd_control.simulation import arm7_urdf
+from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +125,23 @@ def test_hold_stays_here_and_resume_goes_on(model: Model) -> None:
     command = loop.run(2.5)
     assert (command.goal, command.reason) == ("reached", "")
     assert np.array_equal(command.q_d, HOME + 0.5)
+
+
+def test_orders_to_resume_do_not_let_an_arm_sag(model: Model) -> None:
+    """Each took the position to which an unknown payload had pulled the arm as the desired one."""
+    loop = Loop(model)
+    loaded = model.with_payload("tool", 3.0, np.zeros(3), 0.01 * np.eye(3))
+    loop.arm = SimulatedArm(
+        loaded, SimulationParameters(initial_position=tuple(HOME), coulomb=(0.0,))
+    )
+    loop.run(1.0)
+    before = loop.arm.q
+    for _ in range(20):
+        loop.controller.hold()
+        loop.run(0.2)
+        assert loop.controller.resume() == "holding here"
+        loop.run(0.2)
+    assert np.abs(loop.arm.q - before).max() < 0.005
 
 
 def test_float_yields_to_a_push_and_forgets_the_trajectory(model: Model) -> None:

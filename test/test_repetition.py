@@ -108,6 +108,23 @@ def test_an_arm_at_rest_does_not_run_away(
     assert max(speeds) < fastest
 
 
+@pytest.mark.parametrize("bits", [12, 14, 16])
+@pytest.mark.parametrize("speed", [0.024, 0.1])
+def test_slow_motion_on_a_coarse_encoder_is_not_frozen(bits: int, speed: float) -> None:
+    """Position and velocity repeat until the next step, and velocities have steps as well."""
+    step = 2.0 * np.pi / 2**bits
+    repetition = Repetition(("joint",), np.array([10.0]), SHIPPED)
+    for k in range(3000):
+        q = step * np.round(0.001 * k * speed / step)
+        assert repetition.take(0.001 * k, np.array([q]), np.array([speed]), None) == "", k
+    # It has shown its steps; 20 of them cannot be missing.
+    frozen = [
+        repetition.take(3.0 + 0.001 * k, np.array([q]), np.array([20.0 * step / 0.015]), None)
+        for k in range(20)
+    ]
+    assert frozen[-1]
+
+
 @pytest.mark.parametrize(
     ("rate", "hardware"), [(1000.0, 1000.0), (1000.0, 250.0), (1000.0, 100.0), (200.0, 100.0)]
 )
@@ -187,12 +204,12 @@ def test_a_change_of_mode_is_no_push(model: Model) -> None:
 def test_frozen_data_stay_so_until_a_number_changes(model: Model) -> None:
     controller = started(model, replace(NO_RATE, repeated_time=0.015))
     for k in range(1, 100):
-        command = controller.update(0.001 * k, HOME, STILL + 0.1)
+        command = controller.update(0.001 * k, HOME, STILL + 0.2)
     assert command.mode == "safe"
     assert not command.torque.any()
     with pytest.raises(InputError, match="no good joint states"):
         controller.resume()
-    v = STILL + 0.1
+    v = STILL + 0.2
     v[3] = np.nextafter(v[3], 1.0)
     assert controller.update(0.1, HOME, v).torque.any()
     assert controller.resume() == "holding here"
@@ -203,7 +220,7 @@ def test_three_samples_at_least(model: Model, rate: float) -> None:
     """At any rate two equal samples are no evidence of a frozen driver."""
     controller = PassivityController(model)
     controller.start(0.0, HOME, STILL)
-    v = STILL + 0.1
+    v = STILL + 0.2
     modes = [controller.update(k / rate, HOME, v).mode for k in range(1, 40)]
     first = modes.index("safe")
     assert first >= 2

@@ -11,6 +11,7 @@ import pytest
 from robots import REAL_PANDA, RECORDINGS, panda_arm_urdf
 
 from rbd_control.cli.main import main
+from rbd_control.control import ControllerParameters, PassivityController, TrajectoryPoint
 from rbd_control.dynamics import Model
 from rbd_control.estimation import ContactDetector, DetectorParameters
 from rbd_control.joint_states import JointStateIntake
@@ -21,6 +22,7 @@ from rbd_control.playback.recording import read_recording
 from rbd_control.playback.replay import replay
 from rbd_control.playback.result import ReplayResult
 from rbd_control.robot.robot import robot_parameters
+from rbd_control.simulation import SimulatedArm, SimulationParameters
 
 CONFIG = Path(__file__).resolve().parent.parent / "config"
 
@@ -168,6 +170,72 @@ def test_calibration_finds_the_friction_of_the_simulated_arm(calibrated: Path) -
     # Dry friction creeps in MuJoCo, and part of it passes for viscous; masses are off as well.
     for name, tolerance in (("friction_coulomb", 0.1), ("friction_viscous", 0.2)):
         np.testing.assert_allclose(getattr(found, name), getattr(given, name), atol=tolerance)
+
+
+WITHOUT_GRAVITY = (0.0, 0.0, 0.0)
+"""The robot carries its own weight."""
+
+
+def franka() -> tuple[SimulatedArm, PassivityController]:
+    """Return a Panda with velocities 5 ms late, held by the controller of ``franka.yaml``."""
+    model = Model.from_urdf(panda_arm_urdf(), gravity=WITHOUT_GRAVITY)
+    file = read_parameter_file(CONFIG / "franka.yaml", "passivity_controller")
+    parameters = law_parameters(ControllerParameters, {**file, "joints": []})
+    centre = 0.5 * (model.lower_limit + model.upper_limit)
+    friction = tuple(0.02 * model.effort_limit)
+    arm = SimulatedArm(
+        model,
+        SimulationParameters(
+            initial_position=tuple(centre),
+            coulomb=friction,
+            viscous=(0.3,),
+            velocity_cutoff=1.0 / (2.0 * np.pi * 0.005),
+            command_timeout=10.0,
+        ),
+    )
+    controller = PassivityController(model, parameters)
+    sample = arm.reading()
+    assert sample is not None
+    controller.start(sample.stamp, sample.q, sample.v)
+    return arm, controller
+
+
+def moved(arm: SimulatedArm, controller: PassivityController, time: float) -> float:
+    """Run, and return the largest speed as a multiple of the speed limits."""
+    fastest = 0.0
+    for _ in range(round(1000 * time)):
+        sample = arm.reading()
+        assert sample is not None
+        arm.step(controller.update(sample.stamp, sample.q, sample.v, effort=sample.tau).torque)
+        fastest = max(fastest, float((np.abs(arm.v) / arm.model.velocity_limit).max()))
+    return fastest
+
+
+def test_a_franka_stops_from_full_speed() -> None:
+    """Its torque may rise by 900 N·m/s: with stiffer gains it swung itself to twice its limits."""
+    arm, controller = franka()
+    way = 0.8 * np.where(np.arange(7) % 2, -1.0, 1.0)
+    time = 1.5 * float((0.8 / (0.9 * arm.model.velocity_limit)).max())
+    goal = TrajectoryPoint(arm.q + way, time_from_start=time)
+    controller.set_trajectory(arm.model.joint_names, [goal])
+    assert 0.8 < moved(arm, controller, 0.5 * time) < 1.0
+    controller.hold()
+    assert moved(arm, controller, 0.6) < 1.1
+    assert moved(arm, controller, 0.4) < 0.05
+    assert controller.mode == "hold"
+
+
+@pytest.mark.parametrize("direction", [(0.0, 1.0, 0.0), (0.0, 0.0, -1.0), (1.0, 0.0, 0.3)], ids=str)
+@pytest.mark.parametrize(("force", "duration"), [(150.0, 0.05), (100.0, 2.0)])
+def test_a_franka_can_be_pushed_and_leaned_on(
+    direction: tuple[float, float, float], force: float, duration: float
+) -> None:
+    arm, controller = franka()
+    moved(arm, controller, 0.1)
+    arm.push("panda_link7", force * np.array(direction), duration=duration)
+    moved(arm, controller, duration + 1.0)
+    assert controller.mode == "hold"
+    assert moved(arm, controller, 0.3) < 0.05
 
 
 def test_real_panda() -> None:

@@ -201,7 +201,7 @@ class Modes:
             if self._motion.waiting:
                 paused = Place(paused.trajectory, 0.0)
         rests = self.mode == "hold" and self.latched and not self._motion.moving
-        if again or not rests:
+        if again or not (rests or self._is_held()):
             self._stop()
         self._retracting = False
         self.mode, self.latched, self.reason = "hold", True, reason
@@ -289,7 +289,10 @@ class Modes:
             self.reason = ""
             return "at full speed" if slowed else f"nothing to resume from: in {self.mode}"
         if self._paused is None:
-            self._hold_here()
+            if self._is_held():
+                self.reason, self.latched = self._slowness(), False
+            else:
+                self._hold_here()
             return "holding here"
         trajectory, time = self._paused
         away = float(np.abs(self._samples.q - self._motion.trajectory.final).max())
@@ -392,6 +395,16 @@ class Modes:
         q, v = self._samples.q, self._samples.v
         self._motion.stop(self._model.joint_names, q, v, self._parameters.stop_time)
         self._stopping = True
+
+    def _is_held(self) -> bool:
+        """Return whether the arm rests where it is held.
+
+        An arm that sags under an unknown weight must not give way a little more with each order.
+        """
+        if self.mode != "hold" or self._motion.moving:
+            return False
+        away = float(np.abs(self._samples.q - self._motion.desired().q_d).max())
+        return away <= START_TOLERANCE
 
     def _hold_here(self) -> None:
         self._stop()

@@ -120,7 +120,9 @@ def plan(
         point = build(1.0)
         arrived = StreamPoint(point.final, state.stamp)
         if last is not None and 0.0 <= state.stamp - last.stamp <= 2.0 * p.stream_horizon:
-            past = past_point(point, state.start, last, state.stamp, p.stream_horizon, state.soft)
+            past = past_point(
+                point, state.start, last, state.stamp, p.stream_horizon, state.soft, p.stop_time
+            )
             return PlannedTrajectory(request, state, past, arrived)
     if p.stretch_to_limits:
         trajectory = stretched(build, model, state.limits)

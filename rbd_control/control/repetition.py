@@ -5,8 +5,9 @@ and velocity has two cases, whatever the measured effort does: it may come from 
 the encoders.
 
 - In motion, with a velocity that would move the encoder by at least one step, repetition is a
-  contradiction. Three equal samples over ``repeated_time`` count as frozen. Two or a few equal
-  samples are normal if a driver publishes faster than its hardware updates.
+  contradiction. The step is the smallest change of the position that the joint has shown. Three
+  equal samples over ``repeated_time`` count as frozen. Two or a few equal samples are normal if a
+  driver publishes faster than its hardware updates.
 - At rest, repetition is normal as long as the torque does not change, because velocities may be
   rounded to zero and encoders have steps. If the torque has changed by more than static friction
   can hold, the arm should have moved: after ``repeated_time`` the joint states count as frozen. If
@@ -29,11 +30,14 @@ Array = NDArray[np.float64]
 LEAST_SAMPLES = 3
 """Smallest number of equal samples that can count as frozen."""
 
-ENCODER_STEP = 1e-5
+FINEST_STEP = 1e-5
 """Motion within ``repeated_time`` below which a joint counts as at rest [rad or m].
 
 An encoder of 19 bits has steps of 1.2e-5 rad.
 """
+
+UNKNOWN_STEP = 0.002
+"""Step of an encoder that has shown no change yet [rad or m]; 12 bits have steps of 1.5e-3 rad."""
 
 WITH_EFFORT = 0.2
 """Share of ``repeated_torque_share`` that applies if the measured effort repeats as well."""
@@ -59,6 +63,7 @@ class Repetition:
 
     def __init__(self, names: tuple[str, ...], effort: Array, parameters: FaultParameters) -> None:
         self.set_parameters(names, effort, parameters)
+        self._step = np.full(len(names), UNKNOWN_STEP)
         self.reset()
 
     def set_parameters(
@@ -102,8 +107,10 @@ class Repetition:
             self._effort_since = stamp
         if last is None or not (equal(q, last[0]) and equal(v, last[1])):
             self._count, self._since = 1, stamp
+            if last is not None:
+                learn_steps(q, last[0], self._step)
             # A slower joint may repeat, because an encoder has a finite resolution.
-            self._moving = moves(v, self._parameters.repeated_time, ENCODER_STEP)
+            self._moving = moves(v, self._parameters.repeated_time, self._step)
             self._frozen, self._torque = "", None
             return ""
         self._count += 1
@@ -183,11 +190,20 @@ def effort_content(effort: Array) -> int:
 
 
 @compiled
-def moves(v: Array, time: float, step: float) -> bool:
-    """Return whether a joint moves by more than ``step`` in ``time`` [s] at the velocities v."""
+def learn_steps(q: Array, last: Array, step: Array) -> None:
+    """Reduce the step of each encoder to a smaller change of its position, (nv,) each, in place."""
+    for i in range(q.shape[0]):
+        change = abs(q[i] - last[i])
+        if 0.0 < change < step[i]:
+            step[i] = max(change, FINEST_STEP)
+
+
+@compiled
+def moves(v: Array, time: float, step: Array) -> bool:
+    """Return whether a joint moves by more than its step in ``time`` [s] at the velocities v."""
     moving = False
     for i in range(v.shape[0]):
-        if abs(v[i]) * time > step:
+        if abs(v[i]) * time > step[i]:
             moving = True
     return moving
 
