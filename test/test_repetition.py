@@ -195,9 +195,9 @@ def test_a_change_of_mode_is_no_push(model: Model) -> None:
         controller.update(stamp, HOME, STILL, effort=np.full(7, float(k)))
     pressed = see(100)
     assert pressed.mode == "hold"
-    controller.hold()
+    controller.contact(True)  # the arm is held where it is
     released = see(100)
-    assert released.mode == "hold"
+    assert (released.mode, released.reason) == ("hold", "contact")
     assert np.abs(pressed.torque - released.torque).max() > 0.1 * model.effort_limit.max()
 
 

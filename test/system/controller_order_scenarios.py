@@ -77,7 +77,7 @@ def frozen(probe: Probe, source: Source, bring_up: BringUp) -> None:
     commands = probe.listen(Float64MultiArray, "frozen/commands")
     wait_for_torque(probe, commands, WEIGHT)
     probe.wait_for_report("frozen", lambda r: r.values["mode"] == "hold", "is not content at rest")
-    source.velocity = np.full(MODEL.nv, 0.01)
+    source.velocity = np.full(MODEL.nv, 0.2)  # more than a step of a coarse encoder
     report = probe.wait_for_report(
         "frozen", lambda r: "repeated to the last digit" in r.message, "is content with it"
     )
