@@ -70,7 +70,7 @@ class ReactionParameters(Parameters):
 
     stop_time: float = parameter(
         0.1,
-        "duration of a stop",
+        "duration of a stop; a stream may change a joint's speed by its limit in this time",
         unit="s",
         above=0.0,
         upper=10.0,

@@ -170,7 +170,7 @@ class SampleJudge:
     def _contradiction_at_bounded_speed(
         self, stamp: float, q: Array, v: Array, last_q: Array
     ) -> str:
-        """Return the contradiction, if any, of a sample of which only the speed is implausible.
+        """Return the contradiction of a sample that was refused for its speed alone, or "".
 
         With the unit or the gear ratio of a motor every velocity may be implausible, and must not
         hide by that. The highest plausible speed takes the place of a higher one.

@@ -123,7 +123,7 @@ class TrackingLaw:
             self._use_estimates()
 
     def belongs_to(self, model: Model) -> bool:
-        """Return whether ``model`` is the described arm, of which the law learns the errors."""
+        """Return whether ``model`` equals the described arm; its estimates then remain valid."""
         return _is_same(model, self._described)
 
     @property

@@ -48,7 +48,7 @@ def draw_residuals(result: ReplayResult, path: Path) -> None:
 def draw_calibration(calibration: Calibration, path: Path) -> None:
     """Draw the residuals of all joints in all motions, with the calibrated thresholds.
 
-    The residual of the identified model is shown beside that of the plain description.
+    The plot also shows, in grey, the residuals of the description without friction.
 
     Args:
         calibration: result of the calibration.
