@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import ConvexHull, QhullError
 
 from rbd_control.dynamics import Model
 from rbd_control.robot.collision_shapes import link_corners
@@ -97,6 +96,8 @@ def surface_of(model: Model, urdf: str, files: MeshFiles) -> Surface:
 
 def _part(body: int, corners: Array) -> Surface | None:
     """Return the surface of one body; None if its corners span no volume."""
+    from scipy.spatial import ConvexHull, QhullError  # 0.2 s, which most nodes can do without
+
     try:
         hull = ConvexHull(corners)
     except (QhullError, ValueError):
