@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from start_order import start_order
+from system.processor_share import session_niceness, set_session_niceness
 
 # A shell ignores SIGINT for what it runs in the background, nohup ignores SIGHUP, and processes
 # inherit that: the nodes that the tests send signals to would never get them.
@@ -17,6 +18,8 @@ for _number, _handler in (
 ):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, _handler)
+
+_NICENESS = session_niceness()
 
 collect_ignore = []
 if not (Path(__file__).resolve().parents[2] / "shared" / "data").is_dir():
@@ -45,3 +48,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         file_of = {item: Path(relpath(item.path, here)).as_posix() for item in items}
         place = {file: k for k, file in enumerate(start_order(file_of.values()))}
         items.sort(key=lambda item: place[file_of[item]])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Restore the niceness of the session, which the terminal shares; workers end before."""
+    if not hasattr(config, "workerinput"):
+        set_session_niceness(_NICENESS)

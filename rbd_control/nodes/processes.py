@@ -87,6 +87,23 @@ def ending_with_parent() -> Callable[[], None] | None:
     return arrange
 
 
+def _apart_from_the_terminal() -> Callable[[], None]:
+    """Return a ``preexec_fn`` for ``Popen``: a process group of its own, ended with the parent.
+
+    Ctrl-C then reaches the starting process only, which ends the nodes in order. In a session of
+    their own the nodes would lose a niceness of the parent: Linux divides the processor among
+    sessions first, and each new one begins with niceness 0.
+    """
+    end_with_parent = ending_with_parent()
+
+    def arrange() -> None:
+        os.setpgrp()
+        if end_with_parent:
+            end_with_parent()
+
+    return arrange
+
+
 class NodeProcesses:
     """Runs nodes of this package; they end when the context is left, and with this process.
 
@@ -121,9 +138,7 @@ class NodeProcesses:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                # Ctrl-C reaches the starting process only, which then ends the nodes in order.
-                start_new_session=os.name == "posix",
-                preexec_fn=ending_with_parent(),
+                preexec_fn=_apart_from_the_terminal() if os.name == "posix" else None,
             )
 
     def check(self) -> None:

@@ -21,27 +21,31 @@ def first_at_the_processor() -> Iterator[None]:
     The nodes under test have real deadlines, and the probe that publishes their joint states must
     not be the one that misses them. Without permission (CAP_SYS_NICE) nothing changes, and a busy
     machine may fail a test that waits for the nodes to meet a deadline.
+
+    The niceness of the session stays: other workers of the session may be amid a test.
+    ``conftest.py`` restores it when all of them have ended.
     """
     before = os.getpriority(os.PRIO_PROCESS, 0)
-    group = _autogroup()
     try:
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
-            _set_autogroup(NICENESS)
+        set_session_niceness(NICENESS)
         yield
     finally:
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, 0, before)
-            _set_autogroup(group)
 
 
-def _autogroup() -> int | None:
+def session_niceness() -> int | None:
+    """Return the niceness of this session among others; None where there is no such thing."""
     try:
         return int(AUTOGROUP.read_text(encoding="ascii").rpartition(" ")[2])
     except (OSError, ValueError):
         return None
 
 
-def _set_autogroup(niceness: int | None) -> None:
+def set_session_niceness(niceness: int | None) -> None:
+    """Set the niceness of this session, where it is permitted; None changes nothing."""
     if niceness is not None and AUTOGROUP.exists():
-        AUTOGROUP.write_text(str(niceness), encoding="ascii")
+        with suppress(OSError):
+            AUTOGROUP.write_text(str(niceness), encoding="ascii")
