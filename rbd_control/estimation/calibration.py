@@ -22,7 +22,7 @@ from rbd_control.dynamics import Model
 from rbd_control.errors import RecordingError
 from rbd_control.estimation.alarm_levels import BLOCK
 from rbd_control.estimation.calibrated_parameters import START, CalibratedParameters
-from rbd_control.estimation.delay_fit import estimate_delay, with_delay
+from rbd_control.estimation.delay_fit import delay_note, estimate_delay, with_delay
 from rbd_control.estimation.detector_parameters import DetectorParameters
 from rbd_control.estimation.drive_gains import DriveGain, GainEvidence, KnownPayload, drive_gains
 from rbd_control.estimation.effort_kind import refuse_effort_kind
@@ -190,6 +190,7 @@ def _identified(
     friction and masses, alternately until it changes little. A delay in ``start`` is kept.
     """
     gap, delay = start.maximum_gap, start.velocity_delay
+    note: tuple[str, ...] = ()
     for _ in range(MOST_ROUNDS):
         motions = [with_delay(motion, felt, delay) for motion in recorded]
         found = identify(motions, felt, gap)
@@ -198,12 +199,13 @@ def _identified(
             break
         # The estimate is of first order, so it is repeated with what remains of the delay.
         rest = estimate_delay(motions, known.corrected(felt), known.friction(felt.nv), gap)
+        note = delay_note(delay, rest)
         if abs(rest.value) <= (DELAY_TOLERANCE * delay or SURE * rest.error):
             break
         before, delay = delay, round(min(max(delay + rest.value, 0.0), LONGEST_DELAY), 5)
         if delay == before:
             break
-    return motions, found, known
+    return motions, replace(found, notes=(*found.notes, *note)), known
 
 
 def _with_model(start: CalibratedParameters, found: Identification) -> CalibratedParameters:

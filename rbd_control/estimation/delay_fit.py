@@ -45,6 +45,13 @@ INDEPENDENT = 2.0
 """Time between independent values of the filtered signal, in time constants of the filter."""
 LEAST = 10.0
 """Smallest number of independent values per regressor from which a delay is estimated."""
+LATE = 3.0
+"""Number of standard errors from which an effort is reported as late."""
+UNKNOWN = 0.005
+"""Delay that a motion should be able to show [s]; with a longer one that is not corrected, a hard
+stop looks like a contact."""
+SHOWN = 2.0
+"""Number of standard errors from which a delay is not excluded."""
 
 
 class Delay(NamedTuple):
@@ -54,6 +61,31 @@ class Delay(NamedTuple):
     """The delay [s]; negative where the effort is late."""
     error: float
     """Its standard error [s]; infinite if the motions do not determine it."""
+
+
+def delay_note(delay: float, rest: Delay) -> tuple[str, ...]:
+    """Return a warning if the effort is late, or if the motions do not show whether one is.
+
+    Args:
+        delay: delay of the velocity that the detector corrects [s].
+        rest: estimate of what remains.
+    """
+    if delay > 0.0:
+        return ()
+    if rest.value < -LATE * rest.error:
+        return (
+            f"the effort is {-1e3 * rest.value:.0f} ms later than the velocity, which the detector "
+            "cannot correct: starts and stops that are faster than those of this recording may "
+            "count as contacts; shorten the filter of the effort, or add such motions",
+        )
+    shown = SHOWN * rest.error
+    if np.isfinite(shown) and (rest.value > shown or shown > UNKNOWN):
+        return (
+            f"the velocity is late by {1e3 * rest.value:.0f} ± {1e3 * rest.error:.0f} ms, too "
+            "uncertain to be corrected: record fast starts and stops as well, or they may count "
+            "as contacts",
+        )
+    return ()
 
 
 def with_delay(motion: Motion, model: Model, delay: float) -> Motion:

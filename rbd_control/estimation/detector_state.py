@@ -110,6 +110,7 @@ _JOINT_MEMORY = np.dtype(
         ("unknown", "f8"),  # allowance for torque between samples [N·m or N]
         ("threshold", "f8"),  # threshold of the last verdict [N·m or N]; infinite before the first
         ("zero_since", "f8"),  # stamp of the first effort of exactly zero; NaN if it is not zero
+        ("measured", "?"),  # some effort was not exactly zero since the start
     ],
     align=True,
 )

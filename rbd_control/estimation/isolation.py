@@ -24,6 +24,12 @@ While a contact lasts, its residual is evaluated repeatedly. The evaluations are
 weights proportional to the squared residual, so the peak has the largest weight. Averaging reduces
 the noise, but not the model error.
 
+A hand may change the direction of its force, or move to another link, without letting go. In the
+average, opposite forces would cancel, and the first link would count for as long as it was pushed.
+Therefore the average fades, with a time constant of half a second in a push and of one second in a
+collision, and a residual of another direction does not enter that of a push. If the residual keeps
+another direction, the average begins anew with it.
+
 Joint torques do not determine a force component that hardly loads any joint. If the uncertainty of
 the estimated force is too large, the force is reported as not observable, never as zero.
 """
@@ -40,6 +46,7 @@ from rbd_control.dynamics import Model
 from rbd_control.estimation.isolation_kernel import (
     approach,
     expected,
+    fade,
     noise_factor,
     take_in,
     weigh,
@@ -73,6 +80,18 @@ SIGMAS = 10.0
 
 Thresholds have a margin for other motions than the recorded ones.
 """
+
+KEPT, KEPT_HARD = 0.96, 0.98
+"""Fraction of the weight of earlier residuals that each look keeps, in a push and in a collision;
+looks are 20 ms apart (:data:`~rbd_control.estimation.decision.LOOK_PERIOD`)."""
+ALIKE = 0.5
+"""Least cosine of the angle between a residual and the average, in standard deviations of the
+noise, of forces of one direction."""
+LARGE = 0.5
+"""Least size of a residual that shows a direction, as a fraction of the size of the average."""
+TURNED, SHAKEN = 6, 25
+"""Number of consecutive residuals of another direction with which the average begins anew: of a
+push, and of a collision, which shakes the arm for some tenths of a second."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +191,7 @@ class LinkIsolation:
         self._information, self._projected = np.empty((k, 6, 6)), np.empty((k, 6))
         self._evidence = np.empty((k, SIZES.size))
         self._sums[:] = 0.0
+        self._turned = 0
         self._known = False
 
     def isolate(
@@ -196,6 +216,9 @@ class LinkIsolation:
     ) -> Isolation:
         """Add a residual of the present contact; estimate its link from all, and the present force.
 
+        A residual of another direction than that of the average is not added, unless the contact is
+        hard; after ``TURNED`` of them (``SHAKEN`` if it is hard) the average begins anew.
+
         Successive calls should be at least one time constant of the observer apart, because their
         residuals count as independent.
 
@@ -214,12 +237,17 @@ class LinkIsolation:
         risen = self._all if risen is None else risen
         doubt = self._none if doubt is None else doubt
         q = np.ascontiguousarray(q, dtype=float)
+        self._turned = self._turned + 1 if self._is_turned(residual) else 0
+        if self._turned >= (SHAKEN if hard else TURNED):
+            self.begin()
         places, shared = self._places, (self._jacobians, self._sums)
         whitening = self._whitening
         if hard:
             whitening = np.diag(1.0 / np.hypot(self.noise, doubt))
-        arguments = (places.body, places.point, residual, risen, doubt, whitening, self._at)
-        take_in(self._model.packed, q, *arguments, *shared)
+        if hard or not self._turned:
+            fade(*shared, KEPT_HARD if hard else KEPT)
+            arguments = (places.body, places.point, residual, risen, doubt, whitening, self._at)
+            take_in(self._model.packed, q, *arguments, *shared)
         factor = noise_factor(self._covariance, self._sums)
         fit = (factor, SIZES, places.spread, self._directions, self._information, self._projected)
         square = weigh(*shared, *fit, self._evidence)
@@ -254,6 +282,16 @@ class LinkIsolation:
             (3,) world axes [N]; None if it is not observable.
         """
         return self._gain @ residual if self._known else None
+
+    def _is_turned(self, residual: np.ndarray) -> bool:
+        """Return whether a residual (nv,) has another direction than the average of the contact."""
+        if self._sums[0] == 0.0:
+            return False
+        mean = self._whitening @ self._sums[2 : 2 + residual.size] / self._sums[0]
+        present = self._whitening @ residual
+        sizes = np.linalg.norm(mean), np.linalg.norm(present)
+        is_large = sizes[1] > LARGE * np.sqrt(self._sums[1] / self._sums[0])
+        return bool(is_large and mean @ present < ALIKE * sizes[0] * sizes[1])
 
     def _posterior(self, obstacle: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the probabilities of places and sizes, (k, sizes), and of links, (links,).

@@ -165,6 +165,14 @@ def take_in(packed, q, bodies, offsets, residual, risen, doubt, whitening, place
 
 
 @compiled
+def fade(jacobians, sums, kept):
+    """Multiply the weights of all residuals so far by ``kept``; the sums are of :func:`take_in`."""
+    jacobians *= kept
+    sums *= kept
+    sums[1] *= kept
+
+
+@compiled
 def noise_factor(covariance, sums):
     """Return the Cholesky factor (nv, nv) of the covariance R of the weighted mean residual.
 

@@ -9,9 +9,11 @@ are switched off, and drivers that fill the field with zeros, publish it. The lo
 small for a moment, so only loads well above the noise (``loaded``) count:
 
 - A gravity torque above ``loaded`` counts at once.
-- A residual above ``loaded`` shows the torque that the motion needs. It counts after the effort has
-  been zero for ``repeated_time`` and for :data:`FADED` time constants of the observer, in which the
-  residual of an earlier push has decayed.
+- A residual above ``loaded`` shows the torque that the motion needs, or that of a push. It counts
+  on a joint whose effort has always been zero, for ``repeated_time`` and for :data:`FADED` time
+  constants of the observer, in which the residual of an earlier push has decayed. On a joint whose
+  effort was measured before, zero may be its true value, as that of a simulated arm that
+  compensates its own gravity, and the residual is a contact.
 - Zeros on all joints count at once before the first effort that is not zero, and afterwards if they
   last for ``repeated_time``, or for ``repeated_time_at_rest`` while no joint moves.
 """
@@ -92,6 +94,7 @@ def _find_zero_effort(samples, k, settings, memory, is_fresh):
         if samples.effort[k, i] != 0.0:
             all_zero = False
             memory.arm[0].measured = True
+            joint.measured = True
             joint.zero_since = math.nan
         elif settings.joint[i].loaded < math.inf:
             if math.isnan(joint.zero_since):
@@ -99,7 +102,7 @@ def _find_zero_effort(samples, k, settings, memory, is_fresh):
             some_zero = True
             since = max(since, joint.zero_since)
             residual = abs(memory.observer[i].residual)
-            shown = residual > settings.joint[i].loaded and not is_fresh
+            shown = residual > settings.joint[i].loaded and not (is_fresh or joint.measured)
             # Time since the last used sample does not count, because it may be a gap.
             used = memory.arm[0].stamp - joint.zero_since
             fading = FADED / settings.joint[i].pole

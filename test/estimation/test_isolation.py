@@ -187,6 +187,39 @@ def test_several_samples_increase_the_evidence(model: Model) -> None:
     assert right[12] > right[1]
 
 
+@pytest.mark.parametrize("hard", [False, True])
+def test_a_hand_that_turns_or_moves_on_without_letting_go(model: Model, hard: bool) -> None:
+    """The average begins anew, and no link is named alone that the hand has left."""
+    rng = np.random.default_rng(7)
+    isolation = LinkIsolation(model, 0.03**2 * np.eye(7), force_uncertainty=20.0)
+    among = {"turned": 0, "moved": 0}
+    for _ in range(20):
+        q, offset, force, before = random_contact(model, rng, "link_6", 40.0)
+        moved = torque(model, q, "link_3", offset, -force)
+        for way, after in (("turned", -before), ("moved", moved)):
+            isolation.begin()
+            for _ in range(100):  # two seconds, as afterwards
+                isolation.look(q, before, hard=hard)
+            for _ in range(100):
+                found = isolation.look(q, after, hard=hard)
+            among[way] += ("link_6" if way == "turned" else "link_3") in found.candidates
+    assert among["turned"] >= 18
+    assert among["moved"] >= 18
+
+
+def test_a_jolt_leaves_the_average_of_a_push(model: Model, isolation: LinkIsolation) -> None:
+    """Residuals of another direction do not count until they stay."""
+    rng = np.random.default_rng(8)
+    for _ in range(10):
+        q, _, _, r = random_contact(model, rng, "link_5", 40.0)
+        isolation.begin()
+        for _ in range(10):
+            steady = isolation.look(q, r)
+        for _ in range(4):
+            assert isolation.look(q, -0.9 * r).candidates == steady.candidates
+        assert isolation.look(q, r).candidates == steady.candidates
+
+
 def test_residuals_that_still_rise(model: Model, isolation: LinkIsolation) -> None:
     """Residuals of slow joints lag; if they counted as settled, the force would be wrong."""
     rng = np.random.default_rng(12)

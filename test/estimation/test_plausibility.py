@@ -230,6 +230,30 @@ def test_an_effort_that_dies(model: Model, recording: Sequence[np.ndarray]) -> N
     assert detections[701].valid
 
 
+@pytest.mark.parametrize("measured", [True, False])
+def test_a_true_zero_is_measured(model: Model, measured: bool) -> None:
+    """The torque of a vertical axis at rest may be exactly zero, and then a hand accelerates it.
+
+    The effort counts as measured if it ever was not zero.
+    """
+    t = 10.0 + 0.001 * np.arange(4000)
+    a = np.zeros((t.size, 7))
+    a[3000:3900, 0] = 2.0
+    v = np.cumsum(0.001 * a, axis=0)
+    q = np.array([0.1, -0.4, 0.2, -1.8, 0.3, 1.7, 0.6]) + np.cumsum(0.001 * v, axis=0)
+    tau = inverse_dynamics(model, q, v, a)
+    tau[::2, 1:] += 1e-6  # the samples of an arm at rest differ by their noise
+    tau[:, 0] = 0.0
+    if measured:
+        tau[:10, 0] = 1e-3
+    detections = detect(model, (t, q, v, tau), replace(PARAMETERS, contact_threshold=(0.3,)))
+    late = detections[3200:3900]
+    if measured:
+        assert {(d.contact, d.reason) for d in late} == {(True, "")}
+    else:
+        assert {d.reason for d in late} == {"joint_1 publishes no effort"}
+
+
 def test_no_effort_at_all(model: Model, recording: Sequence[np.ndarray]) -> None:
     """[61] A driver that does not measure effort fills in zeros."""
     t, q, v, tau = recording

@@ -14,7 +14,7 @@ from rbd_control.errors import ParameterError
 from rbd_control.estimation import ContactDetector, DetectorParameters, Motion
 from rbd_control.estimation.calibrated_parameters import START
 from rbd_control.estimation.calibration import calibrate
-from rbd_control.estimation.delay_fit import with_delay
+from rbd_control.estimation.delay_fit import Delay, delay_note, with_delay
 from rbd_control.simulation import SimulatedArm, SimulationParameters, arm7_urdf
 
 MODEL = Model.from_urdf(arm7_urdf())
@@ -146,3 +146,33 @@ def test_a_gap_ends_the_delay_of_earlier_torques() -> None:
 def test_impossible_delays_are_refused(delay: float) -> None:
     with pytest.raises(ParameterError, match="velocity_delay"):
         DetectorParameters(velocity_delay=delay)
+
+
+def test_a_late_effort_is_reported() -> None:
+    """The detector delays torques only, so that it cannot correct a late one."""
+    recorded = lively_motion(MODEL, 24.0)
+    late = round(0.005 / float(np.median(np.diff(recorded.t))))
+    delayed = replace(
+        recorded, tau=np.concatenate([recorded.tau[:1].repeat(late, 0), recorded.tau[:-late]])
+    )
+    found = calibrate([delayed], MODEL)
+    assert found.parameters.velocity_delay == 0.0
+    assert any("later than the velocity" in note for note in found.notes)
+    assert not any("late" in note for note in calibrate([recorded], MODEL).notes)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "note"),
+    [
+        ((0.008, 0.0024), "late by 8 ± 2 ms"),
+        ((-0.001, 0.003), "late by -1 ± 3 ms"),
+        ((0.001, 0.002), None),
+        ((-0.010, 0.0024), "10 ms later"),
+        ((0.0, np.inf), None),
+    ],
+)
+def test_an_uncertain_delay_is_reported(estimate: tuple[float, float], note: str | None) -> None:
+    notes = delay_note(0.0, Delay(*estimate))
+    assert len(notes) == (note is not None)
+    assert note is None or note in notes[0]
+    assert delay_note(0.003, Delay(*estimate)) == ()

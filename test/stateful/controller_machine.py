@@ -168,6 +168,8 @@ class ControllerMachine(OrderRules):
 
     def _keep_torque_for_weight(self, lacked: Array) -> None:
         """No change that was taken leaves a joint less torque for its weight than it needs."""
+        if not self.rig.posture_is_known:
+            return
         lacks = self.rig.lacking_torque()
         self._keep("torque_for_the_weight_is_kept", not (lacks > lacked + 1e-3).any(), f"{lacks}")
 

@@ -435,6 +435,11 @@ class Rig:
         self.payload, self._plant.described = mass, model
         self.disturbed = True
 
+    @property
+    def posture_is_known(self) -> bool:
+        """Whether the controller has certainly accepted the last joint state."""
+        return self._unusable == 0
+
     def attach(self, mass: float) -> None:
         """Let the arm carry a payload without an announcement [kg]."""
         self._plant.attach(mass)
@@ -446,9 +451,12 @@ class Rig:
         self.controller.set_parameters(parameters, model)
 
     def lacking_torque(self) -> Array:
-        """Torque that the limits lack for the described weight here, (n,) [N·m or N]."""
+        """Torque that the limits lack for the described weight, (n,) [N·m or N].
+
+        It is that in the last posture that the controller certainly knows.
+        """
         limit = self._effort_limit if self.setup.compensated else self.largest
-        weight = np.abs(gravity_torque(self._plant.described, self.history.column("seen_q")[-1]))
+        weight = np.abs(gravity_torque(self._plant.described, self._last_q))
         return np.maximum(weight - limit, 0.0)
 
     def expect_pause(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -83,6 +84,16 @@ class Process:
 
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
+
+    def pause(self) -> None:
+        """Stop it with SIGSTOP, and wait until all of its threads stand still."""
+        self.signal(signal.SIGSTOP)
+        self.wait_until(self._stands_still)
+
+    def _stands_still(self) -> bool:
+        tasks = Path(f"/proc/{self.pid}/task").iterdir()
+        states = [(task / "stat").read_text(encoding="ascii").rpartition(")")[2] for task in tasks]
+        return all(state.split()[0] == "T" for state in states)
 
     def wait(self, timeout: float = PATIENCE) -> int:
         """Wait for its end; the exit code."""
