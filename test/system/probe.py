@@ -139,7 +139,7 @@ class Probe:
         self.wait(future.done, f"{service} does not answer")
         return future.result()
 
-    def stream(self, source: Source, topic: str = "joint_states", rate: float = 200.0) -> Source:
+    def stream(self, source: Source, topic: str = "joint_states", rate: float = 100.0) -> Source:
         """Publish the joint states of ``source`` at ``rate``, while it is on."""
         publisher = self.node.create_publisher(JointState, topic, 50)
         source.publishers.append(publisher)
@@ -161,7 +161,7 @@ class Probe:
             if value:
                 return value
             assert time.monotonic() < deadline, f"{otherwise}; reports: {self.reports}"
-            time.sleep(0.005)
+            time.sleep(0.01)
 
     def report(self, node: str) -> Report:
         """Return the next status of a node, which is newer than this call."""

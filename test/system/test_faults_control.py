@@ -196,8 +196,8 @@ def test_every_order_stops_the_arm(order: str, state: str, plain: Arm, probe: Pr
 
 def test_no_trajectory_begins_while_the_flag_is_raised(plain: Arm, probe: Probe) -> None:
     """[111] It is refused with the reason, and the arm stays where it is."""
-    # With a trajectory to continue, the resume itself would be refused.
-    assert probe.call(Trigger, plain.topic("cancel")).success
+    # With a trajectory to continue, the resume itself would be refused; there may be none.
+    probe.call(Trigger, plain.topic("cancel"))
     probe.wait(lambda: np.abs(plain.source.velocity).max() < 1e-3, "does not stop")
     contacts = plain.process.output.count("hold: contact")
     publisher = probe.node.create_publisher(Bool, plain.topic("contact"), 10)
