@@ -89,7 +89,7 @@ ALIKE = 0.5
 noise, of forces of one direction."""
 LARGE = 0.5
 """Least size of a residual that shows a direction, as a fraction of the size of the average."""
-TURNED, SHAKEN = 6, 25
+TURNED, TURNED_HARD = 6, 25
 """Number of consecutive residuals of another direction with which the average begins anew: of a
 push, and of a collision, which shakes the arm for some tenths of a second."""
 
@@ -217,7 +217,7 @@ class LinkIsolation:
         """Add a residual of the present contact; estimate its link from all, and the present force.
 
         A residual of another direction than that of the average is not added, unless the contact is
-        hard; after ``TURNED`` of them (``SHAKEN`` if it is hard) the average begins anew.
+        hard; after ``TURNED`` of them (``TURNED_HARD`` if it is hard) the average begins anew.
 
         Successive calls should be at least one time constant of the observer apart, because their
         residuals count as independent.
@@ -238,7 +238,7 @@ class LinkIsolation:
         doubt = self._none if doubt is None else doubt
         q = np.ascontiguousarray(q, dtype=float)
         self._turned = self._turned + 1 if self._is_turned(residual) else 0
-        if self._turned >= (SHAKEN if hard else TURNED):
+        if self._turned >= (TURNED_HARD if hard else TURNED):
             self.begin()
         places, shared = self._places, (self._jacobians, self._sums)
         whitening = self._whitening
