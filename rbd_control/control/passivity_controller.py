@@ -169,7 +169,7 @@ class PassivityController:
                 return self._answer(self._path.repeat(), refusal)
             self._modes.fault(refusal)
         reason = self._modes.reason
-        if refusal not in reason:  # another cause than that of the mode
+        if refusal not in reason:  # the mode safe has another cause
             reason = f"{reason}; zero torque now: {refusal}"
         return self._answer(self._path.zero(), reason)
 

@@ -216,8 +216,9 @@ class LinkIsolation:
     ) -> Isolation:
         """Add a residual of the present contact; estimate its link from all, and the present force.
 
-        A residual of another direction than that of the average is not added, unless the contact is
-        hard; after ``TURNED`` of them (``TURNED_HARD`` if it is hard) the average begins anew.
+        If the residual differs in direction from the average, the average of a push remains
+        unchanged, and a hard contact averages it as well. After ``TURNED`` such residuals in a row
+        (``TURNED_HARD`` in a hard contact) the average begins anew.
 
         Successive calls should be at least one time constant of the observer apart, because their
         residuals count as independent.
@@ -239,7 +240,7 @@ class LinkIsolation:
         q = np.ascontiguousarray(q, dtype=float)
         self._turned = self._turned + 1 if self._is_turned(residual) else 0
         if self._turned >= (TURNED_HARD if hard else TURNED):
-            self.begin()
+            self.begin()  # as a push: the motion before the onset did not cause this force
         places, shared = self._places, (self._jacobians, self._sums)
         whitening = self._whitening
         if hard:

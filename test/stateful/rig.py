@@ -451,10 +451,7 @@ class Rig:
         self.controller.set_parameters(parameters, model)
 
     def lacking_torque(self) -> Array:
-        """Torque that the limits lack for the described weight, (n,) [N·m or N].
-
-        It is that in the last posture that the controller certainly knows.
-        """
+        """Torque that the limits lack for the weight at the last usable sample, (n,) [N·m or N]."""
         limit = self._effort_limit if self.setup.compensated else self.largest
         weight = np.abs(gravity_torque(self._plant.described, self._last_q))
         return np.maximum(weight - limit, 0.0)

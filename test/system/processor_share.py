@@ -37,7 +37,7 @@ def first_at_the_processor() -> Iterator[None]:
 
 
 def session_niceness() -> int | None:
-    """Return the niceness of this session among others; None where there is no such thing."""
+    """Return the niceness of this session among others; None without autogroups."""
     try:
         return int(AUTOGROUP.read_text(encoding="ascii").rpartition(" ")[2])
     except (OSError, ValueError):
