@@ -37,6 +37,7 @@ class ContactEvents:
         self._memory = memory
         self._count = 0
         self._peak = np.zeros(memory.joint.size)
+        self._average = 0  # number of the average of the isolation to which the peak belongs
         self.open: ContactEvent | None = None
         self.now: Isolation | None = None
 
@@ -46,6 +47,7 @@ class ContactEvents:
         """Apply another model or other parameters; an open contact stays open."""
         self._model, self._observer = model, observer
         self._settings, self._isolation = settings, isolation
+        self._average = 0
 
     def force(self, residual: np.ndarray) -> np.ndarray | None:
         """Return the force on the touched link for a residual (nv,), (3,) world axes [N].
@@ -64,6 +66,7 @@ class ContactEvents:
         # The few milliseconds since the onset have hardly changed the velocity.
         self._isolation.begin(q, self._memory.v)
         self.now = self._look(stamp, q, self._peak, onset.stamp)
+        self._average = self._isolation.average
         self._count += 1
         self.open = self._with_peak(
             ContactEvent(
@@ -86,6 +89,9 @@ class ContactEvents:
     def look(self, stamp: float, q: np.ndarray, *, at_peak: bool) -> None:
         """Isolate the open contact again, with a further residual.
 
+        The events describe the highest peak. If the average has begun anew since, because a hand
+        has moved to another link, link and force of the peak remain as they were.
+
         Args:
             stamp: time of the sample [s].
             q: joint positions, (nq,) [rad or m].
@@ -94,9 +100,12 @@ class ContactEvents:
         assert self.open is not None
         residual = self._memory.residual
         self.now = self._look(stamp, q, residual, self.open.onset)
-        if at_peak:
+        if at_peak and not self._isolation.is_turned:
             self._peak = residual
-        self.open = replace(self.open, force=self._isolation.force(self._peak), **found(self.now))
+            self._average = self._isolation.average
+        if self._average == self._isolation.average:
+            force = self._isolation.force(self._peak)
+            self.open = replace(self.open, force=force, **found(self.now))
 
     def end(self, release: float) -> ContactEvent | None:
         """Return the release of the open contact at ``release`` [s]; None without a contact."""

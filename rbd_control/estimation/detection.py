@@ -31,7 +31,11 @@ class ContactEvent:
     joint: str
     """The joint with the highest ratio of residual to threshold."""
     link: str
-    """The most probable link, from all residuals of the contact so far."""
+    """The most probable link, from all residuals of the contact so far.
+
+    If a hand moves to another link without letting go, link, force and point of the release are
+    those of the stronger push.
+    """
     peak_torque: float
     """The residual of ``joint`` at its peak, signed [N·m or N]."""
     force: np.ndarray | None

@@ -83,12 +83,16 @@ Thresholds have a margin for other motions than the recorded ones.
 
 KEPT, KEPT_HARD = 0.96, 0.98
 """Fraction of the weight of earlier residuals that each look keeps, in a push and in a collision;
-looks are 20 ms apart (:data:`~rbd_control.estimation.decision.LOOK_PERIOD`)."""
+looks are 20 ms apart (:data:`~rbd_control.estimation.decision.LOOK_PERIOD`), or one period if that
+is longer."""
 ALIKE = 0.5
 """Least cosine of the angle between a residual and the average, in standard deviations of the
 noise, of forces of one direction."""
-LARGE = 0.5
-"""Least size of a residual that shows a direction, as a fraction of the size of the average."""
+LARGE = 0.1
+"""Least size of a residual that shows a direction, as a fraction of the size of the average.
+
+It is small because a hand may push much more weakly after it has turned or moved.
+"""
 TURNED, TURNED_HARD = 6, 25
 """Number of consecutive residuals of another direction with which the average begins anew: of a
 push, and of a collision, which shakes the arm for some tenths of a second."""
@@ -144,6 +148,7 @@ class LinkIsolation:
 
     Attributes:
         noise: standard deviation of each residual without contact, (nv,) [N·m or N].
+        average: number of the present average; it increases whenever an average begins.
     """
 
     def __init__(
@@ -168,6 +173,7 @@ class LinkIsolation:
         self._result = np.empty((4, 3))
         self._gain = np.zeros((3, model.nv))
         self._known = False
+        self.average = 0
         self.begin()
 
     def begin(self, q: np.ndarray | None = None, v: np.ndarray | None = None) -> None:
@@ -193,6 +199,7 @@ class LinkIsolation:
         self._sums[:] = 0.0
         self._turned = 0
         self._known = False
+        self.average += 1
 
     def isolate(
         self,
@@ -273,6 +280,11 @@ class LinkIsolation:
             misfit=float(np.sqrt(max(square + misfit, 0.0) / residual.size)),
         )
 
+    @property
+    def is_turned(self) -> bool:
+        """Whether the last residual had another direction than the average."""
+        return self._turned > 0
+
     def force(self, residual: np.ndarray) -> np.ndarray | None:
         """Return the force for another residual at the link and place of the last :meth:`look`.
 
@@ -291,7 +303,7 @@ class LinkIsolation:
         mean = self._whitening @ self._sums[2 : 2 + residual.size] / self._sums[0]
         present = self._whitening @ residual
         sizes = np.linalg.norm(mean), np.linalg.norm(present)
-        is_large = sizes[1] > LARGE * np.sqrt(self._sums[1] / self._sums[0])
+        is_large = sizes[1] > LARGE * sizes[0]
         return bool(is_large and mean @ present < ALIKE * sizes[0] * sizes[1])
 
     def _posterior(self, obstacle: float) -> tuple[np.ndarray, np.ndarray]:

@@ -268,6 +268,23 @@ def test_set_model_refuses_another_arm(model: Model) -> None:
         ContactDetector(model, PARAMETERS).set_model(Model.from_urdf(arm7_urdf()))
 
 
+@pytest.mark.parametrize("first", ["strong", "weak"])
+def test_release_describes_the_stronger_of_two_pushes(model: Model, first: str) -> None:
+    """A hand pushes two links without letting go: link and force are those of one push."""
+    strong, weak = np.array([20.0, -15.0, 25.0]), np.array([-20.0, 25.0, -20.0])
+    on = {row: frame_jacobian(model, Q, f"panda_link{row}")[3:].T for row in (3, 8)}
+    pushes = [on[8] @ strong, on[3] @ weak]
+    bench = Bench(model, replace(PARAMETERS, collision_threshold=(50.0,)))
+    bench.run(0.3)
+    for external in pushes if first == "strong" else pushes[::-1]:
+        assert bench.run(0.5, external)[-1].contact
+    bench.run(0.5)
+    _, release = bench.events
+    assert release.phase == "release"
+    assert release.link in ("panda_link6", "panda_link7")
+    assert np.linalg.norm(release.force - strong) < 0.2 * np.linalg.norm(strong)
+
+
 @pytest.mark.parametrize(("link", "level"), [("panda_link7", "collision"), ("panda_link4", "none")])
 def test_force_at_a_link_is_judged(model: Model, link: str, level: str) -> None:
     """20 N at link 7, with joint thresholds far above what it does to any joint."""

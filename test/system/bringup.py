@@ -91,9 +91,12 @@ class Process:
         self.wait_until(self._stands_still)
 
     def _stands_still(self) -> bool:
-        tasks = Path(f"/proc/{self.pid}/task").iterdir()
-        states = [(task / "stat").read_text(encoding="ascii").rpartition(")")[2] for task in tasks]
-        return all(state.split()[0] == "T" for state in states)
+        try:
+            tasks = list(Path(f"/proc/{self.pid}/task").iterdir())
+            stats = [(task / "stat").read_text(encoding="ascii") for task in tasks]
+        except (FileNotFoundError, ProcessLookupError):  # a thread has ended meanwhile
+            return False
+        return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
 
     def wait(self, timeout: float = PATIENCE) -> int:
         """Wait for its end; the exit code."""
