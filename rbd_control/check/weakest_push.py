@@ -13,7 +13,7 @@ The residual also contains noise and model errors, which may add to a push or re
 residual of the motion is known, the push is therefore added to it: the weakest push that begins at
 a sample is the smallest force for which a rule holds at any time of the next :data:`PUSH` seconds,
 with the rise of the observer, for both signs of the force. Without a
-residual, noise and model errors are neglected, and the forces are too large.
+residual, noise and model errors are neglected, and the forces are about a third too large.
 
 The result is the median over the poses: half of the pushes of this force are found.
 """
@@ -205,7 +205,12 @@ class Rules:
 
     @classmethod
     def of(cls, model: Model, parameters: DetectorParameters, v: Array) -> Rules:
-        """Return the rules at the velocities v (k, nv) [rad/s or m/s]."""
+        """Return the rules at the velocities v (k, nv) [rad/s or m/s].
+
+        The thresholds grow with the speed of the sample, not with the held peak speed, and not with
+        the acceleration. The friction margin does not decay after a reversal. The thresholds of the
+        force are left out.
+        """
         parameters = with_default_thresholds(parameters, model)
         contact, slope, moving, slow = (
             parameters.for_joints(name, model.nv)
@@ -221,8 +226,12 @@ class Rules:
     def least_force(self, torque: Array, residual: Array | float = 0.0) -> Array:
         """Return the weakest detectable force at each sample, (k,) [N].
 
+        The force acts along the direction d of ``torque``, not against it. It is infinite from
+        :data:`BLIND` on. The thresholds of the force and the growth of the thresholds with the
+        acceleration are left out.
+
         Args:
-            torque: residual of a force of 1 N, (k, nv) [N·m or N].
+            torque: residual of a force of 1 N along d, (k, nv) [N·m or N].
             residual: residual without the force, (k, nv) [N·m or N].
         """
         margin = np.maximum(self.threshold - np.sign(torque) * residual, 0.0)

@@ -78,7 +78,7 @@ def write_arm_file(
     robot: Robot,
     locked: Mapping[str, float],
 ) -> None:
-    """Write the parameter file; arguments as :func:`arm_file`.
+    """Write the parameter file, replacing an existing file; arguments as :func:`arm_file`.
 
     Raises:
         RbdControlError: naming ``out``, if no node could load the file; nothing is written then.

@@ -169,7 +169,8 @@ class ContactStop:
         """Update a latched stop; return True once, when it is confirmed.
 
         Args:
-            answered: whether each available server has accepted the last cancel request.
+            answered: whether all requests of the stop are sent, each available server has agreed to
+                its request, and none of them runs a goal.
             still_since: time since which the arm is at rest; infinite while it moves; None if it
                 is unknown, which counts as at rest.
             now: the time.

@@ -148,8 +148,9 @@ class AdaptiveSlotineLiController:
         self._is_recent = False
 
     def forget_recent(self) -> bool:
-        """Replace the estimates by their exponential average, time constant 1 s of learning.
+        """Replace the estimates by their exponentially weighted average over the learning time.
 
+        The time constant of the average is 1 s of learning time.
         Call it when a contact begins, and before the weight of the estimates is compensated without
         feedback.
 

@@ -109,10 +109,10 @@ class SoftLimits:
             self.open_to(here)
 
     def open_to(self, here: Array, before: SoftLimits | None = None) -> None:
-        """Move the limits outwards so that ``here`` (nv,) is inside.
+        """Open the nominal limits so that ``here`` (nv,) is inside.
 
-        With ``before``, the limits are moved no further than those of ``before``, so that an arm
-        that was pushed into a spring is still pushed back.
+        An earlier opening is discarded. With ``before``, no joint's limit is opened further than in
+        ``before``, so that an arm that was pushed into a spring is still pushed back.
         """
         low = high = here
         if before is not None:

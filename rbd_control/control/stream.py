@@ -49,21 +49,25 @@ def past_point(
     limits: JointLimits,
     stop_time: float,
 ) -> Trajectory:
-    """Return the motion past a point of a stream.
+    """Return the motion from ``start`` past a point of a stream.
+
+    The motion passes the point with the speed of the stream, continues with decreasing speed,
+    returns to the point and ends there at rest. If no such motion that reaches the point within
+    ``2 horizon`` keeps the limits, the motion reaches the point at speed zero and stays there.
 
     Args:
         point: the motion that would stop at the point.
         start: the present desired state.
         last: the previous point.
         stamp: time of arrival of the point [s].
-        horizon: half the longest duration of the motion to the point [s].
+        horizon: half of the longest time to the point [s].
         limits: position and speed limits to keep.
-        stop_time: least duration of the stop after the point [s]. On the way to the point a joint
-            accelerates at most by its speed limit in this time; a point that is due earlier is
-            reached later, which absorbs the jitter of the arrivals.
+        stop_time: shortest time from the passage of the point to rest [s]. The time to the point is
+            extended, up to ``2 horizon``, until no joint changes its speed by more than its speed
+            limit within ``stop_time``. This absorbs the jitter of the arrivals.
 
     Raises:
-        TrajectoryError: if the point cannot be reached within the limits in that time.
+        TrajectoryError: if the motion that reaches the point at speed zero exceeds a limit as well.
     """
     longest, elapsed = 2.0 * horizon, stamp - last.stamp
     still = np.zeros_like(point.final)

@@ -2,7 +2,7 @@
 
 The checks include those of joint_trajectory_controller, and checks that it lacks: numbers that
 are not finite or far too large, repeated joint names, negative times, limits on position and speed
-(also between the points) and a first point that is too far away for its time.
+(also between the points) and a point that is due at once but far from the desired position.
 """
 
 from __future__ import annotations
@@ -337,7 +337,11 @@ def _check_points(q: Array, v: Array, joint_names: Sequence[str], limits: JointL
 
 
 def _check_start(q: Array, here: Array, joint_names: Sequence[str], point: int) -> None:
-    """Raise an error if a point is due at once and too far from the arm."""
+    """Raise an error if a point that is due at once is too far from the desired position ``here``.
+
+    Raises:
+        TrajectoryError: naming the point, the joint and the distance.
+    """
     distance = np.abs(q - here)
     j = int(distance.argmax())
     if distance[j] > START_TOLERANCE:

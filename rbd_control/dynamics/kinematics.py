@@ -106,7 +106,8 @@ def frame_jacobian(model: Model, q: np.ndarray, link: str) -> np.ndarray:
         link: name of the link.
 
     Returns:
-        (..., 6, nv), angular rows first [rad/s and m/s per unit of joint velocity].
+        (..., 6, nv), angular rows first [rad/s and m/s per unit of joint velocity]; zero for a link
+        that is fixed to the world.
 
     Raises:
         InputError: for an unknown link or a ``q`` of the wrong shape or not finite.
@@ -131,7 +132,7 @@ def frame_jacobian_rate(model: Model, q: np.ndarray, v: np.ndarray, link: str) -
         link: name of the link.
 
     Returns:
-        (..., 6, nv), angular rows first.
+        (..., 6, nv), angular rows first; zero for a link that is fixed to the world.
 
     Raises:
         InputError: for an unknown link or arguments of the wrong shape or not finite.

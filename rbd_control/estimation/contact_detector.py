@@ -144,7 +144,10 @@ class ContactDetector:
         return self._tare.bias.copy()
 
     def tare(self) -> np.ndarray:
-        """Subtract the mean residual of the last second from all later residuals.
+        """Subtract the mean residual from all later residuals.
+
+        The mean is an exponential average with a time constant of 1 s; in the first second of
+        averaging, all times have equal weight.
 
         Returns:
             Torque that all tares remove, (nv,) [N·m or N].

@@ -52,9 +52,9 @@ LOOK_PERIOD = 0.02
 NEAR_PEAK = 0.9
 """Fraction of the peak residual from which link and force count as those of the peak."""
 TARE_TIME = 1.0
-"""Time over which the residual is averaged before a tare removes it [s]."""
+"""Time constant of the average residual that a tare removes, and shortest averaging time [s]."""
 RECENT_TIME = 0.2
-"""Time of the shorter average, which shows whether the residual still changes [s]."""
+"""Time constant of the shorter average, which shows whether the residual still changes [s]."""
 ROUNDING = 1e-6
 """Tolerance for rounding errors of sums of intervals in comparisons with a debounce time [s]."""
 DROPS_IN_A_ROW = 3
@@ -252,7 +252,7 @@ def _remember(memory, stamp):
 
 @inlined_borrowing
 def _average(memory, dt):
-    """Advance the mean residuals for a tare."""
+    """Advance the mean residuals for a tare, two exponential averages."""
     arm, joints = memory.arm[0], memory.joint
     arm.averaged += dt
     # Before the averaging time is complete, all samples have equal weight.

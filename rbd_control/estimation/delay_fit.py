@@ -115,6 +115,10 @@ def estimate_delay(
         model: the robot with its identified corrections.
         friction: its identified friction.
         maximum_gap: longest time between two samples of one stretch [s].
+
+    Returns:
+        The delay [s] with its standard error: positive if the velocity is late, negative if the
+        effort is late. If the motions do not determine it, the value is 0 and the error infinite.
     """
     parts = [
         _terms(part, model, friction, gain)

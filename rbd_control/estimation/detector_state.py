@@ -72,7 +72,7 @@ _JOINT_SETTINGS = np.dtype(
         ("per_acceleration", "f8"),  # growth of both thresholds with the acceleration
         ("moving", "f8"),  # part of the contact threshold that holds away from reversals
         ("slow", "f8"),  # speed below which the joint counts as reversing [rad/s or m/s]
-        ("pole", "f8"),  # inverse time constant of speed and acceleration [1/s]
+        ("pole", "f8"),  # observer_gain: inverse time constant of speed, acceleration [1/s]
         ("bias", "f8"),  # constant external torque removed by a tare [N·m or N]
         ("saturated", "f8"),  # torque from which an effort counts as saturated [N·m or N]
         ("highest_effort", "f8"),  # higher torques are implausible [N·m or N]
@@ -102,9 +102,9 @@ _ARM_SETTINGS = np.dtype(
 )
 _JOINT_MEMORY = np.dtype(
     [
-        ("mean", "f8"),  # mean of the residual over TARE_TIME without contact
-        ("recent", "f8"),  # mean of the residual over RECENT_TIME without contact
-        ("speed", "f8"),  # peak of the speed, held with decay [rad/s or m/s]
+        ("mean", "f8"),  # average residual without contact, time constant TARE_TIME
+        ("recent", "f8"),  # average residual without contact, time constant RECENT_TIME
+        ("speed", "f8"),  # speed, or its decayed earlier maximum if larger [rad/s or m/s]
         ("acceleration", "f8"),  # filtered acceleration
         ("reversal", "f8"),  # trace of the last reversal, see reversals.py
         ("unknown", "f8"),  # allowance for torque between samples [N·m or N]

@@ -148,7 +148,7 @@ class LinkIsolation:
 
     Attributes:
         noise: standard deviation of each residual without contact, (nv,) [N·m or N].
-        average: number of the present average; it increases whenever an average begins.
+        average: number of averages begun so far, which identifies the present one.
     """
 
     def __init__(
@@ -223,9 +223,9 @@ class LinkIsolation:
     ) -> Isolation:
         """Add a residual of the present contact; estimate its link from all, and the present force.
 
-        If the residual differs in direction from the average, the average of a push remains
-        unchanged, and a hard contact averages it as well. After ``TURNED`` such residuals in a row
-        (``TURNED_HARD`` in a hard contact) the average begins anew.
+        In a push, a residual of another direction than the average is not added to the average; in
+        a collision (``hard``) it is. After ``TURNED`` such residuals in a row (``TURNED_HARD`` in a
+        collision) the average begins anew with the last of them, as the average of a push.
 
         Successive calls should be at least one time constant of the observer apart, because their
         residuals count as independent.
@@ -241,6 +241,10 @@ class LinkIsolation:
             hard: whether the contact has reached the level of a collision. The weight of a residual
                 is then its squared size in standard deviations that include ``doubt``, so that the
                 jolt of the arm has less weight than the force after it.
+
+        Returns:
+            The link, the candidates and the point from the average, and the force from the present
+            residual. Point and force are None if they are not observable.
         """
         risen = self._all if risen is None else risen
         doubt = self._none if doubt is None else doubt

@@ -1,4 +1,8 @@
-"""Tare: the mean residual of the last second is subtracted from all later residuals."""
+"""Tare: the mean residual, with a time constant of 1 s, is subtracted from all later residuals.
+
+The mean is an exponential average without contact; in the first second of averaging, all times have
+equal weight.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,8 @@ from rbd_control.estimation.decision import ROUNDING, TARE_TIME, forget_mean
 from rbd_control.estimation.detector_state import Memory, Settings
 
 STEADY = 0.2
-"""Largest change of a residual during a tare, as a fraction of the contact threshold."""
+"""Largest difference between the averages of a residual with time constants of 0.2 s and 1 s at
+which a tare is accepted, as a fraction of the contact threshold at rest."""
 
 
 class Tare:

@@ -43,7 +43,8 @@ NOISE_FRACTION = 1.0 / 3.0
 def follow_motion(setting, joint, v, last_v, dt, fade):
     """Advance the speed, acceleration and reversal that one joint's thresholds depend on.
 
-    ``fade`` is exp(-pole dt).
+    The speed is the present one, or the decayed earlier maximum, whichever is larger. ``fade`` is
+    the decay over the interval, exp(-pole dt).
     """
     joint.reversal = reversing(v, last_v, joint.reversal, setting.slow, fade)
     joint.speed = max(abs(v), fade * joint.speed)

@@ -150,6 +150,10 @@ class ToolWrenchEstimator:
             doubt: standard deviation of the noise that the motion adds to each residual,
                 (..., nv) [N·m or N]; zero by default.
 
+        Returns:
+            The wrenches, (..., 6), with their covariances, (..., 6, 6). Their leading axes are
+            those of the arguments.
+
         Raises:
             InputError: for arguments of the wrong shape or not finite, and where the result is not
                 finite.

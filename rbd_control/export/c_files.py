@@ -39,7 +39,9 @@ class CFiles:
     operations: dict[str, int]
 
     def write(self, header: Path) -> Path:
-        """Write both files.
+        """Write the header, then the source; existing files are replaced.
+
+        If the source cannot be written, the new header remains.
 
         Args:
             header: path of the header; the source is written beside it with the ending ``.c``.

@@ -17,12 +17,17 @@ def find_recordings(given: Sequence[Path], besides: Sequence[Path] = ()) -> list
     """Return the absolute paths of all recordings in the given places, each once.
 
     A folder with ``metadata.yaml`` is one recording. Any other folder is searched: each folder with
-    ``metadata.yaml`` in it, and each other ``.mcap``, ``.db3`` or ``.csv`` file, is a recording.
-    Hidden files and folders are left out, and links to folders are not followed.
+    ``metadata.yaml`` in it, and each other ``.mcap``, ``.db3`` or ``.csv`` file, is a recording,
+    also a compressed ``.mcap.zstd`` or ``.db3.zstd`` file. Hidden files and folders are left out,
+    and links to folders are not followed.
+
+    The paths have the order of ``given``. Matches of a pattern are sorted; the files of a searched
+    folder, sorted by name, precede its sub-folders, also sorted.
 
     Args:
-        given: files, folders and glob patterns (``**`` for any folders). A path that does not
-            exist is kept, so that a later error names it.
+        given: files, folders and glob patterns (``**`` for any folders). A file that is named, or
+            that matches a pattern, is kept with any ending. A path that does not exist is kept as
+            well, so that a later error names it.
         besides: files that are not recordings, such as labels.
 
     Raises:

@@ -51,7 +51,8 @@ class Drift:
 def fit_drift(times: Sequence[float], values: Sequence[float]) -> Drift | None:
     """Fit a line; None with fewer than :data:`FEWEST` values or no time between them.
 
-    The standard error assumes independent values of equal variance::
+    The slope is the change per month. Its standard error assumes independent values of equal
+    variance. The time t is in months, and the deviations are the distances from the line::
 
         slope = S_ty / S_tt,    standard error = sqrt(sum of squared deviations / (n - 2) / S_tt)
 

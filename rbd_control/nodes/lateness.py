@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 
 PAUSE = 0.1
-"""Time without a callback that counts as a pause of the node [s]; age of a late joint state [s]."""
+"""Time without a callback that counts as a pause of the node [s].
+
+A joint state is late if its age exceeds the normal age by more than this time.
+"""
 
 RECOVERY = 0.5
 """Time after a pause in which joint states may be late [s].
@@ -43,6 +46,10 @@ class Lateness:
 
     def is_late(self, age: float | None, now: float) -> bool:
         """Return whether a joint state waited during a pause.
+
+        A joint state is late only within :data:`RECOVERY` after a pause, and then if its age
+        exceeds the normal age by more than :data:`PAUSE`, or if either age is unknown. At any other
+        time the method stores the age, if it is known, as the normal age.
 
         Args:
             age: time since its stamp, by the clock of the node [s]; None if it has no usable stamp.

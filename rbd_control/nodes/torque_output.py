@@ -17,7 +17,7 @@ from rbd_control.nodes.messages import EVERY_SAMPLE, TorqueWriter
 from rbd_control.nodes.publications import GuardedPublisher
 
 ACKNOWLEDGE_TIME = 1.0
-"""Longest time to publish the last zero torque, and to wait for its acknowledgement [s]."""
+"""Longest time to publish the last zero torque, and again to wait for its acknowledgement [s]."""
 
 READER_TIME = 0.5
 """Longest wait for the arm to discover the new publisher [s]."""
@@ -26,7 +26,7 @@ _POLL = 0.005
 
 
 class TorqueOutput:
-    """Publishes torque while it is open. The last message before it closes is zero torque.
+    """Publishes torque while it is open. The last message, from :meth:`close`, is zero torque.
 
     A receiver may apply the last command for ever, as ros2_control's forward_command_controller
     does. Every end of the controller must therefore call :meth:`close`. After that, :meth:`send`
@@ -96,7 +96,8 @@ class TorqueOutput:
             torque: (n,) in the order of the model [N·m or N].
 
         Returns:
-            Whether the torque was published; False if the middleware refused it.
+            Whether the torque was published; False if the middleware refused it, or if the output
+            is not open.
         """
         ordered = torque if self._order is None else torque[self._order]
         with self._lock:
@@ -117,11 +118,12 @@ class TorqueOutput:
                 self._node.destroy_publisher(publisher)
 
     def close(self) -> None:
-        """Send zero torque, wait until it is acknowledged, and destroy the publisher.
+        """Send zero torque, wait for its acknowledgement, and destroy the publisher.
 
         Zero torque that the middleware refuses is published again for up to
-        :data:`ACKNOWLEDGE_TIME`. Afterwards no thread can send torque. The output closes also after
-        middleware errors.
+        :data:`ACKNOWLEDGE_TIME`. The wait for the acknowledgement lasts at most as long.
+        Afterwards no thread can send torque. A second call does nothing. An exception of the
+        middleware is passed on after the output has closed.
         """
         with self._lock:
             publisher, writer = self._publisher, self._writer

@@ -52,6 +52,8 @@ class ReplayClock:
     def times(self, block: TimedBlock, period: float) -> Array:
         """Return the times of a block of samples, (k,) [s], and advance to its end.
 
+        If the clock went back before the block, a :class:`ClockJump` is added to :attr:`jumps`.
+
         Args:
             block: samples that follow the previous block.
             period: usual time between samples [s]; NaN before the second sample.

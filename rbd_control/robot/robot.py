@@ -173,9 +173,11 @@ class Robot:
         return replace(self, model=model, parameters=parameters)
 
     def refuse_heavier(self, former: Robot, q: NDArray[np.float64]) -> None:
-        """Raise an error if the described motors cannot hold the weight of the arm.
+        """Raise an error if the motors, by the effort limits of the description, are too weak.
 
-        If they could not hold the arm before, one that is no heavier is accepted.
+        The gravity torque of each joint at ``q`` must not exceed its effort limit. A joint above
+        its limit is accepted if its gravity torque is no larger than with ``former``. A joint
+        without effort limit is not checked.
 
         Args:
             former: the same arm with the payload before.

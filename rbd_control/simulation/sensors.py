@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 
 
 class Sensors:
-    """Encoders, velocity differentiated from them, torque sensors, and a lossy line."""
+    """Encoders, velocity differentiated from them, torque sensors, and lost messages."""
 
     def __init__(
         self, parameters: SimulationParameters, q: Array, random: np.random.Generator
@@ -35,7 +35,20 @@ class Sensors:
         return self._q.copy()
 
     def read(self, stamp: float, q: Array, v: Array, effort: Array) -> JointSample | None:
-        """Return one joint state, or None if it is lost; call it once per period."""
+        """Measure one joint state; call it once per period.
+
+        The velocity filter and the random numbers advance also if the joint state is lost.
+
+        Args:
+            stamp: time of the joint state [s].
+            q: true positions, (nv,) [rad or m].
+            v: true velocities, (nv,) [rad/s or m/s]; measured only if ``velocity_from_encoder`` is
+                false.
+            effort: true torques of the motors, (nv,) [N·m or N].
+
+        Returns:
+            The joint state; None if it is lost.
+        """
         measured = self._encoded(q)
         self._v = self._v + self._weight * ((measured - self._q) * self._rate - self._v)
         self._q = measured

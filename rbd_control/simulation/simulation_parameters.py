@@ -9,7 +9,12 @@ from rbd_control.parameters import Parameters, parameter
 
 @dataclass(frozen=True)
 class SimulationParameters(Parameters):
-    """Parameters of :class:`SimulatedArm`; a change needs a new arm, except of friction."""
+    """Parameters of :class:`SimulatedArm`; a change needs a new arm, except of friction.
+
+    The node ``simulated_arm`` replaces ``coulomb``, ``viscous`` and ``friction_smoothing`` by the
+    friction parameters of the robot if ``friction_model`` is ``coulomb_viscous`` or ``stribeck``,
+    not with any other friction model.
+    """
 
     initial_position: tuple[float, ...] = parameter(
         (0.0,),

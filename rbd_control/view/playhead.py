@@ -14,9 +14,13 @@ SPEEDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
 class Playhead:
-    """Position of the playback; its methods are thread-safe.
+    """Position of the playback.
 
     At the end the playback stops; :meth:`toggle` then restarts it from the beginning.
+
+    Any thread may call the methods. :meth:`advance`, :meth:`toggle` and :meth:`seek` are atomic.
+    :meth:`next_event` and :meth:`previous_event` are not: they choose the event by the position
+    that they read first, which another thread may change before they go to the event.
 
     Args:
         duration: length of the recording [s].
@@ -50,6 +54,9 @@ class Playhead:
 
     def advance(self, elapsed: float) -> float:
         """Advance the playback and return the new position [s].
+
+        The position advances by ``elapsed`` times :attr:`speed`, at most to the end, where the
+        playback stops. While the playback is paused, the position does not change.
 
         Args:
             elapsed: time since the last call [s].
