@@ -181,3 +181,59 @@ def test_without_reaction_contact_changes_nothing(model: Model) -> None:
     loop.follow(HOME + 0.5, 1.0)
     loop.controller.contact(True)
     assert loop.run(0.01).mode == "follow"
+
+
+def test_a_trajectory_does_not_go_on_from_where_contacts_have_moved_the_arm(model: Model) -> None:
+    """Each contact held it where it had been pushed to, and it swept back over the whole way."""
+    loop = Loop(model, contact_reaction="hold")
+    loop.follow(HOME + 0.5, 2.0)
+    loop.run(0.8)
+    for k in range(6):
+        loop.controller.contact(True)
+        loop.run(0.2)
+        loop.controller.contact(False)
+        loop.run(0.2)
+        if k < 5:
+            loop.arm.push("link_5", (0.0, 60.0, 0.0), duration=0.4)
+            loop.run(0.4)
+    assert loop.run(0.5).goal == "paused"
+    assert "away from where it stopped" in loop.controller.resume()
+    assert loop.run(0.1).goal == "cancelled"
+
+
+def test_slow_is_not_lost_while_the_arm_is_held(model: Model) -> None:
+    loop = Loop(model)
+    loop.follow(HOME + 0.5, 1.0)
+    loop.run(0.4)
+    loop.controller.hold()
+    loop.run(0.3)
+    loop.controller.slow()
+    assert loop.controller.resume() == "following the trajectory again, slowly"
+    assert loop.run(1.5).goal == "moving"
+    assert loop.controller.resume() == "at full speed"
+    assert loop.run(2.0).goal == "reached"
+
+
+def test_a_trajectory_that_begins_in_contact_is_slow_if_the_reaction_is(model: Model) -> None:
+    loop = Loop(model, contact_reaction="slow")
+    loop.controller.float_()
+    for _ in range(10):
+        loop.controller.contact(True)
+        loop.run(0.02)
+    loop.controller.resume()
+    loop.follow(HOME + 0.3, 1.0)
+    loop.run(0.3)
+    assert loop.run(1.0).goal == "moving"
+    assert loop.controller.resume() == "at full speed"
+
+
+def test_a_retreat_that_waits_for_its_force_ends_with_resume(model: Model) -> None:
+    """The force came after the order to resume, and moved the arm by 5 cm."""
+    loop = Loop(model, stop_time=0.05)
+    loop.controller.retract()
+    loop.run(0.055)
+    assert loop.controller.resume() == "holding here"
+    here = loop.arm.q
+    loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
+    loop.run(0.5)
+    assert np.abs(loop.arm.q - here).max() < 2e-3

@@ -24,7 +24,7 @@ from rbd_control.control.planner import PlanningState, TrajectoryRequest
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.trajectory import Trajectory
-from rbd_control.dynamics import Model, inverse_dynamics
+from rbd_control.dynamics import Model, gravity_torque, inverse_dynamics
 from rbd_control.errors import TrajectoryError
 from rbd_control.simulation import arm7_urdf
 
@@ -61,6 +61,7 @@ def plan(
         parameters=p,
         limits=ArmLimits.of(model, p),
         soft=SoftLimits(model, p).now(),
+        weight=lambda q: np.abs(gravity_torque(model, q)),
         base=Trajectory.stop(model.joint_names, start.q_d, start.v_d, 1.0),
         splice=0.0,
         start=start,

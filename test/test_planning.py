@@ -22,6 +22,7 @@ from rbd_control.control.spline_kernels import fill_velocities
 from rbd_control.control.waypoints import MOST_POINTS
 from rbd_control.dynamics import Model
 from rbd_control.errors import StalePlanError, TrajectoryError
+from rbd_control.nodes.planning_thread import PlanningThread
 from rbd_control.simulation import arm7_urdf
 
 
@@ -355,3 +356,52 @@ def test_numbers_that_overflow_a_spline_are_refused(model: Model) -> None:
     points = [TrajectoryPoint(HOME + 1e8 * k, time_from_start=1e-200 * (k + 1)) for k in range(3)]
     with pytest.raises(TrajectoryError, match="numbers are too large"):
         controller.set_trajectory(model.joint_names, points)
+
+
+# --- The thread ----------------------------------------------------------------------------------
+
+
+def test_a_late_plan_is_made_again_unless_a_newer_one_is_valid() -> None:
+    """It was dropped in silence for a newer trajectory that was then refused."""
+    go = threading.Event()
+    superseded: list[str] = []
+    refused: list[str] = []
+
+    def plan(order: str) -> str:
+        go.wait()
+        if order == "invalid":
+            raise TrajectoryError("invalid")
+        return f"plan of {order}"
+
+    thread = PlanningThread(plan, lambda order, _: refused.append(order), superseded.append)
+
+    def taken() -> str:
+        end = time.monotonic() + 60.0
+        while time.monotonic() < end:
+            found = thread.take()
+            if found is not None:
+                return found
+            time.sleep(0.001)
+        raise AssertionError("no plan")
+
+    try:
+        thread.submit("first")
+        go.set()
+        assert taken() == "plan of first"
+        go.clear()
+        thread.submit("invalid")
+        thread.submit_again("first")
+        go.set()
+        assert taken() == "plan of first"
+        assert refused == ["invalid"]
+        go.clear()
+        thread.submit("second")
+        thread.submit_again("first")
+        go.set()
+        assert taken() == "plan of second"
+        thread.submit("third")
+        assert taken() == "plan of third"
+        assert superseded == ["first"]
+    finally:
+        go.set()
+        thread.end()

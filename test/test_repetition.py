@@ -22,6 +22,8 @@ from rbd_control.errors import InputError
 from rbd_control.simulation import arm7_urdf
 
 SHIPPED = ControllerParameters()
+FASTEST = {0: 0.5, 1: 0.5, 6: 5.5}
+"""Speed that a joint may reach before it is known to be stuck [rad/s]; a wrist is light."""
 
 
 @pytest.fixture(scope="module")
@@ -255,3 +257,60 @@ def test_efforts_that_are_no_numbers_hide_no_repetition(effort: float) -> None:
     first = next(k for k, text in enumerate(said) if text)
     assert "repeated to the last digit" in said[first]
     assert 0.001 * first <= 0.02
+
+
+@pytest.mark.parametrize("seconds", [0.6, 3.0])
+@pytest.mark.parametrize("joint", [0, 1, 6])
+def test_a_joint_whose_drive_has_stopped_does_not_run_away(
+    model: Model, joint: int, seconds: float
+) -> None:
+    """[114] One joint repeats its state of rest, the others are live: it got its whole torque."""
+    loop = Loop(model)
+    loop.run(0.2)
+    q0 = loop.arm.q[joint]
+    loop.follow(HOME + 0.3 * (np.arange(7) == joint), seconds)
+    speeds = []
+    for _ in range(round(1.5 * seconds * 1000)):
+        sample = loop.arm.reading()
+        assert sample is not None
+        q, v = np.array(sample.q), np.array(sample.v)
+        q[joint], v[joint] = q0, 0.0
+        command = loop.controller.update(sample.stamp, q, v, effort=sample.tau)
+        if command.mode == "safe":
+            break
+        loop.arm.step(command.torque)
+        speeds.append(np.abs(loop.arm.v).max())
+    assert command.mode == "safe"
+    assert f"joint_{joint + 1} is stuck, or its joint states are frozen" in command.reason
+    assert max(speeds) < FASTEST[joint]
+
+
+def test_a_joint_at_rest_beside_others_that_move_is_not_stuck(model: Model) -> None:
+    """Its torque changes with their motion, its state does not: a stiff joint with friction."""
+    loop = Loop(model)
+    loop.run(0.2)
+    sample = loop.arm.reading()
+    assert sample is not None
+    q0 = sample.q[0]
+    target = HOME + np.array([0.0, 0.8, 0.0, 0.8, 0.0, -0.5, 0.0])
+    loop.follow(target, 1.0)
+    torques = []
+    for _ in range(1500):
+        sample = loop.arm.reading()
+        assert sample is not None
+        q, v = np.array(sample.q), np.array(sample.v)
+        q[0], v[0] = q0, 0.0
+        command = loop.controller.update(sample.stamp, q, v)
+        loop.arm.step(command.torque)
+        torques.append(command.torque)
+    assert np.ptp(torques, axis=0).max() > 0.05 * model.effort_limit.max()
+    assert (command.mode, command.goal) == ("hold", "reached")
+
+
+def test_stuck_joints_are_not_looked_for_on_request(model: Model) -> None:
+    controller = started(model, replace(SHIPPED, repeated_torque_share=2.0))
+    controller.set_trajectory(model.joint_names, [TrajectoryPoint(HOME + 0.3, (), (), 1.0)])
+    for k in range(1, 600):
+        others = HOME + 1e-6 * np.sin(k) * (np.arange(7) > 0)
+        command = controller.update(0.001 * k, others, STILL)
+    assert command.mode == "follow"

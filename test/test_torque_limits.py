@@ -222,6 +222,56 @@ def test_no_motion_ends_where_the_arm_is_too_heavy(model: Model) -> None:
     assert controller.mode == "float"
 
 
+def test_no_stream_leads_where_the_arm_is_too_heavy(model: Model) -> None:
+    """[112] Its single points were not compared with the limits."""
+    names, parameters = model.joint_names, replace(NO_RATE, torque_share=(0.25,))
+    q = np.zeros(model.nv)
+    controller = started(model, parameters, q)
+
+    def stream() -> None:
+        nonlocal q
+        for k in range(1, 400):
+            q = 0.004 * k * (np.arange(model.nv) == 1)
+            controller.set_trajectory(names, [TrajectoryPoint(q, time_from_start=0.1)])
+            controller.update(0.02 * k, q, STILL)
+
+    with pytest.raises(TrajectoryError, match="too heavy: joint_2 cannot .* at the last point"):
+        stream()
+    assert abs(gravity_torque(model, q)[1]) > 0.25 * model.effort_limit[1]
+
+
+def test_no_trajectory_goes_on_to_where_the_arm_is_too_heavy(model: Model) -> None:
+    """[112] The torque limits were lowered while it was interrupted."""
+    names, upright = model.joint_names, np.zeros(model.nv)
+    stretched = np.array([0.0, 1.5, 0.0, 0.0, 0.0, 0.0, 0.0])
+    controller = started(model, NO_RATE, upright)
+    controller.set_trajectory(names, [TrajectoryPoint(stretched, time_from_start=9.0)])
+    controller.update(0.01, upright, STILL)
+    controller.hold()
+    for k in range(2, 100):
+        controller.update(0.01 * k, upright, STILL)
+    controller.set_parameters(replace(NO_RATE, torque_share=(0.25,)))
+    with pytest.raises(TrajectoryError, match="too heavy: joint_2 cannot .* at the last point"):
+        controller.resume()
+    assert controller.mode == "hold"
+
+
+def test_a_low_velocity_limit_does_not_make_motions_implausible(model: Model) -> None:
+    """Knocked or slowed down live, the arm lost its torque instead of being braked."""
+    parameters = replace(NO_RATE, velocity_limit=(0.1,))
+    limits = ArmLimits.of(model, parameters)
+    assert (limits.plausible_speed == ArmLimits.of(model, NO_RATE).plausible_speed).all()
+    assert (limits.overspeed == 0.2).all()
+    controller = started(model, parameters)
+    q = HOME.copy()
+    for k in range(1, 60):
+        q = q + 0.0015
+        command = controller.update(0.001 * k, q, np.full(7, 1.5))
+    assert command.mode == "safe"
+    assert "too fast" in command.reason
+    assert command.torque.any()
+
+
 def test_effort_limits_of_an_arm_in_motion_cannot_be_removed(model: Model) -> None:
     """[35] The description has none: without those of the parameters torque had no limit at all."""
     arm = without(model, "effort_limit", list(range(7)), 0.0)

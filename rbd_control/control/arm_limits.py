@@ -31,7 +31,9 @@ class ArmLimits:
             if the arm adds its gravity torque to the command.
         velocity: speed limit of planned motions [rad/s or m/s].
         assumed_velocity: ``velocity``, with an assumed limit for joints without a limit; finite.
-        plausible_speed: speed above which a sample is implausible [rad/s or m/s]; finite.
+        plausible_speed: speed above which a sample is implausible [rad/s or m/s]; finite. A lower
+            ``velocity_limit`` of the parameters does not reduce it: an arm that is faster than its
+            planned motions, for example after a knock, must be braked and not lose its torque.
         overspeed: measured speed that is a fault [rad/s or m/s]; finite.
     """
 
@@ -55,6 +57,7 @@ class ArmLimits:
         effort = _replaced(model.effort_limit, parameters.for_joints("effort_limit", n))
         velocity = _replaced(model.velocity_limit, parameters.for_joints("velocity_limit", n))
         assumed = parameters.assumed_velocity(model, velocity)
+        fastest = np.maximum(assumed, parameters.assumed_velocity(model, model.velocity_limit))
         torque = parameters.for_joints("torque_share", n) * effort
         return cls(
             joint_names=model.joint_names,
@@ -63,7 +66,7 @@ class ArmLimits:
             weight=effort if parameters.gravity_compensated else torque,
             velocity=velocity,
             assumed_velocity=assumed,
-            plausible_speed=parameters.implausible_speed * assumed,
+            plausible_speed=parameters.implausible_speed * fastest,
             overspeed=parameters.overspeed_factor * assumed,
         )
 

@@ -17,7 +17,9 @@ and further if the power expected at the measured v would empty the tank within 
 time t the controller therefore injects at most ``capacity + refill t``, for any trajectory: after a
 collision the arm releases at most its kinetic energy, the content of the tank, and the refill.
 Work is computed exactly, as held torque times distance. If v changes within the period, the work
-may exceed the level by O(dt²); the level is then negative until it is refilled.
+may exceed the level by O(dt²). If the next sample is late or cannot be used, the torque stands for
+up to ``timeout`` and may exceed the level by its power times that time. The level is then negative
+until it is refilled.
 
 The limits of torque and rate act after the tank, and the rate limit may prolong a torque that the
 tank has withdrawn. Therefore :meth:`EnergyTank.sent` is the last step: if the torque would inject

@@ -59,6 +59,7 @@ class Modes:
         desired: the desired state of the last sample; in modes without a desired state, the
             measured state.
         started: whether the controller was started.
+        paused: the interrupted trajectory that :meth:`resume` continues, and where; None if none.
     """
 
     def __init__(
@@ -72,7 +73,13 @@ class Modes:
         self.latched = False
         self.desired = DesiredState.at_rest(np.zeros(model.nv))
         self.started = False
-        self._paused: Place | None = None
+        self.paused: Place | None = None
+        self._left = self.desired.q_d
+        """Where the arm came to rest after the interruption of the paused trajectory, (nv,)."""
+        self._has_retreated = False
+        """Whether the arm has retracted since that interruption."""
+        self._slow_next = False
+        """Whether the next :meth:`resume` continues slowly."""
         self._retracting = False
         self._ordered = -inf
         """Time of the last order to retract [s]."""
@@ -118,7 +125,7 @@ class Modes:
         self.started = True
         self.outcome.reset()
         self._motion.wanted_pace = 1.0
-        self._stopping = False
+        self._stopping = self._slow_next = False
         self._hold_here()
 
     def require_free(self) -> None:
@@ -137,7 +144,8 @@ class Modes:
     ) -> None:
         """Follow a trajectory from the time ``at`` of the present trajectory on.
 
-        With ``at`` None the trajectory begins now.
+        With ``at`` None the trajectory begins now. If the detector reports contact and the reaction
+        is to slow down, it is followed slowly.
 
         Args:
             trajectory, at: see :meth:`Motion.follow`.
@@ -149,8 +157,11 @@ class Modes:
         self.require_free()
         self._motion.follow(trajectory, at)
         self.outcome.begin(sent)
-        self._stopping = False
+        self._stopping = self._retracting = False
         self.mode, self.reason = "follow", self._slowness()
+        if self._parameters.contact_reaction == "slow" and self._has_contact():
+            self.outcome.touch("slow")
+            self.slow("contact")
 
     def cancel(self) -> None:
         """Cancel the trajectory or a retreat, and stop; a latched mode stays latched.
@@ -161,7 +172,7 @@ class Modes:
         if self.mode == "follow":
             self._give_up("cancelled by request")
             self._hold_here()
-        elif self.mode == "hold" and (self._paused is not None or self.is_retreating):
+        elif self.mode == "hold" and (self.paused is not None or self.is_retreating):
             self._give_up("cancelled by request")
             if self.is_retreating:
                 self._stop()
@@ -192,7 +203,7 @@ class Modes:
             InputError: in mode safe.
         """
         self._leave_safe_first()
-        paused = self._paused
+        paused = self.paused
         if self.outcome.sent is not None:
             self._give_up(reason)
             paused = None
@@ -205,7 +216,9 @@ class Modes:
             self._stop()
         self._retracting = False
         self.mode, self.latched, self.reason = "hold", True, reason
-        self._paused = paused
+        if paused is not None and self.paused is None:
+            self._left, self._has_retreated = self._motion.trajectory.final, False
+        self.paused = paused
         if paused is not None:
             self.outcome.pause()
 
@@ -235,11 +248,14 @@ class Modes:
     def slow(self, reason: str) -> None:
         """Continue at ``slow_factor`` of the speed, also in later trajectories, until resumed.
 
+        In a latched mode the next :meth:`resume` ends the latch only, and the one after it this.
+
         Raises:
             InputError: in mode safe.
         """
         self._leave_safe_first()
         self._motion.wanted_pace = self._parameters.slow_factor
+        self._slow_next = self.latched
         if not self.latched:
             self.reason = reason
 
@@ -267,8 +283,9 @@ class Modes:
     def resume(self) -> str:
         """Resume after a hold, a float, a contact or a fault; return a description of the result.
 
-        A trajectory that a hold interrupted continues if the arm is still where it stopped. After
-        float and safe the arm is held at its present position.
+        A trajectory that a hold interrupted continues if the arm is still where it stopped, or
+        where it retracted to once. After float and safe the arm is held at its present position.
+        The speed is full again, unless ``slow`` was ordered since the arm was stopped.
 
         Raises:
             InputError: before the start; after a fault while joint states are not valid; and with
@@ -279,23 +296,28 @@ class Modes:
         if not self._samples.good:
             why = self._samples.refusal or self.reason
             raise InputError(f"cannot resume: no good joint states ({why})")
-        if self._paused is not None and self._is_kept_by_contact():
+        if self.paused is not None and self._is_kept_by_contact():
             raise InputError(
                 f"cannot resume: {CONTACT_LASTS}; end the contact first, or order float or retract"
             )
         slowed = self._motion.wanted_pace != 1.0
-        self._motion.wanted_pace = 1.0
+        if not self._slow_next:
+            self._motion.wanted_pace = 1.0
+        self._slow_next = False
         if self.mode != "safe" and not self.latched:
             self.reason = ""
             return "at full speed" if slowed else f"nothing to resume from: in {self.mode}"
-        if self._paused is None:
+        if self.paused is None:
             if self._is_held():
                 self.reason, self.latched = self._slowness(), False
+                self._retracting = False
             else:
                 self._hold_here()
             return "holding here"
-        trajectory, time = self._paused
-        away = float(np.abs(self._samples.q - self._motion.trajectory.final).max())
+        trajectory, time = self.paused
+        # Contacts may have moved the arm on since, and its place with it.
+        places = np.array([self._motion.trajectory.final, self._left])
+        away = float(np.abs(self._samples.q - places).max())
         try:
             if away > START_TOLERANCE:
                 raise TrajectoryError(f"the arm is {away:.3g} away from where it stopped")
@@ -304,9 +326,9 @@ class Modes:
             self._give_up("it cannot go on")
             self._hold_here()
             return f"holding here; the trajectory cannot go on: {error}"
-        self._retracting, self._paused, self.latched = False, None, False
+        self._retracting, self.paused, self.latched = False, None, False
         self.follow(rest, None)
-        return "following the trajectory again"
+        return "following the trajectory again" + (", slowly" if self._slowness() else "")
 
     def fault(self, reason: str) -> None:
         """Switch to safe until :meth:`resume`; the first reason is kept."""
@@ -385,6 +407,8 @@ class Modes:
             self.reason += f": cannot retract along the force on {found.link}: {error}"
             return
         self._motion.run(way)
+        if not self._has_retreated:
+            self._left, self._has_retreated = way.final, True
         self.reason += f": retracted along the force on {found.link}"
 
     def _stop(self) -> None:
@@ -409,7 +433,7 @@ class Modes:
     def _hold_here(self) -> None:
         self._stop()
         self.mode, self.reason, self.latched = "hold", self._slowness(), False
-        self._paused = None
+        self.paused = None
 
     def _leave_motion(self, why: str) -> None:
         """Cancel the trajectory, a waiting one, and a retreat."""
@@ -420,13 +444,17 @@ class Modes:
     def _is_kept_by_contact(self) -> bool:
         """Whether the detector reports a contact, and the reaction to it is to stop."""
         stops = self._parameters.contact_reaction in STOPPING_REACTIONS
-        return stops and self._verdict.contact(self._samples.now)
+        return stops and self._has_contact()
+
+    def _has_contact(self) -> bool:
+        """Return whether the detector reports a contact."""
+        return self._verdict.contact(self._samples.now)
 
     def _slowness(self) -> str:
         return "" if self._motion.wanted_pace == 1.0 else "slowed"
 
     def _give_up(self, why: str) -> None:
-        self._paused = None
+        self.paused = None
         self.outcome.cancel(why)
 
     def _leave_safe_first(self) -> None:

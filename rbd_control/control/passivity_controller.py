@@ -158,7 +158,7 @@ class PassivityController:
         wanted = path.wanted(
             desired if tracks else None, self._verdict.excludes_contact(samples.now)
         )
-        if watches.finds_frozen(wanted.torque):
+        if watches.finds_frozen(wanted.torque) or watches.finds_stuck(wanted.s):
             return self._answer(path.brake())
         return self._answer(path.limit(wanted, tracks))
 
@@ -232,10 +232,10 @@ class PassivityController:
 
         It is the larger one of the described and the learned arm, if ``model`` is not a new one.
         """
-        weight = np.abs(gravity_torque(model, self._samples.q))
         if self.law.belongs_to(model):
-            return np.maximum(weight, np.abs(gravity_torque(self.law.model, self._samples.q)))
-        return weight
+            self.law.take_estimates()
+            return self.law.weight(self._samples.q)
+        return np.abs(gravity_torque(model, self._samples.q))
 
     def _parts_for(self, parameters: ControllerParameters, model: Model | None) -> ConfiguredParts:
         here = self._samples.q if self._samples.good else None
@@ -249,7 +249,7 @@ class PassivityController:
         limits, soft, parameters = parts.limits, parts.soft, parts.parameters
         self._samples.set_parameters(limits, parameters)
         self._modes.set_parameters(parameters, soft, parts.tolerances)
-        self._planning.set_parameters(parts.model, limits, soft, parameters)
+        self._planning.set_parts(parts)
         self._watches.set_parts(parts)
         self._path.set_parts(parts)
         self._account.set_parts(parts)
@@ -398,8 +398,9 @@ class PassivityController:
         """Resume after a hold, a float, a contact or a fault at ``now``, see :meth:`Modes.resume`.
 
         Raises:
-            InputError: as :meth:`Modes.resume`; without a verdict if a detector is required; and in
-                the modes safe and float if the arm is too heavy for its motors here.
+            InputError: as :meth:`Modes.resume`; without a verdict if a detector is required; in the
+                modes safe and float if the arm is too heavy for its motors here; and if it is too
+                heavy for them at the end of an interrupted trajectory.
         """
         self._watches.require_verdict("resume", self._samples.now if now is None else now)
         if self._modes.mode in ("safe", "float") and self._samples.good:
@@ -407,6 +408,8 @@ class PassivityController:
             self._parts.limits.require_weight(self._weight(self.model))
         if self._modes.mode == "safe" and self._samples.good:
             self._start.here()
+        if self._modes.paused is not None:
+            self._planning.require_hold(self._modes.paused.trajectory.final)
         return self._modes.resume()
 
     def contact(self, flag: bool, now: float | None = None) -> bool:

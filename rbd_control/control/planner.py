@@ -7,7 +7,7 @@ the controller compares the snapshot with its present state.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,7 @@ from rbd_control.control.stream import StreamPoint, past_point
 from rbd_control.control.time_scaling import stretched
 from rbd_control.control.trajectory import DesiredState, Trajectory
 from rbd_control.control.waypoints import Points, Waypoints
-from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.dynamics import Model
 from rbd_control.errors import InputError, TrajectoryError
 from rbd_control.robot.weight import needed_share, require_weight
 
@@ -51,6 +51,8 @@ class PlanningState:
 
     Attributes:
         parameters, limits, soft: rules and limits.
+        weight: returns the largest gravity torque of each joint at positions (nv,), (nv,)
+            [N·m or N].
         base: the motion that the new motion replaces.
         splice: the time on ``base`` at which it is replaced [s].
         start: the desired state at the splice.
@@ -63,6 +65,7 @@ class PlanningState:
     parameters: ControllerParameters
     limits: ArmLimits
     soft: PositionLimits
+    weight: Callable[[Array], Array]
     base: Trajectory
     splice: float
     start: DesiredState
@@ -123,30 +126,35 @@ def plan(
             past = past_point(
                 point, state.start, last, state.stamp, p.stream_horizon, state.soft, p.stop_time
             )
+            require_hold(state.limits, state.weight, state.start.q_d, past.final)
             return PlannedTrajectory(request, state, past, arrived)
     if p.stretch_to_limits:
         trajectory = stretched(build, model, state.limits)
         trajectory.check(state.soft, state.start)
     else:
         trajectory = build(1.0, state.soft)
-    _require_hold(model, trajectory, state)
+    require_hold(state.limits, state.weight, state.start.q_d, trajectory.final)
     return PlannedTrajectory(request, state, trajectory, arrived)
 
 
-def _require_hold(model: Model, trajectory: Trajectory, state: PlanningState) -> None:
-    """Raise an error if the motors cannot hold the arm at the end of a trajectory.
+def require_hold(
+    limits: ArmLimits, weight: Callable[[Array], Array], start: Array, end: Array
+) -> None:
+    """Raise an error if the motors cannot hold the arm at the end of a motion.
 
     If they cannot hold it at the start either, an end that is no heavier is accepted.
+
+    Args:
+        limits: limits of the arm.
+        weight: see :class:`PlanningState`.
+        start, end: positions at the start and at the end, (nv,) each [rad or m].
 
     Raises:
         TrajectoryError: naming the joint, its gravity torque and its limit.
     """
-    limit = state.limits.weight
-    start = gravity_torque(model, state.start.q_d)
-    end = gravity_torque(model, trajectory.final)
+    limit = limits.weight
+    accepted = needed_share(weight(start), limit)
     try:
-        require_weight(
-            model.joint_names, end, limit, needed_share(start, limit), "at the last point"
-        )
+        require_weight(limits.joint_names, weight(end), limit, accepted, "at the last point")
     except InputError as error:
         raise TrajectoryError(str(error)) from error

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rbd_control.control.arm_limits import ArmLimits
-from rbd_control.control.controller_parameters import ControllerParameters
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.control.configured_parts import ConfiguredParts
 from rbd_control.control.modes import Modes
 from rbd_control.control.motion import Motion
-from rbd_control.control.planner import PlannedTrajectory, PlanningState, TrajectoryRequest, plan
+from rbd_control.control.planner import (
+    PlannedTrajectory,
+    PlanningState,
+    TrajectoryRequest,
+    plan,
+    require_hold,
+)
 from rbd_control.control.samples import SampleJudge
-from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.stream import StreamPoint
 from rbd_control.control.trajectory_goal import TrajectoryGoal
 from rbd_control.control.waypoints import Points, check_size
 from rbd_control.dynamics import Model
 from rbd_control.errors import StalePlanError
+
+Array = NDArray[np.float64]
 
 SMALL_PLAN = 50
 """Largest number of points of an outdated plan that is repeated at once, in less than 1 ms."""
@@ -44,12 +53,10 @@ class Planning:
         self._continuous: Sequence[int] = samples.continuous.tolist()
         self._stream: StreamPoint | None = None
 
-    def set_parameters(
-        self, model: Model, limits: ArmLimits, soft: SoftLimits, parameters: ControllerParameters
-    ) -> None:
+    def set_parts(self, parts: ConfiguredParts) -> None:
         """Apply new rules, limits or another payload from the next plan on."""
-        self._model = model
-        self._limits, self._soft, self._parameters = limits, soft, parameters
+        self._model, self._law, self._limits = parts.model, parts.law, parts.limits
+        self._soft, self._parameters = parts.soft, parts.parameters
 
     def forget_stream(self) -> None:
         """Treat the next single point as a goal, because the unwrapping may have changed."""
@@ -84,6 +91,7 @@ class Planning:
             parameters=self._parameters,
             limits=self._limits,
             soft=self._soft.now(),
+            weight=self._law.weight,
             base=place.trajectory,
             splice=splice,
             start=place.trajectory.sample(splice),
@@ -94,6 +102,15 @@ class Planning:
         )
         request = TrajectoryRequest(names, points, starts_in, samples.now, streams)
         return plan(self._model, self._continuous, request, state)
+
+    def require_hold(self, end: Array) -> None:
+        """Raise an error if the motors cannot hold the arm at ``end``, (nv,) [rad or m].
+
+        Raises:
+            TrajectoryError: naming the joint, its gravity torque and its limit.
+        """
+        self._law.take_estimates()
+        require_hold(self._limits, self._law.weight, self._samples.q, end)
 
     def accept(self, planned: PlannedTrajectory, goal: TrajectoryGoal | None = None) -> None:
         """Follow a plan from its splice on; this takes microseconds.

@@ -45,7 +45,7 @@ WITH_EFFORT = 0.2
 NEVER = 2.0
 """Value of ``repeated_torque_share`` that disables the check at rest."""
 
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
 """Rounding error of a difference of stamps [s]."""
 
 ZERO, MEASURED, NOT_FINITE = range(3)
@@ -117,7 +117,7 @@ class Repetition:
         if self._frozen or not self._moving or self._count < LEAST_SAMPLES:
             return self._frozen
         time = stamp - self._since
-        if time < self._parameters.repeated_time - _ROUNDING:
+        if time < self._parameters.repeated_time - ROUNDING:
             return ""
         j = int(np.abs(v).argmax())
         self._frozen = (
@@ -151,7 +151,7 @@ class Repetition:
             self._pushed_since = np.inf
             return ""
         self._pushed_since = min(self._pushed_since, self._stamp)
-        if self._stamp - self._pushed_since < self._parameters.repeated_time - _ROUNDING:
+        if self._stamp - self._pushed_since < self._parameters.repeated_time - ROUNDING:
             return ""
         change = abs(torque[j] - self._torque[j])
         self._frozen = (
@@ -172,7 +172,7 @@ class Repetition:
         Measured efforts must have repeated too: with those that change, the driver is not frozen.
         """
         time = self._stamp - max(self._since, self._effort_since)
-        if self._moving or time < self._parameters.repeated_time_at_rest - _ROUNDING:
+        if self._moving or time < self._parameters.repeated_time_at_rest - ROUNDING:
             return 0.0
         return time
 

@@ -134,8 +134,8 @@ class FaultParameters(PlausibilityParameters):
     repeated_torque_share: float = parameter(
         0.05,
         "change of torque, as a share of the effort limit, after which identical joint states at "
-        "rest count as frozen. Must exceed static friction; a fifth of it applies if measured "
-        "efforts repeat as well. 2: never",
+        "rest count as frozen, or one joint as stuck. Must exceed static friction; a fifth of it "
+        "applies to frozen joint states if measured efforts repeat as well. 2: never",
         above=0.0,
         upper=2.0,
     )

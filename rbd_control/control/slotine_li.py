@@ -36,7 +36,7 @@ from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.kernels import reference
 from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.torque_step import float_step, law_gains, law_step, no_bounds
-from rbd_control.dynamics import Model
+from rbd_control.dynamics import Model, mass_matrix
 from rbd_control.dynamics.checks import checked_array
 from rbd_control.errors import InputError
 
@@ -159,6 +159,11 @@ class SlotineLiController:
         """
         torque, share = float_step(packed, self._gains, self._bounds, self._margin, q, v)
         return LawTorque(torque, np.zeros_like(v), v, share)
+
+    def damping(self, q: Array) -> Array:
+        """Return the diagonal of K_D at positions q (nv,), (nv,) [N·m·s/rad or N·s/m]."""
+        mass = mass_matrix(self.model, q).diagonal()
+        return self._gains.damping + self._gains.damping_rate * mass
 
     def _check_shapes(self, **arguments: Array) -> None:
         n = self.model.nv

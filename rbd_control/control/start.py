@@ -12,7 +12,6 @@ from rbd_control.control.planning import Planning
 from rbd_control.control.samples import SampleJudge
 from rbd_control.control.torque_path import TorquePath
 from rbd_control.control.watches import Watches
-from rbd_control.dynamics import gravity_torque
 from rbd_control.errors import InputError
 
 Array = NDArray[np.float64]
@@ -41,8 +40,7 @@ class Start:
 
     def set_parts(self, parts: ConfiguredParts) -> None:
         """Use the parts for new parameters from the next sample on."""
-        self._model, self._limits = parts.model, parts.limits
-        self._soft, self._law = parts.soft, parts.law
+        self._limits, self._soft, self._law = parts.limits, parts.soft, parts.law
 
     def start(self, stamp: float, q: Array, v: Array | None, now: float) -> None:
         """Hold the arm at its present position.
@@ -64,7 +62,8 @@ class Start:
         refusal = self._samples.take(stamp, q, v, now)
         if refusal:
             raise InputError(f"cannot start: {refusal}")
-        self._limits.require_weight(gravity_torque(self._model, self._samples.q))
+        self._law.take_estimates()
+        self._limits.require_weight(self._law.weight(self._samples.q))
         self.here()
         self._verdict.forget_force()
         self._watches.reset()

@@ -16,7 +16,7 @@ from rbd_control.control.estimates import Estimates
 from rbd_control.control.slotine_li import LawTorque, SlotineLiController
 from rbd_control.control.soft_limits import SoftLimits
 from rbd_control.control.trajectory import DesiredState
-from rbd_control.dynamics import Model
+from rbd_control.dynamics import Model, gravity_torque
 from rbd_control.errors import InputError
 
 Array = NDArray[np.float64]
@@ -129,9 +129,22 @@ class TrackingLaw:
     @property
     def model(self) -> Model:
         """The model of the arm, with the estimates of an adaptive law."""
+        self.take_estimates()
+        return self._model
+
+    def take_estimates(self) -> None:
+        """Bring the models of weight, monitor and tank up to date with the adaptive law."""
         if self._learned:
             self._use_estimates()
-        return self._model
+
+    def weight(self, q: Array) -> Array:
+        """Return the largest gravity torque of each joint at q (nv,), (nv,) [N·m or N].
+
+        It is the magnitude for the described arm, or for the learned one where that is heavier. Any
+        thread may call it; the estimates are those of the last :meth:`take_estimates` or balance.
+        """
+        described = np.abs(gravity_torque(self._described, q))
+        return np.maximum(described, np.abs(gravity_torque(self._model, q)))
 
     @property
     def packed(self) -> Array:
@@ -154,6 +167,10 @@ class TrackingLaw:
             self._last = LawTorque(tau, v_r, s)
             self._learned |= self.adaptive.learning
         return self._last
+
+    def damping(self, q: Array) -> Array:
+        """Return the diagonal of K_D for the described arm, see :class:`SlotineLiController`."""
+        return self._fixed.damping(q)
 
     def floating(self, q: Array, v: Array) -> LawTorque:
         """Return gravity compensation with soft limits, see :class:`SlotineLiController`."""

@@ -12,6 +12,7 @@ from rbd_control.control.modes import Modes
 from rbd_control.control.motion import Motion
 from rbd_control.control.overspeed import Overspeed
 from rbd_control.control.samples import SampleJudge
+from rbd_control.control.stuck_joint import StuckJoint
 from rbd_control.errors import InputError
 
 Array = NDArray[np.float64]
@@ -38,6 +39,7 @@ class Watches:
         self._samples, self._motion, self._verdict = samples, motion, verdict
         self._modes = modes
         self._overspeed, self._chatter = Overspeed(), Chatter(joints)
+        self._stuck = StuckJoint(joints)
 
     def set_parts(self, parts: ConfiguredParts) -> None:
         """Use the parts for new parameters from the next sample on."""
@@ -70,6 +72,7 @@ class Watches:
         """Forget speeds and torques before a start."""
         self._overspeed.reset()
         self._chatter.reset()
+        self._stuck.forget()
 
     def chatter(self, torque: Array) -> None:
         """Check for torque that swings to and fro; a fault discards what was learned.
@@ -99,6 +102,31 @@ class Watches:
             self._modes.fault(frozen)
         return bool(frozen)
 
+    def finds_stuck(self, s: Array) -> bool:
+        """Return whether a joint stands still although the law moves it, a fault.
+
+        Args:
+            s: (nv,) velocity error of the law [rad/s or m/s].
+        """
+        modes, samples = self._modes, self._samples
+        if not modes.tracks:
+            self._stuck.forget()
+            return False
+        driven = self._stuck.driven(
+            (samples.stamp, samples.q, samples.v),
+            modes.desired.q_d,
+            s,
+            self._motion.jumps,
+            self._parameters.repeated_time,
+        )
+        if driven is None:
+            return False
+        torque = self._law.damping(samples.q) * driven
+        stuck = self._stuck.fault(torque, self._limits, self._parameters.repeated_torque_share)
+        if stuck:
+            modes.fault(stuck)
+        return bool(stuck)
+
     def finds_silence(self, now: float) -> bool:
         """Return whether joint states are missing, a fault.
 
@@ -121,6 +149,7 @@ class Watches:
         if age > 0.5 * parameters.repeated_time:
             # An arm that receives no torque may repeat its joint states.
             self._samples.repetition.forget_torque()
+            self._stuck.forget()
         if age > parameters.timeout:
             self._modes.fault(f"no torque could be published for {age:.3g} s")
 

@@ -103,8 +103,12 @@ def make_nodes() -> Sequence[Managed]:
     """Return the detector and the controller, connected to each other."""
     detector = TappingDetector()
     controller = PassivityControllerNode(detector_is_here=True)
-    detector.flag.on_verdict = controller.on_contact
-    detector.output.on_force = controller.on_force
+    # An exception in the controller leads to its safe torque; the detector publishes its verdict.
+    guard = controller.guard
+    detector.flag.on_verdict = lambda flag: guard.run("contact flag", controller.on_contact, flag)
+    detector.output.on_force = lambda link, force: guard.run(
+        "contact force", controller.on_force, link, force
+    )
 
     def check() -> None:
         """Raise an error if the joints of both nodes differ, because they share samples."""

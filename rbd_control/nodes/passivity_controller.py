@@ -167,11 +167,14 @@ class PassivityControllerNode(ManagedNode[PassivityControllerParameters]):
     # Watchdogs ---------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Send the safe torque while joint states are silent, and answer goals."""
+        """Watch the torque first, then answer goals."""
         self._watchdog.beat()
+        if self.is_active:
+            self._watch_torque()
         self._goals.tick()
-        if not self.is_active:
-            return
+
+    def _watch_torque(self) -> None:
+        """Send the safe torque while joint states are silent."""
         late = self._watchdog.take_late()
         if late:
             self._fault_late(late)

@@ -42,16 +42,13 @@ class PlanningThread(Generic[Order, Plan]):
         self._changed = Condition()
         self._waiting: deque[tuple[int, Order]] = deque()
         self._submitted = self._era = 0
-        self._planned: tuple[Order, Plan] | None = None
+        self._taken = self._newest = 0
+        """Numbers of the last plan that was taken, and of the newest that was finished."""
+        self._planned: tuple[int, Order, Plan] | None = None
         self._current: Order | None = None
         self._is_ending = False
         self._thread = Thread(target=self._run, name="planning", daemon=True)
         self._thread.start()
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a trajectory waits or is being planned."""
-        return self._current is not None or bool(self._waiting)
 
     def submit(self, order: Order) -> None:
         """Plan this trajectory next."""
@@ -62,20 +59,31 @@ class PlanningThread(Generic[Order, Plan]):
                 self._supersede(self._waiting.popleft()[1])
             self._changed.notify()
 
+    def submit_again(self, order: Order) -> None:
+        """Plan the trajectory of the last :meth:`take` again, unless a newer one supersedes it."""
+        with self._changed:
+            if self._newest > self._taken:
+                self._supersede(order)
+                return
+            self._waiting.appendleft((self._taken, order))
+            self._changed.notify()
+
     def take(self) -> Plan | None:
         """Return the newest finished plan once, or None if no plan was finished meanwhile."""
         if self._planned is None:  # nearly always, and without the lock
             return None
         with self._changed:
             planned, self._planned = self._planned, None
-            return None if planned is None else planned[1]
+            if planned is not None:  # it is None if it was discarded meanwhile
+                self._taken = planned[0]
+            return None if planned is None else planned[2]
 
     def discard(self) -> list[Order]:
         """Discard the trajectories that are waiting, being planned or planned; return them."""
         with self._changed:
             found = [order for _, order in self._waiting]
             if self._planned is not None:
-                found.append(self._planned[0])
+                found.append(self._planned[1])
             if self._current is not None:
                 found.append(self._current)
             self._waiting.clear()
@@ -109,9 +117,15 @@ class PlanningThread(Generic[Order, Plan]):
                 self._refuse(order, TrajectoryError(f"planning failed: {describe(error)}"))
                 continue
             with self._changed:
-                if era == self._era:
-                    if self._planned is not None:
-                        self._supersede(self._planned[0])
-                    self._planned = (order, planned)
-                    while self._waiting and self._waiting[0][0] < number:
-                        self._supersede(self._waiting.popleft()[1])
+                self._current = None
+                if era != self._era:
+                    continue
+                if number < self._newest:
+                    self._supersede(order)
+                    continue
+                self._newest = number
+                if self._planned is not None:
+                    self._supersede(self._planned[1])
+                self._planned = (number, order, planned)
+                while self._waiting and self._waiting[0][0] < number:
+                    self._supersede(self._waiting.popleft()[1])

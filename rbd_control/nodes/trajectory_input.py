@@ -126,6 +126,7 @@ class TrajectoryInput:
         try:
             if self._thread is None or self._controller is None or not self._node.is_active:
                 raise TrajectoryError("the controller is not active")
+            self._controller.require_free()  # planning may take longer than a stop lasts
             check_size(raw, self._controller.model.nv)
         except TrajectoryError as error:
             self._refuse(None, error)
@@ -146,10 +147,8 @@ class TrajectoryInput:
 
     def _plan_again(self, order: _Order, error: TrajectoryError) -> None:
         assert self._thread is not None
-        if self._thread.is_busy:  # with a newer one, which supersedes it
-            _supersede(order)
-        elif order.attempt + 1 < MOST_ATTEMPTS:
-            self._thread.submit(order._replace(attempt=order.attempt + 1))
+        if order.attempt + 1 < MOST_ATTEMPTS:
+            self._thread.submit_again(order._replace(attempt=order.attempt + 1))
         else:
             late = TrajectoryError(f"{error}; {MOST_ATTEMPTS} attempts were too late")
             self._refuse(order, late)

@@ -82,8 +82,9 @@ def two_trajectories_at_once(probe: Probe, source: Source) -> None:
         lambda: np.allclose(-np.array(errors[-1].position), -0.04, atol=2e-3),
         "does not go where the second leads",
     )
-    desired = -np.array([message.position for message in errors[first:]])
-    stamps = np.array([m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for m in errors[first:]])
+    heard = errors[first:]  # more come meanwhile
+    desired = -np.array([message.position for message in heard])
+    stamps = np.array([m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for m in heard])
     speeds = np.diff(desired, axis=0) / np.diff(stamps)[:, None]
     assert np.abs(speeds).max() < 0.3  # peak of a cubic over 0.09 rad in 1 s is 0.14 rad/s
     probe.send(f"{NODE}/joint_trajectory", trajectory(0.0, seconds=0.5))

@@ -179,7 +179,7 @@ def the_check_of_the_first_seconds(probe: Probe, source: Source) -> None:
     report = probe.wait_for_report(check, lambda r: "rate" in r.values, "no check")
     assert "Hz" in report.values["rate"]
     assert "N on at link_" in report.values["weakest push"]
-    assert probe.report(NODE).values["valid"] == "True"
+    probe.wait_for_report(NODE, lambda r: r.values["valid"] == "True", "no verdict beside it")
 
 
 def tare_and_reset(probe: Probe, source: Source) -> None:

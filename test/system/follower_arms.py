@@ -61,6 +61,8 @@ class Follower(Source):
     still = False
     distorted: Callable[[np.ndarray], np.ndarray] | None = None
     """Makes velocities that contradict the positions."""
+    frozen: int | None = None
+    """Index of a joint that stands still, with a velocity of zero."""
     noise = 0.0
     turning = 0.0
     """Speed at which the last joint turns over the wrap of its encoder [rad/s]."""
@@ -86,6 +88,9 @@ class Follower(Source):
             else:  # the answer is late: the arm moves on, and no sample is like the one before
                 self.position = np.array(self.position) + np.array(self.velocity) / RATE
         made = super().message(stamp)
+        if self.frozen is not None:
+            made.position[self.frozen] = POSTURE[self.frozen]
+            made.velocity[self.frozen] = 0.0
         if self.distorted is not None:
             made.velocity = self.distorted(np.array(made.velocity)).tolist()
         now = to_seconds(made.header.stamp)

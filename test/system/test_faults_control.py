@@ -135,6 +135,27 @@ def test_an_arm_that_does_not_follow_its_command_is_a_fault(plain: Arm, probe: P
     assert (np.abs(sent) <= MODEL.effort_limit + 1e-9).all()
 
 
+def test_a_joint_that_stands_still_beside_others_is_a_fault(plain: Arm, probe: Probe) -> None:
+    """[114] Its drive has stopped; the samples as a whole are not repeated."""
+    there = float(plain.source.position[2] - POSTURE[2])
+    if abs(there) > 1e-6:  # it stands still where the posture has it
+        probe.send(plain.topic("joint_trajectory"), trajectory(0.0, seconds=2.0))
+        probe.wait(
+            lambda: (
+                abs(plain.source.position[2] - POSTURE[2]) < 1e-6
+                and np.abs(plain.source.velocity).max() < 1e-3
+            ),
+            "does not get there",
+        )
+    plain.source.frozen = 2
+    try:
+        probe.send(plain.topic("joint_trajectory"), trajectory(0.3, seconds=1.0))
+        wait_for_mode(probe, "safe", plain.name)
+        assert "joint_3 is stuck, or its joint states are frozen" in plain.process.output
+    finally:
+        plain.source.frozen = None
+
+
 def set_out(arm: Arm, probe: Probe, state: str) -> None:
     """Order a motion: a retreat from a force, or a trajectory, slowed down or not."""
     if state == "retracting":

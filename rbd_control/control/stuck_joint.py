@@ -1,0 +1,137 @@
+"""Detection of one joint whose joint states stand still although the law moves the joint.
+
+A drive that stops its updates leaves the last position and a velocity of zero, while the states of
+the other joints go on changing. :mod:`rbd_control.control.repetition` compares all joints at once
+and does not notice it, and velocity and positions do not contradict each other. The torque then
+grows with the tracking error, without damping.
+
+A joint is stuck if, over ``repeated_time`` and three samples or more, its position and velocity are
+equal to the last digit while
+
+- its desired position has moved by more than ``DESIRED_CHANGE``, and
+- its feedback torque ``-K_D,ii s_i`` has grown in this direction by more than
+  ``repeated_torque_share`` of the effort limit, which must exceed static friction.
+
+The rest of the torque is no evidence, because it changes with the motion of the other joints.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rbd_control.control.arm_limits import ArmLimits
+from rbd_control.control.kernels import largest_share
+from rbd_control.control.repetition import LEAST_SAMPLES, NEVER, ROUNDING
+from rbd_control.dynamics.compiled import compiled
+
+Array = NDArray[np.float64]
+
+DESIRED_CHANGE = 1e-3
+"""Least motion of the desired position of a stuck joint [rad or m]."""
+
+
+class StuckJoint:
+    """Looks for a stuck joint in the joint states of one arm.
+
+    Args:
+        joints: number of joints.
+    """
+
+    def __init__(self, joints: int) -> None:
+        self._memory = np.zeros((6, joints))
+        self._driven = np.zeros(joints)
+        self._still = np.zeros(joints)
+        self._stamp = 0.0
+        self._jumps = 0
+        self.forget()
+
+    def forget(self) -> None:
+        """Compare nothing with the samples so far."""
+        self._memory[:] = np.nan
+
+    def driven(
+        self,
+        sample: tuple[float, Array, Array],
+        desired: Array,
+        s: Array,
+        jumps: int,
+        repeated_time: float,
+    ) -> Array | None:
+        """Return how much joints that stand still are driven, (nv,) [rad/s or m/s], or None.
+
+        It is the change of ``-s`` since they stand still, where it has the direction of the motion
+        of their desired positions; otherwise zero. None if it is zero for all joints.
+
+        Args:
+            sample: stamp [s], positions and velocities, (nv,) each [rad or m, rad/s or m/s].
+            desired: desired positions, (nv,) [rad or m].
+            s: velocity errors of the law, (nv,) [rad/s or m/s].
+            jumps: number that changes when the desired motion jumps; comparisons then restart.
+            repeated_time: least time for which a joint stands still [s].
+        """
+        if jumps != self._jumps:
+            self._jumps = jumps
+            self.forget()
+        self._stamp, q, v = sample
+        time = repeated_time - ROUNDING
+        if drive_of_still(self._stamp, q, v, desired, s, time, self._memory, self._driven):
+            return self._driven
+        return None
+
+    def fault(self, torque: Array, limits: ArmLimits, share: float) -> str:
+        """Return a message if a joint is stuck, otherwise an empty text.
+
+        Args:
+            torque: (nv,) feedback torque of what :meth:`driven` returned [N·m or N].
+            limits: names and effort limits of the joints.
+            share: ``repeated_torque_share``.
+        """
+        j, most = largest_share(torque, self._still, limits.effort)
+        if most <= share or share >= NEVER:
+            return ""
+        return (
+            f"{limits.joint_names[j]} is stuck, or its joint states are frozen: they have repeated "
+            f"to the last digit for {self._stamp - self._memory[4, j]:.3g} s while the torque that "
+            f"moves it changed by {abs(torque[j]):.4g} (at most {share * limits.effort[j]:.4g})"
+        )
+
+
+@compiled
+def drive_of_still(
+    stamp: float,
+    q: Array,
+    v: Array,
+    desired: Array,
+    s: Array,
+    time: float,
+    memory: Array,
+    driven: Array,
+) -> bool:
+    """Write the drive of the joints that stand still; return whether there is any.
+
+    Args:
+        stamp: time of the sample [s].
+        q, v, desired, s: positions, velocities, desired positions and velocity errors, (nv,) each.
+        time: least time of equal samples [s].
+        memory: (6, nv), changed: position, velocity, desired position, velocity error and stamp of
+            the first of the equal samples of each joint, and their number; NaN without samples.
+        driven: (nv,), written, see :meth:`StuckJoint.driven`.
+    """
+    last_q, last_v, first_desired = memory[0], memory[1], memory[2]
+    first_s, since, count = memory[3], memory[4], memory[5]
+    found = False
+    for i in range(q.shape[0]):
+        driven[i] = 0.0
+        if q[i] != last_q[i] or v[i] != last_v[i]:
+            last_q[i], last_v[i] = q[i], v[i]
+            first_desired[i], first_s[i] = desired[i], s[i]
+            since[i], count[i] = stamp, 1
+            continue
+        count[i] += 1
+        way, drive = desired[i] - first_desired[i], first_s[i] - s[i]
+        is_still = count[i] >= LEAST_SAMPLES and stamp - since[i] >= time
+        if is_still and abs(way) > DESIRED_CHANGE and way * drive > 0.0:
+            driven[i] = drive
+            found = True
+    return found
