@@ -51,6 +51,20 @@ def test_a_second_arm_ends_the_match_for_good() -> None:
         assert found(match) is None
 
 
+def test_the_names_of_the_model_go_before_all_others() -> None:
+    """The arm with the prefix is another one; its joint states were taken all the same."""
+    match = PrefixMatch(MODEL)
+    match.look(LEFT, 0.0)
+    assert match.look(LEFT, 2.0 * PATIENCE)
+    assert match.look(MODEL, 60.0)
+    assert found(match) is None
+    assert not match.is_ambiguous
+    for k in range(10):
+        assert not match.look(LEFT, 61.0 + k)
+        assert not match.look(RIGHT, 61.0 + k)
+    assert found(match) is None
+
+
 def test_a_joint_of_the_model_that_is_missing_is_no_prefix() -> None:
     match = PrefixMatch(MODEL)
     for k in range(10):

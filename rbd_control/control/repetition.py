@@ -59,11 +59,14 @@ class Repetition:
         names: names of the joints.
         effort: (nv,) largest torque of each joint [N·m or N].
         parameters: tolerated times and torque share.
+
+    Attributes:
+        step: smallest change of position that each encoder has shown, (nv,) [rad or m].
     """
 
     def __init__(self, names: tuple[str, ...], effort: Array, parameters: FaultParameters) -> None:
         self.set_parameters(names, effort, parameters)
-        self._step = np.full(len(names), UNKNOWN_STEP)
+        self.step = np.full(len(names), UNKNOWN_STEP)
         self.reset()
 
     def set_parameters(
@@ -108,9 +111,9 @@ class Repetition:
         if last is None or not (equal(q, last[0]) and equal(v, last[1])):
             self._count, self._since = 1, stamp
             if last is not None:
-                learn_steps(q, last[0], self._step)
+                learn_steps(q, last[0], self.step)
             # A slower joint may repeat, because an encoder has a finite resolution.
-            self._moving = moves(v, self._parameters.repeated_time, self._step)
+            self._moving = moves(v, self._parameters.repeated_time, self.step)
             self._frozen, self._torque = "", None
             return ""
         self._count += 1

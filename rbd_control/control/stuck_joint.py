@@ -8,7 +8,7 @@ grows with the tracking error, without damping.
 A joint is stuck if, over ``repeated_time`` and three samples or more, its position and velocity are
 equal to the last digit while
 
-- its desired position has moved by more than ``DESIRED_CHANGE``, and
+- its desired position has moved by more than ``DESIRED_CHANGE`` and two steps of its encoder, and
 - its feedback torque ``-K_D,ii s_i`` has grown in this direction by more than
   ``repeated_torque_share`` of the effort limit, which must exceed static friction.
 
@@ -56,6 +56,7 @@ class StuckJoint:
         desired: Array,
         s: Array,
         jumps: int,
+        step: Array,
         repeated_time: float,
     ) -> Array | None:
         """Return how much joints that stand still are driven, (nv,) [rad/s or m/s], or None.
@@ -68,14 +69,15 @@ class StuckJoint:
             desired: desired positions, (nv,) [rad or m].
             s: velocity errors of the law, (nv,) [rad/s or m/s].
             jumps: number that changes when the desired motion jumps; comparisons then restart.
+            step: step of each encoder, (nv,) [rad or m].
             repeated_time: least time for which a joint stands still [s].
         """
         if jumps != self._jumps:
             self._jumps = jumps
             self.forget()
         self._stamp, q, v = sample
-        time = repeated_time - ROUNDING
-        if drive_of_still(self._stamp, q, v, desired, s, time, self._memory, self._driven):
+        least = np.maximum(2.0 * step, DESIRED_CHANGE), repeated_time - ROUNDING
+        if drive_of_still(self._stamp, q, v, desired, s, least, self._memory, self._driven):
             return self._driven
         return None
 
@@ -104,7 +106,7 @@ def drive_of_still(
     v: Array,
     desired: Array,
     s: Array,
-    time: float,
+    least: tuple[Array, float],
     memory: Array,
     driven: Array,
 ) -> bool:
@@ -113,11 +115,13 @@ def drive_of_still(
     Args:
         stamp: time of the sample [s].
         q, v, desired, s: positions, velocities, desired positions and velocity errors, (nv,) each.
-        time: least time of equal samples [s].
+        least: least motion of the desired positions, (nv,) [rad or m], and least time of equal
+            samples [s].
         memory: (6, nv), changed: position, velocity, desired position, velocity error and stamp of
             the first of the equal samples of each joint, and their number; NaN without samples.
         driven: (nv,), written, see :meth:`StuckJoint.driven`.
     """
+    least_way, least_time = least
     last_q, last_v, first_desired = memory[0], memory[1], memory[2]
     first_s, since, count = memory[3], memory[4], memory[5]
     found = False
@@ -130,8 +134,8 @@ def drive_of_still(
             continue
         count[i] += 1
         way, drive = desired[i] - first_desired[i], first_s[i] - s[i]
-        is_still = count[i] >= LEAST_SAMPLES and stamp - since[i] >= time
-        if is_still and abs(way) > DESIRED_CHANGE and way * drive > 0.0:
+        is_still = count[i] >= LEAST_SAMPLES and stamp - since[i] >= least_time
+        if is_still and abs(way) > least_way[i] and way * drive > 0.0:
             driven[i] = drive
             found = True
     return found

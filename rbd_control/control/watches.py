@@ -117,6 +117,7 @@ class Watches:
             modes.desired.q_d,
             s,
             self._motion.jumps,
+            samples.repetition.step,
             self._parameters.repeated_time,
         )
         if driven is None:

@@ -38,7 +38,8 @@ class PrefixMatch:
 
     Call :meth:`look` with the names of each joint state that lacks joints of the model. Names are
     accepted if they are the only matching set in all joint states during :data:`PATIENCE`. If
-    another matching set appears later, such as a second arm's, no prefix is accepted any more.
+    another matching set appears later, such as a second arm's, no prefix is accepted any more, and
+    neither if joint states appear that have the model's own names.
 
     Args:
         model: the model's joints.
@@ -53,6 +54,7 @@ class PrefixMatch:
         self._seen: set[tuple[str, ...]] = set()
         self._fitting: set[tuple[str, ...]] = set()
         self._since = inf
+        self._is_exact = False
         self.found: tuple[str, ...] | None = None
         self.is_ambiguous = False
 
@@ -73,6 +75,9 @@ class PrefixMatch:
         return before != (self.found, self.is_ambiguous)
 
     def _take(self, order: tuple[str, ...], now: float) -> None:
+        if self._is_exact or set(order) >= set(self._model):
+            self._is_exact, self.found, self._fitting = True, None, set()
+            return
         # If the message has one of the model's names, the others are missing, not renamed.
         if set(order) & set(self._model):
             return

@@ -229,6 +229,8 @@ class JointStateInput:
                 f"joint names differ by a prefix: {prefix.found[0]} on {topic} is taken for "
                 f"{self._names[0]} of the model, and so on"
             )
+        elif not prefix.is_ambiguous:
+            logger.warning(f"joints named as in the model have appeared on {topic}: they are taken")
         else:
             logger.error(
                 f"more than one set of joints on {topic} fits the model but for a prefix, and none "

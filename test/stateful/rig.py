@@ -261,7 +261,10 @@ class Rig:
     def _may_be_refused(self, q: Array, v: Array) -> bool:
         """Whether a true joint state is implausible by the parameters, as after a freeze."""
         p = self.parameters
-        fastest = p.implausible_speed * np.minimum(self.speed_limit, self.arm.assumed_speed)
+        described, given = self.arm.model.velocity_limit, self.speed_limit
+        described = np.where(described > 0.0, described, self.arm.assumed_speed)
+        given = np.where(np.isfinite(given), given, 0.0)
+        fastest = p.implausible_speed * np.maximum(described, given)
         change = np.abs(q - self._last_q)
         turns = self.arm.continuous
         change[turns] = np.minimum(change[turns], np.abs(2.0 * np.pi - change[turns]))
