@@ -261,10 +261,9 @@ class Rig:
     def _may_be_refused(self, q: Array, v: Array) -> bool:
         """Whether a true joint state is implausible by the parameters, as after a freeze."""
         p = self.parameters
-        described, given = self.arm.model.velocity_limit, self.speed_limit
-        described = np.where(described > 0.0, described, self.arm.assumed_speed)
-        given = np.where(np.isfinite(given), given, 0.0)
-        fastest = p.implausible_speed * np.maximum(described, given)
+        limits = np.array([self.arm.model.velocity_limit, self.speed_limit])
+        limits = np.where(np.isfinite(limits) & (limits > 0.0), limits, self.arm.assumed_speed)
+        fastest = p.implausible_speed * limits.max(axis=0)
         change = np.abs(q - self._last_q)
         turns = self.arm.continuous
         change[turns] = np.minimum(change[turns], np.abs(2.0 * np.pi - change[turns]))
