@@ -440,7 +440,7 @@ class Rig:
     @property
     def posture_is_known(self) -> bool:
         """Whether the controller has certainly accepted the last joint state."""
-        return self._unusable == 0
+        return self._unusable == 0 and self.controller.mode != "safe"
 
     def attach(self, mass: float) -> None:
         """Let the arm carry a payload without an announcement [kg]."""
