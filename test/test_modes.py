@@ -201,6 +201,27 @@ def test_a_trajectory_does_not_go_on_from_where_contacts_have_moved_the_arm(mode
     assert loop.run(0.1).goal == "cancelled"
 
 
+def test_a_retreat_after_further_contacts_does_not_make_their_place_the_first(
+    model: Model,
+) -> None:
+    loop = Loop(model, contact_reaction="retract")
+    loop.follow(HOME + 0.5, 2.0)
+    loop.run(0.8)
+    loop.controller.contact(True)  # no force is known: it stays where it stopped
+    loop.run(0.4)
+    loop.controller.contact(False)
+    for _ in range(5):
+        loop.arm.push("link_5", (0.0, 60.0, 0.0), duration=0.4)
+        loop.run(0.4)
+        loop.controller.contact(True)
+        loop.run(0.2)
+        loop.controller.contact(False)
+    loop.controller.touched("link_7", np.array([0.0, 12.0, 16.0]))
+    loop.controller.retract()
+    loop.run(1.0)
+    assert "away from where it stopped" in loop.controller.resume()
+
+
 def test_slow_is_not_lost_while_the_arm_is_held(model: Model) -> None:
     loop = Loop(model)
     loop.follow(HOME + 0.5, 1.0)

@@ -251,9 +251,11 @@ def test_no_trajectory_goes_on_to_where_the_arm_is_too_heavy(model: Model) -> No
     for k in range(2, 100):
         controller.update(0.01 * k, upright, STILL)
     controller.set_parameters(replace(NO_RATE, torque_share=(0.25,)))
-    with pytest.raises(TrajectoryError, match="too heavy: joint_2 cannot .* at the last point"):
+    with pytest.raises(InputError, match="trajectory, cancel it: too heavy: joint_2 cannot"):
         controller.resume()
     assert controller.mode == "hold"
+    controller.cancel()
+    assert controller.resume() == "holding here"
 
 
 def test_a_low_velocity_limit_does_not_make_motions_implausible(model: Model) -> None:

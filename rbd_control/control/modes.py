@@ -406,9 +406,11 @@ class Modes:
         except (RbdControlError, np.linalg.LinAlgError) as error:
             self.reason += f": cannot retract along the force on {found.link}: {error}"
             return
+        stopped = self._motion.trajectory.final
         self._motion.run(way)
-        if not self._has_retreated:
-            self._left, self._has_retreated = way.final, True
+        if not self._has_retreated and np.abs(stopped - self._left).max() <= START_TOLERANCE:
+            self._left = way.final
+        self._has_retreated = True
         self.reason += f": retracted along the force on {found.link}"
 
     def _stop(self) -> None:

@@ -34,6 +34,7 @@ from rbd_control.control.trajectory_goal import GoalMotion, TrajectoryGoal
 from rbd_control.control.watches import Watches
 from rbd_control.control.waypoints import Points
 from rbd_control.dynamics import Model, gravity_torque
+from rbd_control.errors import InputError, TrajectoryError
 
 Array = NDArray[np.float64]
 
@@ -158,7 +159,8 @@ class PassivityController:
         wanted = path.wanted(
             desired if tracks else None, self._verdict.excludes_contact(samples.now)
         )
-        if watches.finds_frozen(wanted.torque) or watches.finds_stuck(wanted.s):
+        stuck = watches.finds_stuck(wanted.s, path.withheld)
+        if stuck or watches.finds_frozen(wanted.torque):
             return self._answer(path.brake())
         return self._answer(path.limit(wanted, tracks))
 
@@ -400,7 +402,7 @@ class PassivityController:
         Raises:
             InputError: as :meth:`Modes.resume`; without a verdict if a detector is required; in the
                 modes safe and float if the arm is too heavy for its motors here; and if it is too
-                heavy for them at the end of an interrupted trajectory.
+                heavy for them at the end of an interrupted trajectory, which must be cancelled.
         """
         self._watches.require_verdict("resume", self._samples.now if now is None else now)
         if self._modes.mode in ("safe", "float") and self._samples.good:
@@ -409,7 +411,10 @@ class PassivityController:
         if self._modes.mode == "safe" and self._samples.good:
             self._start.here()
         if self._modes.paused is not None:
-            self._planning.require_hold(self._modes.paused.trajectory.final)
+            try:
+                self._planning.require_hold(self._modes.paused.trajectory.final)
+            except TrajectoryError as error:
+                raise InputError(f"cannot resume the trajectory, cancel it: {error}") from error
         return self._modes.resume()
 
     def contact(self, flag: bool, now: float | None = None) -> bool:

@@ -169,6 +169,11 @@ class Repetition:
         self._torque, self._pushed_since = None, np.inf
 
     @property
+    def is_repeating(self) -> bool:
+        """Whether the last sample was equal to the one before."""
+        return self._count > 1
+
+    @property
     def time_at_rest(self) -> float:
         """Time for which samples at rest have repeated [s]; 0 below ``repeated_time_at_rest``.
 

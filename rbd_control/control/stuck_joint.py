@@ -10,9 +10,13 @@ equal to the last digit while
 
 - its desired position has moved by more than ``DESIRED_CHANGE`` and two steps of its encoder, and
 - its feedback torque ``-K_D,ii s_i`` has grown in this direction by more than
-  ``repeated_torque_share`` of the effort limit, which must exceed static friction.
+  ``repeated_torque_share`` of the effort limit, which must exceed static friction, and acts in this
+  direction. What limits have withheld of the torque is subtracted.
 
-The rest of the torque is no evidence, because it changes with the motion of the other joints.
+The last condition holds for ``repeated_time`` and three samples or more, so that the joint can have
+answered it. The rest of the torque is no evidence, because it changes with the motion of the other
+joints. If the whole sample repeats, the joint states are frozen, which
+:mod:`rbd_control.control.repetition` judges.
 """
 
 from __future__ import annotations
@@ -42,13 +46,14 @@ class StuckJoint:
         self._memory = np.zeros((6, joints))
         self._driven = np.zeros(joints)
         self._still = np.zeros(joints)
-        self._stamp = 0.0
-        self._jumps = 0
+        self._stamp = self._excess_since = 0.0
+        self._jumps = self._excess = 0
         self.forget()
 
     def forget(self) -> None:
         """Compare nothing with the samples so far."""
         self._memory[:] = np.nan
+        self._excess = 0
 
     def driven(
         self,
@@ -61,8 +66,9 @@ class StuckJoint:
     ) -> Array | None:
         """Return how much joints that stand still are driven, (nv,) [rad/s or m/s], or None.
 
-        It is the change of ``-s`` since they stand still, where it has the direction of the motion
-        of their desired positions; otherwise zero. None if it is zero for all joints.
+        It is the smaller one of ``-s`` and its change since they stand still, if both have the
+        direction of the motion of their desired positions; otherwise zero. None if it is zero for
+        all joints.
 
         Args:
             sample: stamp [s], positions and velocities, (nv,) each [rad or m, rad/s or m/s].
@@ -79,18 +85,27 @@ class StuckJoint:
         least = np.maximum(2.0 * step, DESIRED_CHANGE), repeated_time - ROUNDING
         if drive_of_still(self._stamp, q, v, desired, s, least, self._memory, self._driven):
             return self._driven
+        self._excess = 0
         return None
 
-    def fault(self, torque: Array, limits: ArmLimits, share: float) -> str:
+    def fault(self, torque: Array, limits: ArmLimits, share: float, repeated_time: float) -> str:
         """Return a message if a joint is stuck, otherwise an empty text.
 
         Args:
             torque: (nv,) feedback torque of what :meth:`driven` returned [N·m or N].
             limits: names and effort limits of the joints.
             share: ``repeated_torque_share``.
+            repeated_time: least time for which the torque exceeds its share [s].
         """
         j, most = largest_share(torque, self._still, limits.effort)
         if most <= share or share >= NEVER:
+            self._excess = 0
+            return ""
+        if self._excess == 0:
+            self._excess_since = self._stamp
+        self._excess += 1
+        time = self._stamp - self._excess_since
+        if self._excess < LEAST_SAMPLES or time < repeated_time - ROUNDING:
             return ""
         return (
             f"{limits.joint_names[j]} is stuck, or its joint states are frozen: they have repeated "
@@ -134,8 +149,11 @@ def drive_of_still(
             continue
         count[i] += 1
         way, drive = desired[i] - first_desired[i], first_s[i] - s[i]
+        if abs(s[i]) < abs(drive):
+            drive = -s[i]
         is_still = count[i] >= LEAST_SAMPLES and stamp - since[i] >= least_time
-        if is_still and abs(way) > least_way[i] and way * drive > 0.0:
+        is_pushed = way * drive > 0.0 and way * s[i] < 0.0
+        if is_still and abs(way) > least_way[i] and is_pushed:
             driven[i] = drive
             found = True
     return found

@@ -46,6 +46,7 @@ class TorquePath:
 
     Attributes:
         is_tracking: whether the last command followed a desired motion under the law.
+        withheld: (nv,) torque of the law less the last command after all limits [N·m or N].
     """
 
     def __init__(self, model: Model, samples: SampleJudge) -> None:
@@ -53,6 +54,7 @@ class TorquePath:
         self._motors = MotorTorque(model)
         self._is_limited = False
         self.is_tracking = False
+        self.withheld = np.zeros(model.nv)
 
     def set_parts(self, parts: ConfiguredParts) -> None:
         """Use the parts for new parameters from the next sample on."""
@@ -131,6 +133,7 @@ class TorquePath:
         final = law.tank.sent(let, slow, bounds)
         sent = motors.send(final, q)
         self._is_limited = final is not wanted.torque
+        self.withheld = wanted.torque - final
         self.is_tracking = is_tracking
         return LimitedTorque(sent, cut is not wanted.torque, slow is not limited)
 

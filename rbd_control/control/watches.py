@@ -45,6 +45,7 @@ class Watches:
         """Use the parts for new parameters from the next sample on."""
         self._parameters, self._limits = parts.parameters, parts.limits
         self._tolerances, self._law = parts.tolerances, parts.law
+        self._stuck.forget()
 
     def gap(self) -> None:
         """Check the time since the previous sample, by stamps and by the steady clock."""
@@ -102,14 +103,15 @@ class Watches:
             self._modes.fault(frozen)
         return bool(frozen)
 
-    def finds_stuck(self, s: Array) -> bool:
+    def finds_stuck(self, s: Array, withheld: Array) -> bool:
         """Return whether a joint stands still although the law moves it, a fault.
 
         Args:
             s: (nv,) velocity error of the law [rad/s or m/s].
+            withheld: (nv,) torque of the last sample that limits have withheld [N·m or N].
         """
         modes, samples = self._modes, self._samples
-        if not modes.tracks:
+        if not modes.tracks or samples.repetition.is_repeating:
             self._stuck.forget()
             return False
         driven = self._stuck.driven(
@@ -123,7 +125,9 @@ class Watches:
         if driven is None:
             return False
         torque = self._law.damping(samples.q) * driven
-        stuck = self._stuck.fault(torque, self._limits, self._parameters.repeated_torque_share)
+        torque -= np.clip(torque, -np.abs(withheld), np.abs(withheld))
+        p = self._parameters
+        stuck = self._stuck.fault(torque, self._limits, p.repeated_torque_share, p.repeated_time)
         if stuck:
             modes.fault(stuck)
         return bool(stuck)

@@ -209,6 +209,8 @@ class JointStateInput:
             if self._prefix is not None and self._intake.last_reason == "missing joint":
                 self._match(self._prefix, message.name)
             return None
+        if self._prefix is not None and self._prefix.found is None:
+            self._prefix = None  # the model's own names; others belong to another arm
         # Exact to the nanosecond, unlike a float of seconds since 1970.
         replaced = message.stamp != sample.stamp
         exact = _stamp(sample.stamp) if replaced else Stamp(*stamp_of(raw))

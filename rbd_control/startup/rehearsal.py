@@ -120,6 +120,7 @@ def rehearse_controller(model: Model) -> None:
                 controller.balance(zero)
 
         controller.start(0.0, rest, zero)
+        controller.law.damping(rest)
         # So little that there is something to cut.
         controller.set_parameters(replace(parameters, effort_limit=(1.0,)))
         see()
