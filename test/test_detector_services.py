@@ -71,6 +71,17 @@ def test_the_service_reset_clears_the_tare(bench: Bench) -> None:
     assert not bench.run(1.0, on_joint(1, -0.9))[-1].contact
 
 
+def test_no_tare_after_the_end_of_the_verdict(bench: Bench) -> None:
+    """[60] Joint states had ended; the mean was that of another tool or posture."""
+    node = Node(bench)
+    node._detector.reset(clear_tare=True)
+    bench.run(3.0, on_joint(1, 0.9))
+    node._judged = -math.inf
+    refusal = node._on_tare(Trigger.Request(), Trigger.Response())
+    assert (refusal.success, refusal.message) == (False, "cannot tare: there is no verdict")
+    assert set(node.tares().values()) == {0.0}
+
+
 @pytest.mark.parametrize("restart", ["_on_jump", "_on_refuted_kind"])
 def test_an_automatic_restart_keeps_the_tare(bench: Bench, restart: str) -> None:
     node = Node(bench)

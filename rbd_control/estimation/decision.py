@@ -375,7 +375,7 @@ def decide(first, samples, settings, memory, residual, threshold, verdict):
                 if fate == CARRY:
                     event = _lose(arm, joints, last)
             else:
-                doubtful = stamp - arm.saturated < rules.settling_time
+                doubtful = stamp - arm.saturated <= rules.settling_time
                 _remember(memory, stamp)
                 if arm.level == FREE and not doubtful:
                     _average(memory, stamp - last)

@@ -14,7 +14,7 @@ import numpy as np
 from rclpy.utilities import get_rmw_implementation_identifier
 from std_srvs.srv import Trigger
 
-from rbd_control.errors import RbdControlError
+from rbd_control.errors import InputError, RbdControlError
 from rbd_control.estimation import ContactDetector, Detection, DetectorParameters
 from rbd_control.estimation.default_thresholds import unset, with_default_thresholds
 from rbd_control.joint_states import JointSample
@@ -234,6 +234,8 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         return self._trigger(response, self._tare)
 
     def _tare(self) -> None:
+        if not self.has_verdict:
+            raise InputError("cannot tare: there is no verdict")
         self._detector.tare()
         self._checks.restart_fit()
 

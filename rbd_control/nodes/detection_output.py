@@ -109,7 +109,8 @@ class DetectionOutput:
         else:
             detection = judged.detection or self._detector.complete()
             self._publish_contact(detection, sample, stamp)
-        if self._tool.is_heard and verdict.valid and not verdict.dropped_code:
+        is_sound = verdict.valid and not verdict.dropped_code and not sample.is_late
+        if self._tool.is_heard and is_sound:
             self._tool.publish(judged.wrench or self._detector.tool_wrench(), stamp)
         return detection
 

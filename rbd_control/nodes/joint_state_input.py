@@ -243,6 +243,8 @@ class JointStateInput:
             self._counted.pop(what, None)
         self._jumps = 0
         self._intake = JointStateIntake(names_now, follow_jumps=self._on_jump is not None)
+        if self._on_jump is not None and self._node.is_active:
+            self._on_jump()  # they may be those of another arm
 
     def _act(self, received: _Received | None, begin: float) -> None:
         """Process a sample; ``begin`` is the time of its receipt on the steady clock [s]."""

@@ -243,6 +243,12 @@ def test_saturated_effort_is_no_proof_of_no_contact(model: Model) -> None:
     assert [e.phase for e in bench.events] == ["onset", "release"]
 
 
+def test_a_saturated_effort_is_doubtful_without_settling_time_too(model: Model) -> None:
+    limit = 0.9 * float(np.abs(gravity_torque(model, Q) / model.effort_limit).max())
+    bench = Bench(model, replace(PARAMETERS, saturation_ratio=limit, settling_time=0.0))
+    assert {d.reason for d in bench.run(0.5)[200:]} == {"saturated effort"}
+
+
 def test_a_payload_at_run_time_does_not_jump(model: Model) -> None:
     """Grasped in motion: the detector goes on where it stood, with the new weight."""
     loaded = model.with_payload("panda_link7", 1.5, (0.0, 0.0, 0.1), np.zeros((3, 3)))
