@@ -159,8 +159,8 @@ class PassivityController:
         wanted = path.wanted(
             desired if tracks else None, self._verdict.excludes_contact(samples.now)
         )
-        stuck = watches.finds_stuck(wanted.s, path.withheld)
-        if stuck or watches.finds_frozen(wanted.torque):
+        frozen = watches.finds_frozen(wanted.torque)
+        if frozen or watches.finds_stuck(wanted.s, path.withheld):
             return self._answer(path.brake())
         return self._answer(path.limit(wanted, tracks))
 

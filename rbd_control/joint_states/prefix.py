@@ -37,9 +37,9 @@ class PrefixMatch:
     """Finds the prefix under which joint states publish the model's joints.
 
     Call :meth:`look` with the names of each joint state that lacks joints of the model. Names are
-    accepted if they are the only matching set in all joint states during :data:`PATIENCE`. If
-    another matching set appears later, such as a second arm's, no prefix is accepted any more, and
-    neither if joint states appear that have the model's own names.
+    accepted if they are the only matching set in all joint states during :data:`PATIENCE`. No
+    prefix is accepted any more if another matching set appears later, such as a second arm's, or
+    the model's own names.
 
     Args:
         model: the model's joints.
