@@ -88,8 +88,8 @@ class JointSample:
             never count as zero.
         after_jump: whether the clock went back before this sample, so that an observer must
             restart.
-        is_late: whether the sample waited while its receiver was paused, so that it does not show
-            the present state; only nodes set it.
+        is_late: whether the sample waited while its receiver was paused or busy, so that it does
+            not show the present state; only nodes set it.
     """
 
     stamp: float

@@ -335,7 +335,7 @@ class ContactDetectorNode(ManagedNode[ContactDetectorParameters]):
         if detection is not None and not detection.valid:
             return detection.reason
         if self._has_judged and self._is_late:
-            return "joint states waited while the node was paused"
+            return "joint states waited while the node was paused or busy"
         return f"no joint states were judged for {SILENCE:g} s"
 
     def _report(self, status: Status) -> None:

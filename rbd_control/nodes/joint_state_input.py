@@ -62,7 +62,7 @@ class _Received(NamedTuple):
 class JointStateInput:
     """Calls ``on_sample(sample, stamp)`` for usable joint states while the node is active.
 
-    Samples that waited in the queue during a pause of the node are marked ``is_late``.
+    Samples that waited in the queue while the node was paused or busy are marked ``is_late``.
 
     Args:
         node: the node; its parameters give the quality of service.
@@ -168,14 +168,15 @@ class JointStateInput:
         begin = time.monotonic()
         if not self._newest_only:
             waiting = self._arrivals.take(first, MOST_IN_TURN)
-            self._lateness.beat(begin, has_more=len(waiting) == MOST_IN_TURN)
+            has_more = len(waiting) >= min(MOST_IN_TURN, self._qos.depth)
+            self._lateness.beat(begin, has_more=has_more)
             for raw in waiting:
                 # One by one: an exception in one sample must not lose the others.
-                self._node.guard.run("joint states", self._act, self._read(raw, begin), begin)
+                self._node.guard.run("joint states", self._take, raw, begin)
             return
         waiting = self._arrivals.take(first)
         self._lateness.beat(begin)
-        usable = [found for raw in waiting[-MOST_READ:] if (found := self._read(raw, begin))]
+        usable = [found for raw in waiting[-MOST_READ:] if (found := self._read(raw))]
         if self.tap is not None:
             for each in usable:
                 self.tap(each.sample, each.stamp)
@@ -188,13 +189,14 @@ class JointStateInput:
             for callback in self.afterwards:
                 callback()
 
-    def _read(self, raw: bytes, begin: float) -> _Received | None:
-        """Return the sample of a serialized message; count and drop an unusable message (None).
+    def _take(self, raw: bytes, begin: float) -> None:
+        """Read and process a message; ``begin`` is the time of its receipt [s]."""
+        received = self._read(raw)
+        if received is not None:
+            self._act(received, begin)
 
-        Args:
-            raw: the message.
-            begin: time of its receipt on the steady clock [s].
-        """
+    def _read(self, raw: bytes) -> _Received | None:
+        """Return the sample of a serialized message; count and drop an unusable message (None)."""
         # The clock of rclpy takes ten times as long for the same time.
         now = self._clock.now().nanoseconds * 1e-9 if self._simulated else time.time()
         try:
@@ -216,7 +218,7 @@ class JointStateInput:
         exact = _stamp(sample.stamp) if replaced else Stamp(*stamp_of(raw))
         # Simulated time comes in messages, which a pause delays as well.
         age = None if replaced or self._simulated else now - sample.stamp
-        if self._lateness.is_late(age, begin):
+        if self._lateness.is_late(age, time.monotonic()):
             self._late += 1
             sample = replace(sample, is_late=True)
         return _Received(sample, exact, now)
@@ -246,10 +248,8 @@ class JointStateInput:
         if self._on_jump is not None and self._node.is_active:
             self._on_jump()  # they may be those of another arm
 
-    def _act(self, received: _Received | None, begin: float) -> None:
+    def _act(self, received: _Received, begin: float) -> None:
         """Process a sample; ``begin`` is the time of its receipt on the steady clock [s]."""
-        if received is None:
-            return
         self.latest = received.sample
         if not received.sample.is_late:
             self._heard = begin
@@ -311,11 +311,11 @@ class JointStateInput:
     def _report_missed(self, status: Status) -> None:
         """Report the numbers of lost and skipped joint states, with the reasons."""
         status.add("answered", self._answered)
-        status.add("late after a pause", self._late)
         # The count of the middleware, which does not include messages overwritten in a full queue.
         status.add("lost on the way", self._lost)
         overwritten = max(self._arrivals.missed - self._lost, 0)
         for key, count in (
+            ("late", self._late),
             ("overwritten in the queue (estimated)", overwritten),
             ("skipped for a newer one", self._skipped),
         ):

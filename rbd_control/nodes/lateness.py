@@ -1,8 +1,8 @@
-"""Joint states that waited in the queue while the node did not run."""
+"""Joint states that waited in the queue while the node was paused or busy."""
 
 from __future__ import annotations
 
-import math
+from math import inf, isinf
 
 PAUSE = 0.1
 """Time without a callback that counts as a pause of the node [s].
@@ -11,27 +11,35 @@ A joint state is late if its age exceeds the normal age by more than this time.
 """
 
 RECOVERY = 0.5
-"""Time after a pause in which joint states may be late [s].
+"""Time after a pause, or after a turn that left joint states in the queue [s].
 
-The middleware paused as well: it takes messages from the sockets only after the pause, so that an
-empty queue does not prove that the next message is new.
+Joint states may be late in this time. After a pause the middleware paused as well: it takes
+messages from the sockets only then, so that an empty queue does not prove that the next message is
+new.
 """
+
+WINDOW = 1.0
+"""Period of the minimum that gives the normal age [s]."""
 
 
 class Lateness:
-    """Recognizes joint states that waited while the node was paused.
+    """Recognizes joint states that waited while the node was paused or busy.
 
     A process is paused by SIGSTOP, by a debugger, or without processor time. Afterwards it finds
-    joint states of the time of the pause in its queue, which do not show the present state. Their
-    age follows from their stamp. The clock of the sender may differ from the clock of the node, so
-    that the age is compared with the age of the last joint state before the pause. Without a usable
-    stamp, all joint states count as late for :data:`RECOVERY` after a pause.
+    joint states of that time in its queue, which do not show the present state. A node that needs
+    more time for a joint state than passes between two of them falls behind: at the end of a turn
+    its queue is not empty. In both cases the age of a joint state follows from its stamp. The clock
+    of the sender may differ from the clock of the node, so that the age is compared with the normal
+    age: the smallest age in the last one to two seconds before the pause or that turn.
+
+    At any other time no joint state is late, because its age may change for other reasons: a clock
+    was set, or a recording is played slowly. Without a usable stamp, all joint states count as late
+    for :data:`RECOVERY` after a pause, and none because the node is busy.
     """
 
     def __init__(self) -> None:
-        self._ran = math.inf
-        self._until = -math.inf
-        self._normal = math.nan
+        self._ran = self._smallest = self._earlier = inf
+        self._paused_until = self._busy_until = self._window = -inf
 
     def beat(self, now: float, *, has_more: bool = False) -> None:
         """Note that the node runs; call it in every callback, and at least every 0.05 s.
@@ -40,24 +48,33 @@ class Lateness:
             now: time on the steady clock [s].
             has_more: whether joint states were left in the queue.
         """
-        if now - self._ran > PAUSE or (has_more and now < self._until):
-            self._until = now + RECOVERY
+        if now - self._ran > PAUSE or (has_more and now < self._paused_until):
+            self._paused_until = now + RECOVERY
+        if has_more:
+            self._busy_until = now + RECOVERY
         self._ran = now
 
     def is_late(self, age: float | None, now: float) -> bool:
-        """Return whether a joint state waited during a pause.
+        """Return whether a joint state waited while the node was paused or busy.
 
-        A joint state is late only within :data:`RECOVERY` after a pause, and then if its age
-        exceeds the normal age by more than :data:`PAUSE`, or if either age is unknown. At any other
-        time the method stores the age, if it is known, as the normal age.
+        A joint state is late only within :data:`RECOVERY` after a pause, or after a turn that left
+        joint states in the queue, and then if its age exceeds the normal age by more than
+        :data:`PAUSE`. After a pause it is also late if either age is unknown. Every known age counts
+        for the normal age, which increases only at times when no joint state can be late.
 
         Args:
             age: time since its stamp, by the clock of the node [s]; None if it has no usable stamp.
-            now: time on the steady clock [s].
+            now: time at which it is read, on the steady clock [s].
         """
-        if now >= self._until:
-            if age is not None:
-                self._normal = age
-            return False
-        # Also late if the normal age is unknown (NaN).
-        return age is None or not age - self._normal <= PAUSE
+        self.beat(now)  # the node may also be paused between two joint states of one turn
+        is_paused = now < self._paused_until
+        if age is None:
+            return is_paused
+        normal = min(self._smallest, self._earlier)
+        if isinf(normal) and is_paused:
+            return True
+        has_waited = is_paused or now < self._busy_until
+        if not has_waited and now - self._window > WINDOW:
+            self._earlier, self._smallest, self._window = self._smallest, inf, now
+        self._smallest = min(self._smallest, age)
+        return has_waited and age - normal > PAUSE

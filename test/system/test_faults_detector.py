@@ -11,6 +11,7 @@ import time
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.duration import Duration
 from rclpy.time import Time
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
@@ -160,6 +161,32 @@ def test_what_waited_during_a_pause_gives_no_verdict(
     assert len(contact) - before[0] <= 1
     source.on = True
     wait_for_verdict(probe, contact, raised)
+
+
+def test_joint_states_behind_many_others_give_no_verdict(
+    probe: Probe, contact: Heard, source: Source
+) -> None:
+    """[48] A detector that falls behind says so: it runs, but what it judges is old.
+
+    The joint states of half a second arrive at once. On a machine that takes them one by one as
+    they come, no queue forms, so that it is tried again.
+    """
+    wait_for_verdict(probe, contact, False)
+
+    def is_counted() -> bool:
+        source.on = False
+        probe.wait_for_report(NODE, lambda r: r.values.get("valid") == "False", "a verdict remains")
+        time.sleep(0.6)
+        now = probe.node.get_clock().now()
+        stamps = [now - Duration(seconds=1e-3 * k) for k in range(500, 0, -1)]
+        for message in [source.message(stamp.to_msg()) for stamp in stamps]:
+            source.publishers[0].publish(message)
+        found = probe.report(NODE)
+        source.on = True
+        wait_for_verdict(probe, contact, False)
+        return int(found.values["late"]) > 0
+
+    probe.wait(is_counted, "joint states behind others count as new")
 
 
 def test_no_tare_before_there_is_a_mean(bring_up: BringUp, probe: Probe, source: Source) -> None:
