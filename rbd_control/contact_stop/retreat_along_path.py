@@ -1,9 +1,44 @@
-"""One slow motion back along the travelled path after a stop on contact."""
+"""One slow motion back along the travelled path after a stop on contact, and its supervision."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import inf, isfinite
+from typing import Literal
+
+from rbd_control.contact_stop.arm_motion import ArmMotion
 from rbd_control.contact_stop.parameters import StopParameters
 from rbd_control.contact_stop.travelled_path import RetreatPoint, TravelledPath, timed_retreat
+from rbd_control.wording import listed
+
+Phase = Literal["none", "waiting", "retreating", "holding"]
+
+FLAG_FALLS = 0.5
+"""Time from the start of the retreat within which the contact flag must fall [s]."""
+
+HOLD_TIME = 0.1
+"""Shortest duration of the trajectory that stops a retreat [s]."""
+
+PRESENT = 0.1
+"""Age up to which the position of a joint in its last state is its present position [s]."""
+
+LONGEST_PAUSE = 0.5
+"""Time between two checks above which the guard was paused [s].
+
+Messages that the guard processes within the same time after the pause may be from before the pause.
+"""
+
+LONGEST_WAIT = 1.0
+"""Time for which a retreat may wait for its publication [s]."""
+
+ARRIVED = 0.005
+"""Distance of a joint from the end of the retreat up to which the arm has arrived [rad or m]."""
+
+LONGEST_FACTOR = 3.0
+"""Longest time of a retreat relative to its planned duration, without :data:`LONGEST_EXTRA`."""
+
+LONGEST_EXTRA = 1.0
+"""Time that is added to the longest time of a retreat [s]."""
 
 
 class Retreat:
@@ -16,14 +51,12 @@ class Retreat:
     def __init__(self, parameters: StopParameters) -> None:
         self.parameters = parameters
         self._path = TravelledPath()
-        self._is_over = self._was_free = False
-        self._until = 0.0
+        self._is_over = False
 
     def reset(self) -> None:
         """Discard the path, for example after an interruption, and allow a new retreat."""
         self._path.clear()
-        self._is_over = self._was_free = False
-        self._until = 0.0
+        self._is_over = False
 
     def take(self, now: float, position: list[float], is_latched: bool) -> None:
         """Add joint positions to the travelled path, unless the retreat has already begun.
@@ -40,30 +73,181 @@ class Retreat:
             self._path.forget_before(now - self.parameters.retreat_time)
         self._path.add(now, position)
 
-    def begin(self, now: float, position: list[float]) -> list[RetreatPoint]:
+    def begin(self, position: list[float]) -> list[RetreatPoint]:
         """Return the retreat from ``position``; empty without a path, and at the second call."""
         if self._is_over:
             return []
-        self._is_over, self._was_free = True, False
+        self._is_over = True
         way = self._path.back(position, self.parameters.retreat_distance)
-        motion = timed_retreat(way, self.parameters.retreat_speed)
-        self._until = now + motion[-1].time if motion else now
-        return motion
+        return timed_retreat(way, self.parameters.retreat_speed)
 
-    def is_hindered(self, now: float, is_touched: bool) -> bool:
-        """Take the contact flag, and return whether a new contact begins during the retreat.
 
-        The flag must have fallen since the retreat began. After a new contact, or the time of the
-        retreat, the result is False until the next retreat.
+class RetreatSupervision:
+    """Decides whether a retreat must be stopped, and when it has ended.
+
+    The phases are *none*, *waiting* (the middleware has not published the trajectory yet, and the
+    arm is at rest), *retreating* (from the publication on), and *holding* (a trajectory that stops
+    the arm replaces the retreat). Only an arm at rest ends *retreating* and *holding*. All times
+    are of the steady clock [s].
+
+    Args:
+        parameters: names of the joints, and conditions of standstill; may be replaced at any time.
+    """
+
+    def __init__(self, parameters: StopParameters) -> None:
+        self.parameters = parameters
+        self._phase: Phase = "none"
+        self._way: list[RetreatPoint] = []
+        self._was_free = False
+        self._planned_at = self._begun = self._rests_from = inf
+        self._checked = self._doubtful_until = -inf
+
+    @property
+    def phase(self) -> Phase:
+        """The present phase."""
+        return self._phase
+
+    def obstacle(self) -> str:
+        """Return the reason why the arm must not resume; empty if it may."""
+        is_over = self._phase in ("none", "waiting")
+        return "" if is_over else "the retreat has not ended yet"
+
+    # Progress ----------------------------------------------------------------------------------
+
+    def plan(self, now: float, position: list[float], points: Sequence[RetreatPoint]) -> None:
+        """Enter the phase *waiting*.
 
         Args:
-            now: time on the steady clock [s].
+            now: the time.
+            position: position of the arm at rest [rad or m].
+            points: the retreat from there.
+        """
+        self._phase, self._way = "waiting", [RetreatPoint(0.0, position), *points]
+        self._was_free, self._doubtful_until = False, -inf
+        self._planned_at = self._checked = now
+
+    def drop(self) -> None:
+        """Enter the phase *none*."""
+        self._phase = "none"
+
+    def begin(self, now: float) -> None:
+        """Enter the phase *retreating*, because the trajectory was published."""
+        self._phase, self._begun = "retreating", now
+        self._rests_from = now + self._way[-1].time
+
+    def hold(self) -> None:
+        """Enter the phase *holding*; :meth:`held` follows with the publication."""
+        self._phase, self._rests_from = "holding", inf
+
+    def held(self, now: float, duration: float) -> None:
+        """Record that the trajectory that stops the arm, of ``duration``, was published."""
+        self._rests_from = now + duration
+
+    def has_ended(self, now: float, motion: ArmMotion) -> bool:
+        """Return True once, when the arm is at rest after the retreat.
+
+        It must be at rest for ``standstill_time`` after the duration of the last trajectory. After
+        a trajectory that stops the arm, unknown standstill counts as at rest.
+        """
+        if self._phase not in ("retreating", "holding") or not self._is_at_rest(now, motion):
+            return False
+        self._phase = "none"
+        return True
+
+    # Reasons to stop -----------------------------------------------------------------------------
+
+    def check(self, now: float, motion: ArmMotion, silence: str, is_touched: bool) -> str:
+        """Return the reason why the retreat must be stopped; empty if it may go on.
+
+        Args:
+            now: the time.
+            motion: the monitored joints.
+            silence: reason why there is no verdict about contact; empty with a verdict.
             is_touched: whether the contact flag is raised.
         """
-        if now >= self._until:
-            return False
-        hindered = is_touched and self._was_free
-        self._was_free = not is_touched
-        if hindered:
-            self._until = now
-        return hindered
+        paused = self._time_since_check(now)
+        if self._phase not in ("waiting", "retreating"):
+            return ""
+        is_new = is_touched and self._was_free
+        self._was_free |= not is_touched
+        missing = motion.missing(now)
+        reason = ""
+        if is_new:
+            reason = "contact"
+        elif paused > LONGEST_PAUSE:
+            reason = f"the guard did not run for {paused:.1f} s"
+        elif silence:
+            reason = silence
+        elif missing:
+            reason = f"no joint states of {listed(missing)}"
+        return reason or (
+            self._late(now, motion) if self._phase == "waiting" else self._overdue(now, motion)
+        )
+
+    def target(self, now: float, motion: ArmMotion) -> RetreatPoint:
+        """Return the position at which the arm is held, and the duration of the way there.
+
+        A joint is held at its measured position if its last state is at most :data:`PRESENT` old
+        and the guard was not paused. Otherwise its best known position is the position that the
+        retreat has planned for the end of the hold. The joint then moves no faster than
+        ``retreat_speed``: a controller that is slowed down is still behind the plan.
+        """
+        self._time_since_check(now)
+        planned = self._planned(now - self._begun + HOLD_TIME)
+        position, duration = motion.positions(), HOLD_TIME
+        for i, joint in enumerate(self.parameters.joints):
+            if now < self._doubtful_until or motion.age(joint, now) > PRESENT:
+                distance = abs(planned[i] - position[i])
+                duration = max(duration, distance / self.parameters.retreat_speed)
+                position[i] = planned[i]
+        return RetreatPoint(duration, position)
+
+    def _time_since_check(self, now: float) -> float:
+        """Return the time since the last check; after a pause no measured position is present."""
+        paused = now - self._checked
+        self._checked = now
+        if paused > LONGEST_PAUSE:
+            self._doubtful_until = now + LONGEST_PAUSE
+        return paused
+
+    def _late(self, now: float, motion: ArmMotion) -> str:
+        """Return the reason why the retreat must not be published any more, or an empty text."""
+        still_since = motion.still_since(now)
+        if still_since is None or not isfinite(still_since):
+            return "the arm is not at rest"
+        if now - self._planned_at > LONGEST_WAIT:
+            return f"the middleware has refused it for {LONGEST_WAIT:g} s"
+        return ""
+
+    def _overdue(self, now: float, motion: ArmMotion) -> str:
+        """Return which time limit of the running retreat has passed; empty if none has."""
+        elapsed, duration = now - self._begun, self._way[-1].time
+        if not self._was_free and elapsed > FLAG_FALLS:
+            return f"the contact flag has not fallen within {FLAG_FALLS:g} s"
+        if self._is_at_rest(now, motion):
+            left = max(
+                abs(a - b) for a, b in zip(motion.positions(), self._way[-1].position, strict=True)
+            )
+            # The controller may only have paused, for example with the program of the robot.
+            if left > ARRIVED:
+                return f"the arm rests {left:.3g} rad or m before the end of the retreat"
+        elif elapsed > LONGEST_FACTOR * duration + LONGEST_EXTRA:
+            return f"the arm still moves after {elapsed:.1f} s of a retreat of {duration:.1f} s"
+        return ""
+
+    def _is_at_rest(self, now: float, motion: ArmMotion) -> bool:
+        """Return whether the arm is at rest after the last trajectory for long enough."""
+        still_since = motion.still_since(now)
+        if still_since is None:
+            if self._phase != "holding":
+                return False
+            still_since = -inf
+        return now - max(still_since, self._rests_from) >= self.parameters.standstill_time
+
+    def _planned(self, time: float) -> list[float]:
+        """Return the planned position at a time from the start of the retreat."""
+        for a, b in zip(self._way, self._way[1:], strict=False):
+            if time <= b.time:
+                share = max(0.0, (time - a.time) / (b.time - a.time))
+                return [x + share * (y - x) for x, y in zip(a.position, b.position, strict=True)]
+        return list(self._way[-1].position)

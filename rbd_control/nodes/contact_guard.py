@@ -175,10 +175,10 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         self._look()
 
     def deactivate(self) -> None:
-        """Stop guarding the arm; cancelled goals stay cancelled."""
+        """Stop guarding the arm; cancelled goals stay cancelled, and a retreat is stopped."""
         self._stop.end()
-        self._retreat.reset()
         self._orders_made.end()
+        self._retreat.end(self._motion)
 
     def parameters_changed(self) -> None:
         """Apply the new parameters."""
@@ -187,8 +187,12 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
 
     def on_failure(self, name: str, reason: str) -> None:  # noqa: ARG002 - the hook has both
         """Stop the arm, because the state of the node is unknown after a software defect."""
-        if self.is_active and self._stop.fail(reason, time.monotonic()):
+        if not self.is_active:
+            return
+        now = time.monotonic()
+        if self._stop.fail(reason, now):
             self._begin_stop()
+        self._retreat.hold(reason, now, self._motion)
 
     @property
     def _orders_made(self) -> StopOrders:
@@ -234,6 +238,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             if not self.is_active:
                 raise ParameterError("the guard is not active")
             if self._stop.is_latched:
+                self._retreat.refuse_resume()
                 self._stop.resume(time.monotonic())
                 self._orders_made.end()
                 self._retreat.reset()
@@ -272,8 +277,9 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             self._begin_stop()
         if not self._stop.is_latched:
             return
+        silence, is_touched = self._stop.missing(now), self._stop.is_touched(now)
+        self._retreat.supervise(now, self._motion, silence, is_touched)
         self._send_refused()
-        self._retreat.publish_waiting()
         if now >= self._next_round:
             self._next_round = now + self.parameters.repeat_period
             self._orders_made.repeat()
@@ -282,8 +288,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             unknown = "; standstill is unknown" if still_since is None else ""
             self.get_logger().info(f"stopped: {summary(self._stop.times)}{unknown}")
             if self._stop.is_by_contact:
-                self._retreat.begin(now, self._motion)
-        self._retreat.stop_if_touched(now, self._motion, self._stop.is_touched(now))
+                self._retreat.begin(now, self._motion, silence)
 
     def _send_refused(self) -> None:
         """Send the requests again that the middleware refused; log when all of them are sent."""
@@ -319,6 +324,7 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         now, stop = time.monotonic(), self._stop
         self._orders.report(status, stop.is_latched)
         status.add("guard", stop.state)
+        status.add("retreat", self._retreat.phase)
         status.add("stops", stop.stops)
         for what, value in durations(stop.times).items():
             status.add(f"{what} [s]", value)
@@ -326,7 +332,9 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
         if not self.is_active:
             return
         if stop.is_latched:
-            status.raise_to(WARN, f"{stop.state}: {stop.reason}; call ~/resume")
+            is_retreating = self._retreat.phase == "retreating"
+            progress = "retreating" if is_retreating else stop.state
+            status.raise_to(WARN, f"{progress}: {stop.reason}; call ~/resume")
         topic, qos = self._contact.topic_name, self._contact_qos
         report_detector(self, topic, qos, stop.missing(now), status)
         report_motion(self._motion, self.parameters, stop.state, now, status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from rclpy.duration import Duration
@@ -9,15 +10,20 @@ from rclpy.qos import QoSProfile
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from rbd_control.contact_stop import ArmMotion, Retreat, RetreatPoint, StopParameters
+from rbd_control.contact_stop.retreat_along_path import Phase, RetreatSupervision
+from rbd_control.errors import InputError
 from rbd_control.nodes.guarded_node import GuardedNode
 from rbd_control.nodes.publications import GuardedPublisher
 
-HOLD_TIME = 0.1
-"""Time in which a retreat stops after a new contact [s]."""
+ACKNOWLEDGE_TIME = 1.0
+"""Longest time to publish the hold at a deactivation, and longest wait for its receipt [s]."""
+
+RETRY_PERIOD = 0.01
+"""Period at which a refused hold is published again during a deactivation [s]."""
 
 
 class RetreatOutput:
-    """Records the travelled path, and publishes the retreat once the arm has stopped.
+    """Records the travelled path, publishes the retreat of a stopped arm, and supervises it.
 
     Args:
         node: the node.
@@ -26,9 +32,19 @@ class RetreatOutput:
 
     def __init__(self, node: GuardedNode, parameters: StopParameters) -> None:
         self._node, self._retreat = node, Retreat(parameters)
+        self._supervision = RetreatSupervision(parameters)
         self._publisher: GuardedPublisher[JointTrajectory] | None = None
-        self._unsent: JointTrajectory | None = None
-        """The trajectory that the middleware has refused to publish, or None."""
+        self._waiting: JointTrajectory | None = None
+        """The retreat that the middleware has refused to publish, or None."""
+        self._is_hold_due = False
+        """Whether a hold is still to be published."""
+
+    @property
+    def phase(self) -> Phase:
+        """The phase of the retreat, for the diagnostics."""
+        return self._supervision.phase
+
+    # Lifecycle -------------------------------------------------------------------------------
 
     def configure(self, topic: str) -> None:
         """Create the publisher, unless the parameters disable the retreat.
@@ -48,13 +64,38 @@ class RetreatOutput:
             self._publisher = None
 
     def set_parameters(self, parameters: StopParameters) -> None:
-        """Apply new parameters from the next retreat on."""
-        self._retreat.parameters = parameters
+        """Apply new parameters; distance and speed of a retreat apply from the next retreat on."""
+        self._retreat.parameters = self._supervision.parameters = parameters
 
     def reset(self) -> None:
-        """Forget the travelled path, and a trajectory that is not published yet."""
-        self._unsent = None
+        """Forget the travelled path, and drop a retreat that is not published yet."""
+        if self._supervision.phase == "waiting":
+            self._node.get_logger().info("the retreat was not published and is dropped")
+        self._waiting, self._is_hold_due = None, False
+        self._supervision.drop()
         self._retreat.reset()
+
+    def end(self, motion: ArmMotion) -> None:
+        """Hold the arm if it retreats, and wait until the hold is received.
+
+        Args:
+            motion: the monitored joints.
+        """
+        self.hold("the guard is deactivated", time.monotonic(), motion)
+        deadline = time.monotonic() + ACKNOWLEDGE_TIME
+        while self._is_hold_due and time.monotonic() < deadline:
+            time.sleep(RETRY_PERIOD)
+            self._publish_hold(time.monotonic(), motion)
+        if self._is_hold_due:
+            self._node.get_logger().error(
+                f"the hold could not be published for {ACKNOWLEDGE_TIME:g} s; the arm continues "
+                "its retreat without supervision"
+            )
+        elif self._publisher is not None and self.phase == "holding":
+            self._publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGE_TIME))
+        self.reset()
+
+    # Retreat ---------------------------------------------------------------------------------
 
     def add(self, now: float, motion: ArmMotion, is_latched: bool) -> None:
         """Record the present position.
@@ -67,44 +108,100 @@ class RetreatOutput:
         if self._publisher is not None:
             self._retreat.take(now, motion.positions(), is_latched)
 
-    def begin(self, now: float, motion: ArmMotion) -> None:
-        """Publish the retreat of an arm that has stopped; it needs the joint states.
+    def begin(self, now: float, motion: ArmMotion, silence: str) -> None:
+        """Publish the retreat of an arm that has stopped, unless it cannot be supervised.
 
         Args:
             now: time on the steady clock [s].
             motion: the monitored joints.
+            silence: reason why there is no verdict about contact; empty with a verdict.
         """
-        if self._publisher is None or motion.still_since(now) is None:
+        if self._publisher is None:
             return
-        points = self._retreat.begin(now, motion.positions())
-        if points:
-            self._send(points)
-            self._node.get_logger().info(
-                f"retreat along the travelled path in {points[-1].time:.2f} s"
-            )
+        reason = silence or ("standstill is unknown" if motion.still_since(now) is None else "")
+        position = motion.positions()
+        points = [] if reason else self._retreat.begin(position)
+        if not points:
+            self._node.get_logger().info(f"no retreat: {reason or 'no travelled path is stored'}")
+            return
+        self._waiting = self._message(points)
+        self._supervision.plan(now, position, points)
+        self._node.get_logger().info(f"retreat along the travelled path in {points[-1].time:.2f} s")
+        self._publish_waiting(now)
 
-    def stop_if_touched(self, now: float, motion: ArmMotion, is_touched: bool) -> None:
-        """End the retreat at the present position if there is contact.
+    def refuse_resume(self) -> None:
+        """Refuse to resume while the arm retreats.
+
+        Raises:
+            InputError: until the retreat has ended.
+        """
+        obstacle = self._supervision.obstacle()
+        if obstacle:
+            raise InputError(f"cannot resume: {obstacle}")
+
+    def supervise(self, now: float, motion: ArmMotion, silence: str, is_touched: bool) -> None:
+        """Hold the arm if the retreat must not go on, and publish what the middleware refused.
+
+        Call it every few milliseconds while a stop is latched. It checks before it publishes,
+        because the process may have been paused.
 
         Args:
             now: time on the steady clock [s].
             motion: the monitored joints.
+            silence: reason why there is no verdict about contact; empty with a verdict.
             is_touched: whether the contact flag is raised.
         """
-        if self._retreat.is_hindered(now, is_touched):
-            # The target is the present position, so that the arm stops there.
-            self._send([RetreatPoint(HOLD_TIME, motion.positions())])
-            self._node.get_logger().warning("contact during the retreat; the arm stays where it is")
+        reason = self._supervision.check(now, motion, silence, is_touched)
+        if reason:
+            self.hold(reason, now, motion)
+        elif self._is_hold_due:
+            self._publish_hold(now, motion)
+        else:
+            self._publish_waiting(now)
+        if self._supervision.has_ended(now, motion):
+            self._node.get_logger().info("the retreat has ended")
 
-    def publish_waiting(self) -> None:
-        """Publish a trajectory that the middleware has refused; call it every few milliseconds."""
-        if self._publisher is None or self._unsent is None:
+    def hold(self, reason: str, now: float, motion: ArmMotion) -> None:
+        """Stop a running retreat, or drop a retreat that is not published yet.
+
+        Args:
+            reason: the reason as text, for the log.
+            now: time on the steady clock [s].
+            motion: the monitored joints.
+        """
+        if self._supervision.phase == "waiting":
+            self._waiting = None
+            self._supervision.drop()
+            self._node.get_logger().warning(f"the retreat is dropped before it began: {reason}")
+        elif self._supervision.phase == "retreating":
+            self._is_hold_due = True
+            self._supervision.hold()
+            self._publish_hold(now, motion)
+            refused = "; the middleware refuses the hold, it is repeated"
+            self._node.get_logger().warning(
+                f"the retreat is stopped: {reason}{refused if self._is_hold_due else ''}"
+            )
+        elif self._is_hold_due:
+            self._publish_hold(now, motion)
+
+    # Publication -----------------------------------------------------------------------------
+
+    def _publish_waiting(self, now: float) -> None:
+        """Publish a retreat that is not published yet; it begins when the middleware takes it."""
+        if self._publisher is None or self._waiting is None:
             return
-        if self._publisher.try_publish(self._unsent):
-            self._unsent = None
+        if self._publisher.try_publish(self._waiting):
+            self._waiting = None
+            self._supervision.begin(now)
 
-    def _send(self, points: Sequence[RetreatPoint]) -> None:
-        """Publish a trajectory; it stays due if the middleware refuses it."""
+    def _publish_hold(self, now: float, motion: ArmMotion) -> None:
+        """Publish a trajectory that stops the arm at its position at the time ``now``."""
+        target = self._supervision.target(now, motion)
+        if self._publisher is not None and self._publisher.try_publish(self._message([target])):
+            self._is_hold_due = False
+            self._supervision.held(now, target.time)
+
+    def _message(self, points: Sequence[RetreatPoint]) -> JointTrajectory:
         message = JointTrajectory(joint_names=list(self._retreat.parameters.joints))
         for point in points:
             message.points.append(
@@ -113,5 +210,4 @@ class RetreatOutput:
                     time_from_start=Duration(seconds=point.time).to_msg(),
                 )
             )
-        self._unsent = message
-        self.publish_waiting()
+        return message
