@@ -27,6 +27,7 @@ SECONDS = {
     "system/test_faults_joint_states.py": 38,
     "system/test_payload.py": 37,
     "system/test_contact_guard.py": 34,
+    "system/test_contact_guard_retreat.py": 30,
     "system/test_detector_missing.py": 31,
     "system/test_controller_faults.py": 29,
     "check/test_check.py": 26,

@@ -84,6 +84,23 @@ def test_the_command_refuses_a_kind_of_effort_that_does_not_fit(
         assert main([*command, "--config", str(config)]) == 0
 
 
+def test_another_driver_after_a_jump_of_the_clock_is_judged_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first half fits ``effort_kind``; the driver started afterwards subtracts gravity."""
+    arm = Model.from_urdf(arm7_urdf())
+    q, v = np.array([0.1, 0.4, -0.2, -1.4, 0.3, 0.9, 0.2]), np.zeros(arm.nv)
+    efforts = 0.01 * np.random.default_rng(2).normal(size=(1000, arm.nv))
+    efforts[:500] += gravity_torque(arm, q)
+    rows = [
+        JointMessage(t - (50.0 if k >= 500 else 0.0), t, arm.joint_names, q, v, efforts[k])
+        for k, t in enumerate(100.0 + 0.01 * np.arange(1000))
+    ]
+    path = write_csv(tmp_path / "restarted.csv", rows)
+    assert main(["replay", str(path), "--urdf", "arm7"]) == 2
+    assert "this driver subtracts gravity" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("duration", [4.0, 1.5, 0.5])
 @pytest.mark.parametrize("declared", ["torque", "torque_without_gravity"])
 def test_effort_that_is_not_measured_is_said_to_be(declared: str, duration: float) -> None:

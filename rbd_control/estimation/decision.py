@@ -108,7 +108,8 @@ def _restart(memory):
     arm.level = FREE
     arm.reason = SETTLING
     arm.frozen = False
-    arm.saturated = arm.resumed = -math.inf
+    arm.saturated = arm.resumed = arm.doubtful_until = -math.inf
+    arm.interrupted = False
     arm.remembered = 0
     for i in range(joints.shape[0]):
         joint = joints[i]
@@ -235,8 +236,23 @@ def _drop(rules, arm, joints, fault, stamp):
     """
     arm.dropped += 1
     if arm.dropped >= DROPS_IN_A_ROW or stamp - arm.stamp > rules.maximum_gap:
-        return fault, _lose(arm, joints, arm.stamp)
+        event = _lose(arm, joints, arm.stamp)
+        arm.interrupted |= event == BROKEN_OFF or arm.stamp < arm.doubtful_until
+        return fault, event
     return arm.reason, NOTHING
+
+
+@inlined_borrowing
+def _may_return(rules, arm, stamp):
+    """Return whether a contact that ended because of dropped samples may still be there.
+
+    Its residual may exceed the threshold only after the allowance for the gap has decayed.
+    """
+    if arm.interrupted:
+        arm.interrupted = False
+        decay = _onset_debounce(rules, arm, stamp)
+        arm.doubtful_until = stamp + decay + rules.onset_debounce
+    return stamp < arm.doubtful_until
 
 
 @inlined_borrowing
@@ -375,7 +391,8 @@ def decide(first, samples, settings, memory, residual, threshold, verdict):
                 if fate == CARRY:
                     event = _lose(arm, joints, last)
             else:
-                doubtful = stamp - arm.saturated <= rules.settling_time
+                is_saturated = stamp - arm.saturated <= rules.settling_time
+                doubtful = _may_return(rules, arm, stamp) or is_saturated
                 _remember(memory, stamp)
                 if arm.level == FREE and not doubtful:
                     _average(memory, stamp - last)
@@ -383,7 +400,9 @@ def decide(first, samples, settings, memory, residual, threshold, verdict):
                 event = _event(rules, arm, stamp, stamp - last, is_long, doubtful, excess)
                 if event == ENDED:
                     _forget_mean(arm, joints)
-                reason = SATURATED if doubtful and arm.level == FREE else VALID
+                reason = VALID
+                if doubtful and arm.level == FREE:
+                    reason = SATURATED if is_saturated else SETTLING
             arm.reason = reason
         for i in range(joints.shape[0]):
             residual[k, i] = memory.observer[i].residual

@@ -52,7 +52,8 @@ class DetectorParameters(FrictionParameters, EffortParameters, EffortPlausibilit
     observer_gain: tuple[float, ...] = parameter(
         (50.0,),
         "Gain K_O of the observer: inverse time constant, or natural frequency of second_order; "
-        "kalman uses it only to filter speed and acceleration in the thresholds",
+        "kalman uses it only to filter speed and acceleration in the thresholds, and the smallest "
+        "of all joints for the time after lost samples",
         unit="1/s",
         above=0.0,
         upper=5000.0,

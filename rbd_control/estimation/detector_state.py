@@ -129,6 +129,8 @@ _ARM_MEMORY = np.dtype(
         ("measured", "?"),  # some effort was not exactly zero since the start
         ("dropped", "i8"),  # number of dropped samples in a row
         ("jumps", "i8"),  # number of dropped samples in a row that jumped
+        ("interrupted", "?"),  # a contact ended with the verdict, because of dropped samples
+        ("doubtful_until", "f8"),  # stamp until which that contact may return
         ("reason", "i8"),  # reason of the last accepted sample
         ("averaged", "f8"),  # time over which the mean residual was taken [s]
         ("remembered", "i8"),  # number of samples in the history since the observer settled
@@ -240,7 +242,7 @@ def new_memory(nq: int, nv: int) -> Memory:
     memory.joint["threshold"] = math.inf
     arm = memory.arm[0]
     arm["stamp"] = arm["started"] = math.nan
-    arm["saturated"] = arm["resumed"] = -math.inf
+    arm["saturated"] = arm["resumed"] = arm["doubtful_until"] = -math.inf
     arm["reason"] = SETTLING
     return memory
 

@@ -177,10 +177,18 @@ class EffortKindJudge:
 
     def add_block(self, stamps: Array, q: Array, v: Array, tau: Array) -> None:
         """Process k samples that continue the previous samples; :meth:`add` has the arguments."""
-        for stamp, *sample in zip(stamps, q, v, tau, strict=True):
-            if self.decision.state == "confirmed":
-                return
-            self.add(float(stamp), *sample)
+        steps = np.diff(stamps, prepend=self._last)
+        pauses = np.flatnonzero(~((steps >= 0.0) & (steps <= PAUSE)))
+        k = 0
+        while k < len(stamps):
+            if self.decision.state == "confirmed":  # until the next pause
+                later = pauses[pauses >= k]
+                k = int(later[0]) if later.size else len(stamps)
+                self._last = float(stamps[k - 1]) if k else self._last
+                if k == len(stamps):
+                    return
+            self.add(float(stamps[k]), q[k], v[k], tau[k])
+            k += 1
 
     def add_motion(self, motion: Motion) -> None:
         """Process the samples of a motion that does not continue the previous samples."""

@@ -59,8 +59,8 @@ class Lateness:
 
         A joint state is late only within :data:`RECOVERY` after a pause, or after a turn that left
         joint states in the queue, and then if its age exceeds the normal age by more than
-        :data:`PAUSE`. After a pause it is also late if either age is unknown. Every known age counts
-        for the normal age, which increases only at times when no joint state can be late.
+        :data:`PAUSE`. After a pause it is also late if either age is unknown. Every known age
+        counts for the normal age, which increases only when no joint state can be late.
 
         Args:
             age: time since its stamp, by the clock of the node [s]; None if it has no usable stamp.

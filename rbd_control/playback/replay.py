@@ -207,6 +207,7 @@ class _Run:
         """
         block, clock = timed.samples, self._clock
         if block.after_jump:
+            self._effort_kind.start_again()
             for detector in (self._detector, *self._scaled.values()):
                 detector.start_again(clock.offset)
         last = clock.time

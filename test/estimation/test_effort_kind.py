@@ -156,6 +156,29 @@ def test_contact_never_refutes_what_was_confirmed(model: Model) -> None:
     assert judge.is_refuted
 
 
+@pytest.mark.parametrize("lengths", [(3000,), (150, 20, 1, 5, 2824), (150, 1, 2849)])
+def test_blocks_are_judged_as_their_samples_are(model: Model, lengths: tuple[int, ...]) -> None:
+    """A recording is read in blocks, and a pause opens a confirmed decision there as well."""
+    g = gravity_torque(model, BENT)
+    for pause in (150, 200):  # at the beginning of a block, and within one
+        stamps = 0.02 * np.arange(3000.0)
+        stamps[pause:] += 5.0
+        share = np.where(np.arange(3000) < pause, 1.0, 0.0)
+        tau = share[:, None] * g + NOISE * np.random.default_rng(1).normal(size=(3000, 7))
+        q, v = np.tile(BENT, (3000, 1)), np.zeros((3000, 7))
+        single, blocks = EffortKindJudge(model, TORQUE), EffortKindJudge(model, TORQUE)
+        first = 0
+        for length in lengths:
+            part = slice(first, first + length)
+            for k in range(*part.indices(3000)):
+                single.add(float(stamps[k]), q[k], v[k], tau[k])
+            blocks.add_block(stamps[part], q[part], v[part], tau[part])
+            assert blocks.decision.state == single.decision.state
+            first += length
+        assert blocks.is_refuted
+        assert blocks.decision.text == single.decision.text
+
+
 def test_zeros_are_no_evidence(model: Model) -> None:
     """An effort that is exactly zero is not measured; the detector reports this separately."""
     judge = EffortKindJudge(model, TORQUE)

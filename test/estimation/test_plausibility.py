@@ -155,6 +155,34 @@ def test_a_contact_ends_with_its_last_verdict_when_samples_keep_failing(
     assert detections[lost].event.release == pushed[0][599]
 
 
+@pytest.mark.parametrize("gain", [15.0, 50.0])
+@pytest.mark.parametrize("count", [3, 10, 40, 95])
+def test_a_contact_that_dropped_samples_have_ended_returns_without_a_verdict_before(
+    model: Model, recording: Sequence[np.ndarray], gain: float, count: int
+) -> None:
+    """For a while the allowance for the gap hides it: "no contact" would be wrong."""
+    push = slice(400, 1000)
+    parameters = replace(PARAMETERS, observer_gain=(gain,), settling_time=0.2)
+    pushed = changed(recording, 3, push, 3, recording[3][push, 3] - 8.0)
+    failing = changed(pushed, 3, slice(700, 700 + count), 1, 1e30)
+    # Some fail again while the contact is not yet recognized.
+    for columns in (failing, changed(failing, 3, slice(704 + count, 708 + count), 1, 1e30)):
+        detections = detect(model, columns, parameters)
+        assert detections[650].contact
+        assert not any(d.valid and not d.contact for d in detections[650:1000])
+        assert any(d.valid and d.contact for d in detections[703 + count : 1000])
+
+
+def test_a_contact_that_has_ended_meanwhile_gives_no_contact_after_a_moment(
+    model: Model, recording: Sequence[np.ndarray]
+) -> None:
+    pushed = changed(recording, 3, slice(400, 600), 3, recording[3][400:600, 3] - 8.0)
+    detections = detect(model, changed(pushed, 3, slice(597, 660), 1, 1e30))
+    assert [d.reason for d in detections[661:669]] == ["settling"] * 8
+    assert not any(d.contact for d in detections[605:])
+    assert all(d.valid for d in detections[720:])
+
+
 @pytest.mark.parametrize("limits", [1.05, 1.5, 2.2])
 def test_a_hard_collision_beyond_the_limit_is_found(model: Model, limits: float) -> None:
     """Torque sensors show more than the drives can give: 187 of 87 N·m in one MuJoCo collision."""
