@@ -26,6 +26,7 @@ from rbd_control.control.command import Mode
 from rbd_control.control.controller_parameters import ControllerParameters
 from rbd_control.control.detector_verdict import FORCE_AGE, FORCE_WAIT, DetectorVerdict
 from rbd_control.control.goal import Tolerances
+from rbd_control.control.interruption import Interruption
 from rbd_control.control.motion import Motion, Place
 from rbd_control.control.retreat_along_force import retreat
 from rbd_control.control.samples import SampleJudge
@@ -59,7 +60,6 @@ class Modes:
         desired: the desired state of the last sample; in modes without a desired state, the
             measured state.
         started: whether the controller was started.
-        paused: the interrupted trajectory that :meth:`resume` continues, and where; None if none.
     """
 
     def __init__(
@@ -73,11 +73,7 @@ class Modes:
         self.latched = False
         self.desired = DesiredState.at_rest(np.zeros(model.nv))
         self.started = False
-        self.paused: Place | None = None
-        self._left = self.desired.q_d
-        """Where the arm came to rest after the interruption of the paused trajectory, (nv,)."""
-        self._has_retreated = False
-        """Whether the arm has retracted since that interruption."""
+        self._interruption: Interruption | None = None
         self._slow_next = False
         """Whether the next :meth:`resume` continues slowly."""
         self._retracting = False
@@ -96,6 +92,11 @@ class Modes:
     def tracks(self) -> bool:
         """Whether the law tracks a desired motion."""
         return self.mode in ("hold", "follow")
+
+    @property
+    def paused(self) -> Place | None:
+        """The interrupted trajectory that :meth:`resume` continues, and where; None if none."""
+        return None if self._interruption is None else self._interruption.place
 
     @property
     def is_retreating(self) -> bool:
@@ -172,7 +173,7 @@ class Modes:
         if self.mode == "follow":
             self._give_up("cancelled by request")
             self._hold_here()
-        elif self.mode == "hold" and (self.paused is not None or self.is_retreating):
+        elif self.mode == "hold" and (self._interruption is not None or self.is_retreating):
             self._give_up("cancelled by request")
             if self.is_retreating:
                 self._stop()
@@ -203,23 +204,20 @@ class Modes:
             InputError: in mode safe.
         """
         self._leave_safe_first()
-        paused = self.paused
+        place = None
         if self.outcome.sent is not None:
             self._give_up(reason)
-            paused = None
         elif self.mode == "follow":
-            paused = self._motion.waiting or self._motion.place
-            if self._motion.waiting:
-                paused = Place(paused.trajectory, 0.0)
+            waiting = self._motion.waiting
+            place = Place(waiting.trajectory, 0.0) if waiting else self._motion.place
         rests = self.mode == "hold" and self.latched and not self._motion.moving
         if again or not (rests or self._is_held()):
             self._stop()
         self._retracting = False
         self.mode, self.latched, self.reason = "hold", True, reason
-        if paused is not None and self.paused is None:
-            self._left, self._has_retreated = self._motion.trajectory.final, False
-        self.paused = paused
-        if paused is not None:
+        if place is not None:
+            self._interruption = Interruption(place, self._motion.trajectory.final)
+        if self._interruption is not None:
             self.outcome.pause()
 
     def float_(self, reason: str) -> None:
@@ -296,7 +294,8 @@ class Modes:
         if not self._samples.good:
             why = self._samples.refusal or self.reason
             raise InputError(f"cannot resume: no good joint states ({why})")
-        if self.paused is not None and self._is_kept_by_contact():
+        interruption = self._interruption
+        if interruption is not None and self._is_kept_by_contact():
             raise InputError(
                 f"cannot resume: {CONTACT_LASTS}; end the contact first, or order float or retract"
             )
@@ -307,26 +306,22 @@ class Modes:
         if self.mode != "safe" and not self.latched:
             self.reason = ""
             return "at full speed" if slowed else f"nothing to resume from: in {self.mode}"
-        if self.paused is None:
+        if interruption is None:
             if self._is_held():
                 self.reason, self.latched = self._slowness(), False
                 self._retracting = False
             else:
                 self._hold_here()
             return "holding here"
-        trajectory, time = self.paused
-        # Contacts may have moved the arm on since, and its place with it.
-        places = np.array([self._motion.trajectory.final, self._left])
-        away = float(np.abs(self._samples.q - places).max())
+        trajectory, time = interruption.place
         try:
-            if away > START_TOLERANCE:
-                raise TrajectoryError(f"the arm is {away:.3g} away from where it stopped")
+            interruption.require_near(self._samples.q, self._motion.trajectory.final)
             rest = trajectory.resumed(time, self._motion.state(), self._soft.now())
         except TrajectoryError as error:
             self._give_up("it cannot go on")
             self._hold_here()
             return f"holding here; the trajectory cannot go on: {error}"
-        self._retracting, self.paused, self.latched = False, None, False
+        self._retracting, self._interruption, self.latched = False, None, False
         self.follow(rest, None)
         return "following the trajectory again" + (", slowly" if self._slowness() else "")
 
@@ -408,9 +403,8 @@ class Modes:
             return
         stopped = self._motion.trajectory.final
         self._motion.run(way)
-        if not self._has_retreated and np.abs(stopped - self._left).max() <= START_TOLERANCE:
-            self._left = way.final
-        self._has_retreated = True
+        if self._interruption is not None:
+            self._interruption.retreated(stopped, way.final)
         self.reason += f": retracted along the force on {found.link}"
 
     def _stop(self) -> None:
@@ -435,7 +429,7 @@ class Modes:
     def _hold_here(self) -> None:
         self._stop()
         self.mode, self.reason, self.latched = "hold", self._slowness(), False
-        self.paused = None
+        self._interruption = None
 
     def _leave_motion(self, why: str) -> None:
         """Cancel the trajectory, a waiting one, and a retreat."""
@@ -456,7 +450,7 @@ class Modes:
         return "" if self._motion.wanted_pace == 1.0 else "slowed"
 
     def _give_up(self, why: str) -> None:
-        self.paused = None
+        self._interruption = None
         self.outcome.cancel(why)
 
     def _leave_safe_first(self) -> None:
