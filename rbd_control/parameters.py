@@ -158,7 +158,7 @@ class Parameters:
         unknown = sorted(set(values) - known)
         if unknown:
             raise ParameterError(
-                f"no parameter {quoted(unknown[0])}; {_alternatives(unknown[0], known)}"
+                f"no parameter {quoted(unknown[0])}; {alternatives(unknown[0], known)}"
             )
         return cls(**values)
 
@@ -239,8 +239,8 @@ def _section(name: str, body: Any) -> dict[str, Any]:
     return inner
 
 
-def _alternatives(unknown: object, known: Collection[str]) -> str:
-    """Return the known names that are similar to an unknown name."""
+def alternatives(unknown: object, known: Collection[str]) -> str:
+    """Return the known names that are similar to an unknown name, or all of them, as text."""
     near = get_close_matches(str(unknown)[:100], known, n=3, cutoff=0.6)
     if near:
         return f"the nearest is {listed(near)}"

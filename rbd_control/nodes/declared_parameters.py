@@ -13,7 +13,7 @@ from rclpy.parameter import Parameter
 
 from rbd_control.errors import ParameterError
 from rbd_control.nodes.guard import shortened
-from rbd_control.parameters import Parameters
+from rbd_control.parameters import Parameters, alternatives
 from rbd_control.robot.robot_parameters import RobotParameters
 from rbd_control.wording import quoted
 
@@ -117,8 +117,7 @@ class DeclaredParameters(Generic[P]):
         for name in getattr(node, "_parameter_overrides", {}):
             if name not in known and not name.startswith(_OF_ROS):
                 node.get_logger().warning(
-                    f"no parameter {quoted(name)}, ignored; parameters are "
-                    f"{', '.join(self._fields)}"
+                    f"no parameter {quoted(name)}, ignored; {alternatives(name, self._fields)}"
                 )
 
     def _merged(self, changes: Sequence[Parameter]) -> P:
