@@ -38,6 +38,7 @@ SECONDS = {
     "system/test_signals_at_start.py": 23,
     "system/test_discovery.py": 21,
     "system/test_faults_processes.py": 21,
+    "system/test_joint_name_prefix.py": 20,
     "stateful/test_machines.py": 20,
     "system/test_faults_wire.py": 19,
     "system/test_security_policy.py": 19,

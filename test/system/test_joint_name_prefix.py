@@ -1,0 +1,101 @@
+"""A running detector and joint states whose names differ from the model's by a prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from std_msgs.msg import Bool
+
+from .bringup import BringUp, Process
+from .detector_scenarios import MODEL, NODE, PARAMETERS, resting
+from .probe import LATCHED, Probe, Source
+
+OTHERS = [f"left_{name}" for name in MODEL.joint_names]
+"""Joint names of another arm."""
+
+TAKEN = "joint names differ by a prefix"
+"""Log line of a detector that has accepted a prefix."""
+
+LASTING = 300
+"""Joint states after which a prefix would have been accepted: 3 s, three times the patience."""
+
+
+@pytest.fixture
+def own(probe: Probe) -> Iterator[Source]:
+    """Yield joint states with the names of the model, which are off."""
+    source = probe.stream(resting())
+    source.on = False
+    yield source
+    source.on = False
+
+
+@pytest.fixture
+def other(probe: Probe) -> Iterator[Source]:
+    """Yield joint states of another arm on the same topic, which are off."""
+    source = probe.stream(resting())
+    source.names, source.on = OTHERS, False
+    yield source
+    source.on = False
+
+
+@pytest.fixture
+def detector(bring_up: BringUp) -> Iterator[Process]:
+    process = bring_up.start(NODE, PARAMETERS)
+    yield process
+    process.kill()
+
+
+def wait_for_verdict(probe: Probe) -> None:
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    count = len(contact)
+    probe.wait(lambda: len(contact) > count, "no verdict")
+
+
+def never_taken(probe: Probe, detector: Process, taken: int) -> None:
+    """Check that the joint states of the other arm, which come alone now, are never taken.
+
+    Args:
+        probe: the other end of the topics.
+        detector: the node.
+        taken: number of times that it has accepted a prefix before.
+    """
+    contact = probe.listen(Bool, f"{NODE}/contact", LATCHED)
+    probe.wait_for_report(NODE, lambda r: "no usable joint states" in r.message, "takes them")
+    before, count = int(probe.report(NODE).values["missing joint"]), len(contact)
+
+    def is_decided() -> bool:
+        dropped = int(probe.report(NODE).values.get("missing joint", 0))
+        return dropped > before + LASTING or detector.output.count(TAKEN) > taken
+
+    probe.wait(is_decided, "the joint states of the other arm are not counted")
+    assert detector.output.count(TAKEN) == taken
+    assert "joints taken for the model's" not in probe.report(NODE).values
+    assert len(contact) == count, "a verdict on another arm"
+
+
+def test_another_arm_after_the_own_joint_states(
+    probe: Probe, detector: Process, own: Source, other: Source
+) -> None:
+    """The joint states of the model end; those of another arm do not replace them."""
+    own.on = True
+    wait_for_verdict(probe)
+    own.on, other.on = False, True
+    never_taken(probe, detector, taken=0)
+    own.on = True
+    wait_for_verdict(probe)
+
+
+def test_another_arm_before_the_own_joint_states(
+    probe: Probe, detector: Process, own: Source, other: Source
+) -> None:
+    """A prefix is accepted until joint states with the names of the model arrive."""
+    other.on = True
+    detector.wait_until(lambda: TAKEN in detector.output)
+    wait_for_verdict(probe)
+    assert OTHERS[0] in probe.report(NODE).values["joints taken for the model's"]
+    own.on = True
+    detector.wait_until(lambda: "joints named as in the model have appeared" in detector.output)
+    wait_for_verdict(probe)
+    own.on = False
+    never_taken(probe, detector, taken=1)
