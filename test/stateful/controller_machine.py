@@ -19,7 +19,7 @@ from stateful.drawing import (
     changes,
 )
 from stateful.order_rules import OrderRules
-from stateful.rig import VERDICT_LOST
+from stateful.rig_state import VERDICT_LOST
 
 Array = NDArray[np.float64]
 

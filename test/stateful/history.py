@@ -22,7 +22,7 @@ NUMBERS = (
     "frozen",  # time for which joint states have repeated exactly [s]
     "silent",  # time since the last joint state [s]
     "elapsed",  # time on the stamps since the last usable joint state [s]
-    "entry",  # row since which the mode is of the same kind and nothing disturbs; see Rig
+    "entry",  # row since which the mode is of the same kind and nothing disturbs; see RigState
     "disturbed",  # whether something disturbs in this row
     "stopping",  # time since an order to stop that still holds [s]; -1 for none
 )
