@@ -22,7 +22,11 @@ from rbd_control.contact_stop import (
 )
 from rbd_control.contact_stop.arm_motion import JOINT_STATE_TIMEOUT
 from rbd_control.contact_stop.contact_stop import FLAG_HOLD, LATEST_EVENT, LONGEST_DELAY
-from rbd_control.contact_stop.retreat_along_path import RetreatSupervision
+from rbd_control.contact_stop.retreat_along_path import (
+    HOLD_TIME,
+    LONGEST_PAUSE,
+    RetreatSupervision,
+)
 from rbd_control.contact_stop.travelled_path import LARGEST_STEP, LONGEST_GAP, PEAK, SPACING
 from rbd_control.errors import InputError, ParameterError
 
@@ -581,12 +585,13 @@ def test_an_arm_that_rests_before_the_end_is_held_there() -> None:
 def test_the_flag_must_fall_and_stay_down(flag: str) -> None:
     s = Supervised()
     found = []
-    for now in np.arange(0.02, 0.98, FREE).tolist():
+    # Of 0.1 rad in 1.875 s, 0.03 rad are planned for the first 0.75 s.
+    for now in np.arange(0.02, 1.3, FREE).tolist():
         s.state(now, 1.0, 0.05)
         touched = flag == "stays" or now < 0.3 or (flag == "falls and rises" and now > 0.4)
         found.append(s.check(now, touched))
     expected = {
-        "stays": "the contact flag has not fallen within 0.5 s",
+        "stays": "the contact flag has not fallen within 1.2 s",
         "falls": "",
         "falls and rises": "contact",
     }
@@ -610,8 +615,7 @@ def test_silence_missing_joint_states_and_a_pause_stop_the_retreat() -> None:
 
 def test_the_hold_is_at_the_present_position_or_the_planned_one() -> None:
     s = Supervised()
-    s.state(0.9, 0.98, 0.05)  # slowed down: the plan is at 0.95
-    assert s.check(0.45) == ""
+    assert s.run(0.02, 0.9, 0.98, 0.05) == ""  # slowed down: the plan is at 0.95
     target = s.supervision.target(0.9, s.motion)
     assert target == (0.1, [0.98])
     # The last state is old: the planned position, no faster than the retreat.
@@ -631,6 +635,30 @@ def test_a_position_received_after_a_pause_is_not_the_present_one() -> None:
     target = s.supervision.target(late, s.motion)
     assert target.time == pytest.approx(1.0)
     assert target.position == [0.9]
+
+
+def test_an_arm_held_at_a_planned_position_is_held_again_where_it_is() -> None:
+    """On a slowed controller the planned position lies ahead, and the way there may meet a contact.
+
+    The guard was paused for 0.3 s, so that the joint states after it may be from before.
+    """
+    s = Supervised()
+    assert s.run(0.02, 0.6, 0.99, 0.05) == ""
+    s.state(0.9, 0.98, 0.05)
+    assert s.check(0.9, touched=True) == "contact"
+    target = s.supervision.target(0.9, s.motion)
+    assert target.position[0] < 0.96
+    s.supervision.held(0.9, target.time)
+    again = []
+    for now in np.arange(0.92, 1.6, FREE).tolist():
+        s.state(now, 0.975, 0.05)
+        assert s.check(now) == ""
+        if s.supervision.must_hold_again(now, s.motion):
+            again.append((now, s.supervision.target(now, s.motion)))
+            s.supervision.held(now, HOLD_TIME)
+    ((when, target),) = again
+    assert when == pytest.approx(0.9 + LONGEST_PAUSE, abs=1.5 * FREE)
+    assert target == (HOLD_TIME, [0.975])
 
 
 def test_a_retreat_that_waits_is_dropped_for_the_same_reasons() -> None:

@@ -13,8 +13,15 @@ from rbd_control.wording import listed
 
 Phase = Literal["none", "waiting", "retreating", "holding"]
 
+CLEARANCE = 0.03
+"""Planned motion of a joint after which a contact should have ended [rad or m]."""
+
 FLAG_FALLS = 0.5
-"""Time from the start of the retreat within which the contact flag must fall [s]."""
+"""Time after this motion, or the whole retreat, within which the contact flag must fall [s].
+
+A detector lowers its flag 0.15 s after the end of a contact, and the guard takes it for raised for
+0.1 s longer.
+"""
 
 HOLD_TIME = 0.1
 """Shortest duration of the trajectory that stops a retreat [s]."""
@@ -23,9 +30,10 @@ PRESENT = 0.1
 """Age up to which the position of a joint in its last state is its present position [s]."""
 
 LONGEST_PAUSE = 0.5
-"""Time between two checks above which the guard was paused [s].
+"""Time between two checks above which a retreat is stopped [s].
 
-Messages that the guard processes within the same time after the pause may be from before the pause.
+After a pause of more than :data:`PRESENT`, messages that the guard processes within this time may
+be from before the pause.
 """
 
 LONGEST_WAIT = 1.0
@@ -98,7 +106,7 @@ class RetreatSupervision:
         self.parameters = parameters
         self._phase: Phase = "none"
         self._way: list[RetreatPoint] = []
-        self._was_free = False
+        self._was_free = self._is_held_as_planned = False
         self._planned_at = self._begun = self._rests_from = inf
         self._checked = self._doubtful_until = -inf
 
@@ -123,7 +131,8 @@ class RetreatSupervision:
             points: the retreat from there.
         """
         self._phase, self._way = "waiting", [RetreatPoint(0.0, position), *points]
-        self._was_free, self._doubtful_until = False, -inf
+        self._was_free = self._is_held_as_planned = False
+        self._doubtful_until = -inf
         self._planned_at = self._checked = now
 
     def drop(self) -> None:
@@ -195,6 +204,7 @@ class RetreatSupervision:
         self._time_since_check(now)
         planned = self._planned(now - self._begun + HOLD_TIME)
         position, duration = motion.positions(), HOLD_TIME
+        self._is_held_as_planned = not self._is_position_known(now, motion)
         for i, joint in enumerate(self.parameters.joints):
             if now < self._doubtful_until or motion.age(joint, now) > PRESENT:
                 distance = abs(planned[i] - position[i])
@@ -202,11 +212,21 @@ class RetreatSupervision:
                 position[i] = planned[i]
         return RetreatPoint(duration, position)
 
+    def must_hold_again(self, now: float, motion: ArmMotion) -> bool:
+        """Return whether the arm is held at a planned position although it is known where it is."""
+        is_holding = self._phase == "holding" and self._is_held_as_planned
+        return is_holding and self._is_position_known(now, motion)
+
+    def _is_position_known(self, now: float, motion: ArmMotion) -> bool:
+        """Return whether the last states of all joints show their present positions."""
+        ages = [motion.age(joint, now) for joint in self.parameters.joints]
+        return now >= self._doubtful_until and max(ages, default=inf) <= PRESENT
+
     def _time_since_check(self, now: float) -> float:
         """Return the time since the last check; after a pause no measured position is present."""
         paused = now - self._checked
         self._checked = now
-        if paused > LONGEST_PAUSE:
+        if paused > PRESENT:
             self._doubtful_until = now + LONGEST_PAUSE
         return paused
 
@@ -222,8 +242,8 @@ class RetreatSupervision:
     def _overdue(self, now: float, motion: ArmMotion) -> str:
         """Return which time limit of the running retreat has passed; empty if none has."""
         elapsed, duration = now - self._begun, self._way[-1].time
-        if not self._was_free and elapsed > FLAG_FALLS:
-            return f"the contact flag has not fallen within {FLAG_FALLS:g} s"
+        if not self._was_free and elapsed > self._flag_limit():
+            return f"the contact flag has not fallen within {self._flag_limit():.1f} s"
         if self._is_at_rest(now, motion):
             left = max(
                 abs(a - b) for a, b in zip(motion.positions(), self._way[-1].position, strict=True)
@@ -234,6 +254,14 @@ class RetreatSupervision:
         elif elapsed > LONGEST_FACTOR * duration + LONGEST_EXTRA:
             return f"the arm still moves after {elapsed:.1f} s of a retreat of {duration:.1f} s"
         return ""
+
+    def _flag_limit(self) -> float:
+        """Return the time from the start within which the contact flag must fall [s]."""
+        start = self._way[0].position
+        for point in self._way:
+            if max(abs(a - b) for a, b in zip(point.position, start, strict=True)) >= CLEARANCE:
+                return point.time + FLAG_FALLS
+        return self._way[-1].time + FLAG_FALLS
 
     def _is_at_rest(self, now: float, motion: ArmMotion) -> bool:
         """Return whether the arm is at rest after the last trajectory for long enough."""

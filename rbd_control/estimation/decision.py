@@ -138,7 +138,7 @@ def _carry(settings, memory, samples, k, dt):
         Whether samples are lost in the interval.
     """
     arm = memory.arm[0]
-    is_long = has_lost_samples(arm, dt)
+    is_long = has_lost_samples(arm, dt) or arm.interrupted
     learn_period(arm, dt)
     if is_long:
         arm.resumed, arm.fading = samples.stamp[k], 0.0
@@ -238,6 +238,7 @@ def _drop(rules, arm, joints, fault, stamp):
     if arm.dropped >= DROPS_IN_A_ROW or stamp - arm.stamp > rules.maximum_gap:
         event = _lose(arm, joints, arm.stamp)
         arm.interrupted |= event == BROKEN_OFF or arm.stamp < arm.doubtful_until
+        arm.reason = fault  # also of repetitions of the last sample that was accepted
         return fault, event
     return arm.reason, NOTHING
 

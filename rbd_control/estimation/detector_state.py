@@ -131,7 +131,7 @@ _ARM_MEMORY = np.dtype(
         ("jumps", "i8"),  # number of dropped samples in a row that jumped
         ("interrupted", "?"),  # a contact ended with the verdict, because of dropped samples
         ("doubtful_until", "f8"),  # stamp until which that contact may return
-        ("reason", "i8"),  # reason of the last accepted sample
+        ("reason", "i8"),  # reason of the last sample, without samples that are bridged
         ("averaged", "f8"),  # time over which the mean residual was taken [s]
         ("remembered", "i8"),  # number of samples in the history since the observer settled
         ("level", "i8"),  # level of the present contact

@@ -109,9 +109,11 @@ class EffortKindJudge:
 
     Attributes:
         decision: the current decision.
+        was_confirmed: whether the efforts have fitted at some time.
     """
 
     def __init__(self, model: Model, parameters: DetectorParameters) -> None:
+        self.was_confirmed = False
         self._model, self._parameters = model, parameters
         self._usual = default_contact_thresholds(model)
         self._windows: deque[_Window] = deque(maxlen=MOST)
@@ -173,6 +175,7 @@ class EffortKindJudge:
             if window is not None:
                 self._windows.append(window)
                 self.decision = self._decide()
+                self.was_confirmed |= self.decision.state == "confirmed"
         return self.decision.state != before
 
     def add_block(self, stamps: Array, q: Array, v: Array, tau: Array) -> None:

@@ -277,12 +277,12 @@ class ContactGuard(ManagedNode[ContactGuardParameters]):
             self._begin_stop()
         if not self._stop.is_latched:
             return
-        silence, is_touched = self._stop.missing(now), self._stop.is_touched(now)
-        self._retreat.supervise(now, self._motion, silence, is_touched)
         self._send_refused()
         if now >= self._next_round:
             self._next_round = now + self.parameters.repeat_period
             self._orders_made.repeat()
+        silence, is_touched = self._stop.missing(now), self._stop.is_touched(now)
+        self._retreat.supervise(now, self._motion, silence, is_touched)
         is_settled, still_since = self._orders_made.are_settled, self._motion.still_since(now)
         if self._stop.confirm(is_settled, still_since, now):
             unknown = "; standstill is unknown" if still_since is None else ""

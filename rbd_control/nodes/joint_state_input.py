@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -57,6 +58,8 @@ class _Received(NamedTuple):
     stamp: Stamp
     now: float
     """Time of receipt on the clock of the stamps [s]."""
+    age: float | None
+    """Age when it was taken from the queue, from its stamp [s]; None if that is unusable."""
 
 
 class JointStateInput:
@@ -168,15 +171,20 @@ class JointStateInput:
         begin = time.monotonic()
         if not self._newest_only:
             waiting = self._arrivals.take(first, MOST_IN_TURN)
-            has_more = len(waiting) >= min(MOST_IN_TURN, self._qos.depth)
-            self._lateness.beat(begin, has_more=has_more)
+            is_full = len(waiting) == MOST_IN_TURN
+            self._lateness.begin_turn(begin, _span(waiting), is_full=is_full)
+            received = None
             for raw in waiting:
                 # One by one: an exception in one sample must not lose the others.
-                self._node.guard.run("joint states", self._take, raw, begin)
+                received = self._node.guard.run("joint states", self._take, raw, begin)
+            if not is_full:
+                self._end_turn(received, begin)
             return
         waiting = self._arrivals.take(first)
-        self._lateness.beat(begin)
-        usable = [found for raw in waiting[-MOST_READ:] if (found := self._read(raw))]
+        # Only the newest is processed, so that no sample waits for others.
+        self._lateness.begin_turn(begin, 0.0, is_full=False)
+        usable = [found for raw in waiting[-MOST_READ:] if (found := self._read(raw, begin))]
+        self._end_turn(usable[-1] if usable else None, begin)
         if self.tap is not None:
             for each in usable:
                 self.tap(each.sample, each.stamp)
@@ -189,14 +197,25 @@ class JointStateInput:
             for callback in self.afterwards:
                 callback()
 
-    def _take(self, raw: bytes, begin: float) -> None:
-        """Read and process a message; ``begin`` is the time of its receipt [s]."""
-        received = self._read(raw)
+    def _end_turn(self, newest: _Received | None, begin: float) -> None:
+        """Note the age of the newest sample of a turn; None if its message is unusable."""
+        if newest is not None and newest.age is not None:
+            self._lateness.end_turn(begin, newest.age)
+
+    def _take(self, raw: bytes, begin: float) -> _Received | None:
+        """Read and process a message that was taken at ``begin`` on the steady clock [s]."""
+        received = self._read(raw, begin)
         if received is not None:
             self._act(received, begin)
+        return received
 
-    def _read(self, raw: bytes) -> _Received | None:
-        """Return the sample of a serialized message; count and drop an unusable message (None)."""
+    def _read(self, raw: bytes, begin: float) -> _Received | None:
+        """Return the sample of a serialized message; count and drop an unusable message (None).
+
+        Args:
+            raw: the message.
+            begin: time at which it was taken from the queue, on the steady clock [s].
+        """
         # The clock of rclpy takes ten times as long for the same time.
         now = self._clock.now().nanoseconds * 1e-9 if self._simulated else time.time()
         try:
@@ -218,10 +237,11 @@ class JointStateInput:
         exact = _stamp(sample.stamp) if replaced else Stamp(*stamp_of(raw))
         # Simulated time comes in messages, which a pause delays as well.
         age = None if replaced or self._simulated else now - sample.stamp
-        if self._lateness.is_late(age, time.monotonic()):
+        steady = time.monotonic()
+        if self._lateness.is_late(age, steady):
             self._late += 1
             sample = replace(sample, is_late=True)
-        return _Received(sample, exact, now)
+        return _Received(sample, exact, now, None if age is None else age - (steady - begin))
 
     def _match(self, prefix: PrefixMatch, names: Sequence[str]) -> None:
         """Check whether joint states name the joints with another prefix, and log the result."""
@@ -341,6 +361,20 @@ class JointStateInput:
                     level, f"{topic} of {publisher.node_name} cannot be received: {reason}"
                 )
         status.add("publishers", len(publishers))
+
+
+def _span(waiting: Sequence[bytes]) -> float:
+    """Return the time from the stamp of the first message to that of the last [s].
+
+    The result is 0 for a message that is too short for a stamp.
+    """
+    if len(waiting) < 2:
+        return 0.0
+    try:
+        (first, of_first), (last, of_last) = stamp_of(waiting[0]), stamp_of(waiting[-1])
+    except (IndexError, struct.error):
+        return 0.0
+    return last - first + 1e-9 * (of_last - of_first)
 
 
 def _stamp(seconds: float) -> Stamp:

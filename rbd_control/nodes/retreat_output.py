@@ -81,6 +81,12 @@ class RetreatOutput:
         Args:
             motion: the monitored joints.
         """
+        try:
+            self._hold_at_last(motion)
+        finally:
+            self.reset()
+
+    def _hold_at_last(self, motion: ArmMotion) -> None:
         self.hold("the guard is deactivated", time.monotonic(), motion)
         deadline = time.monotonic() + ACKNOWLEDGE_TIME
         while self._is_hold_due and time.monotonic() < deadline:
@@ -93,7 +99,6 @@ class RetreatOutput:
             )
         elif self._publisher is not None and self.phase == "holding":
             self._publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGE_TIME))
-        self.reset()
 
     # Retreat ---------------------------------------------------------------------------------
 
@@ -152,6 +157,7 @@ class RetreatOutput:
             is_touched: whether the contact flag is raised.
         """
         reason = self._supervision.check(now, motion, silence, is_touched)
+        self._is_hold_due |= self._supervision.must_hold_again(now, motion)
         if reason:
             self.hold(reason, now, motion)
         elif self._is_hold_due:

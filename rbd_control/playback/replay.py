@@ -274,11 +274,12 @@ class _Run:
         """Return the result of the replay.
 
         Raises:
-            RecordingError: when the efforts refute ``effort_kind``, unless ``check_effort_kind`` is
-                false.
+            RecordingError: when the efforts refute ``effort_kind`` and have never fitted, unless
+                ``check_effort_kind`` is false.
         """
-        if self._effort_kind.is_refuted and self._parameters.check_effort_kind:
-            raise RecordingError(self._effort_kind.decision.text)
+        kind = self._effort_kind
+        if kind.is_refuted and not kind.was_confirmed and self._parameters.check_effort_kind:
+            raise RecordingError(kind.decision.text)
         for detector in (self._detector, *self._scaled.values()):
             detector.finish(self._block, self._clock.offset)
         samples = intake.counts["accepted"]
@@ -328,8 +329,10 @@ class _Run:
 
     def _mismatches(self) -> tuple[Mismatch, ...]:
         """Return the differences between model and robot, a wrong kind of the efforts first."""
-        if self._effort_kind.is_refuted:
-            return (Mismatch("gravity", "", self._effort_kind.decision.text),)
+        kind = self._effort_kind
+        if kind.is_refuted:
+            since = "since a pause or jump of the clock, " if kind.was_confirmed else ""
+            return (Mismatch("gravity", "", since + kind.decision.text),)
         return self._detector.mismatches(self._fit)
 
     def _contacts(self) -> Sequence[Label] | None:

@@ -173,6 +173,21 @@ def test_a_contact_that_dropped_samples_have_ended_returns_without_a_verdict_bef
         assert any(d.valid and d.contact for d in detections[703 + count : 1000])
 
 
+def test_a_repeated_sample_after_dropped_ones_gives_no_verdict(
+    model: Model, recording: Sequence[np.ndarray]
+) -> None:
+    """The driver fails, and then sends its last good sample again for a while."""
+    pushed = changed(recording, 3, slice(400, 1000), 3, recording[3][400:1000, 3] - 8.0)
+    failing = changed(pushed, 3, slice(700, 704), 1, 1e30)
+    for column in failing[1:]:
+        column[704:720] = column[699]
+    detections = detect(model, failing)
+    assert detections[701].contact
+    assert not any(d.valid for d in detections[702:720])
+    assert not any(d.valid and not d.contact for d in detections[702:990])
+    assert detections[980].contact
+
+
 def test_a_contact_that_has_ended_meanwhile_gives_no_contact_after_a_moment(
     model: Model, recording: Sequence[np.ndarray]
 ) -> None:
